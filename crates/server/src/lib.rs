@@ -2,6 +2,7 @@
 //! clients of the Model Context Protocol ([`mcp`]).
 
 pub mod gateway;
+mod host;
 pub mod mcp;
 mod serving;
 

@@ -11,6 +11,7 @@ import sys
 import traceback
 from pathlib import Path
 
+import rest
 from agents import AGENTS
 from lab import PROJECT, NotInstalled, Wrong, in_lab, must, packets_out
 
@@ -60,6 +61,7 @@ CLIENTS = {
     "Vercel AI SDK, OpenAI Responses": node("ai.mjs", "responses"),
     "Vercel AI SDK, Anthropic": node("ai.mjs", "anthropic"),
     "Vercel AI SDK, Google": node("ai.mjs", "google"),
+    "schemathesis": rest.use,
 } | AGENTS
 
 

@@ -17,10 +17,12 @@ mod keys;
 mod kind;
 mod limits;
 mod lines;
+mod mcp;
 mod metrics;
 mod note;
 mod payoff;
 mod relay;
+mod rest;
 mod upstream;
 mod window;
 
@@ -87,6 +89,8 @@ struct Shared {
     store: Arc<dyn Store>,
     /// The stores of the tenants, once they were used.
     stores: Mutex<HashMap<Tenant, Arc<dyn Store>>>,
+    /// Whether only this machine reaches the gateway.
+    is_local: bool,
     /// What may change while the gateway serves.
     current: RwLock<Arc<Current>>,
     lines: Lines,
@@ -112,15 +116,23 @@ struct Visit {
 }
 
 impl Visit {
+    /// Returns the store, as far as the caller sees it.
+    ///
+    /// # Errors
+    /// Returns an error if the store of the tenant cannot be opened.
+    fn store(&self) -> Result<Arc<dyn Store>, StoreError> {
+        match &self.caller.tenant {
+            Some(tenant) => self.shared.store_of(tenant),
+            None => Ok(self.shared.store.clone()),
+        }
+    }
+
     /// Returns how windows are made for the caller.
     ///
     /// # Errors
     /// Returns an error if the store of the tenant cannot be opened.
     fn windows(&self) -> Result<Windows<'_>, StoreError> {
-        let store = match &self.caller.tenant {
-            Some(tenant) => self.shared.store_of(tenant)?,
-            None => self.shared.store.clone(),
-        };
+        let store = self.store()?;
         let Current { config, policy, .. } = &*self.current;
         let lines = &self.shared.lines;
         Ok(Windows { store, lines, policy, patience: config.timeouts.store, holdout: config.holdout })
@@ -203,7 +215,7 @@ impl Gateway {
         let served = runtime.block_on(async {
             let (listener, bound) = bind(address).await?;
             let (stop, mut again) = (asked_to_stop()?, asked_to_reload()?);
-            let (shared, reload, limits, grace) = self.parts();
+            let (shared, reload, limits, grace) = self.parts(bound.ip().is_loopback());
             ready(bound);
             let reloading = {
                 let shared = shared.clone();
@@ -224,7 +236,7 @@ impl Gateway {
         served
     }
 
-    fn parts(self) -> (Arc<Shared>, Option<Reload>, ConnectionLimits, Duration) {
+    fn parts(self, is_local: bool) -> (Arc<Shared>, Option<Reload>, ConnectionLimits, Duration) {
         let Gateway { store, config, policy, reload, told } = self;
         let limits = ConnectionLimits {
             connections: config.limits.connections,
@@ -235,6 +247,7 @@ impl Gateway {
         let shared = Shared {
             store,
             stores: Mutex::default(),
+            is_local,
             current: RwLock::new(Arc::new(Current::new(config, policy))),
             lines: Lines::default(),
             clients: Arc::default(),
@@ -255,7 +268,9 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/readyz", get(is_ready))
         .route("/metrics", get(metrics))
         .fallback(handle)
-        .with_state(shared)
+        .with_state(shared.clone())
+        .merge(rest::router(&shared))
+        .merge(mcp::router(&shared))
 }
 
 /// Tells that requests are served, and whether they are recorded: with the store down, they pass.

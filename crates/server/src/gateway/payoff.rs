@@ -37,10 +37,10 @@ pub(super) type Spending = [Spent; 2];
 /// What a session has cost in one arm.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spent {
-    calls: f64,
+    pub(super) calls: f64,
     /// Calls with a new message from a person.
-    turns: f64,
-    dollars: f64,
+    pub(super) turns: f64,
+    pub(super) dollars: f64,
 }
 
 /// What was spent in both arms.
@@ -51,11 +51,11 @@ pub(super) struct Payoff {
 
 /// Sums over the sessions of an arm. A session is one observation, because its calls are alike.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    sessions: f64,
-    all: Spent,
+pub(super) struct Sums {
+    pub(super) sessions: f64,
+    pub(super) all: Spent,
     /// Answers whose cost is not known: no usage was reported, or the model has no price.
-    unpriced: u64,
+    pub(super) unpriced: u64,
     calls_squared: f64,
     turns_squared: f64,
     dollars_squared: f64,
@@ -74,9 +74,9 @@ pub(super) struct Figure {
 /// A ratio of two sums, with its standard error. The error is that of a ratio estimate over sessions: `s / (m sqrt n)`,
 /// where `s` is the deviation of what a session costs from what the ratio predicts, and `m` the mean of the divisor.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Ratio {
-    value: f64,
-    error: f64,
+pub(super) struct Ratio {
+    pub(super) value: f64,
+    pub(super) error: f64,
 }
 
 impl Payoff {
@@ -102,9 +102,14 @@ impl Payoff {
         sums.add(session, 1.0);
     }
 
+    /// Returns the sums of both arms: with a window, and held out.
+    pub(super) fn arms(&self) -> [Sums; 2] {
+        *self.arms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Returns the figures.
     pub(super) fn figures(&self) -> [Figure; 9] {
-        let arms = *self.arms.lock().unwrap_or_else(PoisonError::into_inner);
+        let arms = self.arms();
         let each = |figure: fn(&Sums) -> f64| {
             let [windowed, held_out] = &arms;
             let [one, other] = Arm::ALL.map(Arm::name);
@@ -145,11 +150,11 @@ impl Sums {
         self.dollars_by_turns += sign * dollars * turns;
     }
 
-    fn per_call(&self) -> Ratio {
+    pub(super) fn per_call(&self) -> Ratio {
         self.ratio(self.all.calls, self.calls_squared, self.dollars_by_calls)
     }
 
-    fn per_turn(&self) -> Ratio {
+    pub(super) fn per_turn(&self) -> Ratio {
         self.ratio(self.all.turns, self.turns_squared, self.dollars_by_turns)
     }
 

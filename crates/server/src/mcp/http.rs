@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
@@ -16,8 +17,8 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::time::timeout;
 
-use super::access::says_host;
 use super::{GRACE, ServeError, Server, Token};
+use crate::host::says_host;
 pub use crate::serving::ConnectionLimits;
 use crate::serving::{asked_to_stop, bind, listen, runtime};
 
@@ -60,14 +61,10 @@ pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Resu
 
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned(), address.ip().to_string()];
         let config = StreamableHttpServerConfig::default()
-            .with_legacy_session_mode(false)
-            .with_json_response(true)
-            .with_max_request_body_bytes(MOST_BYTES)
             .with_allowed_hosts(own.into_iter().chain(hosts))
             // Only browsers send an origin, and no web page may use this server.
             .enforce_origin_validation();
-        let service =
-            StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config);
+        let service = service(server, config);
         let gate = Gate { token, patience: limits.request };
         let router = Router::new().route_service("/mcp", service).layer(from_fn_with_state(gate, admit));
         listen(listener, None, router, limits, GRACE, stop).await;
@@ -75,6 +72,19 @@ pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Resu
     });
     runtime.shutdown_background();
     served
+}
+
+/// Answers a request that was let in: whoever calls this has checked who sends it, and to which host.
+pub(crate) async fn answer(server: Server, request: Request) -> Response {
+    let config = StreamableHttpServerConfig::default().disable_allowed_hosts();
+    service(server, config).handle(request).await.map(Body::new)
+}
+
+/// Returns the service. It keeps no state between two requests.
+fn service(server: Server, config: StreamableHttpServerConfig) -> StreamableHttpService<Server, NeverSessionManager> {
+    let config =
+        config.with_legacy_session_mode(false).with_json_response(true).with_max_request_body_bytes(MOST_BYTES);
+    StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config)
 }
 
 /// The token that requests must carry, and the time limit of an answer.

@@ -9,7 +9,7 @@ use lookback_server::gateway::Key;
 use stand_in::Fault;
 
 /// A gateway with a key for each of these names. The upstream has a key of its own: what `PATH` says.
-fn with_keys(names: &[&str]) -> (Lab, Vec<String>) {
+pub(super) fn with_keys(names: &[&str]) -> (Lab, Vec<String>) {
     let made: Vec<_> = names.iter().map(|name| Key::generate(name.parse().unwrap()).unwrap()).collect();
     let keys: String = made.iter().map(|(_, key)| key.to_toml()).collect();
     let lab = Lab::configured(&format!("[[upstream]]\nurl = \"UPSTREAM\"\nkey-env = \"PATH\"\n{keys}"));

@@ -4,6 +4,7 @@ mod access;
 mod calls;
 mod lines;
 mod payoff;
+mod rest;
 
 use std::sync::Arc;
 

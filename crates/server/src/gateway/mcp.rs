@@ -1,0 +1,33 @@
+//! The memory of the gateway's store for clients of the Model Context Protocol, under `/mcp`.
+
+use std::sync::Arc;
+
+use axum::extract::Request;
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::any;
+use axum::{Extension, Router};
+use lookback::memory::Memory;
+
+use super::rest::{Fault, admit};
+use super::{Shared, Visit};
+use crate::mcp::{Server, http};
+
+/// The session that the tools use if a call names no other.
+const SESSION: &str = "mcp";
+
+/// Returns the service.
+pub(super) fn router(shared: &Arc<Shared>) -> Router {
+    Router::new().route("/mcp", any(answer)).layer(from_fn_with_state(shared.clone(), admit))
+}
+
+async fn answer(Extension(visit): Extension<Visit>, request: Request) -> Response {
+    match memory(&visit).await {
+        Ok(memory) => http::answer(Server::new(memory).with_any_session(), request).await,
+        Err(fault) => fault.into_response(),
+    }
+}
+
+async fn memory(visit: &Visit) -> Result<Memory, Fault> {
+    Ok(Memory::open(visit.store()?, SESSION).await?)
+}

@@ -1,0 +1,359 @@
+//! Facts: what is known beyond the window, who said so, and what was known before.
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
+use axum::extract::{Path, Query};
+use axum::http::StatusCode;
+use lookback::memory::{self, Confidence, FactId, FactKind, Judgment, Memory, Scope, Source, Speaker, Statement};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::fault::{Fault, Faults};
+use super::sessions::{Name, Named};
+use super::time::rfc3339;
+use crate::gateway::Visit;
+
+/// The name under which shared facts are read, for which no session is named. No session has it.
+const NOBODY: &str = "lookback";
+
+/// The identifier of a fact: `f12` is a session's, and `s3` is shared.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = FactId, example = "f12", pattern = "^[fs](0|[1-9][0-9]{0,18})$")]
+pub(super) struct Id(String);
+
+/// Facts.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Facts {
+    facts: Vec<Fact>,
+}
+
+/// A fact that is known now.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Fact {
+    /// Its identifier: `f12` is a session's, and `s3` is shared.
+    id: String,
+    kind: Kind,
+    /// What is known.
+    text: String,
+    /// What it is about.
+    about: Option<String>,
+    /// The highest confidence of all who said it, from 0 to 1.
+    confidence: f64,
+    /// The highest trust of all who said it.
+    trust: Trust,
+    /// Who said it first.
+    by: By,
+    /// The tool, if a tool said it.
+    tool: Option<String>,
+    /// The session that it was said in.
+    session: Option<String>,
+    /// The entry of that session's log.
+    entry: Option<u64>,
+    /// How often it was said again.
+    confirmations: u64,
+    /// Another fact about the same thing, if neither may replace the other.
+    disputes: Option<String>,
+    tags: Vec<String>,
+    /// When it was last said.
+    #[schema(format = DateTime)]
+    said: Option<String>,
+}
+
+/// What a fact is.
+#[derive(Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Kind {
+    /// Something that was believed is wrong, and this is true instead.
+    Correction,
+    /// Something that must hold in any case.
+    Constraint,
+    /// Something that prevents progress until it is resolved.
+    Blocker,
+    /// How someone wants things done.
+    Preference,
+    /// What was decided.
+    Decision,
+    /// What was found out.
+    Finding,
+}
+
+/// How far a fact can be trusted.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Trust {
+    Low,
+    Medium,
+    High,
+}
+
+/// Who said a fact.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum By {
+    Person,
+    Model,
+    Tool,
+}
+
+/// A word by which facts are found.
+#[derive(Deserialize, ToSchema)]
+#[schema(max_length = 200, pattern = r"\S")]
+pub(super) struct Tag(String);
+
+/// A fact to be written, as said by a person.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct New {
+    kind: Kind,
+    /// What is known.
+    #[schema(max_length = 2000, pattern = r"\S")]
+    text: String,
+    /// What it is about. Two facts about the same thing replace or dispute each other.
+    #[schema(max_length = 200, pattern = r"\S")]
+    about: Option<String>,
+    /// From 0 to 1.
+    #[schema(minimum = 0, maximum = 1, default = 1)]
+    confidence: Option<f64>,
+    #[serde(default)]
+    #[schema(max_items = 32)]
+    tags: Vec<Tag>,
+    /// The facts that it replaces.
+    #[serde(default)]
+    #[schema(max_items = 32)]
+    supersedes: Vec<Id>,
+    /// Whether all sessions know it. The default depends on the kind: constraints and preferences are shared.
+    shared: Option<bool>,
+}
+
+/// What became of a fact that was written.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Stated {
+    /// Its identifier, or that of the fact that says the same.
+    id: String,
+    /// Whether it is new. Otherwise a fact that says the same was confirmed.
+    new: bool,
+    /// The facts that it replaced.
+    supersedes: Vec<String>,
+    /// A fact that it contradicts and may not replace.
+    disputes: Option<String>,
+}
+
+/// A fact.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct OfFact {
+    /// The name of a session that knows it.
+    session: Name,
+    /// Its identifier.
+    fact: Id,
+}
+
+/// Why a fact is forgotten.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Why {
+    /// For those who read its history.
+    #[param(max_length = 2000)]
+    why: Option<String>,
+}
+
+/// What resolved a blocker.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resolution {
+    /// In words.
+    #[schema(max_length = 2000, pattern = r"\S")]
+    with: String,
+}
+
+/// List what a session knows
+///
+/// Its own facts, and those that all sessions share.
+#[utoipa::path(get, path = "/sessions/{session}/facts", tag = "facts",
+    params(Named),
+    responses(
+        (status = 200, description = "The facts", body = Facts), Faults,
+    ))]
+pub(super) async fn of_session(
+    Extension(visit): Extension<Visit>,
+    named: Result<Path<Named>, PathRejection>,
+) -> Result<Json<Facts>, Fault> {
+    let facts = memory(&visit, &named?.session).await?.facts().await?;
+    Ok(Json(Facts { facts: facts.into_iter().map(Fact::from).collect() }))
+}
+
+/// List shared facts
+#[utoipa::path(get, path = "/facts", tag = "facts", responses(
+    (status = 200, description = "The facts that all sessions share", body = Facts), Faults,
+))]
+pub(super) async fn shared(Extension(visit): Extension<Visit>) -> Result<Json<Facts>, Fault> {
+    let mut facts = memory(&visit, &Name(NOBODY.to_owned())).await?.facts().await?;
+    facts.retain(|fact| fact.id.scope == Scope::Shared);
+    Ok(Json(Facts { facts: facts.into_iter().map(Fact::from).collect() }))
+}
+
+/// Write a fact
+#[utoipa::path(post, path = "/sessions/{session}/facts", tag = "facts", request_body = New,
+    params(Named),
+    responses(
+        (status = 201, description = "What became of the fact", body = Stated), Faults,
+    ))]
+pub(super) async fn state(
+    Extension(visit): Extension<Visit>,
+    named: Result<Path<Named>, PathRejection>,
+    new: Result<Json<New>, JsonRejection>,
+) -> Result<(StatusCode, Json<Stated>), Fault> {
+    let (Path(named), Json(New { kind, text, about, confidence, tags, supersedes, shared })) = (named?, new?);
+    let mut statement = Statement::new(kind.into(), text, person());
+    if let Some(confidence) = confidence {
+        if !(0.0..=1.0).contains(&confidence) {
+            return Err(Fault::new(StatusCode::BAD_REQUEST, "`confidence` is from 0 to 1"));
+        }
+        statement.confidence = Confidence::new(confidence);
+    }
+    statement.about = about;
+    statement.tags = tags.into_iter().map(|Tag(tag)| tag).collect();
+    statement.supersedes = supersedes.iter().map(|Id(id)| id.parse()).collect::<Result<_, _>>()?;
+    let scope = match shared {
+        Some(true) => Scope::Shared,
+        Some(false) => Scope::Session,
+        None => statement.kind.usual_scope(),
+    };
+    let memory::Stated { id, judgment, .. } = memory(&visit, &named.session).await?.state(scope, statement).await?;
+    let mut stated = Stated { id: id.to_string(), new: false, supersedes: Vec::new(), disputes: None };
+    if let Judgment::New { supersedes, disputes } = judgment {
+        stated.new = true;
+        stated.supersedes = supersedes.iter().map(FactId::to_string).collect();
+        stated.disputes = disputes.map(|id| id.to_string());
+    }
+    Ok((StatusCode::CREATED, Json(stated)))
+}
+
+/// Show a fact
+#[utoipa::path(get, path = "/sessions/{session}/facts/{fact}", tag = "facts",
+    params(OfFact),
+    responses(
+        (status = 200, description = "The fact", body = Fact), Faults,
+    ))]
+pub(super) async fn show(
+    Extension(visit): Extension<Visit>,
+    of: Result<Path<OfFact>, PathRejection>,
+) -> Result<Json<Fact>, Fault> {
+    let Path(OfFact { session, fact }) = of?;
+    let fact = memory(&visit, &session).await?.get(fact.0.parse()?).await?;
+    Ok(Json(fact.map(Fact::from).ok_or_else(|| Fault::missing("such fact"))?))
+}
+
+/// Forget a fact
+///
+/// It leaves all fact sheets. Its history stays readable.
+#[utoipa::path(delete, path = "/sessions/{session}/facts/{fact}", tag = "facts",
+    params(OfFact, Why),
+    responses(
+        (status = 204, description = "It is forgotten"), Faults,
+    ))]
+pub(super) async fn forget(
+    Extension(visit): Extension<Visit>,
+    of: Result<Path<OfFact>, PathRejection>,
+    why: Result<Query<Why>, QueryRejection>,
+) -> Result<StatusCode, Fault> {
+    let (Path(OfFact { session, fact }), Query(Why { why })) = (of?, why?);
+    let (memory, id) = (memory(&visit, &session).await?, fact.0.parse()?);
+    match why {
+        Some(why) => memory.forget_because(id, &why, person()).await?,
+        None => memory.forget(id, person()).await?,
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Resolve a blocker
+#[utoipa::path(post, path = "/sessions/{session}/facts/{fact}/resolve", tag = "facts", request_body = Resolution,
+    params(OfFact),
+    responses(
+        (status = 204, description = "It is resolved"), Faults,
+    ))]
+pub(super) async fn resolve(
+    Extension(visit): Extension<Visit>,
+    of: Result<Path<OfFact>, PathRejection>,
+    resolution: Result<Json<Resolution>, JsonRejection>,
+) -> Result<StatusCode, Fault> {
+    let (Path(OfFact { session, fact }), Json(Resolution { with })) = (of?, resolution?);
+    memory(&visit, &session).await?.resolve(fact.0.parse()?, &with, person()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn memory(visit: &Visit, Name(session): &Name) -> Result<Memory, Fault> {
+    Ok(Memory::open(visit.store()?, session).await?)
+}
+
+fn person() -> Source {
+    Source::of(Speaker::Person)
+}
+
+impl From<memory::Fact> for Fact {
+    fn from(fact: memory::Fact) -> Fact {
+        let memory::Fact { id, statement, confidence, trust, confirmations, disputes, said, .. } = fact;
+        let Source { by, session, message, .. } = statement.source;
+        let (by, tool) = match by {
+            Speaker::Person => (By::Person, None),
+            Speaker::Tool(name) => (By::Tool, Some(name)),
+            // Whoever it is, it is not a person, and has no name.
+            _ => (By::Model, None),
+        };
+        Fact {
+            id: id.to_string(),
+            kind: statement.kind.into(),
+            text: statement.text,
+            about: statement.about,
+            confidence: confidence.value(),
+            trust: trust.into(),
+            by,
+            tool,
+            session,
+            entry: message,
+            confirmations,
+            disputes: disputes.map(|id| id.to_string()),
+            tags: statement.tags,
+            said: rfc3339(said),
+        }
+    }
+}
+
+impl From<memory::Trust> for Trust {
+    fn from(trust: memory::Trust) -> Trust {
+        match trust {
+            memory::Trust::High => Trust::High,
+            memory::Trust::Medium => Trust::Medium,
+            // Less is assumed of what this version does not know.
+            _ => Trust::Low,
+        }
+    }
+}
+
+impl From<FactKind> for Kind {
+    fn from(kind: FactKind) -> Kind {
+        match kind {
+            FactKind::Correction => Kind::Correction,
+            FactKind::Constraint => Kind::Constraint,
+            FactKind::Blocker => Kind::Blocker,
+            FactKind::Preference => Kind::Preference,
+            FactKind::Decision => Kind::Decision,
+            _ => Kind::Finding,
+        }
+    }
+}
+
+impl From<Kind> for FactKind {
+    fn from(kind: Kind) -> FactKind {
+        match kind {
+            Kind::Correction => FactKind::Correction,
+            Kind::Constraint => FactKind::Constraint,
+            Kind::Blocker => FactKind::Blocker,
+            Kind::Preference => FactKind::Preference,
+            Kind::Decision => FactKind::Decision,
+            Kind::Finding => FactKind::Finding,
+        }
+    }
+}

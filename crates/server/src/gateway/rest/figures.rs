@@ -1,0 +1,73 @@
+//! What sessions with a window cost, and what those without one cost.
+
+use axum::Extension;
+use axum::Json;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::fault::Faults;
+use crate::gateway::Visit;
+use crate::gateway::payoff;
+
+/// What sessions cost since the gateway started, by the provider's own reports.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Payoff {
+    /// Sessions that are sent with their window.
+    windowed: Arm,
+    /// Sessions that are left alone, for comparison. There are none unless the gateway has a `holdout`.
+    held_out: Arm,
+}
+
+/// What sessions of one kind cost.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Arm {
+    /// Sessions with an answer whose cost is known.
+    sessions: f64,
+    /// Answers whose cost is known.
+    calls: f64,
+    /// Those of them that answer a new message from a person.
+    turns: f64,
+    /// Answers whose cost is not known.
+    unpriced_calls: u64,
+    /// What the answers cost, in US dollars.
+    dollars: f64,
+    /// What a call costs.
+    per_call: Option<Figure>,
+    /// What a turn costs.
+    per_turn: Option<Figure>,
+}
+
+/// A figure in US dollars.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Figure {
+    dollars: f64,
+    /// Its standard error, with each session as one observation. Unknown with a single session.
+    error: Option<f64>,
+}
+
+/// Show whether windows pay
+#[utoipa::path(get, path = "/payoff", tag = "figures", responses(
+    (status = 200, description = "What sessions cost", body = Payoff), Faults,
+))]
+pub(super) async fn payoff(Extension(visit): Extension<Visit>) -> Json<Payoff> {
+    let [windowed, held_out] = visit.shared.payoff.arms().map(|sums| Arm::from(&sums));
+    Json(Payoff { windowed, held_out })
+}
+
+impl From<&payoff::Sums> for Arm {
+    fn from(sums: &payoff::Sums) -> Arm {
+        let figure = |payoff::Ratio { value, error }| {
+            value.is_finite().then(|| Figure { dollars: value, error: error.is_finite().then_some(error) })
+        };
+        let payoff::Spent { calls, turns, dollars } = sums.all;
+        Arm {
+            sessions: sums.sessions,
+            calls,
+            turns,
+            unpriced_calls: sums.unpriced,
+            dollars,
+            per_call: figure(sums.per_call()),
+            per_turn: figure(sums.per_turn()),
+        }
+    }
+}

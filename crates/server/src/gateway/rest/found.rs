@@ -1,0 +1,171 @@
+//! Reading again what has left the window: one session's messages by number or by words, or those of all.
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query};
+use lookback::memory::{self, Recall, RecalledPassage};
+use lookback::search::Within;
+use lookback::session::{self, SearchHit};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::fault::{Fault, Faults};
+use super::number::Number;
+use super::sessions::{Name, Named, bounded, existing};
+use crate::gateway::Visit;
+
+/// What to recall.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Asked {
+    /// Words. What is in quotation marks is a phrase.
+    query: String,
+    /// How many messages to skip. The default is 0.
+    offset: Option<Number>,
+    /// The most messages.
+    #[param(minimum = 1, maximum = 50, default = 5)]
+    limit: Option<usize>,
+}
+
+/// The messages that were recalled, the best first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Recalled {
+    passages: Vec<Passage>,
+    /// Whether there are more.
+    more: bool,
+}
+
+/// A message of a session.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct OfMessage {
+    /// The name of the session.
+    session: Name,
+    /// The position of the message in the log.
+    entry: Number,
+}
+
+/// Which part of a message to read.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Part {
+    /// How many characters to skip. The default is 0.
+    offset: Option<Number>,
+    /// The most characters.
+    #[param(minimum = 1, maximum = 8000, default = 8000)]
+    limit: Option<usize>,
+}
+
+/// A message, or a part of one.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Passage {
+    /// Its position in the log.
+    entry: u64,
+    /// Who speaks: `user`, `assistant`, `system`, `lookback`, or `tool result of NAME`.
+    who: String,
+    /// Whether it is on a branch that the conversation has left.
+    left: bool,
+    /// Its text, or a part of it.
+    text: String,
+    /// The characters of the whole message.
+    length: u64,
+}
+
+/// What to search for.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Sought {
+    /// Words; what is in quotation marks is a phrase.
+    query: String,
+    /// The most messages.
+    #[param(minimum = 1, maximum = 100, default = 10)]
+    limit: Option<usize>,
+}
+
+/// The messages that a search found, the best first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Found {
+    found: Vec<Hit>,
+}
+
+/// A message that a search found.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Hit {
+    /// Its session.
+    session: String,
+    /// Its position in the log.
+    entry: u64,
+    /// The passage of it that fits best.
+    excerpt: String,
+}
+
+/// Recall messages
+///
+/// Finds messages of a session, also those that have left the window, and returns the passage of each that fits best.
+#[utoipa::path(get, path = "/sessions/{session}/recall", tag = "sessions",
+    params(Named, Asked),
+    responses((status = 200, description = "What was recalled", body = Recalled), Faults))]
+pub(super) async fn recall(
+    Extension(visit): Extension<Visit>,
+    named: Result<Path<Named>, PathRejection>,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Json<Recalled>, Fault> {
+    let (Path(named), Query(Asked { query, offset, limit })) = (named?, asked?);
+    let limit = Some(bounded(limit, 5, 50)? as u64);
+    let (store, name) = existing(&visit, &named.session).await?;
+    let asked = Recall::Query { query, within: Within::default(), offset: offset.map_or(0, Number::get), limit };
+    let recalled = memory::recall(&*store, &name, &asked).await?;
+    let more = recalled.more.is_some();
+    Ok(Json(Recalled { passages: recalled.passages.into_iter().map(Passage::from).collect(), more }))
+}
+
+/// Read a message
+///
+/// It may be on a branch that the conversation has left.
+#[utoipa::path(get, path = "/sessions/{session}/messages/{entry}", tag = "sessions",
+    params(OfMessage, Part),
+    responses((status = 200, description = "The message, or a part of it", body = Passage), Faults))]
+pub(super) async fn message(
+    Extension(visit): Extension<Visit>,
+    of: Result<Path<OfMessage>, PathRejection>,
+    part: Result<Query<Part>, QueryRejection>,
+) -> Result<Json<Passage>, Fault> {
+    let (Path(OfMessage { session, entry }), Query(Part { offset, limit })) = (of?, part?);
+    let limit = Some(bounded(limit, 8000, 8000)? as u64);
+    let (store, name) = existing(&visit, &session).await?;
+    let asked = Recall::Entry { entry: entry.get(), offset: offset.map_or(0, Number::get), limit };
+    let passage = memory::recall(&*store, &name, &asked).await?.passages.into_iter().next();
+    Ok(Json(passage.map(Passage::from).ok_or_else(|| Fault::missing("message there"))?))
+}
+
+/// Search all sessions
+#[utoipa::path(get, path = "/search", tag = "sessions", params(Sought), responses(
+    (status = 200, description = "What was found", body = Found), Faults,
+))]
+pub(super) async fn search(
+    Extension(visit): Extension<Visit>,
+    sought: Result<Query<Sought>, QueryRejection>,
+) -> Result<Json<Found>, Fault> {
+    let Query(Sought { query, limit }) = sought?;
+    let limit = bounded(limit, 10, 100)?;
+    let found = session::search(&*visit.store()?, None, query.as_str(), limit).await?;
+    Ok(Json(Found { found: found.into_iter().map(Hit::from).collect() }))
+}
+
+impl From<RecalledPassage> for Passage {
+    fn from(passage: RecalledPassage) -> Passage {
+        let RecalledPassage { position, who, left, text, length, .. } = passage;
+        Passage { entry: position, who, left, text, length }
+    }
+}
+
+impl From<SearchHit> for Hit {
+    fn from(hit: SearchHit) -> Hit {
+        let SearchHit { session, position, excerpt, .. } = hit;
+        Hit { session: session.to_string(), entry: position, excerpt }
+    }
+}

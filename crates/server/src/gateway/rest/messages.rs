@@ -1,0 +1,171 @@
+//! What was said in a session, and what the model sees of it.
+
+use std::borrow::Cow;
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query};
+use lookback::engine::LogState;
+use lookback::message::Message;
+use lookback::session::HistoryEntry;
+use lookback::{Dialect, Engine, Error, Policy, Role, Session, Settings};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+
+use super::fault::{Fault, Faults};
+use super::number::Number;
+use super::sessions::{Named, bounded, existing};
+use super::time::rfc3339;
+use crate::gateway::Visit;
+
+/// The most messages of a page.
+const MOST: usize = 200;
+
+/// Which messages to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Page {
+    /// The entry that the page ends before: `before` of the page after it. The default is the newest page.
+    before: Option<Number>,
+    /// The most messages.
+    #[param(minimum = 1, maximum = 200, default = 50)]
+    limit: Option<usize>,
+}
+
+/// Messages of a session, the oldest first.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Messages {
+    messages: Vec<Listed>,
+    /// The first entry of the page, if there are older messages.
+    before: Option<u64>,
+}
+
+/// A message.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Message)]
+pub(super) struct Listed {
+    /// Its position in the log.
+    entry: u64,
+    /// Who speaks.
+    role: Speaker,
+    /// Whether the window still shows it.
+    in_window: bool,
+    /// Its tokens.
+    tokens: u64,
+    /// When it came.
+    #[schema(format = DateTime)]
+    time: Option<String>,
+    /// Its text.
+    text: String,
+    /// The message as it came, in its provider's format: usually one object, and one for each item of a message of OpenAI's
+    /// Responses.
+    #[schema(value_type = Vec<Object>)]
+    wire: Vec<Box<RawValue>>,
+}
+
+/// Who speaks.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Speaker {
+    System,
+    User,
+    Assistant,
+    Tool,
+}
+
+/// What a model call would send of a session now.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Window {
+    /// The format of the messages.
+    dialect: String,
+    /// The tokens, by Lookback's count.
+    tokens: u64,
+    /// The messages of the conversation, in the window or not.
+    history: u64,
+    /// The messages, in the provider's format.
+    #[schema(value_type = Vec<Object>)]
+    messages: Vec<Box<RawValue>>,
+}
+
+/// List messages
+///
+/// The newest page comes first, and within a page the oldest message.
+#[utoipa::path(get, path = "/sessions/{session}/messages", tag = "sessions",
+    params(Named, Page),
+    responses(
+        (status = 200, description = "A page of messages", body = Messages), Faults,
+    ))]
+pub(super) async fn list(
+    Extension(visit): Extension<Visit>,
+    named: Result<Path<Named>, PathRejection>,
+    page: Result<Query<Page>, QueryRejection>,
+) -> Result<Json<Messages>, Fault> {
+    let (Path(named), Query(Page { before, limit })) = (named?, page?);
+    let limit = bounded(limit, 50, MOST)?;
+    let (store, name) = existing(&visit, &named.session).await?;
+    let mut session = Session::open(store, name.as_str(), Settings::default()).await?;
+    // One more tells whether there are older ones.
+    let mut newest = session.newest(0..before.map_or(u64::MAX, Number::get), limit + 1).await?;
+    let has_more = newest.len() > limit;
+    newest.drain(..newest.len().saturating_sub(limit));
+    let before = newest.first().filter(|_| has_more).map(|first| first.position);
+    Ok(Json(Messages { messages: newest.iter().map(Listed::from).collect(), before }))
+}
+
+/// Show the window
+///
+/// The messages that a model call would send now. Nothing is recorded, because no call is made.
+#[utoipa::path(get, path = "/sessions/{session}/window", tag = "sessions",
+    params(Named),
+    responses(
+        (status = 200, description = "The window", body = Window), Faults,
+    ))]
+pub(super) async fn window(
+    Extension(visit): Extension<Visit>,
+    named: Result<Path<Named>, PathRejection>,
+) -> Result<Json<Window>, Fault> {
+    let (store, name) = existing(&visit, &named?.session).await?;
+    let session = Session::open(store, name.as_str(), Settings::default()).await?;
+    let wire = session.view().messages().find_map(|item| item.message().wire());
+    let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
+    let log = LogState { view: session.view().clone(), end: session.stats().entries, since_checkpoint: 0 };
+    let mut engine = Engine::resume(Settings::default().dialect(dialect).policy(Policy::never_compact()), log);
+    engine.window();
+    let view = engine.view();
+    let messages = view.encode(dialect).map_err(Error::from)?.into_iter().map(Cow::into_owned).collect();
+    let (tokens, history) = (view.totals().size.tokens, view.history_len());
+    Ok(Json(Window { dialect: dialect.name().to_owned(), tokens, history, messages }))
+}
+
+impl From<&HistoryEntry> for Listed {
+    fn from(entry: &HistoryEntry) -> Listed {
+        let HistoryEntry { position, arrival, shown, .. } = entry;
+        let message: &Message = &arrival.message;
+        Listed {
+            entry: *position,
+            role: Speaker::of(message),
+            in_window: *shown,
+            tokens: arrival.size.tokens,
+            time: rfc3339(arrival.time),
+            text: message.text(),
+            wire: message
+                .wire()
+                .map(|wire| wire.elements().into_iter().map(ToOwned::to_owned).collect())
+                .unwrap_or_default(),
+        }
+    }
+}
+
+impl Speaker {
+    fn of(message: &Message) -> Speaker {
+        match message.role() {
+            Role::System => Speaker::System,
+            Role::Assistant => Speaker::Assistant,
+            Role::User if message.tool_results().next().is_some() => Speaker::Tool,
+            Role::User => Speaker::User,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What the gateway answers itself: the sessions, facts and figures of its store, as REST under `/lookback`.
+//!
+//! The OpenAPI document is made from this code, so it says what the code does.
+
+mod access;
+mod facts;
+mod fault;
+mod figures;
+mod found;
+mod messages;
+mod number;
+mod sessions;
+mod time;
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::middleware::from_fn_with_state;
+use axum::routing::get;
+use axum::{Json, Router};
+use utoipa::OpenApi;
+use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) use self::access::admit;
+use self::facts::Id;
+pub(super) use self::fault::Fault;
+use self::fault::{FaultBody, FaultText};
+use self::number::Number;
+use self::sessions::Name;
+use super::{Shared, headers};
+
+/// Returns the service.
+pub(super) fn router(shared: &Arc<Shared>) -> Router {
+    let (calls, document) = described();
+    let document = Json(document);
+    let unknown = || async { Fault::new(StatusCode::NOT_FOUND, "there is no such path; see /lookback/openapi.json") };
+    let wrong = || async { Fault::new(StatusCode::METHOD_NOT_ALLOWED, "the path does not take this method") };
+    let router = Router::new()
+        .nest("/lookback/v1", calls.method_not_allowed_fallback(wrong))
+        .route("/lookback/{*path}", axum::routing::any(unknown))
+        .layer(from_fn_with_state(shared.clone(), admit));
+    // The document has nothing of anybody, and a client needs it before it knows what to send.
+    router.route("/lookback/openapi.json", get(move || async move { document }))
+}
+
+/// Returns the calls, and the document that describes them.
+fn described() -> (Router, utoipa::openapi::OpenApi) {
+    let router = OpenApiRouter::new()
+        .routes(routes!(sessions::list))
+        .routes(routes!(sessions::show, sessions::delete))
+        .routes(routes!(messages::list))
+        .routes(routes!(messages::window))
+        .routes(routes!(sessions::calls))
+        .routes(routes!(found::message))
+        .routes(routes!(found::recall))
+        .routes(routes!(found::search))
+        .routes(routes!(facts::of_session, facts::state))
+        .routes(routes!(facts::shared))
+        .routes(routes!(facts::show, facts::forget))
+        .routes(routes!(facts::resolve))
+        .routes(routes!(figures::payoff));
+    let (router, calls) = router.split_for_parts();
+    (router, Document::openapi().nest("/lookback/v1", calls))
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Lookback",
+        description = "The sessions of a gateway: what was said, what the model saw of it, what it cost, and what is \
+                       known. A gateway without keys answers its own machine only, and needs none.",
+    ),
+    tags(
+        (name = "sessions", description = "Conversations, and what was sent of them"),
+        (name = "facts", description = "What is known beyond the window"),
+        (name = "figures", description = "What windows cost, and what sessions cost without them"),
+    ),
+    security(("key" = []), ("bearer" = [])),
+    components(schemas(FaultBody, FaultText, Id, Name, Number)),
+    modifiers(&Keys),
+)]
+struct Document;
+
+/// The ways to send a key of the gateway.
+struct Keys;
+
+impl utoipa::Modify for Keys {
+    fn modify(&self, document: &mut utoipa::openapi::OpenApi) {
+        let components = document.components.get_or_insert_default();
+        let key = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new(headers::KEY)));
+        components.add_security_scheme("key", key);
+        let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+        components.add_security_scheme("bearer", bearer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::described;
+
+    /// To write it anew after a change: `UPDATE_OPENAPI=1 cargo test -p lookback-server openapi`.
+    #[test]
+    fn the_openapi_document_of_the_docs_is_the_one_that_is_served() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+        let served = described().1.to_pretty_json().unwrap() + "\n";
+        if std::env::var_os("UPDATE_OPENAPI").is_some() {
+            std::fs::write(file, &served).unwrap();
+        }
+        assert_eq!(std::fs::read_to_string(file).unwrap(), served);
+    }
+}

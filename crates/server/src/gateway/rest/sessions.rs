@@ -1,0 +1,306 @@
+//! Sessions: which there are, what is known about one, and what its calls cost.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query};
+use axum::http::StatusCode;
+use lookback::receipt::{CallReceipt, ReceiptTotal};
+use lookback::session::{self, SessionInfo};
+use lookback::store::{LogInfo, purge};
+use lookback::{Dialect, LogName, Prices, Session, Settings, Store};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use super::fault::{Fault, Faults};
+use super::time::rfc3339;
+use crate::gateway::Visit;
+
+/// The most sessions of a page.
+const MOST: usize = 1000;
+/// The prices that calls are counted at, if none are named.
+const PRICES: &str = "anthropic-5m";
+
+/// The name of a session: no part between slashes is empty, `.` or `..`, and no character is a control character or a
+/// backslash. In a path, a slash is written %2F.
+#[derive(Deserialize, ToSchema)]
+#[schema(as = SessionName, max_length = 200, pattern = r"^(?!\.{0,2}(/|$))(?!.*/\.{0,2}(/|$))[^\u0000-\u001F\u007F-\u009F\\]+$")]
+pub(super) struct Name(pub(super) String);
+
+/// A session.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(super) struct Named {
+    /// Its name.
+    pub(super) session: Name,
+}
+
+/// Which sessions to list.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Page {
+    /// The name that the page begins after: `next` of the page before.
+    after: Option<String>,
+    /// The most sessions.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    limit: Option<usize>,
+}
+
+/// A page of sessions, by name.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Sessions {
+    sessions: Vec<Listed>,
+    /// The last name of the page, if there are more.
+    next: Option<String>,
+}
+
+/// A session in a list.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Listed {
+    /// Its name.
+    session: String,
+    /// The entries of its log.
+    entries: u64,
+    /// The bytes of its log.
+    bytes: u64,
+    /// When it was created.
+    #[schema(format = DateTime)]
+    created: Option<String>,
+    /// When it was last written or read.
+    #[schema(format = DateTime)]
+    used: Option<String>,
+}
+
+/// What is known about a session.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Shown {
+    /// Its name.
+    session: String,
+    /// When it was created.
+    #[schema(format = DateTime)]
+    created: Option<String>,
+    /// When it was last written or read.
+    #[schema(format = DateTime)]
+    used: Option<String>,
+    /// The messages of the conversation.
+    messages: u64,
+    /// The entries of its log.
+    entries: u64,
+    /// The messages in the window.
+    window_messages: u64,
+    /// The tokens of the window, by Lookback's count.
+    window_tokens: u64,
+}
+
+/// The calls of a session.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Calls {
+    calls: Vec<Call>,
+    total: Total,
+}
+
+/// What a model call sent and cost.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Call {
+    /// The number of the call, from 1.
+    call: u64,
+    /// The position of its answer in the log.
+    entry: u64,
+    /// The messages that were sent.
+    messages: u64,
+    /// Input tokens.
+    sent_tokens: u64,
+    /// Those of them that were read from the provider's cache.
+    cache_read_tokens: u64,
+    /// Those of them that were written to the provider's cache.
+    cache_write_tokens: u64,
+    /// The others.
+    uncached_tokens: u64,
+    /// The tokens of the answer.
+    output_tokens: u64,
+    /// The cost of the input, in US dollars.
+    cost: f64,
+    /// What the input would have cost without a window, in US dollars.
+    cost_without_window: f64,
+    /// Whether a compaction was made since the call before.
+    compacted: bool,
+    /// Whether the provider reported the tokens.
+    reported: bool,
+}
+
+/// The sums of the calls.
+#[derive(Serialize, ToSchema)]
+pub(super) struct Total {
+    calls: u64,
+    sent_tokens: u64,
+    cache_read_tokens: u64,
+    cache_write_tokens: u64,
+    uncached_tokens: u64,
+    output_tokens: u64,
+    /// In US dollars.
+    cost: f64,
+    /// In US dollars.
+    cost_without_window: f64,
+    compactions: u64,
+    /// Calls that do not extend the one before.
+    prefix_breaks: u64,
+    reported_calls: u64,
+    /// What the window saved, in US dollars. Below zero, it cost more.
+    saved: f64,
+}
+
+/// Which prices to use.
+#[derive(Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Priced {
+    /// The name of the prices, such as `anthropic-5m` or a model's.
+    #[param(default = "anthropic-5m")]
+    prices: Option<String>,
+}
+
+/// List sessions
+#[utoipa::path(get, path = "/sessions", tag = "sessions", params(Page), responses(
+    (status = 200, description = "A page of sessions", body = Sessions), Faults,
+))]
+pub(super) async fn list(
+    Extension(visit): Extension<Visit>,
+    page: Result<Query<Page>, QueryRejection>,
+) -> Result<Json<Sessions>, Fault> {
+    let Query(Page { after, limit }) = page?;
+    let limit = bounded(limit, 100, MOST)?;
+    let mut logs = visit.store()?.list("").await?;
+    logs.retain(|log| !log.name.is_derived() && after.as_deref().is_none_or(|after| log.name.as_str() > after));
+    logs.sort_by(|one, other| one.name.cmp(&other.name));
+    let has_more = logs.len() > limit;
+    logs.truncate(limit);
+    let next = logs.last().filter(|_| has_more).map(|log| log.name.to_string());
+    Ok(Json(Sessions { sessions: logs.iter().map(Listed::from).collect(), next }))
+}
+
+/// Show a session
+#[utoipa::path(get, path = "/sessions/{session}", tag = "sessions",
+    params(Named),
+    responses(
+        (status = 200, description = "What is known about the session", body = Shown), Faults,
+    ))]
+pub(super) async fn show(
+    Extension(visit): Extension<Visit>,
+    named: Result<Path<Named>, PathRejection>,
+) -> Result<Json<Shown>, Fault> {
+    let (store, name) = existing(&visit, &named?.session).await?;
+    let mut session = Session::open(store, name.as_str(), Settings::default()).await?;
+    let info = session.info().await?.ok_or_else(|| Fault::missing("such session"))?;
+    let SessionInfo { session, created, used, messages, entries, window, .. } = info;
+    let (session, created, used) = (session.to_string(), rfc3339(created), rfc3339(used));
+    let (window_messages, window_tokens) = (window.size.messages, window.size.tokens);
+    Ok(Json(Shown { session, created, used, messages, entries, window_messages, window_tokens }))
+}
+
+/// Delete a session
+///
+/// Its messages and its facts are gone. If its client goes on, it begins anew with what the client sends.
+#[utoipa::path(delete, path = "/sessions/{session}", tag = "sessions",
+    params(Named),
+    responses(
+        (status = 204, description = "It is gone"), Faults,
+    ))]
+pub(super) async fn delete(
+    Extension(visit): Extension<Visit>,
+    named: Result<Path<Named>, PathRejection>,
+) -> Result<StatusCode, Fault> {
+    let (store, name) = existing(&visit, &named?.session).await?;
+    purge(&*store, &name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// List the model calls of a session
+///
+/// What each sent and cost, and what it would have cost without a window.
+#[utoipa::path(get, path = "/sessions/{session}/calls", tag = "sessions",
+    params(Named, Priced),
+    responses(
+        (status = 200, description = "The calls, and their sums", body = Calls), Faults,
+    ))]
+pub(super) async fn calls(
+    Extension(visit): Extension<Visit>,
+    named: Result<Path<Named>, PathRejection>,
+    priced: Result<Query<Priced>, QueryRejection>,
+) -> Result<Json<Calls>, Fault> {
+    let (Path(named), Query(Priced { prices })) = (named?, priced?);
+    let (store, name) = existing(&visit, &named.session).await?;
+    let prices = prices.as_deref().unwrap_or(PRICES);
+    let price = Prices::builtin().find(prices).ok_or_else(|| Fault::missing("such prices"))?;
+    // The counter of a replay that is given no model.
+    let counter = Settings::for_model(Dialect::default(), "gpt-4o").counter;
+    let receipt = session::receipt(&*store, &name, &*counter, price).await?;
+    let saved = receipt.total.saved();
+    Ok(Json(Calls { calls: receipt.calls.iter().map(Call::from).collect(), total: Total::of(&receipt.total, saved) }))
+}
+
+/// Returns the name of a session that there is, and the store that has it.
+pub(super) async fn existing(visit: &Visit, Name(name): &Name) -> Result<(Arc<dyn Store>, LogName), Fault> {
+    let name: LogName = name.parse()?;
+    let store = visit.store()?;
+    match store.head(&name, None).await? {
+        Some(_) => Ok((store, name)),
+        None => Err(Fault::missing("such session")),
+    }
+}
+
+/// Returns how many there may be on a page.
+pub(super) fn bounded(limit: Option<usize>, usual: usize, most: usize) -> Result<usize, Fault> {
+    match limit.unwrap_or(usual) {
+        limit if (1..=most).contains(&limit) => Ok(limit),
+        _ => Err(Fault::new(StatusCode::BAD_REQUEST, format_args!("`limit` is from 1 to {most}"))),
+    }
+}
+
+impl From<&LogInfo> for Listed {
+    fn from(log: &LogInfo) -> Listed {
+        let LogInfo { name, records, bytes, created, used, .. } = log;
+        let (created, used) = (rfc3339(*created), rfc3339(*used));
+        Listed { session: name.to_string(), entries: *records, bytes: *bytes, created, used }
+    }
+}
+
+impl From<&CallReceipt> for Call {
+    fn from(call: &CallReceipt) -> Call {
+        Call {
+            call: call.number,
+            entry: call.position,
+            messages: call.messages,
+            sent_tokens: call.sent_tokens,
+            cache_read_tokens: call.cache_read_tokens,
+            cache_write_tokens: call.cache_write_tokens,
+            uncached_tokens: call.uncached_tokens,
+            output_tokens: call.output_tokens,
+            cost: call.cost,
+            cost_without_window: call.cost_without_window,
+            compacted: call.compacted,
+            reported: call.reported,
+        }
+    }
+}
+
+impl Total {
+    fn of(total: &ReceiptTotal, saved: f64) -> Total {
+        Total {
+            calls: total.calls,
+            sent_tokens: total.sent_tokens,
+            cache_read_tokens: total.cache_read_tokens,
+            cache_write_tokens: total.cache_write_tokens,
+            uncached_tokens: total.uncached_tokens,
+            output_tokens: total.output_tokens,
+            cost: total.cost,
+            cost_without_window: total.cost_without_window,
+            compactions: total.compactions,
+            prefix_breaks: total.prefix_breaks,
+            reported_calls: total.reported_calls,
+            saved,
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Times as RFC 3339 text.
+
+use jiff::Timestamp;
+use lookback::transcript::Millis;
+
+/// Returns a time as text, if it is in the range of the calendar.
+pub(super) fn rfc3339(time: Option<Millis>) -> Option<String> {
+    Some(Timestamp::from_millisecond(time?).ok()?.to_string())
+}
