@@ -17,7 +17,7 @@ use lookback::store::Location;
 #[cfg(feature = "server")]
 use lookback::{LogName, memory::Memory, store::Tenant};
 #[cfg(feature = "server")]
-use lookback_server::gateway::Upstream;
+use lookback_server::gateway::{Add, Upstream};
 
 use crate::store::{self, NoLocation};
 
@@ -374,6 +374,10 @@ pub(crate) struct ServeArgs {
     /// Leave this share of the sessions alone, from 0 to 1, to see in /metrics whether windows pay
     #[arg(long, value_name = "SHARE")]
     pub(crate) holdout: Option<f64>,
+    /// Add this to the requests of conversations: fact-sheet, memory-tools, recall, progress, cache-markers or summaries,
+    /// with commas between them
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub(crate) add: Vec<Add>,
     /// Check the configuration, and do not serve
     #[arg(long)]
     pub(crate) check: bool,

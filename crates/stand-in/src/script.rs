@@ -15,6 +15,8 @@ use crate::schema::{Tool, instance, tools};
 
 /// What a user asks for, and what a step prints.
 static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"steps (\d+) to (\d+)").ok());
+/// A user may also name the calls, such as `CALL recall {"query":"port"}`.
+static CALL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"CALL (\w+) (\{[^{}]*\})").ok());
 static DONE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"STEP (\d+) OF (\d+)").ok());
 
 /// The tools that run commands, in the order of preference.
@@ -33,6 +35,10 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
     }
     let declared = request.preamble().tools.as_deref().and_then(|tools| serde_json::from_str(tools.get()).ok());
     let tools = tools(&declared.unwrap_or(Value::Null));
+    let calls = named(&newest, &tools);
+    if !calls.is_empty() {
+        return Said { text: "I shall see.".to_owned(), calls, ..Said::default() };
+    }
     let shells: Vec<&Tool> =
         SHELLS.iter().filter_map(|name| tools.iter().find(|tool| tool.name == *name)).chain(&tools).collect();
     match next(&newest) {
@@ -53,6 +59,26 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
         // No two answers are the same.
         None => Said { text: format!("This is answer {number}."), ..Said::default() },
     }
+}
+
+/// The calls that the newest messages name, of tools that there are.
+fn named(newest: &str, tools: &[Tool]) -> Vec<Call> {
+    let found = CALL.as_ref().map(|call| call.captures_iter(newest).collect::<Vec<_>>()).unwrap_or_default();
+    let call = |(index, found): (usize, &regex::Captures<'_>)| {
+        let name = found.get(1)?.as_str();
+        tools.iter().find(|tool| tool.name == name)?;
+        let arguments = serde_json::from_str(found.get(2)?.as_str()).ok()?;
+        Some(Call { id: format!("named_{index}_{:x}", newest.len()), name: name.to_owned(), arguments })
+    };
+    let mut calls: Vec<Call> = found.iter().enumerate().filter_map(call).collect();
+    // What is quoted again and again is called once.
+    let mut called = Vec::new();
+    calls.retain(|call| {
+        let is_new = !called.contains(&(call.name.clone(), call.arguments.clone()));
+        called.push((call.name.clone(), call.arguments.clone()));
+        is_new
+    });
+    calls
 }
 
 /// The command of a step. It prints about a thousand tokens.

@@ -302,7 +302,12 @@ fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Op
     if is_cut {
         events.truncate(if dialect == Dialect::Gemini { 1 } else { 3 });
     }
-    let pause = if let Some(Fault::Slow(pause)) = fault { pause } else { Duration::ZERO };
+    let pause = match fault {
+        Some(Fault::Slow(pause)) => pause,
+        // So that what comes before the cut is on its way.
+        Some(Fault::Cut) => Duration::from_millis(5),
+        _ => Duration::ZERO,
+    };
     let mut response = respond(200, String::new());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     *response.body_mut() = if is_cut || !pause.is_zero() {

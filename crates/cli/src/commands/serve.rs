@@ -71,6 +71,9 @@ fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
     }
     config.listen = args.listen.or(config.listen);
     config.holdout = args.holdout.unwrap_or(config.holdout);
+    if !args.add.is_empty() {
+        config.adds = args.add.clone();
+    }
     config.check().map_err(in_file)?;
     let policy = match args.policy.as_ref().or(config.policy.as_ref()) {
         Some(policy) => input::policy(policy, &[])?,

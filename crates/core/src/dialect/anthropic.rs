@@ -93,6 +93,7 @@ pub(super) static FORMAT: Format = Format {
     messages: "messages",
     system: Some("system"),
     tools: "tools",
+    functions: None,
     stored: &[],
     reference: None,
     known: KNOWN,

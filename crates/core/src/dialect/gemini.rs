@@ -72,6 +72,7 @@ pub(super) static FORMAT: Format = Format {
     messages: "contents",
     system: Some("systemInstruction"),
     tools: "tools",
+    functions: Some("functionDeclarations"),
     stored: &["cachedContent"],
     reference: None,
     known: KNOWN,

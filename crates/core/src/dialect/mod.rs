@@ -3,6 +3,7 @@
 mod anthropic;
 mod bedrock;
 mod blocks;
+mod changes;
 mod convert;
 mod detect;
 mod format;
@@ -25,6 +26,7 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
+pub use changes::BodyChanges;
 pub use convert::ConversionError;
 pub use detect::{Clue, Contradiction, Sign};
 pub use mend::{Mend, Mended};

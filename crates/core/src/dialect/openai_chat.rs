@@ -89,6 +89,7 @@ pub(super) static FORMAT: Format = Format {
     messages: "messages",
     system: None,
     tools: "tools",
+    functions: None,
     stored: &[],
     reference: None,
     known: KNOWN,

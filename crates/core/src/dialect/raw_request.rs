@@ -180,13 +180,23 @@ impl<'a> RawRequest<'a> {
         self.fields.iter().flat_map(Fields::iter).map(|(name, value)| (name, self.range(value)))
     }
 
+    /// Returns the text that the request was read from.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// Returns the range of a member's value in the text, if the body has the member.
+    pub(super) fn range_of(&self, name: &str) -> Option<Range<usize>> {
+        Some(self.range(self.fields.as_ref()?.get(name)?))
+    }
+
     /// Returns the range of the list of messages in the text.
     pub(super) fn list_range(&self) -> Range<usize> {
         self.range(self.list)
     }
 
     /// Raw values are slices of the text, so their ranges follow from their addresses.
-    fn range(&self, value: &RawValue) -> Range<usize> {
+    pub(super) fn range(&self, value: &RawValue) -> Range<usize> {
         let start = (value.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         start..start + value.get().len()
     }

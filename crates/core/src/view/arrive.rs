@@ -4,7 +4,7 @@ use super::View;
 use super::calls::Answer;
 use super::groups::{Author, Item, ViewGroup};
 use crate::edit::{self, Change, Edit};
-use crate::entry::{Arrival, Origin, Position};
+use crate::entry::{Arrival, Position};
 use crate::group::GroupKind;
 use crate::hidden::Hidden;
 use crate::size::Size;
@@ -13,7 +13,7 @@ use crate::wire::Role;
 impl View {
     /// Adds a message that arrived.
     pub(super) fn arrive(&mut self, position: Position, arrival: &Arrival) {
-        if arrival.origin != Origin::Lookback && arrival.message.role() == Role::Assistant {
+        if arrival.message.role() == Role::Assistant {
             self.was_called(position);
         }
         self.history.count(arrival);

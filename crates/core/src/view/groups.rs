@@ -41,6 +41,8 @@ pub struct Item {
 pub(crate) enum Author {
     /// A person, the application or the model.
     Others,
+    /// The model or a tool, but the client does not have it: Lookback answered the calls.
+    Aside,
     /// Lookback: a note for the model.
     Note,
     /// Lookback: a stand-in or an opening.
@@ -60,8 +62,11 @@ pub(crate) enum Lasting {
 
 impl Author {
     pub(super) fn of(arrival: &Arrival) -> Author {
-        let note = arrival.origin == Origin::Lookback && arrival.message.opens_turn();
-        if note { Author::Note } else { Author::Others }
+        match arrival.origin {
+            Origin::Client | Origin::Model => Author::Others,
+            Origin::Lookback if arrival.message.opens_turn() => Author::Note,
+            Origin::Lookback => Author::Aside,
+        }
     }
 }
 
@@ -112,7 +117,13 @@ impl Item {
     /// Returns whether Lookback wrote it: a note, a stand-in for a missing result, an opening, a summary or an
     /// index.
     pub fn is_own(&self) -> bool {
-        self.by != Author::Others
+        !matches!(self.by, Author::Others | Author::Aside)
+    }
+
+    /// Returns whether it stands beside the client's conversation, which does not have it: a note, an answer of the model that
+    /// the client did not get, or a result that the client did not give.
+    pub fn is_beside(&self) -> bool {
+        matches!(self.by, Author::Note | Author::Aside)
     }
 
     /// Returns whether it is a running summary or an index: a message that a compaction brought, in the place of others.

@@ -3,7 +3,7 @@
 use lookback_core::message::Role;
 use lookback_core::plan::Occasion;
 use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::{Arrival, Entry, Millis, Origin, Position, UsageReport};
+use lookback_core::transcript::{Arrival, Entry, Millis, Position, UsageReport};
 use lookback_core::view::View;
 
 use super::history::History;
@@ -94,7 +94,7 @@ impl<'a> Ledger<'a> {
     pub(crate) fn read(&mut self, position: Position, entry: &Entry) {
         if let Entry::Message(arrival) = entry {
             self.now = arrival.time.or(self.now);
-            let is_answer = arrival.message.role() == Role::Assistant && arrival.origin != Origin::Lookback;
+            let is_answer = arrival.message.role() == Role::Assistant;
             if is_answer && self.view.history_len() > 0 {
                 self.call(position, arrival);
             } else {

@@ -8,7 +8,7 @@ use lookback_core::engine::Engine;
 use lookback_core::plan::Plan;
 use lookback_core::policy::Policy;
 use lookback_core::size::Excess;
-use lookback_core::transcript::{Entry, Origin, UsageReport};
+use lookback_core::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_core::view::{Item, View};
 use lookback_core::{ConversionError, Dialect, Explanation, Response};
 use serde_json::value::RawValue;
@@ -129,19 +129,34 @@ impl Session {
     /// # }).unwrap();
     /// ```
     pub async fn answered(&mut self, response: Response) -> Result<(), Error> {
-        self.follow_policy();
         self.reductions = 0;
+        self.record(response, Origin::Model).await?;
+        Ok(())
+    }
+
+    /// Appends an answer that the client does not get, because somebody between it and the model goes on with the answer's
+    /// tool calls. It is in the window, and not in the conversation. Returns its positions.
+    ///
+    /// Whoever does that appends the results with [`Session::receive`], as [`Origin::Lookback`].
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    pub async fn answered_aside(&mut self, response: Response) -> Result<Vec<Position>, Error> {
+        self.record(response, Origin::Lookback).await
+    }
+
+    async fn record(&mut self, response: Response, origin: Origin) -> Result<Vec<Position>, Error> {
+        self.follow_policy();
         let reported = self.settings().model.clone().zip(response.input);
         let report =
             reported.map(|(model, reported)| UsageReport { model, asked: None, estimated: self.sent, reported });
         let (message, time) = (Arc::new(response.message), now());
         let change = |engine: &mut Engine| {
             let mut entries = report.clone().map(|report| engine.usage(report)).unwrap_or_default();
-            entries.extend(engine.receive(message.clone(), Origin::Model, time)?);
+            entries.extend(engine.receive(message.clone(), origin, time)?);
             Ok(entries)
         };
-        self.commit(change).await?;
-        Ok(())
+        Ok(self.commit(change).await?.messages())
     }
 
     /// Enforces the limits now, regardless of the policy's pace, and repairs nothing. If the policy summarizes, a

@@ -1,5 +1,6 @@
 //! Who asks: the client that a request comes from, as far as its keys tell.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
@@ -8,7 +9,10 @@ use lookback::Dialect;
 use lookback::store::Tenant;
 use ring::hmac;
 
+use super::adds::Add;
+use super::config::Config;
 use super::limits::{Busy, Open};
+use super::upstream::Upstream;
 use super::{Current, Shared, answers, headers, keys};
 
 /// The client that a request comes from.
@@ -17,6 +21,8 @@ pub(super) struct Caller {
     pub(super) tenant: Option<Tenant>,
     /// A name for the owner of its provider's key, if it has one.
     pub(super) account: Option<String>,
+    /// What is added to its requests, if its key says so.
+    adds: Option<Vec<Add>>,
     /// Ends when the answer does.
     _open: Option<Open>,
 }
@@ -46,7 +52,14 @@ impl Caller {
         let account = account(headers::credential(headers, query));
         let name = key.map(keys::Key::name).or(account.as_deref()).unwrap_or_default();
         let open = shared.clients.begin(name, &current.config.limits, Instant::now()).map_err(Refused::Busy)?;
-        Ok(Caller { tenant: key.map(|key| key.tenant().clone()), account, _open: open })
+        let (tenant, adds) = (key.map(|key| key.tenant().clone()), key.and_then(keys::Key::adds).map(<[Add]>::to_vec));
+        Ok(Caller { tenant, account, adds, _open: open })
+    }
+
+    /// Returns what is added to its requests to an upstream: what its key says, or the upstream, or the whole
+    /// configuration.
+    pub(super) fn adds(&self, upstream: &Upstream, config: &Config) -> Arc<[Add]> {
+        self.adds.as_deref().or(upstream.adds()).unwrap_or(&config.adds).into()
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use super::adds::Add;
 use super::keys::Key;
+use super::summarizer::SummaryModel;
 use super::upstream::Upstream;
 use crate::serving::acceptor;
 
@@ -48,6 +50,12 @@ pub struct Config {
     pub policy: Option<String>,
     /// The share of sessions that are left alone, from 0 to 1, so that it can be seen whether windows pay. The default is 0.
     pub holdout: f64,
+    /// What is added to the requests of conversations. The default is nothing. An upstream may have its own list, which counts
+    /// more, and a key another, which counts most.
+    pub adds: Vec<Add>,
+    /// The model that writes summaries, if they are added. Without one, they are put together from the conversation's own
+    /// sentences.
+    pub summarizer: Option<SummaryModel>,
     /// The servers that requests go to.
     #[serde(rename = "upstream")]
     pub upstreams: Vec<Upstream>,

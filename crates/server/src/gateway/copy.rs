@@ -10,7 +10,7 @@ use lookback::{Dialect, Response, ResponseStream};
 use super::headers;
 
 /// The most bytes of an answer that are kept: 64 MiB. A longer one passes, and is not recorded.
-const MOST: usize = 64 << 20;
+pub(super) const MOST: usize = 64 << 20;
 
 /// A copy of an answer.
 pub(super) struct Copy {

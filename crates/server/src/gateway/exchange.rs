@@ -20,10 +20,10 @@ use super::kind::{self, Kind};
 use super::lines::{Asked, Scope, Turn};
 use super::note::{Note, Passed};
 use super::payoff::Arm;
-use super::relay::relay;
+use super::relay::{Answer, relay};
 use super::upstream::Upstream;
-use super::window::NoWindow;
-use super::{answers, headers};
+use super::window::{NoWindow, Sending};
+use super::{answers, aside, copy, headers};
 
 /// How often a window is made smaller because the upstream refuses it as too long.
 const TRIES: u32 = 3;
@@ -103,13 +103,27 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
         let (parts, incoming) = answer.into_parts();
         let beginning = match &ours {
             // Nothing is done about what belongs to no line.
-            None => Beginning::Passes(incoming, Vec::new()),
+            None => Beginning::Passes(Answer::new(incoming)),
             Some(_) => look(&parts, incoming, call.dialect).await,
         };
         let (bytes, text) = match beginning {
-            Beginning::Passes(incoming, first) => {
+            Beginning::Passes(answer) => {
+                let answer = match keep(&visit, ours.as_ref(), &mut note, &parts, answer).await {
+                    Kept::Passes(answer) => answer,
+                    Kept::Again(sending) => {
+                        let turn = ours.as_mut().map(|ours| &mut ours.turn);
+                        turn.into_iter().for_each(|turn| sending.tell(&mut note, turn));
+                        body = sending.body.map_or_else(|| call.body.clone(), Bytes::from);
+                        continue;
+                    }
+                    Kept::GivenUp(why) => {
+                        visit.shared.tell(&Event::failure(why.to_owned()));
+                        let answer = answers::error(StatusCode::BAD_GATEWAY, why, Some(call.dialect));
+                        return (finish(answer, &note), note);
+                    }
+                };
                 let recording = ours.and_then(|ours| Some((Copy::of(&parts.headers, call.dialect)?, ours.turn)));
-                let body = relay(visit, first, incoming, recording);
+                let body = relay(visit, answer, recording);
                 return (finish(Response::from_parts(parts, body), &note), note);
             }
             Beginning::Failed(bytes, text) => (bytes, text),
@@ -176,14 +190,15 @@ async fn begin<'a, S>(visit: &Visit, call: &'a Call, mut ours: Ours<'a>, send: &
 where
     S: Future<Output = Sent>,
 {
-    let Ours { request, preamble, turn } = &ours;
+    let Ours { request, preamble, turn } = &mut ours;
     let windows = match visit.windows() {
         Ok(windows) => windows,
         Err(error) => return Begun::passed(call, failed(visit, &error)),
     };
     let model = call.model.clone().or_else(|| request.model());
+    let has_room = windows.has_room(turn, request, preamble, model.as_deref());
     let recording = windows.of(turn, request, preamble, model.as_deref());
-    let (recorded, sent) = if windows.has_room(turn, request, preamble, model.as_deref()) {
+    let (recorded, sent) = if has_room {
         let (recorded, sent) = tokio::join!(recording, send(call.body.clone()));
         (recorded, Some(sent))
     } else {
@@ -252,10 +267,78 @@ async fn again(
     sending.body
 }
 
+/// An answer, after its calls were looked at.
+enum Kept {
+    /// It is for the client.
+    Passes(Answer),
+    /// The gateway has answered its calls, and the model is asked on.
+    Again(Sending),
+    /// The model cannot be asked on, and the client has no use for the answer.
+    GivenUp(&'static str),
+}
+
+/// Keeps an answer that calls tools of the gateway, and answers the calls. Whether it does is only known at its end, so with
+/// such tools an answer is read as a whole before the client gets any of it.
+async fn keep(
+    visit: &Visit,
+    ours: Option<&Ours<'_>>,
+    note: &mut Note,
+    parts: &response::Parts,
+    mut answer: Answer,
+) -> Kept {
+    let ours = ours.filter(|ours| !ours.turn.offered.is_empty() && parts.status.is_success());
+    let Some(Ours { request, turn, .. }) = ours else { return Kept::Passes(answer) };
+    let Some(mut copy) = Copy::of(&parts.headers, request.dialect()) else { return Kept::Passes(answer) };
+    answer.pieces().for_each(|data| copy.read(data));
+    let pause = visit.current.config.timeouts.pause;
+    let mut length = 0;
+    while length <= copy::MOST {
+        match timeout(pause, answer.read()).await {
+            Ok(Some(data)) => {
+                copy.read(data);
+                length += data.len();
+            }
+            Ok(None) => break,
+            Err(_) => {
+                answer.is_late();
+                break;
+            }
+        }
+    }
+    let response = copy.response();
+    let calls = response.and_then(|response| {
+        let calls = aside::calls(&response.message, &turn.offered, note.asides)?;
+        Some((response, calls))
+    });
+    // What broke off breaks off for the client, too.
+    let Some((response, calls)) = calls else { return Kept::Passes(answer) };
+    if note.asides >= aside::MOST + aside::MORE {
+        return Kept::GivenUp("the model calls memory tools again and again");
+    }
+    let asked = match visit.windows() {
+        Ok(windows) => {
+            let asked = windows.aside(turn, request, response, &calls).await;
+            asked.map(|(sending, dollars)| (sending, dollars, windows.arm(&turn.line)))
+        }
+        Err(error) => Err(error.into()),
+    };
+    match asked {
+        Ok((sending, dollars, arm)) => {
+            note.asides += 1;
+            visit.shared.payoff.count(arm, &mut turn.line.spent(), false, dollars);
+            Kept::Again(sending)
+        }
+        Err(error) => {
+            failed(visit, &format_args!("a memory tool of {} was not answered: {error}", turn.line.name));
+            Kept::GivenUp("the memory of this gateway does not answer")
+        }
+    }
+}
+
 /// The beginning of an answer, after it was looked at.
 enum Beginning {
-    /// It passes on, with what was read of it.
-    Passes(Incoming, Vec<Bytes>),
+    /// It passes on.
+    Passes(Answer),
     /// It is an error, with its words.
     Failed(Bytes, String),
 }
@@ -268,37 +351,33 @@ async fn look(parts: &response::Parts, incoming: Incoming, dialect: Dialect) -> 
         let (bytes, text) = read_error(parts, incoming).await;
         Beginning::Failed(bytes, text)
     } else {
-        Beginning::Passes(incoming, Vec::new())
+        Beginning::Passes(Answer::new(incoming))
     }
 }
 
 /// Reads the beginning of a stream until the model says something, if an error could come instead.
-async fn hold(parts: &response::Parts, mut incoming: Incoming, dialect: Dialect) -> Beginning {
+async fn hold(parts: &response::Parts, incoming: Incoming, dialect: Dialect) -> Beginning {
+    let mut answer = Answer::new(incoming);
     let copy = Copy::of(&parts.headers, dialect).filter(|copy| copy.is_stream());
     let Some(mut copy) = copy.filter(|_| dialect == Dialect::OpenAiResponses) else {
-        return Beginning::Passes(incoming, Vec::new());
+        return Beginning::Passes(answer);
     };
-    let mut first: Vec<Bytes> = Vec::new();
     let reading = async {
         while !copy.has_begun() && copy.error().is_none() {
-            let Some(Ok(frame)) = incoming.frame().await else { break };
-            if let Ok(data) = frame.into_data() {
-                copy.read(&data);
-                first.push(data);
-            }
+            let Some(data) = answer.read().await else { break };
+            copy.read(data);
         }
     };
-    // A frame is read whole or not at all, so nothing is lost when time is up.
+    // A piece is read whole or not at all, so nothing is lost when time is up.
     let _ = timeout(HELD, reading).await;
     match copy.error().map(str::to_owned) {
         Some(error) if !copy.has_begun() => {
             // The rest belongs to the error.
-            while let Some(Ok(frame)) = incoming.frame().await {
-                first.extend(frame.into_data().ok());
-            }
-            Beginning::Failed(first.concat().into(), error)
+            while answer.read().await.is_some() {}
+            let pieces: Vec<Bytes> = answer.pieces().cloned().collect();
+            Beginning::Failed(pieces.concat().into(), error)
         }
-        _ => Beginning::Passes(incoming, first),
+        _ => Beginning::Passes(answer),
     }
 }
 

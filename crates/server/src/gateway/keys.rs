@@ -9,6 +9,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Deserializer};
 use subtle::ConstantTimeEq as _;
 
+use super::adds::Add;
 use super::headers;
 
 /// The beginning of every key, by which people and scanners of secrets recognize one.
@@ -33,6 +34,8 @@ pub struct Key {
     hash: [u8; SHA256_OUTPUT_LEN],
     #[serde(default, deserialize_with = "some_tenant")]
     tenant: Option<Tenant>,
+    #[serde(default)]
+    adds: Option<Vec<Add>>,
 }
 
 /// An error that keeps a key from being made: the system has no random numbers.
@@ -50,7 +53,7 @@ impl Key {
         let mut random = [0_u8; 32];
         SystemRandom::new().fill(&mut random).map_err(|_| NoRandom)?;
         let secret = format!("{BEGIN}{}", hex(&random));
-        let key = Key { name, hash: hashed(secret.as_bytes()), tenant: None };
+        let key = Key { name, hash: hashed(secret.as_bytes()), tenant: None, adds: None };
         Ok((secret, key))
     }
 
@@ -62,6 +65,11 @@ impl Key {
     /// Returns the tenant whose sessions the key reaches. If the configuration names none, it has the name of the key.
     pub fn tenant(&self) -> &Tenant {
         self.tenant.as_ref().unwrap_or(&self.name)
+    }
+
+    /// Returns what is added to the requests of its client, if that is said.
+    pub(super) fn adds(&self) -> Option<&[Add]> {
+        self.adds.as_deref()
     }
 
     /// Returns the key as a table of the configuration.

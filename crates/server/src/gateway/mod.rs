@@ -3,7 +3,9 @@
 //! A request of a conversation goes into a session of the store. As long as it is within the limits, it is forwarded as
 //! the bytes that came. Past them, it is sent with the session's window. Whatever else comes passes through.
 
+mod adds;
 mod answers;
+mod aside;
 mod caller;
 mod client;
 mod config;
@@ -23,6 +25,7 @@ mod note;
 mod payoff;
 mod relay;
 mod rest;
+mod summarizer;
 mod upstream;
 mod window;
 
@@ -44,6 +47,7 @@ use lookback::{Policy, Store, StoreError};
 use serde::Deserialize;
 use tokio::time::timeout;
 
+pub use self::adds::{Add, UnknownAdd};
 use self::caller::Caller;
 use self::client::{Client, Head};
 pub use self::config::{BadConfig, Config, Limits, Timeouts, Tls};
@@ -56,6 +60,7 @@ use self::lines::Lines;
 use self::metrics::Metrics;
 pub use self::note::{Compacted, Cut, Note, Passed};
 use self::payoff::Payoff;
+pub use self::summarizer::SummaryModel;
 use self::upstream::Route;
 pub use self::upstream::{BadUpstream, Upstream};
 use self::window::Windows;
@@ -104,6 +109,8 @@ struct Shared {
 struct Current {
     config: Config,
     policy: Policy,
+    /// The same, with summaries.
+    summarizing: Policy,
     client: Client,
 }
 
@@ -113,6 +120,8 @@ struct Visit {
     shared: Arc<Shared>,
     current: Arc<Current>,
     caller: Arc<Caller>,
+    /// What is added to the request.
+    adds: Arc<[Add]>,
 }
 
 impl Visit {
@@ -133,9 +142,19 @@ impl Visit {
     /// Returns an error if the store of the tenant cannot be opened.
     fn windows(&self) -> Result<Windows<'_>, StoreError> {
         let store = self.store()?;
-        let Current { config, policy, .. } = &*self.current;
+        let Current { config, policy, summarizing, .. } = &*self.current;
         let lines = &self.shared.lines;
-        Ok(Windows { store, lines, policy, patience: config.timeouts.store, holdout: config.holdout })
+        let policy = if self.adds.contains(&Add::Summaries) { summarizing } else { policy };
+        let (patience, holdout) = (config.timeouts.store, config.holdout);
+        Ok(Windows {
+            store,
+            lines,
+            policy,
+            adds: &self.adds,
+            summarizer: config.summarizer.as_ref(),
+            patience,
+            holdout,
+        })
     }
 }
 
@@ -295,7 +314,8 @@ impl Current {
         let client = Client::new(&config.timeouts);
         // What comes is sent as it came until the window is cut, so nothing may be done to it as it arrives.
         let policy = Policy { arrival: None, caps: None, repeats: None, ..policy };
-        Current { config, policy, client }
+        let summarizing = summarizer::summarizing(&policy);
+        Current { config, policy, summarizing, client }
     }
 }
 
@@ -350,7 +370,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
             return refused.answer(dialect.or_else(|| headers::dialect(&parts.headers)));
         }
     };
-    let visit = Visit { shared, current, caller };
+    let mut visit = Visit { shared, current, caller, adds: Arc::new([]) };
     let current = visit.current.clone();
     let Some(route) = Route::of(&current.config.upstreams, &path_and_query, &parts.headers) else {
         return answers::error(StatusCode::NOT_FOUND, "the gateway has no upstream of this name", None);
@@ -373,6 +393,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
             let Some(upstream) = route.upstream(Some(dialect), asked.as_deref(), &head.headers) else {
                 return nowhere();
             };
+            visit.adds = visit.caller.adds(upstream, &current.config);
             exchange::make(visit, upstream, exchange::Call { head, body, dialect, model }).await
         }
         Endpoint::Other(dialect) => match route.upstream(dialect, None, &head.headers) {
@@ -450,7 +471,7 @@ async fn pass(
             let (mut parts, incoming) = answer.into_parts();
             exchange::to_pass_back(&mut parts.headers);
             visit.shared.metrics.answered(parts.status);
-            Response::from_parts(parts, relay::relay(visit, Vec::new(), incoming, None))
+            Response::from_parts(parts, relay::relay(visit, relay::Answer::new(incoming), None))
         }
         Err(error) => answers::unanswered(&error, dialect),
     }

@@ -36,8 +36,16 @@ pub struct Note {
     pub passed: Option<Passed>,
     /// How often the window was made smaller because the upstream refused it as too long.
     pub overflows: u32,
+    /// How many answers of the model the gateway kept, because they called tools of its own, and asked on.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub asides: u32,
     /// Whether a history that the upstream refused was sent repaired.
     pub repaired: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Why a request passes as it came, and belongs to no session.
@@ -143,6 +151,7 @@ impl Note {
             ("held-out", self.held_out.then(|| "yes".to_owned())),
             ("passed", self.passed.map(|why| why.to_string())),
             ("overflows", (self.overflows > 0).then(|| self.overflows.to_string())),
+            ("asides", (self.asides > 0).then(|| self.asides.to_string())),
             ("repaired", self.repaired.then(|| "yes".to_owned())),
         ];
         told.into_iter().filter_map(|(name, value)| Some((name, value?)))

@@ -1,14 +1,16 @@
 //! An answer on its way to the client: it passes as bytes, and is recorded before the client has all of it.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::Visit;
 use super::copy::Copy;
@@ -17,6 +19,9 @@ use super::lines::Turn;
 
 /// The most frames that wait for a slow client. Then the upstream waits, too.
 const WAITING: usize = 4;
+
+/// How long what came before a failure has to be sent.
+const FLUSH: Duration = Duration::from_millis(10);
 
 /// Why the rest of an answer does not come.
 #[derive(Debug, thiserror::Error)]
@@ -30,41 +35,93 @@ pub(super) enum Broken {
 /// An answer that is recorded: its copy, and its turn.
 type Recording = (Copy, Turn);
 
+/// An answer of an upstream, and what was read of it before it is passed on.
+pub(super) struct Answer {
+    incoming: Incoming,
+    read: VecDeque<Bytes>,
+    /// Why there is no more, if it broke off.
+    broken: Option<Broken>,
+}
+
+impl Answer {
+    pub(super) fn new(incoming: Incoming) -> Answer {
+        Answer { incoming, read: VecDeque::new(), broken: None }
+    }
+
+    /// Reads the next piece, which is still passed on. `None` at the end.
+    pub(super) async fn read(&mut self) -> Option<&Bytes> {
+        if self.broken.is_some() {
+            return None;
+        }
+        loop {
+            match self.incoming.frame().await? {
+                Ok(frame) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.read.push_back(data);
+                        return self.read.back();
+                    }
+                }
+                Err(error) => {
+                    self.broken = Some(error.into());
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Returns what was read.
+    pub(super) fn pieces(&self) -> impl Iterator<Item = &Bytes> {
+        self.read.iter()
+    }
+
+    /// Takes note that the next piece did not come in time.
+    pub(super) fn is_late(&mut self) {
+        self.broken = Some(Broken::Late);
+    }
+
+    /// Returns what is passed on next. `None` at the end.
+    async fn next(&mut self, pause: Duration) -> Option<Result<Frame<Bytes>, Broken>> {
+        if let Some(data) = self.read.pop_front() {
+            return Some(Ok(Frame::data(data)));
+        }
+        let broken = match self.broken.take() {
+            Some(broken) => broken,
+            None => match timeout(pause, self.incoming.frame()).await {
+                Ok(Some(Err(error))) => error.into(),
+                Ok(frame) => return frame.map(|frame| frame.map_err(Broken::from)),
+                Err(_) => Broken::Late,
+            },
+        };
+        // A connection that fails at once would not even send what came before.
+        sleep(FLUSH).await;
+        Some(Err(broken))
+    }
+}
+
 /// Passes an answer on. If it is recorded, a copy of it is read meanwhile.
-pub(super) fn relay(visit: Visit, first: Vec<Bytes>, incoming: Incoming, recording: Option<Recording>) -> Body {
+pub(super) fn relay(visit: Visit, answer: Answer, recording: Option<Recording>) -> Body {
     let (sender, receiver) = channel(WAITING);
-    tokio::spawn(pass(visit, first, incoming, recording, sender));
+    tokio::spawn(pass(visit, answer, recording, sender));
     Body::new(Relayed(receiver))
 }
 
 async fn pass(
     visit: Visit,
-    first: Vec<Bytes>,
-    mut incoming: Incoming,
+    mut answer: Answer,
     mut recording: Option<Recording>,
     sender: Sender<Result<Frame<Bytes>, Broken>>,
 ) {
     // What a client can only use whole waits until it is recorded.
     let mut held = Vec::new();
     let holds = recording.as_ref().is_some_and(|(copy, _)| !copy.is_stream());
-    for data in first {
-        recording.iter_mut().for_each(|(copy, _)| copy.read(&data));
-        if sender.send(Ok(Frame::data(data))).await.is_err() {
-            return;
-        }
-    }
     let pause = visit.current.config.timeouts.pause;
     loop {
         let frame = tokio::select! {
-            frame = timeout(pause, incoming.frame()) => frame,
+            frame = answer.next(pause) => frame,
             // The client has gone, so nobody needs the rest.
             () = sender.closed() => return,
         };
-        let frame = match frame {
-            Ok(None) => break,
-            Ok(Some(frame)) => frame.map_err(Broken::from),
-            Err(_) => Err(Broken::Late),
-        };
+        let Some(frame) = frame else { break };
         let is_broken = frame.is_err();
         if let (Some((copy, _)), Ok(Some(data))) = (&mut recording, frame.as_ref().map(Frame::data_ref)) {
             copy.read(data);

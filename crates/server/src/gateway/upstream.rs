@@ -7,6 +7,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use lookback::Dialect;
 use serde::{Deserialize, Deserializer};
 
+use super::adds::Add;
 use super::headers;
 
 /// A server behind the gateway: a provider, or another gateway.
@@ -39,6 +40,9 @@ pub struct Upstream {
     /// Its key, for clients that have a key of the gateway.
     #[serde(default, rename = "key-env", deserialize_with = "secret")]
     key: Option<HeaderValue>,
+    /// What is added to its requests.
+    #[serde(default)]
+    adds: Option<Vec<Add>>,
 }
 
 /// The address of an upstream.
@@ -74,7 +78,7 @@ impl FromStr for Upstream {
             _ => (None, text),
         };
         let base = url.parse()?;
-        Ok(Upstream { base, dialect, name: None, path: None, models: Vec::new(), key: None })
+        Ok(Upstream { base, dialect, name: None, path: None, models: Vec::new(), key: None, adds: None })
     }
 }
 
@@ -101,7 +105,7 @@ fn base<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Base, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
-fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Dialect>, D::Error> {
+pub(super) fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Dialect>, D::Error> {
     String::deserialize(deserializer)?.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
@@ -115,7 +119,7 @@ fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, 
 }
 
 /// Reads a key from the environment variable that is named.
-fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<HeaderValue>, D::Error> {
+pub(super) fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<HeaderValue>, D::Error> {
     let wrong = |variable: &str| {
         serde::de::Error::custom(format!("the environment variable {variable} is not set, or has no key"))
     };
@@ -140,6 +144,7 @@ impl fmt::Debug for Upstream {
             .field("name", &self.name)
             .field("path", &self.path)
             .field("models", &self.models)
+            .field("adds", &self.adds)
             .finish_non_exhaustive()
     }
 }
@@ -153,6 +158,11 @@ impl Upstream {
     /// Returns its name, if it has one.
     pub(super) fn name(&self) -> Option<&str> {
         self.name.as_deref()
+    }
+
+    /// Returns what is added to its requests, if that is said.
+    pub(super) fn adds(&self) -> Option<&[Add]> {
+        self.adds.as_deref()
     }
 
     /// Returns whether it has a key of its own.

@@ -3,19 +3,25 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lookback::memory::{Memory, MemoryError};
 use lookback::message::{PartRef, ResultItem};
 use lookback::plan::Reason;
 use lookback::session::Resent;
 use lookback::size::Excess;
-use lookback::transcript::Entry;
+use lookback::transcript::{Entry, Origin};
+use lookback::view::Item;
 use lookback::{
     Dialect, Error, Policy, Preamble, Prices, RawRequest, Response, Session, Settings, Store, StoreError, TooLong,
 };
+use serde_json::json;
 use tokio::time::timeout;
 
-use super::lines::{Asked, Line, Lines, Scope, Turn};
+use super::adds::Add;
+use super::aside::{self, OwnCall, Watch};
+use super::lines::{Asked, Line, Lines, Open, Scope, Turn};
 use super::note::{Compacted, Cut, Note};
 use super::payoff::Arm;
+use super::summarizer::SummaryModel;
 
 /// Why a request has no window.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +30,8 @@ pub(super) enum NoWindow {
     Session(#[from] Error),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     #[error("the store did not answer in time")]
     Late,
 }
@@ -61,6 +69,10 @@ pub(super) struct Windows<'a> {
     pub(super) store: Arc<dyn Store>,
     pub(super) lines: &'a Lines,
     pub(super) policy: &'a Policy,
+    /// What is added to requests.
+    pub(super) adds: &'a [Add],
+    /// The model that writes summaries, if it is not the library itself.
+    pub(super) summarizer: Option<&'a SummaryModel>,
     /// How long a request waits for the store. Then it passes as it came.
     pub(super) patience: Duration,
     /// The share of sessions that are left alone.
@@ -76,35 +88,41 @@ impl Windows<'_> {
     /// Takes a request over into the session of its line, and makes the window.
     pub(super) async fn of(
         &self,
-        turn: &Turn,
+        turn: &mut Turn,
         request: &RawRequest<'_>,
         preamble: &Preamble,
         model: Option<&str>,
     ) -> Result<Sending, NoWindow> {
         let made = async {
-            let mut session = turn.line.session.lock().await;
+            let mut open = turn.line.session.lock().await;
             let is_held = self.arm(&turn.line) == Arm::HeldOut;
             let alone = Policy::never_compact();
             let policy = if is_held { &alone } else { self.policy };
-            if !session.as_ref().is_some_and(|session| is_for(session, request, policy, model)) {
+            if !open.as_ref().is_some_and(|open| is_for(&open.session, request, policy, model)) {
+                let is_new = open.is_none();
                 let settings = settings(request.dialect(), model).policy(policy.clone());
-                let is_new = session.is_none();
-                let name = turn.line.name.as_str();
-                *session = Some(Session::open(self.store.clone(), name, settings).await?);
+                *open = Some(self.open(&turn.line, settings).await?);
                 if is_new {
                     self.lines.opened(&turn.line);
                 }
             }
-            let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
-            session.set_preamble(preamble).await?;
-            session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
+            let Some(Open { session, watch }) = open.as_mut() else { return Err(NoWindow::Late) };
+            turn.offered = if is_held { Vec::new() } else { aside::offered(self.adds, preamble) };
+            session.set_preamble(&aside::preamble(request, preamble, &turn.offered)).await?;
+            let synced = session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
             if is_held {
                 // If it was cut before it was held out, its window is not what is sent.
                 let is_measured = !session.view().is_cut();
                 let tokens = session.window().await?.tokens();
                 return Ok(Sending { body: None, tokens, cut: None, compacted: None, is_measured });
             }
-            Ok(sending(session, request, false).await?)
+            if !self.adds.is_empty() {
+                // What a compaction takes out may have to be said again.
+                session.window().await?;
+                let notes = watch.notes(self.adds, session, turn.asks, synced.new).await;
+                aside::write(session, notes).await?;
+            }
+            Ok(self.sending(session, turn, request, false).await?)
         };
         timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
     }
@@ -121,9 +139,10 @@ impl Windows<'_> {
             return true;
         }
         // Whoever has the session is about to change it.
-        let Ok(session) = turn.line.session.try_lock() else { return false };
+        let Ok(open) = turn.line.session.try_lock() else { return false };
         let is_same = |session: &&Session| is_for(session, request, self.policy, model);
-        let Some(session) = session.as_ref().filter(is_same) else { return false };
+        let session = open.as_ref().map(|open| &open.session).filter(is_same);
+        let Some(session) = session.filter(|_| self.adds.is_empty()) else { return false };
         let known = usize::try_from(session.view().history_len()).unwrap_or(usize::MAX);
         let is_text = |index: usize| request.message(index).is_ok_and(|message| !message.parts().any(has_media));
         let bytes = (known..request.len()).map(|index| request.bytes(index).map_or(0, str::len) as u64).sum();
@@ -145,10 +164,10 @@ impl Windows<'_> {
         cause: TooLong,
     ) -> Result<Sending, NoWindow> {
         let made = async {
-            let mut session = turn.line.session.lock().await;
-            let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
+            let mut open = turn.line.session.lock().await;
+            let Some(Open { session, .. }) = open.as_mut() else { return Err(NoWindow::Late) };
             session.overflow(cause).await?;
-            Ok(sending(session, request, true).await?)
+            Ok(self.sending(session, turn, request, true).await?)
         };
         timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
     }
@@ -156,9 +175,34 @@ impl Windows<'_> {
     /// Returns the request repaired, although nothing of it has to be left out.
     pub(super) async fn repaired(&self, turn: &Turn, request: &RawRequest<'_>) -> Result<Sending, NoWindow> {
         let made = async {
-            let mut session = turn.line.session.lock().await;
-            let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
-            Ok(sending(session, request, true).await?)
+            let mut open = turn.line.session.lock().await;
+            let Some(Open { session, .. }) = open.as_mut() else { return Err(NoWindow::Late) };
+            Ok(self.sending(session, turn, request, true).await?)
+        };
+        timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
+    }
+
+    /// Answers the calls of an answer that the client does not get, and returns the request that goes on with them, and what
+    /// the answer cost in US dollars.
+    pub(super) async fn aside(
+        &self,
+        turn: &Turn,
+        request: &RawRequest<'_>,
+        mut response: Response,
+        calls: &[OwnCall],
+    ) -> Result<(Sending, Option<f64>), NoWindow> {
+        let made = async {
+            let mut open = turn.line.session.lock().await;
+            let Some(Open { session, watch }) = open.as_mut() else { return Err(NoWindow::Late) };
+            let dollars = dollars(session, &response);
+            if !turn.is_measured {
+                response.input = None;
+            }
+            let at = session.answered_aside(response).await?.first().copied();
+            for result in watch.results(session, calls, at).await {
+                session.receive(result, Origin::Lookback, None).await?;
+            }
+            Ok((self.sending(session, turn, request, false).await?, dollars))
         };
         timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
     }
@@ -169,11 +213,9 @@ impl Windows<'_> {
         let line = turn.line.clone();
         let answer = Resent::of(&response.message);
         let recorded = async {
-            let mut session = line.session.lock().await;
-            let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
-            let model = session.settings().model.as_deref().or(response.model.as_deref());
-            let price = model.and_then(|model| Prices::builtin().find(model));
-            let dollars = price.and_then(|price| price.of_call(&response));
+            let mut open = line.session.lock().await;
+            let Some(Open { session, .. }) = open.as_mut() else { return Err(NoWindow::Late) };
+            let dollars = dollars(session, &response);
             // If another request of the line came meanwhile, the report is not of the session's last window.
             if !turn.is_measured || session.view().history_len() != turn.resent.len() as u64 {
                 response.input = None;
@@ -185,6 +227,64 @@ impl Windows<'_> {
         turn.answered(answer);
         Ok(dollars)
     }
+
+    async fn open(&self, line: &Line, settings: Settings) -> Result<Open, NoWindow> {
+        let name = line.name.as_str();
+        let session = Session::open(self.store.clone(), name, settings).await?;
+        let session = match self.summarizer {
+            Some(model) => model.summarize(session),
+            None => session,
+        };
+        let memory = Memory::open(self.store.clone(), name).await?;
+        Ok(Open { session, watch: Watch::new(memory) })
+    }
+
+    /// Makes the window. A request is sent as it came unless a limit was exceeded, now or before, something is added, or it
+    /// has to be mended.
+    async fn sending(
+        &self,
+        session: &mut Session,
+        turn: &Turn,
+        request: &RawRequest<'_>,
+        mend: bool,
+    ) -> Result<Sending, Error> {
+        let window = session.window().await?;
+        let tokens = window.tokens();
+        let view = window.view();
+        let kept = || view.messages().filter(|item| !item.is_own());
+        let cut = view.is_cut().then(|| Cut {
+            sent: kept().count() as u64,
+            of: view.history_len(),
+            shortened: kept().filter(|item| !item.edits().is_empty()).count() as u64,
+        });
+        let is_other = mend || cut.is_some() || view.messages().any(Item::is_beside);
+        let is_marked = self.adds.contains(&Add::CacheMarkers)
+            && request.dialect() == Dialect::Anthropic
+            && !request.text().contains("\"cache_control\"");
+        let body = if is_other || is_marked || !turn.offered.is_empty() {
+            let mut body = request.change();
+            if is_other {
+                body = body.messages(&window.messages()?);
+            }
+            for tool in &turn.offered {
+                body = body.tool(tool.name, tool.description, &tool.parameters);
+            }
+            if is_marked {
+                body = body.member("cache_control", &json!({"type": "ephemeral"}));
+            }
+            Some(body.write())
+        } else {
+            None
+        };
+        let compacted = window.entries().iter().rev().find_map(compacted);
+        Ok(Sending { body, tokens, cut, compacted, is_measured: true })
+    }
+}
+
+/// Returns what an answer cost in US dollars, if that is known.
+fn dollars(session: &Session, response: &Response) -> Option<f64> {
+    let model = session.settings().model.as_deref().or(response.model.as_deref());
+    model.and_then(|model| Prices::builtin().find(model))?.of_call(response)
 }
 
 /// Returns whether a session has the settings of a request.
@@ -208,27 +308,6 @@ fn settings(dialect: Dialect, model: Option<&str>) -> Settings {
         Some(model) => Settings::for_model(dialect, model),
         None => Settings::default().dialect(dialect),
     }
-}
-
-/// Makes the window. A request is sent as it came unless a limit was exceeded, now or before, or it has to be mended.
-async fn sending(session: &mut Session, request: &RawRequest<'_>, mend: bool) -> Result<Sending, Error> {
-    let window = session.window().await?;
-    let tokens = window.tokens();
-    let view = window.view();
-    if !view.is_cut() && !mend {
-        return Ok(Sending { body: None, tokens, cut: None, compacted: None, is_measured: true });
-    }
-    let messages = window.messages()?;
-    let kept = || view.messages().filter(|item| !item.is_own());
-    let cut = Cut {
-        sent: kept().count() as u64,
-        of: view.history_len(),
-        shortened: kept().filter(|item| !item.edits().is_empty()).count() as u64,
-    };
-    let compacted = window.entries().iter().rev().find_map(compacted);
-    let cut = view.is_cut().then_some(cut);
-    let body = Some(request.with_messages(&messages));
-    Ok(Sending { body, tokens, cut, compacted, is_measured: true })
 }
 
 /// Returns what there is to say of an entry if it is a compaction.

@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub use self::choose::How;
 use self::choose::{Ask, Known, Path, Said, Tools, beginning, choose};
 pub(super) use self::scope::Scope;
+use super::aside::{Offered, Watch};
 use super::kind;
 use super::payoff::Spending;
 
@@ -56,11 +57,17 @@ struct Family {
     next: usize,
 }
 
+/// An open session, and what watches over it.
+pub(super) struct Open {
+    pub(super) session: Session,
+    pub(super) watch: Watch,
+}
+
 /// A line of conversation, which is a session in the store.
 pub(super) struct Line {
     pub(super) name: LogName,
     /// The session, once it was opened. Whoever changes it waits for whoever does.
-    pub(super) session: AsyncMutex<Option<Session>>,
+    pub(super) session: AsyncMutex<Option<Open>>,
     known: Mutex<Known>,
     /// What it has cost.
     spent: Mutex<Spending>,
@@ -131,6 +138,8 @@ pub(super) struct Turn {
     pub(super) asks: bool,
     /// Whether what the provider reports can be compared with what was counted.
     pub(super) is_measured: bool,
+    /// The tools that the gateway offers with the request.
+    pub(super) offered: Vec<Offered>,
     /// What the model answered, if the answer came whole.
     answer: Option<Resent>,
 }
@@ -187,7 +196,7 @@ impl Lines {
         };
         line.known().begin(ask, now);
         scopes.forget_oldest();
-        Ok(Turn { line, how, resent, asks, is_measured: true, answer: None })
+        Ok(Turn { line, how, resent, asks, is_measured: true, offered: Vec::new(), answer: None })
     }
 
     /// Takes note that the session of a line was opened, and closes one that was not used for long, if there are too many.

@@ -1,6 +1,7 @@
 //! The gateway, in front of a stand-in for the providers.
 
 mod access;
+mod adds;
 mod calls;
 mod lines;
 mod payoff;
@@ -16,6 +17,7 @@ use stand_in::StandIn;
 /// A gateway in front of a stand-in.
 struct Lab {
     stand_in: StandIn,
+    stand_in_address: String,
     store: Arc<dyn Store>,
     base: String,
 }
@@ -49,7 +51,7 @@ impl Lab {
             gateway = gateway.with_policy(policy);
         }
         let base = serve(gateway);
-        Lab { stand_in, store, base }
+        Lab { stand_in, stand_in_address: upstream, store, base }
     }
 
     /// With a configuration, in which `UPSTREAM` is the address of the stand-in.
@@ -62,7 +64,7 @@ impl Lab {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let config = Config::from_toml(&config.replace("UPSTREAM", &upstream)).unwrap();
         let base = serve(Gateway::new(store.clone()).with_config(config).with_policy(policy));
-        Lab { stand_in, store, base }
+        Lab { stand_in, stand_in_address: upstream, store, base }
     }
 
     fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {

@@ -1,0 +1,195 @@
+//! Changes to the body of a request that leave every other byte as it came.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{Dialect, RawRequest};
+use crate::json::{self, Fields};
+
+/// Changes to the body of a request. Every byte outside them is kept.
+///
+/// ```
+/// use lookback_core::{Dialect, RawRequest};
+/// use serde_json::json;
+///
+/// let body = r#"{"model": "m", "tools": [], "messages": [{"role": "user", "content": "Hi"}]}"#;
+/// let request = RawRequest::read(body, Some(Dialect::Anthropic))?;
+/// let changed = request.change().tool("now", "Returns the time.", &json!({})).member("stream", &json!(true)).write();
+/// assert!(changed.starts_with(r#"{"stream":true,"model": "m", "tools": [{"#));
+/// # Ok::<(), lookback_core::RequestError>(())
+/// ```
+#[must_use]
+pub struct BodyChanges<'r, 'a> {
+    request: &'r RawRequest<'a>,
+    messages: Option<String>,
+    tools: Vec<Value>,
+    /// New members, each with a comma behind it.
+    members: String,
+}
+
+impl fmt::Debug for BodyChanges<'_, '_> {
+    /// Prints what changes, and no contents.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BodyChanges")
+            .field("request", self.request)
+            .field("messages", &self.messages.is_some())
+            .field("tools", &self.tools.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> RawRequest<'a> {
+    /// Begins to change the body. A bare list has no other members, so there only its messages can change.
+    pub fn change(&self) -> BodyChanges<'_, 'a> {
+        BodyChanges { request: self, messages: None, tools: Vec::new(), members: String::new() }
+    }
+}
+
+impl BodyChanges<'_, '_> {
+    /// Sets the messages.
+    pub fn messages(mut self, messages: &[impl AsRef<RawValue>]) -> Self {
+        let mut list = String::new();
+        json::push_array(&mut list, json::elements(messages));
+        self.messages = Some(list);
+        self
+    }
+
+    /// Adds a tool behind those that there are. `parameters` is the JSON Schema of its arguments.
+    pub fn tool(mut self, name: &str, description: &str, parameters: &Value) -> Self {
+        self.tools.push(self.request.dialect().tool(name, description, parameters));
+        self
+    }
+
+    /// Adds a member, unless the body has one of this name.
+    pub fn member(mut self, name: &'static str, value: &Value) -> Self {
+        if self.request.is_body() && self.request.range_of(name).is_none() {
+            self.add(name, &value.to_string());
+        }
+        self
+    }
+
+    /// Returns the body with the changes.
+    pub fn write(mut self) -> String {
+        let mut splices: Vec<(Range<usize>, String)> = Vec::new();
+        splices.extend(self.messages.take().map(|list| (self.request.list_range(), list)));
+        splices.extend(self.tools());
+        let text = self.request.text();
+        // A body has an opening brace, and at least the messages behind it.
+        let begin = text.find('{').map_or(0, |brace| brace + 1);
+        if !self.members.is_empty() {
+            splices.push((begin..begin, std::mem::take(&mut self.members)));
+        }
+        splices.sort_by_key(|(range, _)| range.start);
+        let mut out = String::with_capacity(text.len());
+        let mut at = 0;
+        for (range, new) in splices {
+            out.push_str(text.get(at..range.start).unwrap_or_default());
+            out.push_str(&new);
+            at = range.end;
+        }
+        out.push_str(text.get(at..).unwrap_or_default());
+        out
+    }
+
+    fn add(&mut self, name: &str, value: &str) {
+        self.members.push_str(json::string(name).get());
+        self.members.push(':');
+        self.members.push_str(value);
+        self.members.push(',');
+    }
+
+    /// Returns where the new tools are written, and how. If there is no list yet, it becomes a member.
+    fn tools(&mut self) -> Option<(Range<usize>, String)> {
+        let request = self.request;
+        let format = request.dialect().format();
+        // Bedrock's tools are an object with a choice beside them. No gateway forwards its requests.
+        if self.tools.is_empty() || !request.is_body() || request.dialect() == Dialect::Bedrock {
+            return None;
+        }
+        let new: Vec<String> = match format.functions {
+            // There may be one element only, with a list of all functions.
+            Some(member) => {
+                self.tools.iter().filter_map(|tool| tool.get(member)?.get(0)).map(Value::to_string).collect()
+            }
+            None => self.tools.iter().map(Value::to_string).collect(),
+        };
+        let new = new.join(",");
+        let whole = format.functions.map_or_else(|| new.clone(), |member| format!("{{\"{member}\":[{new}]}}"));
+        let Some(list) = request.member(format.tools) else {
+            let null = request.range_of(format.tools);
+            if null.is_none() {
+                self.add(format.tools, &format!("[{whole}]"));
+            }
+            return null.map(|null| (null, format!("[{whole}]")));
+        };
+        let functions = format.functions.and_then(|member| {
+            let of = |tool| Fields::read(tool)?.borrowed(member).filter(|list| json::array(list).is_some());
+            json::array(list)?.into_iter().find_map(of)
+        });
+        let (list, new) = functions.map_or((list, whole), |functions| (functions, new));
+        let is_empty = json::array(list)?.is_empty();
+        let end = request.range(list).end.saturating_sub(1);
+        Some((end..end, if is_empty { new } else { format!(",{new}") }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn with_tool(body: &str, dialect: Dialect) -> String {
+        let request = RawRequest::read(body, Some(dialect)).unwrap();
+        request.change().tool("now", "Tells the time.", &json!({"type": "object"})).write()
+    }
+
+    #[test]
+    fn a_tool_comes_behind_those_that_there_are_and_nothing_else_changes() {
+        let new = r#"{"description":"Tells the time.","input_schema":{"type":"object"},"name":"now"}"#;
+        for (before, after) in [
+            (
+                r#"{ "tools" : [ {"name":"a"} ], "messages":[] }"#,
+                format!(r#"{{ "tools" : [ {{"name":"a"}} ,{new}], "messages":[] }}"#),
+            ),
+            (r#"{"tools":[ ],"messages":[]}"#, format!(r#"{{"tools":[ {new}],"messages":[]}}"#)),
+            (r#"{"messages":[],"tools":null}"#, format!(r#"{{"messages":[],"tools":[{new}]}}"#)),
+            (r#"{"messages":[],"a":1.0}"#, format!(r#"{{"tools":[{new}],"messages":[],"a":1.0}}"#)),
+        ] {
+            assert_eq!(with_tool(before, Dialect::Anthropic), after);
+        }
+    }
+
+    #[test]
+    fn gemini_has_one_list_of_functions() {
+        let new = r#"{"description":"Tells the time.","name":"now","parametersJsonSchema":{"type":"object"}}"#;
+        for (before, after) in [
+            (
+                r#"{"contents":[],"tools":[{"functionDeclarations":[{"name":"a"}]}]}"#,
+                format!(r#"{{"contents":[],"tools":[{{"functionDeclarations":[{{"name":"a"}},{new}]}}]}}"#),
+            ),
+            (
+                r#"{"contents":[],"tools":[{"googleSearch":{}}]}"#,
+                format!(r#"{{"contents":[],"tools":[{{"googleSearch":{{}}}},{{"functionDeclarations":[{new}]}}]}}"#),
+            ),
+            (r#"{"contents":[]}"#, format!(r#"{{"tools":[{{"functionDeclarations":[{new}]}}],"contents":[]}}"#)),
+        ] {
+            assert_eq!(with_tool(before, Dialect::Gemini), after);
+        }
+    }
+
+    #[test]
+    fn messages_tools_and_members_change_at_once() {
+        let body = r#"{"a":1,"messages":[{"role":"user","content":"Hi"}],"tools":[],"z":2}"#;
+        let request = RawRequest::read(body, Some(Dialect::OpenAiChat)).unwrap();
+        let none: [Box<RawValue>; 0] = [];
+        let changed =
+            request.change().messages(&none).tool("t", "", &json!({})).member("a", &json!(9)).member("b", &json!(2));
+        let tool = r#"{"function":{"description":"","name":"t","parameters":{}},"type":"function"}"#;
+        assert_eq!(changed.write(), format!(r#"{{"b":2,"a":1,"messages":[],"tools":[{tool}],"z":2}}"#));
+        assert_eq!(request.change().write(), body);
+    }
+}

@@ -1,0 +1,239 @@
+//! What a gateway adds to requests, if it is asked to.
+
+use super::*;
+use futures_lite::future::block_on;
+use lookback::Limits;
+use lookback::memory::{Memory, Scope, Statement};
+use stand_in::Fault;
+
+fn adding(adds: &str) -> Lab {
+    Lab::configured(&format!("adds = [{adds}]\n[[upstream]]\nurl = \"UPSTREAM\"\n"))
+}
+
+fn adding_with(adds: &str, policy: Policy) -> Lab {
+    Lab::configured_with(&format!("adds = [{adds}]\n[[upstream]]\nurl = \"UPSTREAM\"\n"), policy)
+}
+
+fn sent(lab: &Lab) -> String {
+    String::from_utf8(lab.stand_in.last().unwrap().body.to_vec()).unwrap()
+}
+
+fn prefer(lab: &Lab, text: &str) {
+    let memory = block_on(Memory::open(lab.store.clone(), "someone")).unwrap();
+    block_on(memory.state(Scope::Shared, Statement::preference(text))).unwrap();
+}
+
+fn streaming() -> impl Iterator<Item = (Dialect, bool)> {
+    DIALECTS.into_iter().flat_map(|dialect| [(dialect, false), (dialect, true)])
+}
+
+#[test]
+fn a_fact_sheet_is_a_note_that_stays_and_changes_follow_it() {
+    for dialect in DIALECTS {
+        let lab = adding("\"fact-sheet\"");
+        prefer(&lab, "Use pnpm.");
+        let mut client = Client::new(dialect);
+        let answer = client.say(&lab, "one");
+        assert_eq!(answer.status, 200, "{dialect:?}: {}", answer.body);
+        assert_eq!(sent(&lab).matches("Use pnpm.").count(), 1, "{dialect:?}");
+        client.say(&lab, "two");
+        let second = sent(&lab);
+        assert_eq!(second.matches("Use pnpm.").count(), 1, "{dialect:?}: the model has read it");
+        prefer(&lab, "Use tabs.");
+        client.say(&lab, "three");
+        let third = sent(&lab);
+        assert_eq!((third.matches("Use pnpm.").count(), third.matches("Use tabs.").count()), (1, 1), "{dialect:?}");
+        assert!(third.find("pnpm") < third.find("two") && third.find("three") < third.find("tabs"), "{dialect:?}");
+        let report = lab.stand_in.report();
+        assert!(report.refused.is_empty(), "{dialect:?}: {:?}", report.refused);
+    }
+}
+
+#[test]
+fn calls_of_memory_tools_are_answered_and_the_client_sees_none_of_it() {
+    for (dialect, stream) in streaming() {
+        let lab = adding("\"memory-tools\", \"recall\", \"fact-sheet\"");
+        let mut client = Client::new(dialect);
+        client.stream = stream;
+        let words = r#"Please CALL memory_finding {"content":"It listens on 5050.","confidence":0.9} now."#;
+        let answer = client.say(&lab, words);
+        assert_eq!(answer.status, 200, "{dialect:?} {stream}: {}", answer.body);
+        assert!(!answer.body.contains("memory_finding"), "{dialect:?} {stream}: {}", answer.body);
+        assert_eq!(answer.header("x-lookback-asides"), Some("1"), "{dialect:?} {stream}");
+        assert_eq!(lab.stand_in.count(), 2, "{dialect:?} {stream}");
+        assert!(sent(&lab).contains("is remembered"), "{dialect:?} {stream}: {}", sent(&lab));
+
+        // The next request has what the client did not see, so that its beginning is what the provider has cached.
+        let again = client.say(&lab, r#"And CALL memory_search {"query":"listens"} too."#);
+        assert_eq!((again.status, again.session()), (200, answer.session()), "{dialect:?} {stream}");
+        let request = sent(&lab);
+        assert!(request.contains("is remembered") && request.matches("It listens on 5050.").count() >= 2, "{request}");
+        let report = lab.stand_in.report();
+        assert!(report.refused.is_empty(), "{dialect:?} {stream}: {:?}", report.refused);
+        let memory = block_on(Memory::open(lab.store.clone(), answer.session())).unwrap();
+        let facts = block_on(memory.facts()).unwrap();
+        assert_eq!(facts.len(), 1, "{dialect:?} {stream}");
+        assert_eq!(facts[0].statement.source.session.as_deref(), Some(answer.session()));
+    }
+}
+
+#[test]
+fn what_the_client_did_not_see_is_there_after_a_restart_and_counts_as_a_call() {
+    let lab = adding("\"memory-tools\"");
+    let mut client = Client::new(Dialect::Anthropic);
+    client.say(&lab, r#"CALL memory_finding {"content":"It listens on 5050.","confidence":0.9}"#);
+    let config = Config::from_toml("adds = [\"memory-tools\"]").unwrap();
+    let upstream = lab.stand_in_address.parse().unwrap();
+    let other = Lab { base: serve(Gateway::new(lab.store.clone()).with_config(config).with_upstream(upstream)), ..lab };
+    let answer = client.say(&other, "Go on.");
+    assert_eq!(answer.header("x-lookback-line"), Some("continued"));
+    assert!(sent(&other).contains("is remembered"), "{}", sent(&other));
+    let calls =
+        other.send("GET", &format!("/lookback/v1/sessions/{}/calls", answer.session().replace('/', "%2F")), &[], "");
+    let calls: Value = serde_json::from_str(&calls.body).unwrap();
+    assert_eq!(calls["total"]["calls"], 3, "{calls}");
+}
+
+#[test]
+fn what_is_called_together_with_a_memory_tool_is_called_again_alone() {
+    for dialect in DIALECTS {
+        let lab = adding("\"recall\"");
+        let mut client = Client::new(dialect);
+        let answer = client.say(&lab, r#"CALL recall {"query":"nothing"} and CALL read {"path":"a"} please"#);
+        assert_eq!(answer.status, 200, "{dialect:?}: {}", answer.body);
+        assert!(sent(&lab).contains("Call it again"), "{dialect:?}: {}", sent(&lab));
+        assert!(lab.stand_in.report().refused.is_empty(), "{dialect:?}");
+    }
+}
+
+#[test]
+fn a_model_that_calls_memory_tools_for_ever_is_stopped() {
+    let lab = adding("\"recall\"");
+    let mut client = Client::new(Dialect::Anthropic);
+    // What is recalled asks for the same call again.
+    let answer = client.say(&lab, r#"CALL recall {"query":"please for ever"} please for ever"#);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let asides: u32 = answer.header("x-lookback-asides").unwrap().parse().unwrap();
+    assert_eq!(asides, 9, "told once that it was enough, it goes on without");
+    assert_eq!(lab.stand_in.count(), 10);
+}
+
+#[test]
+fn a_tool_of_the_client_with_the_name_of_ours_is_its_own() {
+    let lab = adding("\"recall\", \"memory-tools\"");
+    let mut client = Client::new(Dialect::OpenAiChat);
+    client.tools = vec!["recall"];
+    client.messages.push(client.said("user", r#"CALL recall {"query":"x"}"#));
+    let answer = client.ask(&lab);
+    assert!(answer.body.contains("\"recall\""), "{}", answer.body);
+    assert_eq!(sent(&lab).matches("\"name\":\"recall\"").count(), 1);
+    assert!(sent(&lab).contains("memory_search"));
+}
+
+#[test]
+fn an_answer_that_breaks_off_while_it_is_held_breaks_off_for_the_client() {
+    let lab = adding("\"recall\"");
+    let mut client = Client::new(Dialect::OpenAiChat);
+    client.stream = true;
+    client.say(&lab, "Hello");
+    lab.stand_in.fail_next(Fault::Cut);
+    client.messages.push(client.said("user", "Hi"));
+    let body = client.body().to_string();
+    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    let mut answer = agent.post(format!("{}/v1/chat/completions", lab.base)).send(&body).unwrap();
+    let read = answer.body_mut().read_to_string();
+    assert!(answer.status() == 200 && read.is_err(), "{answer:?} {read:?}");
+}
+
+#[test]
+fn cache_markers_are_added_where_a_client_sets_none() {
+    let lab = adding("\"cache-markers\"");
+    let mut client = Client::new(Dialect::Anthropic);
+    client.say(&lab, "one");
+    assert!(sent(&lab).starts_with(r#"{"cache_control":{"type":"ephemeral"},"#), "{}", sent(&lab));
+    // One that is quoted is none.
+    client.say(&lab, r#"What is "cache_control"?"#);
+    assert!(sent(&lab).starts_with(r#"{"cache_control":{"type":"ephemeral"},"#), "{}", sent(&lab));
+    client.messages[0] =
+        json!({"role": "user", "content": [{"type": "text", "text": "one", "cache_control": {"type": "ephemeral"}}]});
+    client.say(&lab, "three");
+    assert_eq!(sent(&lab), client_body(&client));
+    let mut other = Client::new(Dialect::OpenAiChat);
+    other.say(&lab, "one");
+    assert_eq!(sent(&lab), client_body(&other));
+}
+
+/// The body of the client's last request, which had not yet the answer.
+fn client_body(client: &Client) -> String {
+    let mut before =
+        Client { messages: client.messages.clone(), headers: Vec::new(), tools: client.tools.clone(), ..*client };
+    before.messages.pop();
+    before.body().to_string()
+}
+
+#[test]
+fn a_summary_takes_the_place_of_what_leaves() {
+    let policy = Policy { limits: Limits::tokens(5000), target: Some(Limits::tokens(2500)), ..Policy::production() };
+    let lab = adding_with("\"summaries\"", policy);
+    let mut client = Client::new(Dialect::Anthropic);
+    for turn in 0..30 {
+        let answer =
+            client.say(&lab, &format!("In turn {turn}, the heron stood at the lake. {}", "It was cold. ".repeat(80)));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+    assert!(sent(&lab).contains("[Summary of the conversation before this point]"), "{}", sent(&lab));
+    assert!(lab.stand_in.report().refused.is_empty());
+}
+
+#[test]
+fn a_model_that_goes_in_circles_is_told_so() {
+    let lab = adding("\"progress\"");
+    let mut client = Client::new(Dialect::OpenAiChat);
+    client.messages.push(client.said("user", r#"Find it. CALL read {"path":"a"}"#));
+    for _ in 0..4 {
+        let answer: Value = serde_json::from_str(&client.ask(&lab).body).unwrap();
+        let message = answer["choices"][0]["message"].clone();
+        let id = message["tool_calls"][0]["id"].clone();
+        client.messages.push(message);
+        let again = r#"Nothing there. CALL read {"path":"a"}"#;
+        client.messages.push(json!({"role": "tool", "tool_call_id": id, "content": again}));
+    }
+    client.ask(&lab);
+    assert!(sent(&lab).contains("3 times in a row"), "{}", sent(&lab));
+    assert!(lab.stand_in.report().refused.is_empty());
+}
+
+#[test]
+fn the_list_of_a_key_counts_more_than_that_of_an_upstream() {
+    let (secret, key) = lookback_server::gateway::Key::generate("ann".parse().unwrap()).unwrap();
+    let config = format!(
+        "adds = [\"cache-markers\"]\n[[upstream]]\nurl = \"UPSTREAM\"\nadds = []\n{}adds = [\"fact-sheet\"]\n",
+        key.to_toml()
+    );
+    let lab = Lab::configured(&config);
+    let tenant = lab.store.scoped(&"ann".parse().unwrap()).unwrap();
+    let memory = block_on(Memory::open(tenant, "someone")).unwrap();
+    block_on(memory.state(Scope::Shared, Statement::preference("Use pnpm."))).unwrap();
+    let mut client = Client::new(Dialect::Anthropic);
+    client.headers.push(("x-lookback-key", secret));
+    client.say(&lab, "one");
+    assert!(sent(&lab).contains("Use pnpm.") && !sent(&lab).contains("cache_control"), "{}", sent(&lab));
+}
+
+#[test]
+fn what_the_gateway_adds_is_no_message_of_the_conversation() {
+    let lab = adding("\"fact-sheet\", \"recall\"");
+    prefer(&lab, "Use pnpm.");
+    let mut client = Client::new(Dialect::OpenAiChat);
+    client.say(&lab, r#"CALL recall {"query":"pnpm"}"#);
+    let answer = client.say(&lab, "two");
+    assert_eq!(answer.header("x-lookback-line"), Some("continued"));
+    let mut session = block_on(Session::open(lab.store.clone(), answer.session(), Settings::default())).unwrap();
+    assert_eq!(block_on(session.info()).unwrap().unwrap().messages, 4);
+    // An edited message begins a branch there, and nothing of the old one is sent.
+    client.messages.truncate(2);
+    client.messages.push(client.said("user", "three"));
+    assert_eq!(client.ask(&lab).status, 200);
+    assert!(!sent(&lab).contains("two"), "{}", sent(&lab));
+    assert!(lab.stand_in.report().refused.is_empty());
+}
