@@ -82,6 +82,7 @@ fn main() {
         ["gateway"] => gateway::run(None),
         ["gateway", "streams"] => gateway::streams(),
         ["gateway", "memory"] => gateway::memory(),
+        ["gateway", "recorded", file] => gateway::recorded(file),
         ["gateway", part] => gateway::run(Some(part)),
         // These measure something in a process of its own.
         ["scale", url, sessions, number] => {

@@ -4,6 +4,7 @@
 mod load;
 mod model;
 mod proxies;
+mod recorded;
 
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,8 @@ use self::load::{Conversation, Size};
 use self::model::Model;
 use self::proxies::{Proxy, litellm, lookback, nginx};
 use crate::median;
+
+pub use self::recorded::run as recorded;
 
 /// How many conversations go on at once when requests are counted.
 const AT_ONCE: usize = 16;

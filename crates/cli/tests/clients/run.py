@@ -11,6 +11,7 @@ import sys
 import traceback
 from pathlib import Path
 
+import kills
 import rest
 from agents import AGENTS
 from lab import PROJECT, NotInstalled, Wrong, in_lab, must, packets_out
@@ -62,6 +63,7 @@ CLIENTS = {
     "Vercel AI SDK, Anthropic": node("ai.mjs", "anthropic"),
     "Vercel AI SDK, Google": node("ai.mjs", "google"),
     "schemathesis": rest.use,
+    "kill -9 under load": kills.use,
 } | AGENTS
 
 
