@@ -20,7 +20,7 @@ use super::proxies;
 /// Says which answer of which transcript a request waits for.
 const ANSWER: &str = "x-answer";
 /// The counter of all sides.
-const MODEL: &str = "gpt-4o";
+const MODEL: &str = "gpt-4.1";
 const PRICES: &str = "anthropic-5m";
 
 /// A model that answers as it did when a transcript was recorded, and whose cache is simulated.
@@ -111,7 +111,7 @@ fn talk(base: &str, number: usize, recording: &Recording) {
     let path = match recording.dialect {
         Dialect::Anthropic => "/v1/messages",
         Dialect::OpenAiResponses => "/v1/responses",
-        Dialect::Gemini => "/v1beta/models/gpt-4o:generateContent",
+        Dialect::Gemini => "/v1beta/models/gpt-4.1:generateContent",
         _ => "/v1/chat/completions",
     };
     let raw: Vec<Vec<&RawValue>> = recording

@@ -49,12 +49,47 @@ impl<'a> RawRequest<'a> {
 }
 
 impl BodyChanges<'_, '_> {
-    /// Sets the messages.
+    /// Sets the messages. What stands between two messages that came in this order stays, too.
     pub fn messages(mut self, messages: &[impl AsRef<RawValue>]) -> Self {
-        let mut list = String::new();
-        json::push_array(&mut list, json::elements(messages));
-        self.messages = Some(list);
+        self.messages = Some(self.list(json::elements(messages)));
         self
+    }
+
+    fn list<'m>(&self, messages: impl Iterator<Item = &'m RawValue>) -> String {
+        let (text, list) = (self.request.text(), self.request.list_range());
+        let places = self.request.places();
+        let between = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
+        let (Some(first), Some(last)) = (places.first(), places.last()) else {
+            let mut plain = String::new();
+            json::push_array(&mut plain, messages);
+            return plain;
+        };
+        let mut out = between(list.start, first.start).to_owned();
+        let mut rest = places.iter().enumerate();
+        let mut before = None;
+        for (number, message) in messages.enumerate() {
+            let is_it = |(_, place): &(usize, &Range<usize>)| {
+                place.len() == message.get().len() && between(place.start, place.end) == message.get()
+            };
+            // What is not found is new, and those behind it are looked for from the same place.
+            let found = rest.clone().find(is_it);
+            if let Some((index, _)) = found {
+                rest = places.iter().enumerate();
+                rest.nth(index);
+            }
+            if number > 0 {
+                let gap =
+                    found.and_then(|(index, place)| Some(between(places.get(index.checked_sub(1)?)?.end, place.start)));
+                out.push_str(gap.unwrap_or(","));
+            }
+            out.push_str(message.get());
+            before = Some(message);
+        }
+        if before.is_none() {
+            return "[]".to_owned();
+        }
+        out.push_str(between(last.end, list.end));
+        out
     }
 
     /// Adds a tool behind those that there are. `parameters` is the JSON Schema of its arguments.
@@ -191,5 +226,22 @@ mod tests {
         let tool = r#"{"function":{"description":"","name":"t","parameters":{}},"type":"function"}"#;
         assert_eq!(changed.write(), format!(r#"{{"b":2,"a":1,"messages":[],"tools":[{tool}],"z":2}}"#));
         assert_eq!(request.change().write(), body);
+    }
+
+    #[test]
+    fn what_stands_between_messages_stays_as_it_came() {
+        let body = "{\"messages\": [\n  {\"role\": \"user\", \"content\": \"1\"},\n  {\"role\": \"assistant\", \"content\": \"2\"} ,\t{\"role\": \"user\", \"content\": \"3\"}\n] }";
+        let request = RawRequest::read(body, Some(Dialect::OpenAiChat)).unwrap();
+        let all: Vec<Box<RawValue>> =
+            (0..3).map(|at| RawValue::from_string(request.bytes(at).unwrap().to_owned()).unwrap()).collect();
+        assert_eq!(request.change().messages(&all).write(), body);
+        let end = "{\"role\": \"assistant\", \"content\": \"2\"} ,\t{\"role\": \"user\", \"content\": \"3\"}\n] }";
+        assert_eq!(request.change().messages(&all[1..]).write(), format!("{{\"messages\": [\n  {end}"));
+        let own = RawValue::from_string("{}".to_owned()).unwrap();
+        let with_own = [own.clone(), all[1].clone(), own, all[2].clone()];
+        let middle =
+            "{},\n  {\"role\": \"assistant\", \"content\": \"2\"},{} ,\t{\"role\": \"user\", \"content\": \"3\"}\n] }";
+        assert_eq!(request.change().messages(&with_own).write(), format!("{{\"messages\": [\n  {middle}"));
+        assert_eq!(request.change().messages(&all[..0]).write(), "{\"messages\": [] }");
     }
 }

@@ -170,11 +170,6 @@ impl<'a> RawRequest<'a> {
         self.fields.is_some()
     }
 
-    /// Returns the text of this request with other messages. Every byte outside the list is kept.
-    pub fn with_messages(&self, messages: &[impl AsRef<RawValue>]) -> String {
-        json::spliced(self.text, &self.list_range(), messages)
-    }
-
     /// Returns the members with their ranges in the text.
     pub(super) fn members(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
         self.fields.iter().flat_map(Fields::iter).map(|(name, value)| (name, self.range(value)))
@@ -188,6 +183,15 @@ impl<'a> RawRequest<'a> {
     /// Returns the range of a member's value in the text, if the body has the member.
     pub(super) fn range_of(&self, name: &str) -> Option<Range<usize>> {
         Some(self.range(self.fields.as_ref()?.get(name)?))
+    }
+
+    /// Returns the ranges of the list's elements in the text. There are none if the list is a text alone.
+    pub(super) fn places(&self) -> Vec<Range<usize>> {
+        let place = |element: &Cow<'a, RawValue>| match element {
+            Cow::Borrowed(element) => Some(self.range(element)),
+            Cow::Owned(_) => None,
+        };
+        self.elements.iter().filter_map(place).collect()
     }
 
     /// Returns the range of the list of messages in the text.

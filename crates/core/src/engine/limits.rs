@@ -160,7 +160,11 @@ impl Engine {
     }
 
     pub(super) fn calibration(&self) -> Calibration {
-        self.settings.model.as_deref().map(|model| self.view.calibration(model)).unwrap_or_default()
+        let reported = |model| self.view.calibrations().find(|(reported, _)| *reported == model);
+        match self.settings.model.as_deref() {
+            Some(model) => reported(model).map_or(self.settings.calibration, |(_, calibration)| calibration),
+            None => Calibration::default(),
+        }
     }
 
     pub(super) fn sizing(&self) -> Sizing<'_> {

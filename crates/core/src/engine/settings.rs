@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::policy::Policy;
-use crate::tokens::{Estimate, Models, TokenCounter};
+use crate::tokens::{Calibration, Estimate, Models, TokenCounter};
 use crate::wire::Dialect;
 
 /// The configuration of an [`Engine`](super::Engine): the provider's format, the policy, and what is known of the
@@ -36,6 +36,9 @@ pub struct Settings {
     /// The most tokens that the model may answer with, if that is known. This much of the context window is kept free
     /// for the answer, but never more than half of it.
     pub max_output: Option<u64>,
+    /// The correction of the model's token counts until the provider has reported its usage in this conversation, for example
+    /// that of an earlier one. The default corrects nothing.
+    pub calibration: Calibration,
 }
 
 impl Settings {
@@ -74,6 +77,12 @@ impl Settings {
     #[must_use]
     pub fn policy(self, policy: impl Into<Policy>) -> Self {
         Settings { policy: policy.into(), ..self }
+    }
+
+    /// Sets the correction of the model's token counts until the provider has reported its usage.
+    #[must_use]
+    pub fn calibration(self, calibration: Calibration) -> Self {
+        Settings { calibration, ..self }
     }
 
     /// Sets what counts the tokens of each message.
@@ -116,6 +125,7 @@ impl Default for Settings {
             model: None,
             model_window: None,
             max_output: None,
+            calibration: Calibration::default(),
         }
     }
 }

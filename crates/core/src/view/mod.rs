@@ -186,6 +186,11 @@ impl View {
         self.beside.calibrations.get(model).copied().unwrap_or_default()
     }
 
+    /// Returns the models whose usage the provider has reported, with the correction of their counts.
+    pub fn calibrations(&self) -> impl Iterator<Item = (&str, Calibration)> {
+        self.beside.calibrations.iter().map(|(model, calibration)| (model.as_str(), *calibration))
+    }
+
     pub(crate) fn groups(&self) -> &[ViewGroup] {
         &self.groups
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::CONTENT_LENGTH;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use axum::http::uri::InvalidUri;
 use axum::http::{HeaderMap, Method, Request, Response, Version};
 use hyper::body::{Body as _, Incoming};
@@ -27,6 +27,15 @@ pub(super) struct Head {
     pub(super) method: Method,
     pub(super) path_and_query: String,
     pub(super) headers: HeaderMap,
+}
+
+impl Head {
+    /// Returns the head of a body that is not compressed, whatever the one that came was.
+    pub(super) fn plain(&self) -> Head {
+        let mut plain = self.clone();
+        plain.headers.remove(CONTENT_ENCODING);
+        plain
+    }
 }
 
 /// Why an upstream did not answer.

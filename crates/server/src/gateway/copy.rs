@@ -1,12 +1,9 @@
 //! A copy of an answer, read while the answer passes on as bytes.
 
-use std::io::Write as _;
-
 use axum::http::{HeaderMap, header};
-use brotli_decompressor::DecompressorWriter;
-use flate2::write::{GzDecoder, ZlibDecoder};
 use lookback::{Dialect, Response, ResponseStream};
 
+use super::encoding::Encoding;
 use super::headers;
 
 /// The most bytes of an answer that are kept: 64 MiB. A longer one passes, and is not recorded.
@@ -20,14 +17,6 @@ pub(super) struct Copy {
     is_broken: bool,
 }
 
-/// How the bytes of an answer are compressed.
-enum Encoding {
-    Plain,
-    Gzip(Box<GzDecoder<Vec<u8>>>),
-    Deflate(Box<ZlibDecoder<Vec<u8>>>),
-    Brotli(Box<DecompressorWriter<Vec<u8>>>),
-}
-
 enum CopyBody {
     /// Server-sent events.
     Events(Box<ResponseStream>),
@@ -38,13 +27,7 @@ enum CopyBody {
 impl Copy {
     /// Begins a copy of an answer with these headers. `None` if it cannot be read.
     pub(super) fn of(headers: &HeaderMap, dialect: Dialect) -> Option<Copy> {
-        let encoding = match headers::text(headers, header::CONTENT_ENCODING.as_str()) {
-            None | Some("identity") => Encoding::Plain,
-            Some("gzip" | "x-gzip") => Encoding::Gzip(Box::new(GzDecoder::new(Vec::new()))),
-            Some("deflate") => Encoding::Deflate(Box::new(ZlibDecoder::new(Vec::new()))),
-            Some("br") => Encoding::Brotli(Box::new(DecompressorWriter::new(Vec::new(), 4096))),
-            Some(_) => return None,
-        };
+        let encoding = Encoding::of(headers)?;
         let kind = headers::text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
         let body = match kind.starts_with("text/event-stream") {
             true => CopyBody::Events(Box::new(ResponseStream::new(dialect))),
@@ -114,28 +97,4 @@ fn of_list(text: &str, dialect: Dialect) -> Option<Response> {
     let mut stream = ResponseStream::new(dialect);
     chunks.iter().for_each(|chunk| stream.event(chunk.get()));
     stream.response().filter(|_| stream.is_complete())
-}
-
-impl Encoding {
-    /// Decodes the next bytes. `None` if they are not encoded.
-    fn decode(&mut self, bytes: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
-        match self {
-            Encoding::Plain => Ok(None),
-            Encoding::Gzip(decoder) => {
-                decoder.write_all(bytes)?;
-                // What was decoded must not wait for more to come.
-                decoder.flush()?;
-                Ok(Some(std::mem::take(decoder.get_mut())))
-            }
-            Encoding::Deflate(decoder) => {
-                decoder.write_all(bytes)?;
-                decoder.flush()?;
-                Ok(Some(std::mem::take(decoder.get_mut())))
-            }
-            Encoding::Brotli(decoder) => {
-                decoder.write_all(bytes)?;
-                Ok(Some(std::mem::take(decoder.get_mut())))
-            }
-        }
-    }
 }

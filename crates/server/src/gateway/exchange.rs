@@ -36,7 +36,10 @@ const HELD: Duration = Duration::from_millis(1500);
 /// A model call.
 pub(super) struct Call {
     pub(super) head: Head,
+    /// The body as it came.
     pub(super) body: Bytes,
+    /// The body without its encoding; `None` if it cannot be read.
+    pub(super) text: Option<Bytes>,
     pub(super) dialect: Dialect,
     /// The model, if the path names it.
     pub(super) model: Option<String>,
@@ -53,15 +56,16 @@ struct Ours<'a> {
 struct Begun<'a> {
     ours: Option<Ours<'a>>,
     note: Note,
-    body: Bytes,
+    /// The body, if it is not the one that came.
+    body: Option<Bytes>,
     /// The answer, if the call was sent while it was recorded.
     sent: Option<Sent>,
 }
 
 impl Begun<'_> {
     /// A call that passes as it came.
-    fn passed(call: &Call, why: Passed) -> Self {
-        Begun { ours: None, note: Note::passed(why), body: call.body.clone(), sent: None }
+    fn passed(why: Passed) -> Self {
+        Begun { ours: None, note: Note::passed(why), body: None, sent: None }
     }
 }
 
@@ -83,10 +87,17 @@ pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Respo
 }
 
 async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Body>, Note) {
-    let send = |body| visit.current.client.send(upstream, Some(call.dialect), &call.head, Body::from(body));
+    let client = &visit.current.client;
+    let send = |body: Option<Bytes>| async move {
+        let dialect = Some(call.dialect);
+        match body {
+            None => client.send(upstream, dialect, &call.head, Body::from(call.body.clone())).await,
+            Some(body) => client.send(upstream, dialect, &call.head.plain(), Body::from(body)).await,
+        }
+    };
     let Begun { mut ours, mut note, mut body, mut sent } = match find(&visit, call).await {
         Ok(ours) => begin(&visit, call, ours, &send).await,
-        Err(why) => Begun::passed(call, why),
+        Err(why) => Begun::passed(why),
     };
     loop {
         let answer = match sent.take() {
@@ -113,7 +124,7 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
                     Kept::Again(sending) => {
                         let turn = ours.as_mut().map(|ours| &mut ours.turn);
                         turn.into_iter().for_each(|turn| sending.tell(&mut note, turn));
-                        body = sending.body.map_or_else(|| call.body.clone(), Bytes::from);
+                        body = sending.body.map(Bytes::from);
                         continue;
                     }
                     Kept::GivenUp(why) => {
@@ -128,8 +139,9 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
             }
             Beginning::Failed(bytes, text) => (bytes, text),
         };
-        match again(&visit, ours.as_mut(), &mut note, (parts.status, &text), (call.dialect, &body)).await {
-            Some(retry) => body = retry.into(),
+        let refused = body.as_ref().or(call.text.as_ref()).map_or(&[][..], |body| body);
+        match again(&visit, ours.as_mut(), &mut note, (parts.status, &text), (call.dialect, refused)).await {
+            Some(retry) => body = Some(retry.into()),
             None => {
                 visit.shared.metrics.refused();
                 return (finish(Response::from_parts(parts, Body::from(bytes)), &note), note);
@@ -143,10 +155,8 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
 /// # Errors
 /// Returns why the call passes as it came, if it belongs to no line.
 async fn find<'a>(visit: &Visit, call: &'a Call) -> Result<Ours<'a>, Passed> {
-    if call.head.headers.contains_key(header::CONTENT_ENCODING) {
-        return Err(Passed::Encoded);
-    }
-    let text = std::str::from_utf8(&call.body).ok();
+    let text = call.text.as_deref().ok_or(Passed::Encoded)?;
+    let text = std::str::from_utf8(text).ok();
     let Some(request) = text.and_then(|text| RawRequest::read(text, Some(call.dialect)).ok()) else {
         return Err(Passed::NotUnderstood);
     };
@@ -186,20 +196,25 @@ fn failed(visit: &Visit, what: &dyn Display) -> Passed {
 
 /// Takes a call over into the session of its line, and makes its window. If the window is certainly all of the call, it is
 /// sent meanwhile.
-async fn begin<'a, S>(visit: &Visit, call: &'a Call, mut ours: Ours<'a>, send: &impl Fn(Bytes) -> S) -> Begun<'a>
+async fn begin<'a, S>(
+    visit: &Visit,
+    call: &'a Call,
+    mut ours: Ours<'a>,
+    send: &impl Fn(Option<Bytes>) -> S,
+) -> Begun<'a>
 where
     S: Future<Output = Sent>,
 {
     let Ours { request, preamble, turn } = &mut ours;
     let windows = match visit.windows() {
         Ok(windows) => windows,
-        Err(error) => return Begun::passed(call, failed(visit, &error)),
+        Err(error) => return Begun::passed(failed(visit, &error)),
     };
     let model = call.model.clone().or_else(|| request.model());
     let has_room = windows.has_room(turn, request, preamble, model.as_deref());
     let recording = windows.of(turn, request, preamble, model.as_deref());
     let (recorded, sent) = if has_room {
-        let (recorded, sent) = tokio::join!(recording, send(call.body.clone()));
+        let (recorded, sent) = tokio::join!(recording, send(None));
         (recorded, Some(sent))
     } else {
         (recording.await, None)
@@ -211,12 +226,16 @@ where
             let mut note = Note { session, line, held_out: windows.arm(&turn.line) == Arm::HeldOut, ..Note::default() };
             sending.tell(&mut note, &mut ours.turn);
             visit.shared.metrics.window(sending.cut.is_some());
-            let body = sending.body.map_or_else(|| call.body.clone(), Bytes::from);
+            let body = sending.body.map(Bytes::from);
             Begun { ours: Some(ours), note, body, sent }
+        }
+        // Its messages are recorded, and only the upstream can say what it takes.
+        Err(NoWindow::Session(lookback::Error::HardLimitExceeded(_))) => {
+            Begun { sent, ..Begun::passed(Passed::TooLong) }
         }
         Err(error) => {
             let why = failed(visit, &format_args!("there is no window for {}: {error}", turn.line.name));
-            Begun { sent, ..Begun::passed(call, why) }
+            Begun { sent, ..Begun::passed(why) }
         }
     }
 }

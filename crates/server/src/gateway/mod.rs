@@ -6,10 +6,12 @@
 mod adds;
 mod answers;
 mod aside;
+mod calibrations;
 mod caller;
 mod client;
 mod config;
 mod copy;
+mod encoding;
 mod endpoint;
 mod event;
 mod exchange;
@@ -122,6 +124,8 @@ struct Visit {
     caller: Arc<Caller>,
     /// What is added to the request.
     adds: Arc<[Add]>,
+    /// The upstream that it goes to.
+    upstream: Arc<str>,
 }
 
 impl Visit {
@@ -130,10 +134,12 @@ impl Visit {
     /// # Errors
     /// Returns an error if the store of the tenant cannot be opened.
     fn store(&self) -> Result<Arc<dyn Store>, StoreError> {
-        match &self.caller.tenant {
-            Some(tenant) => self.shared.store_of(tenant),
-            None => Ok(self.shared.store.clone()),
+        let Some(tenant) = &self.caller.tenant else { return Ok(self.shared.store.clone()) };
+        let (store, is_new) = self.shared.store_of(tenant)?;
+        if is_new {
+            self.shared.recall(store.clone());
         }
+        Ok(store)
     }
 
     /// Returns how windows are made for the caller.
@@ -151,6 +157,7 @@ impl Visit {
             lines,
             policy,
             adds: &self.adds,
+            upstream: &self.upstream,
             summarizer: config.summarizer.as_ref(),
             patience,
             holdout,
@@ -235,6 +242,7 @@ impl Gateway {
             let (listener, bound) = bind(address).await?;
             let (stop, mut again) = (asked_to_stop()?, asked_to_reload()?);
             let (shared, reload, limits, grace) = self.parts(bound.ip().is_loopback());
+            shared.recall(shared.store.clone());
             ready(bound);
             let reloading = {
                 let shared = shared.clone();
@@ -335,14 +343,21 @@ impl Shared {
         }
     }
 
-    fn store_of(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
+    /// Returns the store of a tenant, and whether it is used for the first time.
+    fn store_of(&self, tenant: &Tenant) -> Result<(Arc<dyn Store>, bool), StoreError> {
         let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(store) = stores.get(tenant) {
-            return Ok(store.clone());
+            return Ok((store.clone(), false));
         }
         let store = self.store.scoped(tenant)?;
         stores.insert(tenant.clone(), store.clone());
-        Ok(store)
+        Ok((store, true))
+    }
+
+    /// Reads in the background what the sessions of a store have learned of the models' tokens.
+    fn recall(self: &Arc<Self>, store: Arc<dyn Store>) {
+        let shared = self.clone();
+        tokio::spawn(async move { shared.lines.calibrations.recall(&store).await });
     }
 
     fn tell(&self, event: &Event) {
@@ -370,7 +385,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
             return refused.answer(dialect.or_else(|| headers::dialect(&parts.headers)));
         }
     };
-    let mut visit = Visit { shared, current, caller, adds: Arc::new([]) };
+    let mut visit = Visit { shared, current, caller, adds: Arc::new([]), upstream: "".into() };
     let current = visit.current.clone();
     let Some(route) = Route::of(&current.config.upstreams, &path_and_query, &parts.headers) else {
         return answers::error(StatusCode::NOT_FOUND, "the gateway has no upstream of this name", None);
@@ -389,12 +404,21 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
                 Ok(body) => body,
                 Err(unread) => return answers::error(unread.status(), &unread.to_string(), Some(dialect)),
             };
-            let asked = model.clone().or_else(|| model_of(&body).filter(|_| route.needs_model()));
+            let text = encoding::decoded(&head.headers, &body, current.config.limits.body);
+            if let Some(most) = current.config.limits.nesting
+                && text.as_ref().is_some_and(|text| limits::nesting(text) > most)
+            {
+                let unread = Unread::Nesting;
+                return answers::error(unread.status(), &unread.to_string(), Some(dialect));
+            }
+            let named = || model_of(text.as_deref()?).filter(|_| route.needs_model());
+            let asked = model.clone().or_else(named);
             let Some(upstream) = route.upstream(Some(dialect), asked.as_deref(), &head.headers) else {
                 return nowhere();
             };
             visit.adds = visit.caller.adds(upstream, &current.config);
-            exchange::make(visit, upstream, exchange::Call { head, body, dialect, model }).await
+            visit.upstream = upstream.to_string().into();
+            exchange::make(visit, upstream, exchange::Call { head, body, text, dialect, model }).await
         }
         Endpoint::Other(dialect) => match route.upstream(dialect, None, &head.headers) {
             Some(upstream) => pass(visit, upstream, &head, body, dialect).await,
@@ -442,9 +466,6 @@ async fn read(mut body: Body, config: &Config) -> Result<Bytes, Unread> {
         1 => pieces.pop().unwrap_or_default(),
         _ => pieces.concat().into(),
     };
-    if config.limits.nesting.is_some_and(|most| limits::nesting(&body) > most) {
-        return Err(Unread::Nesting);
-    }
     Ok(body)
 }
 

@@ -64,6 +64,8 @@ pub enum Passed {
     Stored(&'static str),
     /// No message of it is from a user.
     NoUser,
+    /// What cannot leave its window exceeds what the model takes, so no window would be accepted.
+    TooLong,
     /// The store failed, or did not answer in time.
     StoreFailed,
 }
@@ -77,6 +79,7 @@ impl fmt::Display for Passed {
             Passed::Compaction => "a compaction by the client",
             Passed::Stored(member) => member,
             Passed::NoUser => "no message of a user",
+            Passed::TooLong => "what cannot leave the window exceeds the model's limit",
             Passed::StoreFailed => "the store failed",
         })
     }

@@ -71,6 +71,8 @@ pub(super) struct Windows<'a> {
     pub(super) policy: &'a Policy,
     /// What is added to requests.
     pub(super) adds: &'a [Add],
+    /// The upstream that the request goes to.
+    pub(super) upstream: &'a str,
     /// The model that writes summaries, if it is not the library itself.
     pub(super) summarizer: Option<&'a SummaryModel>,
     /// How long a request waits for the store. Then it passes as it came.
@@ -100,7 +102,9 @@ impl Windows<'_> {
             let policy = if is_held { &alone } else { self.policy };
             if !open.as_ref().is_some_and(|open| is_for(&open.session, request, policy, model)) {
                 let is_new = open.is_none();
+                let calibration = model.map(|model| self.lines.calibrations.of(self.upstream, model));
                 let settings = settings(request.dialect(), model).policy(policy.clone());
+                let settings = settings.calibration(calibration.unwrap_or_default());
                 *open = Some(self.open(&turn.line, settings).await?);
                 if is_new {
                     self.lines.opened(&turn.line);
@@ -221,6 +225,9 @@ impl Windows<'_> {
                 response.input = None;
             }
             session.answered(response).await?;
+            if let Some(model) = &session.settings().model {
+                self.lines.calibrations.learn(self.upstream, model, session.view().calibration(model));
+            }
             Ok(dollars)
         };
         let dollars = timeout(self.patience, recorded).await.map_err(|_| NoWindow::Late)??;

@@ -22,6 +22,7 @@ pub use self::choose::How;
 use self::choose::{Ask, Known, Path, Said, Tools, beginning, choose};
 pub(super) use self::scope::Scope;
 use super::aside::{Offered, Watch};
+use super::calibrations::Calibrations;
 use super::kind;
 use super::payoff::Spending;
 
@@ -40,6 +41,8 @@ pub(super) struct Lines {
     scopes: Mutex<Scopes>,
     /// The lines with an open session, and when each was used last when it was looked at.
     open: Mutex<VecDeque<(Weak<Line>, u64)>>,
+    /// What their token counts have taught.
+    pub(super) calibrations: Calibrations,
 }
 
 #[derive(Default)]

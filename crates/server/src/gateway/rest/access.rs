@@ -40,7 +40,7 @@ pub(in crate::gateway) async fn admit(
         Ok(caller) => Arc::new(caller),
         Err(refused) => return refused.answer(None),
     };
-    request.extensions_mut().insert(Visit { shared, current, caller, adds: Arc::new([]) });
+    request.extensions_mut().insert(Visit { shared, current, caller, adds: Arc::new([]), upstream: "".into() });
     match timeout(PATIENCE, next.run(request)).await {
         Ok(answer) => answer,
         Err(_) => Fault::new(StatusCode::GATEWAY_TIMEOUT, "the store did not answer in time").into_response(),

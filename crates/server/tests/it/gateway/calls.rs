@@ -3,7 +3,8 @@
 use lookback::{Dialect, Limits, Policy};
 use serde_json::json;
 
-use super::{Client, DIALECTS, Lab};
+use super::{Answer, Client, DIALECTS, Lab, serve};
+use lookback_server::gateway::Gateway;
 use stand_in::{Fault, too_long};
 
 /// A policy that cuts at this many tokens.
@@ -195,4 +196,61 @@ fn a_stream_that_is_cut_off_stays_cut_off() {
         let again = client.ask(&lab);
         assert_eq!((again.status, again.session()), (200, answer.session()), "{dialect}");
     }
+}
+
+#[test]
+fn a_compressed_request_is_read_and_passes_as_it_came() {
+    for stream in [false, true] {
+        let lab = Lab::new(Some(at(300)));
+        let mut client = Client { stream, ..Client::new(Dialect::OpenAiResponses) };
+        let mut is_cut = false;
+        for turn in 0..12 {
+            client.messages.push(client.said("user", &format!("question {turn} {}", "word ".repeat(30))));
+            let plain = client.body().to_string();
+            let packed =
+                ruzstd::encoding::compress_to_vec(plain.as_bytes(), ruzstd::encoding::CompressionLevel::Fastest);
+            let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+            let request = agent.post(format!("{}/v1/responses", lab.base)).header("content-encoding", "zstd");
+            let mut answer = request.send(&packed[..]).unwrap();
+            let body = answer.body_mut().read_to_string().unwrap();
+            let answer = Answer { status: answer.status().as_u16(), headers: answer.headers().clone(), body };
+            assert!(answer.header("x-lookback-session").is_some(), "{:?}", answer.headers);
+            let seen = lab.stand_in.last().unwrap();
+            if answer.header("x-lookback-cut").is_some() {
+                assert!(!seen.headers.contains_key("content-encoding"));
+                assert!(seen.body.len() < plain.len());
+                is_cut = true;
+            } else {
+                assert_eq!((&seen.body[..], seen.headers["content-encoding"].to_str().unwrap()), (&packed[..], "zstd"));
+            }
+            if answer.status == 200 {
+                let words = client.words(&answer);
+                client.messages.push(client.said("assistant", &words));
+            } else {
+                // The stand-in reads no compressed requests.
+                client.messages.push(client.said("assistant", "Go on."));
+            }
+        }
+        assert!(is_cut);
+    }
+}
+
+/// What one conversation learned of a model's tokens, the next one begins with, also after a restart.
+#[test]
+fn a_new_conversation_begins_with_the_calibration_of_those_before() {
+    let lab = Lab::new(None);
+    let first_window = |lab: &Lab, name: &str| {
+        let mut client = Client::new(Dialect::Anthropic);
+        client.model = "claude-sonnet-4-5";
+        client.headers.push(("x-lookback-session", name.to_owned()));
+        let text = "The heron stands in the reeds and waits for a fish that does not come. ".repeat(40);
+        let answer = client.say(lab, &text);
+        answer.header("x-lookback-window").unwrap().trim_end_matches(" tokens").parse::<u64>().unwrap()
+    };
+    let (first, second) = (first_window(&lab, "one"), first_window(&lab, "two"));
+    assert_ne!(first, second, "the stand-in counts otherwise than is estimated");
+    let upstream = lab.stand_in_address.parse().unwrap();
+    let again = Lab { base: serve(Gateway::new(lab.store.clone()).with_upstream(upstream)), ..lab };
+    let named = (0..100).map(|number| first_window(&again, &format!("again {number}")));
+    assert!(named.into_iter().any(|window| window == second), "it is read from the store");
 }
