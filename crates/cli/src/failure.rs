@@ -117,6 +117,9 @@ pub(crate) enum Failure {
     #[cfg(feature = "server")]
     #[error(transparent)]
     Serve(#[from] lookback_server::ServeError),
+    #[cfg(feature = "otel")]
+    #[error("the collector of OpenTelemetry cannot be used: {0}")]
+    Telemetry(opentelemetry_otlp::ExporterBuildError),
 }
 
 /// Returns the end of the sentence that a transcript is missing: the transcripts to choose from.
@@ -191,6 +194,8 @@ impl Failure {
             Failure::NoDataFolder | Failure::NoToken { .. } | Failure::Token { .. } => 2,
             #[cfg(feature = "server")]
             Failure::Serve(_) | Failure::Config { .. } | Failure::NoRandom(_) => 2,
+            #[cfg(feature = "otel")]
+            Failure::Telemetry(_) => 2,
         }
     }
 

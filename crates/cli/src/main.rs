@@ -10,6 +10,8 @@ mod json;
 mod output;
 mod recordings;
 mod store;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod warnings;
 mod words;
 mod written;

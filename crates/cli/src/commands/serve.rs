@@ -35,6 +35,8 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     // A crash of the process loses nothing that was written, and the client has a copy of everything.
     let store = store::open(&store_of(&args, &config)?, Opening::Made(Durability::System))?;
     let address = listen(&config);
+    #[cfg(feature = "otel")]
+    let _exporting = crate::telemetry::begin().map_err(Failure::Telemetry)?;
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let form = args.log;
     let args = Arc::new(args);

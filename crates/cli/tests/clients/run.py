@@ -13,6 +13,7 @@ from pathlib import Path
 
 import kills
 import rest
+import telemetry
 from agents import AGENTS
 from lab import PROJECT, NotInstalled, Wrong, in_lab, must, packets_out
 
@@ -64,6 +65,7 @@ CLIENTS = {
     "Vercel AI SDK, Google": node("ai.mjs", "google"),
     "schemathesis": rest.use,
     "kill -9 under load": kills.use,
+    "OpenTelemetry": telemetry.use,
 } | AGENTS
 
 

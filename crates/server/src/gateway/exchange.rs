@@ -21,6 +21,7 @@ use super::lines::{Asked, Scope, Turn};
 use super::note::{Note, Passed};
 use super::payoff::Arm;
 use super::relay::{Answer, relay};
+use super::telemetry::CallSpan;
 use super::upstream::Upstream;
 use super::window::{NoWindow, Sending};
 use super::{answers, aside, copy, headers};
@@ -74,7 +75,9 @@ type Sent = Result<Response<Incoming>, Unanswered>;
 /// Makes a model call, and returns the answer for the client.
 pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Response<Body> {
     let begun = Instant::now();
-    let (answer, note) = answer(visit.clone(), upstream, &call).await;
+    let mut span = CallSpan::begin(call.dialect, &call.head.headers);
+    call.model.iter().for_each(|model| span.asks(model));
+    let (answer, note) = answer(visit.clone(), upstream, &call, span).await;
     visit.shared.metrics.answered(answer.status());
     visit.shared.tell(&Event::Call {
         dialect: call.dialect,
@@ -86,7 +89,7 @@ pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Respo
     answer
 }
 
-async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Body>, Note) {
+async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSpan) -> (Response<Body>, Note) {
     let client = &visit.current.client;
     let send = |body: Option<Bytes>| async move {
         let dialect = Some(call.dialect);
@@ -99,6 +102,9 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
         Ok(ours) => begin(&visit, call, ours, &send).await,
         Err(why) => Begun::passed(why),
     };
+    if let (None, Some(ours)) = (&call.model, &ours) {
+        ours.request.model().iter().for_each(|model| span.asks(model));
+    }
     loop {
         let answer = match sent.take() {
             Some(sent) => sent,
@@ -108,6 +114,7 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
             Ok(answer) => answer,
             Err(error) => {
                 visit.shared.tell(&Event::failure(error.to_string()));
+                span.failed("unanswered");
                 return (finish(answers::unanswered(&error, Some(call.dialect)), &note), note);
             }
         };
@@ -130,11 +137,13 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
                     Kept::GivenUp(why) => {
                         visit.shared.tell(&Event::failure(why.to_owned()));
                         let answer = answers::error(StatusCode::BAD_GATEWAY, why, Some(call.dialect));
+                        span.noted(&note, answer.status());
                         return (finish(answer, &note), note);
                     }
                 };
                 let recording = ours.and_then(|ours| Some((Copy::of(&parts.headers, call.dialect)?, ours.turn)));
-                let body = relay(visit, answer, recording);
+                span.noted(&note, parts.status);
+                let body = relay(visit, answer, recording, Some(span));
                 return (finish(Response::from_parts(parts, body), &note), note);
             }
             Beginning::Failed(bytes, text) => (bytes, text),
@@ -144,6 +153,7 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
             Some(retry) => body = Some(retry.into()),
             None => {
                 visit.shared.metrics.refused();
+                span.noted(&note, parts.status);
                 return (finish(Response::from_parts(parts, Body::from(bytes)), &note), note);
             }
         }

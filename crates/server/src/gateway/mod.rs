@@ -28,6 +28,8 @@ mod payoff;
 mod relay;
 mod rest;
 mod summarizer;
+#[cfg_attr(not(feature = "otel"), path = "no_telemetry.rs")]
+mod telemetry;
 mod upstream;
 mod window;
 
@@ -492,7 +494,7 @@ async fn pass(
             let (mut parts, incoming) = answer.into_parts();
             exchange::to_pass_back(&mut parts.headers);
             visit.shared.metrics.answered(parts.status);
-            Response::from_parts(parts, relay::relay(visit, relay::Answer::new(incoming), None))
+            Response::from_parts(parts, relay::relay(visit, relay::Answer::new(incoming), None, None))
         }
         Err(error) => answers::unanswered(&error, dialect),
     }

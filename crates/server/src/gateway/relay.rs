@@ -16,6 +16,7 @@ use super::Visit;
 use super::copy::Copy;
 use super::event::Event;
 use super::lines::Turn;
+use super::telemetry::CallSpan;
 
 /// The most frames that wait for a slow client. Then the upstream waits, too.
 const WAITING: usize = 4;
@@ -99,9 +100,9 @@ impl Answer {
 }
 
 /// Passes an answer on. If it is recorded, a copy of it is read meanwhile.
-pub(super) fn relay(visit: Visit, answer: Answer, recording: Option<Recording>) -> Body {
+pub(super) fn relay(visit: Visit, answer: Answer, recording: Option<Recording>, span: Option<CallSpan>) -> Body {
     let (sender, receiver) = channel(WAITING);
-    tokio::spawn(pass(visit, answer, recording, sender));
+    tokio::spawn(pass(visit, answer, recording, span, sender));
     Body::new(Relayed(receiver))
 }
 
@@ -109,6 +110,7 @@ async fn pass(
     visit: Visit,
     mut answer: Answer,
     mut recording: Option<Recording>,
+    mut span: Option<CallSpan>,
     sender: Sender<Result<Frame<Bytes>, Broken>>,
 ) {
     // What a client can only use whole waits until it is recorded.
@@ -119,7 +121,10 @@ async fn pass(
         let frame = tokio::select! {
             frame = answer.next(pause) => frame,
             // The client has gone, so nobody needs the rest.
-            () = sender.closed() => return,
+            () = sender.closed() => {
+                span.iter_mut().for_each(|span| span.failed("client_gone"));
+                return;
+            }
         };
         let Some(frame) = frame else { break };
         let is_broken = frame.is_err();
@@ -127,7 +132,7 @@ async fn pass(
             copy.read(data);
         }
         if let Some((copy, turn)) = recording.take_if(|(copy, _)| copy.is_complete()) {
-            record(&visit, &copy, turn).await;
+            record(&visit, &copy, turn, span.as_mut()).await;
         }
         if holds {
             held.push(frame);
@@ -135,11 +140,12 @@ async fn pass(
             return;
         }
         if is_broken {
+            span.iter_mut().for_each(|span| span.failed("broken_off"));
             break;
         }
     }
     if let Some((copy, turn)) = recording {
-        record(&visit, &copy, turn).await;
+        record(&visit, &copy, turn, span.as_mut()).await;
     }
     for frame in held {
         if sender.send(frame).await.is_err() {
@@ -149,8 +155,9 @@ async fn pass(
 }
 
 /// Records an answer if it came whole. The client gets it in any case.
-async fn record(visit: &Visit, copy: &Copy, mut turn: Turn) {
+async fn record(visit: &Visit, copy: &Copy, mut turn: Turn, span: Option<&mut CallSpan>) {
     let Some(response) = copy.response() else { return };
+    span.into_iter().for_each(|span| span.answered(&response));
     let recorded = match visit.windows() {
         Ok(windows) => windows.answered(&mut turn, response).await.map(|dollars| (windows.arm(&turn.line), dollars)),
         Err(error) => Err(error.into()),
