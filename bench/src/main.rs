@@ -4,7 +4,8 @@
 //! them, or all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
 //! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. `... locomo FILE` asks the
 //! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. `... stores`,
-//! `... scale`, `... model` and `... trips` compare the stores, and start servers of PostgreSQL and Redis. Shared machines are
+//! `... scale`, `... model` and `... trips` compare the stores, and start servers of PostgreSQL and Redis. `... gateway` puts
+//! the gateway beside other proxies, and `... gateway recorded FILE` sends real transcripts through it. Shared machines are
 //! noisy, so read the ratios, which are medians.
 
 mod alloc;
