@@ -110,8 +110,9 @@ per_turn=false, proactive_compression=false)";
 const PRICES_HELP: &str = "Prices by name, by model, or from a TOML file (FILE.toml or FILE.toml:NAME)";
 const PRICES_LONG: &str = "\
 Prices by name, by the name of a model, or from a TOML file: FILE.toml takes the first entry of the file, \
-FILE.toml:NAME the entry with that name. The built-in prices are anthropic-5m, anthropic-1h, anthropic-opus-5m, \
-anthropic-haiku-5m, openai-5.6, openai, openai-4o, gemini, mistral, deepseek and uncached.
+FILE.toml:NAME the entry with that name. The built-in prices are anthropic-5m, anthropic-1h, \
+anthropic-sonnet-5-5m, anthropic-sonnet-5.5-5m, anthropic-opus-5m, anthropic-opus-5.5-5m, anthropic-haiku-5m, \
+anthropic-haiku-5.5-5m, anthropic-fable-5m, openai-5.6, openai, openai-4o, gemini, mistral, deepseek and uncached.
 
 A file has a [[price]] for each entry, with these keys: name, provider, models (a list; `*` matches any \
 text), input (US dollars per million tokens), write and read (the cost of a token that is written to the prompt \
