@@ -1,4 +1,4 @@
-//! Exports what the gateway tells by OpenTelemetry, if the environment names a collector.
+//! Exports what the gateway tells by OpenTelemetry, to the collectors that the environment names.
 
 use std::time::Duration;
 
@@ -13,48 +13,62 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use ureq::http::{Request, Response};
 
-/// The variables that name a collector.
-const COLLECTORS: [&str; 3] =
-    ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"];
 /// How long what is left has to be exported when the gateway stops.
 const LAST: Duration = Duration::from_secs(5);
+/// How long an export may take, in milliseconds, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says so.
+const PATIENCE: u64 = 10_000;
 
 /// What is exported until it is dropped.
 pub(crate) struct Exporting {
-    spans: SdkTracerProvider,
-    metrics: SdkMeterProvider,
+    spans: Option<SdkTracerProvider>,
+    metrics: Option<SdkMeterProvider>,
 }
 
-/// Begins to export, if a collector is named. The other variables of OpenTelemetry hold, too, such as
-/// `OTEL_EXPORTER_OTLP_HEADERS` and `OTEL_SERVICE_NAME`. The protocol is HTTP with Protocol Buffers.
+/// Begins to export to the collectors that the environment names: `OTEL_EXPORTER_OTLP_ENDPOINT` for all, or
+/// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT`. `OTEL_EXPORTER_OTLP_HEADERS`,
+/// `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME` and `OTEL_SDK_DISABLED` hold, too. The
+/// protocol is HTTP with Protocol Buffers.
 ///
 /// # Errors
 /// Returns an error if what a variable says cannot be used.
-pub(crate) fn begin() -> Result<Option<Exporting>, opentelemetry_otlp::ExporterBuildError> {
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let is_off = std::env::var("OTEL_SDK_DISABLED").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
-    if is_off || !COLLECTORS.into_iter().any(is_set) {
-        return Ok(None);
-    }
-    let named = is_set("OTEL_SERVICE_NAME");
+pub(crate) fn begin() -> Result<Exporting, opentelemetry_otlp::ExporterBuildError> {
+    let says = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let is_off = says("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let is_named = |own: &str| !is_off && (says("OTEL_EXPORTER_OTLP_ENDPOINT").is_some() || says(own).is_some());
     let resource = Resource::builder();
-    let resource = if named { resource } else { resource.with_service_name("lookback") }.build();
-    let client = || Client(ureq::Agent::config_builder().http_status_as_error(false).build().into());
-    let spans = SpanExporter::builder().with_http().with_http_client(client()).build()?;
-    let metrics = MetricExporter::builder().with_http().with_http_client(client()).build()?;
-    let spans = SdkTracerProvider::builder().with_resource(resource.clone()).with_batch_exporter(spans).build();
-    let metrics = SdkMeterProvider::builder().with_resource(resource).with_periodic_exporter(metrics).build();
-    global::set_text_map_propagator(TraceContextPropagator::new());
-    global::set_tracer_provider(spans.clone());
-    global::set_meter_provider(metrics.clone());
-    Ok(Some(Exporting { spans, metrics }))
+    let attributes = says("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
+    let has_name = says("OTEL_SERVICE_NAME").is_some() || attributes.contains("service.name=");
+    let resource = if has_name { resource } else { resource.with_service_name("lookback") }.build();
+    let patience = says("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|value| value.parse().ok()).unwrap_or(PATIENCE);
+    let agent = || ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
+    // A collector that is silent must not hold the exporters' threads.
+    let client = || Client(agent().timeout_global(Some(Duration::from_millis(patience))).build().into());
+    let mut exporting = Exporting { spans: None, metrics: None };
+    if is_named("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
+        let exporter = SpanExporter::builder().with_http().with_http_client(client()).build()?;
+        let spans = SdkTracerProvider::builder().with_resource(resource.clone()).with_batch_exporter(exporter).build();
+        global::set_text_map_propagator(TraceContextPropagator::new());
+        global::set_tracer_provider(spans.clone());
+        exporting.spans = Some(spans);
+    }
+    if is_named("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT") {
+        let exporter = MetricExporter::builder().with_http().with_http_client(client()).build()?;
+        let metrics = SdkMeterProvider::builder().with_resource(resource).with_periodic_exporter(exporter).build();
+        global::set_meter_provider(metrics.clone());
+        exporting.metrics = Some(metrics);
+    }
+    Ok(exporting)
 }
 
 impl Drop for Exporting {
     fn drop(&mut self) {
         // A collector that does not answer keeps nobody.
-        let _ = self.spans.shutdown_with_timeout(LAST);
-        let _ = self.metrics.shutdown_with_timeout(LAST);
+        if let Some(spans) = &self.spans {
+            let _ = spans.shutdown_with_timeout(LAST);
+        }
+        if let Some(metrics) = &self.metrics {
+            let _ = metrics.shutdown_with_timeout(LAST);
+        }
     }
 }
 

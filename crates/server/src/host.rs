@@ -37,11 +37,13 @@ fn is_plain(authority: &Authority) -> bool {
     !host.is_empty() && (is_name || is_address()) && (port.is_empty() || is_port())
 }
 
-/// Returns whether a request names this machine as its host, so that no web page can have led a browser here through a
+/// Returns whether a request names this machine as its host, once, so that no web page can have led a browser here through a
 /// host name of its own.
-pub(crate) fn is_local(target: &Uri, headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
-    let Some(host) = host.filter(|_| says_host(target, headers).is_ok()) else { return false };
+pub(crate) fn is_local(headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(HOST).iter();
+    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
+    let host: Option<Authority> = host.to_str().ok().and_then(|host| host.parse().ok());
+    let Some(host) = host.filter(is_plain) else { return false };
     let name = host.host().trim_matches(['[', ']']);
     name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }

@@ -64,9 +64,10 @@ def variables(client, base):
 class Program:
     """A program that says on standard error where it listens."""
 
-    def __init__(self, command, log):
+    def __init__(self, command, log, env=None):
         self.log = open(log, "w+")
-        self.process = subprocess.Popen(command, stderr=self.log, stdout=subprocess.DEVNULL)
+        env = os.environ | (env or {})
+        self.process = subprocess.Popen(command, stderr=self.log, stdout=subprocess.DEVNULL, env=env)
         self.path = log
         for _ in range(400):
             first = Path(log).read_text().split("\n")[0]

@@ -2,7 +2,6 @@
 
 import http.server
 import json
-import os
 import threading
 import urllib.error
 import urllib.request
@@ -53,10 +52,8 @@ def attributes(span):
 
 def use(lab):
     collector = Collector()
-    os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = f"http://127.0.0.1:{collector.server_port}"
-    os.environ["NO_PROXY"] = "*"
     command = [LOOKBACK, "serve", "--upstream", lab.stand_in.base, "--listen", "127.0.0.1:0", "--store", lab.store]
-    gateway = Program(command, str(lab.folder / "telemetry.log"))
+    gateway = Program(command, str(lab.folder / "telemetry.log"), {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_port}"})
     for number in range(4):
         ask(gateway.base, number)
     lab.fail("500")

@@ -93,7 +93,7 @@ pub(super) static FORMAT: Format = Format {
     messages: "messages",
     system: Some("system"),
     tools: "tools",
-    functions: None,
+    functions: &[],
     stored: &[],
     reference: None,
     known: KNOWN,

@@ -85,7 +85,7 @@ pub(super) static FORMAT: Format = Format {
     messages: "messages",
     system: Some("system"),
     tools: "toolConfig",
-    functions: None,
+    functions: &[],
     stored: &[],
     reference: None,
     known: KNOWN,

@@ -92,7 +92,8 @@ impl BodyChanges<'_, '_> {
         out
     }
 
-    /// Adds a tool behind those that there are. `parameters` is the JSON Schema of its arguments.
+    /// Adds a tool behind those that there are, if the body [takes tools](RawRequest::takes_tools). `parameters` is the JSON
+    /// Schema of its arguments.
     pub fn tool(mut self, name: &str, description: &str, parameters: &Value) -> Self {
         self.tools.push(self.request.dialect().tool(name, description, parameters));
         self
@@ -140,19 +141,22 @@ impl BodyChanges<'_, '_> {
     fn tools(&mut self) -> Option<(Range<usize>, String)> {
         let request = self.request;
         let format = request.dialect().format();
-        // Bedrock's tools are an object with a choice beside them. No gateway forwards its requests.
-        if self.tools.is_empty() || !request.is_body() || request.dialect() == Dialect::Bedrock {
+        if self.tools.is_empty() || !request.takes_tools() {
             return None;
         }
-        let new: Vec<String> = match format.functions {
-            // There may be one element only, with a list of all functions.
+        let (new, whole) = match format.functions.first() {
             Some(member) => {
-                self.tools.iter().filter_map(|tool| tool.get(member)?.get(0)).map(Value::to_string).collect()
+                let functions = self.tools.iter().filter_map(|tool| tool.get(member)?.get(0));
+                let functions: Vec<String> = functions.map(Value::to_string).collect();
+                let new = functions.join(",");
+                let whole = format!("{{\"{member}\":[{new}]}}");
+                (new, whole)
             }
-            None => self.tools.iter().map(Value::to_string).collect(),
+            None => {
+                let new: Vec<String> = self.tools.iter().map(Value::to_string).collect();
+                (new.join(","), new.join(","))
+            }
         };
-        let new = new.join(",");
-        let whole = format.functions.map_or_else(|| new.clone(), |member| format!("{{\"{member}\":[{new}]}}"));
         let Some(list) = request.member(format.tools) else {
             let null = request.range_of(format.tools);
             if null.is_none() {
@@ -160,15 +164,32 @@ impl BodyChanges<'_, '_> {
             }
             return null.map(|null| (null, format!("[{whole}]")));
         };
-        let functions = format.functions.and_then(|member| {
-            let of = |tool| Fields::read(tool)?.borrowed(member).filter(|list| json::array(list).is_some());
-            json::array(list)?.into_iter().find_map(of)
-        });
+        let functions = json::array(list)?.into_iter().find_map(|tool| functions_of(format.functions, tool));
         let (list, new) = functions.map_or((list, whole), |functions| (functions, new));
         let is_empty = json::array(list)?.is_empty();
         let end = request.range(list).end.saturating_sub(1);
         Some((end..end, if is_empty { new } else { format!(",{new}") }))
     }
+}
+
+impl RawRequest<'_> {
+    /// Returns whether tools can be added to the body: it is one, and it declares no tools that stand alone. Gemini refuses
+    /// functions beside its own searches, and Bedrock's tools are an object with more in it.
+    pub fn takes_tools(&self) -> bool {
+        let format = self.dialect().format();
+        let fits = |list: &RawValue| {
+            let fits = |tool| format.functions.is_empty() || functions_of(format.functions, tool).is_some();
+            json::array(list).is_some_and(|list| list.into_iter().all(fits))
+        };
+        self.is_body() && self.dialect() != Dialect::Bedrock && self.member(format.tools).is_none_or(fits)
+    }
+}
+
+/// Returns the list of functions in a tool.
+fn functions_of<'a>(members: &[&str], tool: &'a RawValue) -> Option<&'a RawValue> {
+    let fields = Fields::read(tool)?;
+    let list = members.iter().find_map(|member| fields.borrowed(member));
+    list.filter(|list| json::array(list).is_some())
 }
 
 #[cfg(test)]
@@ -207,8 +228,13 @@ mod tests {
                 format!(r#"{{"contents":[],"tools":[{{"functionDeclarations":[{{"name":"a"}},{new}]}}]}}"#),
             ),
             (
+                r#"{"contents":[],"tools":[{"function_declarations":[]}]}"#,
+                format!(r#"{{"contents":[],"tools":[{{"function_declarations":[{new}]}}]}}"#),
+            ),
+            // Functions are refused beside what stands alone.
+            (
                 r#"{"contents":[],"tools":[{"googleSearch":{}}]}"#,
-                format!(r#"{{"contents":[],"tools":[{{"googleSearch":{{}}}},{{"functionDeclarations":[{new}]}}]}}"#),
+                r#"{"contents":[],"tools":[{"googleSearch":{}}]}"#.to_owned(),
             ),
             (r#"{"contents":[]}"#, format!(r#"{{"tools":[{{"functionDeclarations":[{new}]}}],"contents":[]}}"#)),
         ] {

@@ -41,8 +41,9 @@ pub(super) struct Format {
     pub(super) system: Option<&'static str>,
     /// The member of a request body that holds the tools.
     pub(super) tools: &'static str,
-    /// The member of a tool that has a list of functions, if a request declares all of its functions in one list.
-    pub(super) functions: Option<&'static str>,
+    /// The member of a tool that has a list of functions, in all of its spellings, if a request declares all of its functions in
+    /// one list, and no other tools beside it. There is none if each function is a tool.
+    pub(super) functions: &'static [&'static str],
     /// The members of a request body that name what the provider has stored, so that the body has not all of it.
     pub(super) stored: &'static [&'static str],
     /// The type of a part that stands for something that the provider has stored.

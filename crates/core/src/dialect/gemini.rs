@@ -72,7 +72,7 @@ pub(super) static FORMAT: Format = Format {
     messages: "contents",
     system: Some("systemInstruction"),
     tools: "tools",
-    functions: Some("functionDeclarations"),
+    functions: &["functionDeclarations", "function_declarations"],
     stored: &["cachedContent"],
     reference: None,
     known: KNOWN,

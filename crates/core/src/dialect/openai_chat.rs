@@ -89,7 +89,7 @@ pub(super) static FORMAT: Format = Format {
     messages: "messages",
     system: None,
     tools: "tools",
-    functions: None,
+    functions: &[],
     stored: &[],
     reference: None,
     known: KNOWN,

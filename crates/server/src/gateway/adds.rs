@@ -51,6 +51,14 @@ impl FromStr for Add {
 }
 
 impl Add {
+    /// Returns whether a model learns by it what the gateway keeps.
+    pub(super) fn tells(self) -> bool {
+        match self {
+            Add::FactSheet | Add::MemoryTools | Add::Recall => true,
+            Add::Progress | Add::CacheMarkers | Add::Summaries => false,
+        }
+    }
+
     /// Returns whether the gateway answers calls of a tool with this name.
     pub(super) fn answers(self, tool: &str) -> bool {
         match self {

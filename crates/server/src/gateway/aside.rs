@@ -5,12 +5,13 @@ use std::sync::Arc;
 use lookback::memory::{Memory, tools};
 use lookback::message::{Content, ResultItem, ToolCall, ToolResult, UserPart};
 use lookback::middleware::{Event, FactSheet, Flow, Middleware, Progress, Reaction, Run, ToolOutcome, ToolStatus};
+use lookback::store::Tenant;
 use lookback::transcript::{Origin, Position};
-use lookback::{Dialect, Error, Message, Preamble, RawRequest, Session, View};
+use lookback::{Dialect, Error, LogName, Message, Preamble, RawRequest, Session, View};
 use tokio::task::spawn_blocking;
 
 use super::adds::Add;
-use super::kind;
+use super::{caller, kind};
 
 /// How many answers in a row the gateway keeps, to answer their calls itself. Then it tells the model to go on without.
 pub(super) const MOST: u32 = 8;
@@ -28,15 +29,29 @@ const ENOUGH: &str = "This was not done: there were too many calls of memory too
 /// A tool that the gateway offers.
 pub(super) type Offered = tools::Tool;
 
-/// Returns the tools that a request is offered: not those whose names its client has tools of.
-pub(super) fn offered(adds: &[Add], preamble: &Preamble) -> Vec<Offered> {
-    if !adds.iter().any(|add| matches!(add, Add::MemoryTools | Add::Recall)) {
+/// Returns the tools that a request is offered: not those whose names its client has tools of. A tool whose calls stand in
+/// the window is offered as long as they do.
+pub(super) fn offered(adds: &[Add], request: &RawRequest<'_>, preamble: &Preamble, view: &View) -> Vec<Offered> {
+    let beside = view.messages().filter(|item| item.is_beside());
+    let called: Vec<&str> =
+        beside.flat_map(|item| item.message().tool_calls()).map(|(_, call)| call.name.as_str()).collect();
+    let asks = adds.iter().any(|add| matches!(add, Add::MemoryTools | Add::Recall));
+    if (!asks && called.is_empty()) || !request.takes_tools() {
         return Vec::new();
     }
     let taken = kind::tool_names(preamble);
-    let is_offered =
-        |tool: &Offered| adds.iter().any(|add| add.answers(tool.name)) && !taken.iter().any(|name| name == tool.name);
+    let is_offered = |tool: &Offered| {
+        let is_asked = adds.iter().any(|add| add.answers(tool.name)) || called.contains(&tool.name);
+        is_asked && !taken.iter().any(|name| name == tool.name)
+    };
     tools::tools().into_iter().filter(is_offered).collect()
+}
+
+/// Returns the workspace of a session: whose shared facts it knows. Sessions of a tenant share theirs; without tenants, those of
+/// an account do, which is in the names of its sessions.
+pub(super) fn workspace<'a>(tenant: Option<&Tenant>, session: &'a LogName) -> &'a str {
+    let account = session.as_str().rsplit_once('@').map(|(_, rest)| rest.split(['/', '#']).next().unwrap_or(rest));
+    account.filter(|account| tenant.is_none() && account.len() == caller::ACCOUNT).unwrap_or(Memory::WORKSPACE)
 }
 
 /// Returns the preamble of a request with the tools that it is offered, because the provider counts them.
@@ -87,8 +102,8 @@ impl Watch {
     /// Answers the calls of an answer that stands at `at` in the log.
     pub(super) async fn results(&mut self, session: &Session, calls: &[OwnCall], at: Option<Position>) -> Vec<Message> {
         let mut results = Vec::new();
-        for OwnCall { call, is_ours, is_late } in calls {
-            let (text, failed) = match (is_ours, is_late) {
+        for OwnCall { call, is_ours, is_too_many } in calls {
+            let (text, failed) = match (is_ours, is_too_many) {
                 (false, _) => (ALONE.to_owned(), true),
                 (true, true) => (ENOUGH.to_owned(), true),
                 (true, false) => self.answer(session, call, at).await,
@@ -120,16 +135,16 @@ pub(super) struct OwnCall {
     call: ToolCall,
     /// Whether it is of a tool of the gateway.
     is_ours: bool,
-    /// Whether there were too many before.
-    is_late: bool,
+    /// Whether there were too many.
+    is_too_many: bool,
 }
 
 /// Returns the calls of an answer, if the gateway answers any of them.
 pub(super) fn calls(message: &Message, offered: &[Offered], rounds: u32) -> Option<Vec<OwnCall>> {
     let is_ours = |call: &ToolCall| offered.iter().any(|tool| tool.name == call.name);
     let own = |(number, (_, call)): (usize, (usize, &ToolCall))| {
-        let is_late = rounds >= MOST || number >= MOST_AT_ONCE;
-        OwnCall { call: call.clone(), is_ours: is_ours(call), is_late }
+        let is_too_many = rounds >= MOST || number >= MOST_AT_ONCE;
+        OwnCall { call: call.clone(), is_ours: is_ours(call), is_too_many }
     };
     let calls: Vec<OwnCall> = message.tool_calls().enumerate().map(own).collect();
     calls.iter().any(|call| call.is_ours).then_some(calls)

@@ -1,6 +1,5 @@
 //! Who asks: the client that a request comes from, as far as its keys tell.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
@@ -58,8 +57,8 @@ impl Caller {
 
     /// Returns what is added to its requests to an upstream: what its key says, or the upstream, or the whole
     /// configuration.
-    pub(super) fn adds(&self, upstream: &Upstream, config: &Config) -> Arc<[Add]> {
-        self.adds.as_deref().or(upstream.adds()).unwrap_or(&config.adds).into()
+    pub(super) fn adds<'a>(&'a self, upstream: &'a Upstream, config: &'a Config) -> &'a [Add] {
+        self.adds.as_deref().or(upstream.adds()).unwrap_or(&config.adds)
     }
 }
 
@@ -86,6 +85,9 @@ impl Refused {
         }
     }
 }
+
+/// The characters of an account's name.
+pub(super) const ACCOUNT: usize = 16;
 
 /// Returns a name for the account that a credential belongs to; `None` if there is no credential. The credential cannot
 /// be found from it.

@@ -27,7 +27,7 @@ enum CopyBody {
 impl Copy {
     /// Begins a copy of an answer with these headers. `None` if it cannot be read.
     pub(super) fn of(headers: &HeaderMap, dialect: Dialect) -> Option<Copy> {
-        let encoding = Encoding::of(headers)?;
+        let encoding = Encoding::of(headers, MOST)?;
         let kind = headers::text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
         let body = match kind.starts_with("text/event-stream") {
             true => CopyBody::Events(Box::new(ResponseStream::new(dialect))),

@@ -76,7 +76,9 @@ type Sent = Result<Response<Incoming>, Unanswered>;
 pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Response<Body> {
     let begun = Instant::now();
     let mut span = CallSpan::begin(call.dialect, &call.head.headers);
-    call.model.iter().for_each(|model| span.asks(model));
+    if let Some(model) = &call.model {
+        span.asks(model);
+    }
     let (answer, note) = answer(visit.clone(), upstream, &call, span).await;
     visit.shared.metrics.answered(answer.status());
     visit.shared.tell(&Event::Call {
@@ -102,8 +104,8 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
         Ok(ours) => begin(&visit, call, ours, &send).await,
         Err(why) => Begun::passed(why),
     };
-    if let (None, Some(ours)) = (&call.model, &ours) {
-        ours.request.model().iter().for_each(|model| span.asks(model));
+    if let (None, Some(model)) = (&call.model, ours.as_ref().and_then(|ours| ours.request.model())) {
+        span.asks(&model);
     }
     loop {
         let answer = match sent.take() {
@@ -126,11 +128,12 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
         };
         let (bytes, text) = match beginning {
             Beginning::Passes(answer) => {
-                let answer = match keep(&visit, ours.as_ref(), &mut note, &parts, answer).await {
+                let answer = match keep(&visit, ours.as_ref(), (&mut note, &mut span), &parts, answer).await {
                     Kept::Passes(answer) => answer,
                     Kept::Again(sending) => {
-                        let turn = ours.as_mut().map(|ours| &mut ours.turn);
-                        turn.into_iter().for_each(|turn| sending.tell(&mut note, turn));
+                        if let Some(ours) = &mut ours {
+                            sending.tell(&mut note, &mut ours.turn);
+                        }
                         body = sending.body.map(Bytes::from);
                         continue;
                     }
@@ -311,7 +314,7 @@ enum Kept {
 async fn keep(
     visit: &Visit,
     ours: Option<&Ours<'_>>,
-    note: &mut Note,
+    (note, span): (&mut Note, &mut CallSpan),
     parts: &response::Parts,
     mut answer: Answer,
 ) -> Kept {
@@ -329,7 +332,7 @@ async fn keep(
             }
             Ok(None) => break,
             Err(_) => {
-                answer.is_late();
+                answer.cut_short();
                 break;
             }
         }
@@ -341,6 +344,7 @@ async fn keep(
     });
     // What broke off breaks off for the client, too.
     let Some((response, calls)) = calls else { return Kept::Passes(answer) };
+    span.answered(&response);
     if note.asides >= aside::MOST + aside::MORE {
         return Kept::GivenUp("the model calls memory tools again and again");
     }
@@ -354,7 +358,7 @@ async fn keep(
     match asked {
         Ok((sending, dollars, arm)) => {
             note.asides += 1;
-            visit.shared.payoff.count(arm, &mut turn.line.spent(), false, dollars);
+            visit.shared.payoff.count(visit.caller.tenant.as_ref(), arm, &mut turn.line.spent(), false, dollars);
             Kept::Again(sending)
         }
         Err(error) => {

@@ -18,7 +18,10 @@ const SESSION: &str = "mcp";
 
 /// Returns the service.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {
-    Router::new().route("/mcp", any(answer)).layer(from_fn_with_state(shared.clone(), admit))
+    Router::new()
+        .route("/mcp", any(answer))
+        .route("/mcp/", any(answer))
+        .layer(from_fn_with_state(shared.clone(), admit))
 }
 
 async fn answer(Extension(visit): Extension<Visit>, request: Request) -> Response {

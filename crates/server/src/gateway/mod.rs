@@ -42,7 +42,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::routing::get;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
@@ -68,6 +68,7 @@ pub use self::summarizer::SummaryModel;
 use self::upstream::Route;
 pub use self::upstream::{BadUpstream, Upstream};
 use self::window::Windows;
+use crate::host;
 use crate::serving::{ConnectionLimits, ServeError, asked_to_reload, asked_to_stop, bind, listen, wide_runtime};
 
 /// A gateway, ready to serve.
@@ -144,6 +145,13 @@ impl Visit {
         Ok(store)
     }
 
+    /// Returns whether the caller may learn what the gateway keeps: with a key, or without keys on the gateway's own machine.
+    /// Only browsers send an origin.
+    fn is_let_in(&self, headers: &HeaderMap) -> bool {
+        let is_local = self.shared.is_local && host::is_local(headers);
+        !headers.contains_key(header::ORIGIN) && (self.caller.tenant.is_some() || is_local)
+    }
+
     /// Returns how windows are made for the caller.
     ///
     /// # Errors
@@ -159,6 +167,7 @@ impl Visit {
             lines,
             policy,
             adds: &self.adds,
+            tenant: self.caller.tenant.as_ref(),
             upstream: &self.upstream,
             summarizer: config.summarizer.as_ref(),
             patience,
@@ -418,7 +427,9 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
             let Some(upstream) = route.upstream(Some(dialect), asked.as_deref(), &head.headers) else {
                 return nowhere();
             };
-            visit.adds = visit.caller.adds(upstream, &current.config);
+            let is_let_in = visit.is_let_in(&head.headers);
+            let adds = visit.caller.adds(upstream, &current.config).iter().copied();
+            visit.adds = adds.filter(|add| is_let_in || !add.tells()).collect();
             visit.upstream = upstream.to_string().into();
             exchange::make(visit, upstream, exchange::Call { head, body, text, dialect, model }).await
         }

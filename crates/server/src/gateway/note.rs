@@ -52,7 +52,7 @@ fn is_zero(number: &u32) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Passed {
-    /// Its body is compressed.
+    /// Its body is compressed in a way that cannot be read.
     Encoded,
     /// Its body is not a request of the dialect.
     NotUnderstood,
@@ -73,7 +73,7 @@ pub enum Passed {
 impl fmt::Display for Passed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Passed::Encoded => "the body is encoded",
+            Passed::Encoded => "the body is compressed in an unknown way",
             Passed::NotUnderstood => "not understood",
             Passed::Side => "a call beside the conversation",
             Passed::Compaction => "a compaction by the client",

@@ -1,7 +1,9 @@
 //! Whether windows pay: what sessions with a window cost by the provider's own reports, beside some that were left alone.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use lookback::store::Tenant;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Which sessions are compared.
@@ -46,7 +48,8 @@ pub(super) struct Spent {
 /// What was spent in both arms.
 #[derive(Debug, Default)]
 pub(super) struct Payoff {
-    arms: Mutex<[Sums; 2]>,
+    /// By tenant.
+    arms: Mutex<HashMap<Option<Tenant>, [Sums; 2]>>,
 }
 
 /// Sums over the sessions of an arm. A session is one observation, because its calls are alike.
@@ -81,9 +84,17 @@ pub(super) struct Ratio {
 
 impl Payoff {
     /// Counts an answer of a session. Without a cost, only that it is not known.
-    pub(super) fn count(&self, arm: Arm, session: &mut Spending, is_turn: bool, dollars: Option<f64>) {
+    pub(super) fn count(
+        &self,
+        tenant: Option<&Tenant>,
+        arm: Arm,
+        session: &mut Spending,
+        is_turn: bool,
+        dollars: Option<f64>,
+    ) {
         let mut arms = self.arms.lock().unwrap_or_else(PoisonError::into_inner);
-        let ([windowed, held_out], [as_windowed, as_held_out]) = (&mut *arms, session);
+        let of_tenant = arms.entry(tenant.cloned()).or_default();
+        let ([windowed, held_out], [as_windowed, as_held_out]) = (of_tenant, session);
         let (sums, session) = match arm {
             Arm::Windowed => (windowed, as_windowed),
             Arm::HeldOut => (held_out, as_held_out),
@@ -102,14 +113,23 @@ impl Payoff {
         sums.add(session, 1.0);
     }
 
-    /// Returns the sums of both arms: with a window, and held out.
-    pub(super) fn arms(&self) -> [Sums; 2] {
-        *self.arms.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the sums of both arms for a tenant: with a window, and held out.
+    pub(super) fn of(&self, tenant: Option<&Tenant>) -> [Sums; 2] {
+        let arms = self.arms.lock().unwrap_or_else(PoisonError::into_inner);
+        arms.get(&tenant.cloned()).copied().unwrap_or_default()
+    }
+
+    /// Returns the sums of both arms for all tenants.
+    fn all(&self) -> [Sums; 2] {
+        let arms = self.arms.lock().unwrap_or_else(PoisonError::into_inner);
+        arms.values().fold(<[Sums; 2]>::default(), |[windowed, held_out], [more, left]| {
+            [windowed.plus(more), held_out.plus(left)]
+        })
     }
 
     /// Returns the figures.
     pub(super) fn figures(&self) -> [Figure; 9] {
-        let arms = self.arms();
+        let arms = self.all();
         let each = |figure: fn(&Sums) -> f64| {
             let [windowed, held_out] = &arms;
             let [one, other] = Arm::ALL.map(Arm::name);
@@ -137,6 +157,24 @@ impl Payoff {
 }
 
 impl Sums {
+    /// Returns the sums over the sessions of both.
+    fn plus(self, other: &Sums) -> Sums {
+        Sums {
+            sessions: self.sessions + other.sessions,
+            all: Spent {
+                calls: self.all.calls + other.all.calls,
+                turns: self.all.turns + other.all.turns,
+                dollars: self.all.dollars + other.all.dollars,
+            },
+            unpriced: self.unpriced + other.unpriced,
+            calls_squared: self.calls_squared + other.calls_squared,
+            turns_squared: self.turns_squared + other.turns_squared,
+            dollars_squared: self.dollars_squared + other.dollars_squared,
+            dollars_by_calls: self.dollars_by_calls + other.dollars_by_calls,
+            dollars_by_turns: self.dollars_by_turns + other.dollars_by_turns,
+        }
+    }
+
     /// Adds what a session has spent, or takes it away.
     fn add(&mut self, session: &Spent, sign: f64) {
         let Spent { calls, turns, dollars } = *session;
@@ -191,11 +229,11 @@ mod tests {
         for costs in sessions {
             let mut spent = Spending::default();
             for cost in costs {
-                payoff.count(Arm::Windowed, &mut spent, true, Some(*cost));
+                payoff.count(None, Arm::Windowed, &mut spent, true, Some(*cost));
             }
         }
-        payoff.count(Arm::HeldOut, &mut Spending::default(), true, None);
-        let arms = *payoff.arms.lock().unwrap();
+        payoff.count(None, Arm::HeldOut, &mut Spending::default(), true, None);
+        let arms = payoff.all();
         let ratio = arms[0].per_call();
         let value = 0.17 / 10.0;
         let residuals: f64 =

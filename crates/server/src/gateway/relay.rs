@@ -76,7 +76,7 @@ impl Answer {
     }
 
     /// Takes note that the next piece did not come in time.
-    pub(super) fn is_late(&mut self) {
+    pub(super) fn cut_short(&mut self) {
         self.broken = Some(Broken::Late);
     }
 
@@ -122,7 +122,9 @@ async fn pass(
             frame = answer.next(pause) => frame,
             // The client has gone, so nobody needs the rest.
             () = sender.closed() => {
-                span.iter_mut().for_each(|span| span.failed("client_gone"));
+                if let Some(span) = span.as_mut().filter(|_| recording.is_some()) {
+                    span.failed("client_gone");
+                }
                 return;
             }
         };
@@ -140,7 +142,9 @@ async fn pass(
             return;
         }
         if is_broken {
-            span.iter_mut().for_each(|span| span.failed("broken_off"));
+            if let Some(span) = &mut span {
+                span.failed("broken_off");
+            }
             break;
         }
     }
@@ -157,13 +161,17 @@ async fn pass(
 /// Records an answer if it came whole. The client gets it in any case.
 async fn record(visit: &Visit, copy: &Copy, mut turn: Turn, span: Option<&mut CallSpan>) {
     let Some(response) = copy.response() else { return };
-    span.into_iter().for_each(|span| span.answered(&response));
+    if let Some(span) = span {
+        span.answered(&response);
+    }
     let recorded = match visit.windows() {
         Ok(windows) => windows.answered(&mut turn, response).await.map(|dollars| (windows.arm(&turn.line), dollars)),
         Err(error) => Err(error.into()),
     };
     match recorded {
-        Ok((arm, dollars)) => visit.shared.payoff.count(arm, &mut turn.line.spent(), turn.asks, dollars),
+        Ok((arm, dollars)) => {
+            visit.shared.payoff.count(visit.caller.tenant.as_ref(), arm, &mut turn.line.spent(), turn.asks, dollars);
+        }
         Err(error) => {
             visit.shared.metrics.store_failed();
             let what = format!("the answer of {} was not recorded: {error}", turn.line.name);

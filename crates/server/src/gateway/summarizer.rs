@@ -2,13 +2,13 @@
 
 use std::fmt;
 
+use axum::http::HeaderValue;
 use lookback::policy::{Stage, Summarize};
 use lookback::summarize::{Anthropic, OpenAi};
-use lookback::{Dialect, Policy, Session};
+use lookback::{Policy, Session};
 use serde::Deserialize;
 
-use super::upstream::{dialect, secret};
-use axum::http::HeaderValue;
+use super::upstream::{Base, base, secret};
 
 /// A model that writes summaries, with its address and its key.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -17,12 +17,31 @@ pub struct SummaryModel {
     model: String,
     /// The address up to the path of the API; without it, that of the provider.
     #[serde(default)]
-    url: Option<String>,
-    /// The format; without it, that of OpenAI's Chat Completions.
-    #[serde(default, deserialize_with = "dialect")]
-    dialect: Option<Dialect>,
+    url: Option<Address>,
+    #[serde(default)]
+    dialect: Form,
     #[serde(default, rename = "key-env", deserialize_with = "secret")]
     key: Option<HeaderValue>,
+}
+
+/// The format that it is asked in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Form {
+    #[default]
+    #[serde(rename = "openai-chat")]
+    OpenAiChat,
+    Anthropic,
+}
+
+/// The address of a server.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+struct Address(#[serde(deserialize_with = "base")] Base);
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 impl fmt::Debug for SummaryModel {
@@ -38,17 +57,26 @@ impl SummaryModel {
     /// Has a session ask this model for its summaries.
     pub(super) fn summarize(&self, session: Session) -> Session {
         let key = self.key.as_ref().and_then(|key| key.to_str().ok());
-        let url = self.url.as_deref();
         match self.dialect {
-            Some(Dialect::Anthropic) => {
-                let model = Anthropic::new(&self.model);
-                let model = url.into_iter().fold(model, |model, url| model.with_base(url));
-                session.with_summarizer(key.into_iter().fold(model, |model, key| model.with_key(key)))
+            Form::Anthropic => {
+                let mut model = Anthropic::new(&self.model);
+                if let Some(url) = &self.url {
+                    model = model.with_base(&url.to_string());
+                }
+                if let Some(key) = key {
+                    model = model.with_key(key);
+                }
+                session.with_summarizer(model)
             }
-            _ => {
-                let model = OpenAi::new(&self.model);
-                let model = url.into_iter().fold(model, |model, url| model.with_base(url));
-                session.with_summarizer(key.into_iter().fold(model, |model, key| model.with_key(key)))
+            Form::OpenAiChat => {
+                let mut model = OpenAi::new(&self.model);
+                if let Some(url) = &self.url {
+                    model = model.with_base(&url.to_string());
+                }
+                if let Some(key) = key {
+                    model = model.with_key(key);
+                }
+                session.with_summarizer(model)
             }
         }
     }

@@ -47,7 +47,7 @@ pub struct Upstream {
 
 /// The address of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Base {
+pub(super) struct Base {
     /// The scheme and the host, without a path.
     origin: String,
     /// The path before that of each request, without a slash at its end.
@@ -101,11 +101,11 @@ impl FromStr for Base {
     }
 }
 
-fn base<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Base, D::Error> {
+pub(super) fn base<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Base, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
-pub(super) fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Dialect>, D::Error> {
+fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Dialect>, D::Error> {
     String::deserialize(deserializer)?.parse().map(Some).map_err(serde::de::Error::custom)
 }
 
@@ -130,9 +130,15 @@ pub(super) fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Optio
     Ok(Some(value))
 }
 
+impl fmt::Display for Base {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.origin, self.path)
+    }
+}
+
 impl fmt::Display for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.base.origin, self.base.path)
+        self.base.fmt(f)
     }
 }
 

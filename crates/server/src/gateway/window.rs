@@ -8,10 +8,11 @@ use lookback::message::{PartRef, ResultItem};
 use lookback::plan::Reason;
 use lookback::session::Resent;
 use lookback::size::Excess;
+use lookback::store::Tenant;
 use lookback::transcript::{Entry, Origin};
 use lookback::view::Item;
 use lookback::{
-    Dialect, Error, Policy, Preamble, Prices, RawRequest, Response, Session, Settings, Store, StoreError, TooLong,
+    Dialect, Error, Policy, Preamble, Prices, RawRequest, Response, Role, Session, Settings, Store, StoreError, TooLong,
 };
 use serde_json::json;
 use tokio::time::timeout;
@@ -71,6 +72,8 @@ pub(super) struct Windows<'a> {
     pub(super) policy: &'a Policy,
     /// What is added to requests.
     pub(super) adds: &'a [Add],
+    /// The tenant, if the gateway has keys.
+    pub(super) tenant: Option<&'a Tenant>,
     /// The upstream that the request goes to.
     pub(super) upstream: &'a str,
     /// The model that writes summaries, if it is not the library itself.
@@ -100,7 +103,10 @@ impl Windows<'_> {
             let is_held = self.arm(&turn.line) == Arm::HeldOut;
             let alone = Policy::never_compact();
             let policy = if is_held { &alone } else { self.policy };
-            if !open.as_ref().is_some_and(|open| is_for(&open.session, request, policy, model)) {
+            let is_same = |open: &Open| {
+                is_for(&open.session, request, policy, model) && open.summarizer.as_ref() == self.summarizer
+            };
+            if !open.as_ref().is_some_and(is_same) {
                 let is_new = open.is_none();
                 let calibration = model.map(|model| self.lines.calibrations.of(self.upstream, model));
                 let settings = settings(request.dialect(), model).policy(policy.clone());
@@ -110,23 +116,29 @@ impl Windows<'_> {
                     self.lines.opened(&turn.line);
                 }
             }
-            let Some(Open { session, watch }) = open.as_mut() else { return Err(NoWindow::Late) };
-            turn.offered = if is_held { Vec::new() } else { aside::offered(self.adds, preamble) };
-            session.set_preamble(&aside::preamble(request, preamble, &turn.offered)).await?;
+            let Some(Open { session, watch, .. }) = open.as_mut() else { return Err(NoWindow::Late) };
             let synced = session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
+            if !is_held {
+                turn.offered = aside::offered(self.adds, request, preamble, session.view());
+            }
+            session.set_preamble(&aside::preamble(request, preamble, &turn.offered)).await?;
             if is_held {
                 // If it was cut before it was held out, its window is not what is sent.
                 let is_measured = !session.view().is_cut();
                 let tokens = session.window().await?.tokens();
                 return Ok(Sending { body: None, tokens, cut: None, compacted: None, is_measured });
             }
-            if !self.adds.is_empty() {
-                // What a compaction takes out may have to be said again.
-                session.window().await?;
-                let notes = watch.notes(self.adds, session, turn.asks, synced.new).await;
-                aside::write(session, notes).await?;
+            // Behind a message of the model, which it goes on with, there is no place for a note.
+            let is_begun = turn.resent.last().is_some_and(|last| last.role == Role::Assistant);
+            if self.adds.is_empty() || is_begun {
+                return Ok(self.sending(session, turn, request, false).await?);
             }
-            Ok(self.sending(session, turn, request, false).await?)
+            // What a compaction takes out may have to be said again.
+            let before = session.window().await?.entries().iter().rev().find_map(compacted);
+            let notes = watch.notes(self.adds, session, turn.asks, synced.new).await;
+            aside::write(session, notes).await?;
+            let sending = self.sending(session, turn, request, false).await?;
+            Ok(Sending { compacted: sending.compacted.or(before), ..sending })
         };
         timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
     }
@@ -146,7 +158,8 @@ impl Windows<'_> {
         let Ok(open) = turn.line.session.try_lock() else { return false };
         let is_same = |session: &&Session| is_for(session, request, self.policy, model);
         let session = open.as_ref().map(|open| &open.session).filter(is_same);
-        let Some(session) = session.filter(|_| self.adds.is_empty()) else { return false };
+        let is_plain = |session: &&Session| self.adds.is_empty() && !session.view().messages().any(Item::is_beside);
+        let Some(session) = session.filter(is_plain) else { return false };
         let known = usize::try_from(session.view().history_len()).unwrap_or(usize::MAX);
         let is_text = |index: usize| request.message(index).is_ok_and(|message| !message.parts().any(has_media));
         let bytes = (known..request.len()).map(|index| request.bytes(index).map_or(0, str::len) as u64).sum();
@@ -197,8 +210,10 @@ impl Windows<'_> {
     ) -> Result<(Sending, Option<f64>), NoWindow> {
         let made = async {
             let mut open = turn.line.session.lock().await;
-            let Some(Open { session, watch }) = open.as_mut() else { return Err(NoWindow::Late) };
+            let Some(Open { session, watch, .. }) = open.as_mut() else { return Err(NoWindow::Late) };
             let dollars = dollars(session, &response);
+            // If another request of the line came meanwhile, this one goes on where it was.
+            session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
             if !turn.is_measured {
                 response.input = None;
             }
@@ -225,8 +240,9 @@ impl Windows<'_> {
                 response.input = None;
             }
             session.answered(response).await?;
-            if let Some(model) = &session.settings().model {
-                self.lines.calibrations.learn(self.upstream, model, session.view().calibration(model));
+            let model = session.settings().model.as_deref();
+            if let Some((model, calibration)) = session.view().calibrations().find(|(named, _)| Some(*named) == model) {
+                self.lines.calibrations.learn(self.upstream, model, calibration);
             }
             Ok(dollars)
         };
@@ -242,8 +258,9 @@ impl Windows<'_> {
             Some(model) => model.summarize(session),
             None => session,
         };
-        let memory = Memory::open(self.store.clone(), name).await?;
-        Ok(Open { session, watch: Watch::new(memory) })
+        let workspace = aside::workspace(self.tenant, &line.name);
+        let memory = Memory::open_in(self.store.clone(), name, workspace).await?;
+        Ok(Open { session, watch: Watch::new(memory), summarizer: self.summarizer.cloned() })
     }
 
     /// Makes the window. A request is sent as it came unless a limit was exceeded, now or before, something is added, or it
@@ -258,7 +275,7 @@ impl Windows<'_> {
         let window = session.window().await?;
         let tokens = window.tokens();
         let view = window.view();
-        let kept = || view.messages().filter(|item| !item.is_own());
+        let kept = || view.messages().filter(|item| !item.is_own() && !item.is_beside());
         let cut = view.is_cut().then(|| Cut {
             sent: kept().count() as u64,
             of: view.history_len(),

@@ -65,7 +65,7 @@ pub(super) static FORMAT: Format = Format {
     messages: "input",
     system: Some("instructions"),
     tools: "tools",
-    functions: None,
+    functions: &[],
     stored: &["previous_response_id", "conversation"],
     reference: Some(item::REFERENCE),
     known: KNOWN,

@@ -25,6 +25,7 @@ use super::aside::{Offered, Watch};
 use super::calibrations::Calibrations;
 use super::kind;
 use super::payoff::Spending;
+use super::summarizer::SummaryModel;
 
 /// The most scopes that are remembered. Others are read from the store again when a request comes.
 const MOST_SCOPES: usize = 4096;
@@ -64,6 +65,8 @@ struct Family {
 pub(super) struct Open {
     pub(super) session: Session,
     pub(super) watch: Watch,
+    /// The model that writes its summaries.
+    pub(super) summarizer: Option<SummaryModel>,
 }
 
 /// A line of conversation, which is a session in the store.

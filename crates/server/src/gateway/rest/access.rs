@@ -32,7 +32,7 @@ pub(in crate::gateway) async fn admit(
     if request.headers().contains_key(header::ORIGIN) {
         return refused("web pages may not read what the gateway keeps");
     }
-    if current.config.keys.is_empty() && !(shared.is_local && is_local(request.uri(), request.headers())) {
+    if current.config.keys.is_empty() && !(shared.is_local && is_local(request.headers())) {
         return refused("without keys, what the gateway keeps is read on its own machine only; add [[key]]");
     }
     let query = request.uri().query().map(str::to_owned);

@@ -5,6 +5,7 @@ use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
+use lookback::LogName;
 use lookback::memory::{self, Confidence, FactId, FactKind, Judgment, Memory, Scope, Source, Speaker, Statement};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -12,9 +13,9 @@ use utoipa::{IntoParams, ToSchema};
 use super::fault::{Fault, Faults};
 use super::sessions::{Name, Named};
 use super::time::rfc3339;
-use crate::gateway::Visit;
+use crate::gateway::{Visit, aside};
 
-/// The name under which shared facts are read, for which no session is named. No session has it.
+/// The name under which shared facts are read, for which no session is named.
 const NOBODY: &str = "lookback";
 
 /// The identifier of a fact: `f12` is a session's, and `s3` is shared.
@@ -170,7 +171,7 @@ pub(super) struct Resolution {
 
 /// List what a session knows
 ///
-/// Its own facts, and those that all sessions share.
+/// Its own facts, and those that it shares with others: all sessions of a tenant, or without tenants, of an account.
 #[utoipa::path(get, path = "/sessions/{session}/facts", tag = "facts",
     params(Named),
     responses(
@@ -185,6 +186,8 @@ pub(super) async fn of_session(
 }
 
 /// List shared facts
+///
+/// Those of the tenant, or without tenants, those that belong to no account.
 #[utoipa::path(get, path = "/facts", tag = "facts", responses(
     (status = 200, description = "The facts that all sessions share", body = Facts), Faults,
 ))]
@@ -285,7 +288,9 @@ pub(super) async fn resolve(
 }
 
 async fn memory(visit: &Visit, Name(session): &Name) -> Result<Memory, Fault> {
-    Ok(Memory::open(visit.store()?, session).await?)
+    let name: LogName = session.parse()?;
+    let workspace = aside::workspace(visit.caller.tenant.as_ref(), &name);
+    Ok(Memory::open_in(visit.store()?, name.as_str(), workspace).await?)
 }
 
 fn person() -> Source {

@@ -50,7 +50,7 @@ pub(super) struct Figure {
     (status = 200, description = "What sessions cost", body = Payoff), Faults,
 ))]
 pub(super) async fn payoff(Extension(visit): Extension<Visit>) -> Json<Payoff> {
-    let [windowed, held_out] = visit.shared.payoff.arms().map(|sums| Arm::from(&sums));
+    let [windowed, held_out] = visit.shared.payoff.of(visit.caller.tenant.as_ref()).map(|sums| Arm::from(&sums));
     Json(Payoff { windowed, held_out })
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
+use axum::routing::{any, get};
 use axum::{Json, Router};
 use utoipa::OpenApi;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
@@ -39,7 +39,9 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
     let wrong = || async { Fault::new(StatusCode::METHOD_NOT_ALLOWED, "the path does not take this method") };
     let router = Router::new()
         .nest("/lookback/v1", calls.method_not_allowed_fallback(wrong))
-        .route("/lookback/{*path}", axum::routing::any(unknown))
+        .route("/lookback", any(unknown))
+        .route("/lookback/", any(unknown))
+        .route("/lookback/{*path}", any(unknown))
         .layer(from_fn_with_state(shared.clone(), admit));
     // The document has nothing of anybody, and a client needs it before it knows what to send.
     router.route("/lookback/openapi.json", get(move || async move { document }))

@@ -18,8 +18,11 @@ fn sent(lab: &Lab) -> String {
     String::from_utf8(lab.stand_in.last().unwrap().body.to_vec()).unwrap()
 }
 
+/// Writes a fact that all sessions of the clients' account share.
 fn prefer(lab: &Lab, text: &str) {
-    let memory = block_on(Memory::open(lab.store.clone(), "someone")).unwrap();
+    let answer = Client::new(Dialect::OpenAiChat).say(lab, "Which account is it?");
+    let (_, account) = answer.session().split_once('@').unwrap();
+    let memory = block_on(Memory::open_in(lab.store.clone(), "someone", &account[..16])).unwrap();
     block_on(memory.state(Scope::Shared, Statement::preference(text))).unwrap();
 }
 
@@ -46,6 +49,80 @@ fn a_fact_sheet_is_a_note_that_stays_and_changes_follow_it() {
         assert!(third.find("pnpm") < third.find("two") && third.find("three") < third.find("tabs"), "{dialect:?}");
         let report = lab.stand_in.report();
         assert!(report.refused.is_empty(), "{dialect:?}: {:?}", report.refused);
+    }
+}
+
+#[test]
+fn what_one_account_knows_no_other_one_and_no_web_page_learns() {
+    let lab = adding("\"fact-sheet\", \"memory-tools\", \"recall\"");
+    prefer(&lab, "Use pnpm.");
+    let asked = |headers: &[(&str, &str)]| {
+        let body = json!({"model": "m", "messages": [{"role": "user", "content": format!("Hi {headers:?}")}]});
+        let headers = [&[("content-type", "application/json")], headers].concat();
+        assert_eq!(lab.send("POST", "/v1/chat/completions", &headers, &body.to_string()).status, 200);
+        sent(&lab)
+    };
+    let mine = asked(&[("authorization", "Bearer k")]);
+    assert!(mine.contains("Use pnpm.") && mine.contains("memory_search"), "{mine}");
+    let other = asked(&[("authorization", "Bearer other")]);
+    assert!(!other.contains("Use pnpm.") && other.contains("memory_search"), "{other}");
+    for (name, value) in [("host", "evil.example"), ("origin", "http://evil.example")] {
+        let page = asked(&[("authorization", "Bearer k"), (name, value)]);
+        assert!(!page.contains("Use pnpm.") && !page.contains("memory_search"), "{page}");
+    }
+}
+
+#[test]
+fn there_is_no_note_behind_what_the_model_has_begun() {
+    let lab = adding("\"fact-sheet\"");
+    prefer(&lab, "Use pnpm.");
+    let mut client = Client::new(Dialect::Anthropic);
+    client.messages.extend([client.said("user", "As JSON, please."), client.said("assistant", "{")]);
+    assert_eq!(client.ask(&lab).status, 200);
+    assert_eq!(sent(&lab), client.body().to_string());
+}
+
+#[test]
+fn what_stands_in_the_window_stays_there_when_nothing_is_added_any_more() {
+    let lab = adding("\"memory-tools\"");
+    let mut client = Client::new(Dialect::Anthropic);
+    client.say(&lab, r#"CALL memory_finding {"content":"It listens on 5050.","confidence":0.9}"#);
+    let upstream = lab.stand_in_address.parse().unwrap();
+    let plain = Lab { base: serve(Gateway::new(lab.store.clone()).with_upstream(upstream)), ..lab };
+    for _ in 0..3 {
+        let answer = client.say(&plain, "Go on.");
+        assert_eq!(answer.header("x-lookback-line"), Some("continued"));
+        let request = sent(&plain);
+        assert!(request.contains("is remembered") && request.contains("\"name\":\"memory_finding\""), "{request}");
+    }
+}
+
+#[test]
+fn a_request_with_tools_that_stand_alone_gets_none_of_ours() {
+    let lab = adding("\"memory-tools\"");
+    let contents = json!([{"role": "user", "parts": [{"text": "Hi"}]}]);
+    let body = json!({"contents": contents, "tools": [{"googleSearch": {}}]});
+    lab.post("/v1beta/models/m:generateContent", &[], &body);
+    assert_eq!(sent(&lab), body.to_string());
+    let body = json!({"contents": contents, "tools": [{"function_declarations": [{"name": "read"}]}]});
+    lab.post("/v1beta/models/m:generateContent", &[], &body);
+    let request: Value = serde_json::from_str(&sent(&lab)).unwrap();
+    assert_eq!(request["tools"].as_array().unwrap().len(), 1);
+    assert!(request["tools"][0]["function_declarations"].as_array().unwrap().len() > 2, "{request}");
+}
+
+#[test]
+fn a_compaction_is_told_also_if_something_is_added() {
+    let policy = Policy { limits: Limits::tokens(600), target: Some(Limits::tokens(300)), ..Policy::production() };
+    let lab = adding_with("\"cache-markers\", \"recall\"", policy);
+    let mut client = Client::new(Dialect::Anthropic);
+    let answers: Vec<Answer> =
+        (0..12).map(|turn| client.say(&lab, &format!("{turn} {}", "word ".repeat(60)))).collect();
+    assert!(answers.iter().any(|answer| answer.header("x-lookback-compacted").is_some()));
+    let cuts = answers.iter().filter_map(|answer| answer.header("x-lookback-cut"));
+    for cut in cuts {
+        let numbers: Vec<u64> = cut.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        assert!(numbers[0] < numbers[1], "{cut}");
     }
 }
 
