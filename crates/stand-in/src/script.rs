@@ -67,7 +67,10 @@ fn named(newest: &str, tools: &[Tool]) -> Vec<Call> {
     let call = |(index, found): (usize, &regex::Captures<'_>)| {
         let name = found.get(1)?.as_str();
         tools.iter().find(|tool| tool.name == name)?;
-        let arguments = serde_json::from_str(found.get(2)?.as_str()).ok()?;
+        let arguments = found.get(2)?.as_str();
+        // Some clients put what was asked of them in quotation marks.
+        let plain = || serde_json::from_str(&arguments.replace("\\\"", "\""));
+        let arguments = serde_json::from_str(arguments).or_else(|_| plain()).ok()?;
         Some(Call { id: format!("named_{index}_{:x}", newest.len()), name: name.to_owned(), arguments })
     };
     let mut calls: Vec<Call> = found.iter().enumerate().filter_map(call).collect();

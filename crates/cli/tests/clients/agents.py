@@ -43,12 +43,22 @@ def codex(lab, faults=""):
     return lab.check(24, faults=faults)
 
 
+def delegated(lab, tool, kind, run):
+    """Has an agent give its steps to another one, and checks that the two are two sessions."""
+    task = {"description": "Steps", "prompt": "Please run the steps 1 to 4, each with your shell.", "subagent_type": kind}
+    run(f"Delegate it: CALL {tool} {json.dumps(task)}")
+    lab.gateway.stop()
+    report, failed = lab.report(), [call for call in lab.calls() if call["status"] != 200]
+    must(not report["refused"] and not failed, f"{report['refused']} {failed}")
+    *others, (other, done) = lab.steps()
+    must(sorted(done) == [1, 2, 3, 4], f"{other} has the steps {done}")
+    mixed = [(name, steps) for name, steps in others if steps]
+    must(others and not mixed, f"steps of the other agent are in {mixed or 'no session of its own'}")
+    return f"the other agent is {other}, beside {', '.join(name for name, _ in others)}"
+
+
 def claude_code(lab):
-    env = variables("Claude Code", lab.base) | {
-        "ANTHROPIC_API_KEY": "x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1", "IS_SANDBOX": "1",
-    }
-    run = [program("@anthropic-ai/claude-code-linux-x64/claude"), "--dangerously-skip-permissions", "-p"]
+    run, env = claude_code_run(lab)
     lab.run([*run, FIRST], env)
     said = lab.run([*run, SECOND, "--continue"], env)
     must(LAST in said, said)
@@ -56,21 +66,43 @@ def claude_code(lab):
     return lab.check(24, cuts=1)
 
 
+def claude_code_delegates(lab):
+    run, env = claude_code_run(lab)
+    return delegated(lab, "Agent", "general-purpose", lambda prompt: lab.run([*run, prompt], env))
+
+
+def claude_code_run(lab):
+    env = variables("Claude Code", lab.base) | {
+        "ANTHROPIC_API_KEY": "x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1", "IS_SANDBOX": "1",
+    }
+    return [program("@anthropic-ai/claude-code-linux-x64/claude"), "--dangerously-skip-permissions", "-p"], env
+
+
 def opencode(package):
     def use(lab):
-        binary = program("opencode-linux-x64/bin/opencode")
-        config = json.loads(recipe("opencode", lab.base))
-        config["provider"]["lookback"]["npm"] = package
-        model = f"lookback/{MODEL}"
-        config |= {"model": model, "small_model": model, "permission": "allow", "autoupdate": False}
-        write(lab.work / "opencode.json", config)
-        env = {"OPENAI_API_KEY": "x", "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-        lab.run([binary, "run", "--model", model, FIRST], env)
-        said = lab.run([binary, "run", "--model", model, "--continue", SECOND], env)
+        run, env = opencode_run(lab, package)
+        lab.run([*run, FIRST], env)
+        said = lab.run([*run, "--continue", SECOND], env)
         must(LAST in said, said)
         return lab.check(24)
 
     return use
+
+
+def opencode_delegates(lab):
+    run, env = opencode_run(lab, "@ai-sdk/openai-compatible")
+    return delegated(lab, "task", "general", lambda prompt: lab.run([*run, prompt], env))
+
+
+def opencode_run(lab, package):
+    config = json.loads(recipe("opencode", lab.base))
+    config["provider"]["lookback"]["npm"] = package
+    model = f"lookback/{MODEL}"
+    config |= {"model": model, "small_model": model, "permission": "allow", "autoupdate": False}
+    write(lab.work / "opencode.json", config)
+    env = {"OPENAI_API_KEY": "x", "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+    return [program("opencode-linux-x64/bin/opencode"), "run", "--model", model], env
 
 
 def gemini(lab):
@@ -121,11 +153,13 @@ def qwen(lab):
 
 AGENTS = {
     "Claude Code": claude_code,
+    "Claude Code, with a sub-agent": claude_code_delegates,
     "Codex": codex,
     "Codex, with faults": faulty(codex, "ok,cut,ok,busy,ok,too-long,500"),
     "opencode, OpenAI Chat": opencode("@ai-sdk/openai-compatible"),
     "opencode, OpenAI Responses": opencode("@ai-sdk/openai"),
     "opencode, Anthropic": opencode("@ai-sdk/anthropic"),
+    "opencode, with a sub-agent": opencode_delegates,
     "Gemini CLI": gemini,
     "pi, OpenAI Chat": pi("openai-completions"),
     "pi, OpenAI Responses": pi("openai-responses"),

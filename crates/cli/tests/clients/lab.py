@@ -143,7 +143,7 @@ class Lab:
         return done.stdout
 
     def steps(self):
-        """The steps whose output is in a session, in their order, for the session that has the most."""
+        """The steps whose output is in each session, in their order: the session that has the most comes last."""
         sessions = [json.loads(line)["session"] for line in self.lookback("sessions", "list", "--json").splitlines()]
         all_steps = []
         for name in sessions:
@@ -153,7 +153,7 @@ class Lab:
                 texts = "\n".join(strings(json.loads(line)))
                 found += [int(step) for step in re.findall(r"STEP (\d+) OF \d+\n", texts)]
             all_steps.append((len(found), name, found))
-        return max(all_steps)[1:]
+        return [(name, found) for _, name, found in sorted(all_steps)]
 
     def check(self, steps, cuts=2, faults=False):
         """What must be true after a client has done its steps."""
@@ -165,7 +165,7 @@ class Lab:
         must(not missing, f"tool calls did not come through: {missing}; {report}")
         failed = [call for call in calls if call["status"] != 200]
         must(faults or not failed, f"calls failed: {failed}")
-        session, done = self.steps()
+        session, done = self.steps()[-1]
         # Between two cuts, the window only grows.
         windows = [call["window"] for call in calls if call.get("session") == session]
         count = sum(1 for before, after in zip(windows, windows[1:]) if after < before)
