@@ -47,7 +47,7 @@ use axum::routing::get;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use lookback::store::{IntoStore, Tenant};
-use lookback::{Policy, Store, StoreError};
+use lookback::{Dialect, Policy, Settings, Store, StoreError};
 use serde::Deserialize;
 use tokio::time::timeout;
 
@@ -254,6 +254,8 @@ impl Gateway {
             let (stop, mut again) = (asked_to_stop()?, asked_to_reload()?);
             let (shared, reload, limits, grace) = self.parts(bound.ip().is_loopback());
             shared.recall(shared.store.clone());
+            // The tables of the tokenizer are made when they are first used, which takes longer than a call should.
+            tokio::task::spawn_blocking(|| Settings::for_model(Dialect::default(), "gpt-5").counter.text("now"));
             ready(bound);
             let reloading = {
                 let shared = shared.clone();
@@ -492,13 +494,7 @@ fn model_of(body: &[u8]) -> Option<String> {
 }
 
 /// Passes a request through that is not a model call.
-async fn pass(
-    visit: Visit,
-    upstream: &Upstream,
-    head: &Head,
-    body: Body,
-    dialect: Option<lookback::Dialect>,
-) -> Response<Body> {
+async fn pass(visit: Visit, upstream: &Upstream, head: &Head, body: Body, dialect: Option<Dialect>) -> Response<Body> {
     let body = Body::new(Limited::new(body, visit.current.config.limits.body));
     match visit.current.client.send(upstream, dialect, head, body).await {
         Ok(answer) => {
