@@ -74,6 +74,13 @@ const SECOND: &str = "
     PRAGMA user_version = 2;
 ";
 
+/// What takes a store of version 6 back to version 5.
+const FIFTH: &str = "
+    INSERT INTO words (rowid, terms) SELECT text, terms FROM waiting ORDER BY text;
+    DROP TABLE waiting;
+    PRAGMA user_version = 5;
+";
+
 /// What takes a store of version 5 back to version 4.
 const FOURTH: &str = "
     PRAGMA foreign_keys = OFF;
@@ -148,7 +155,7 @@ fn a_store_of_version_1_keeps_everything_and_gains_times() {
     let (path, bodies) = first(folder.path());
     assert_eq!(version(&path), 1);
     let store = Arc::new(SqliteStore::open_existing(&path).unwrap());
-    assert_eq!(version(&path), 5);
+    assert_eq!(version(&path), 6);
     has_all(&store, &bodies);
     let log = name("s");
     let bytes = bodies.iter().map(|body| body.len() as u64).sum();
@@ -189,7 +196,7 @@ fn a_store_of_version_2_keeps_everything_and_is_searched_in_the_new_way() {
     Connection::open(&path).unwrap().execute_batch(SECOND).unwrap();
     assert_eq!(version(&path), 2);
     let store = SqliteStore::open_existing(&path).unwrap();
-    assert_eq!(version(&path), 5);
+    assert_eq!(version(&path), 6);
     has_all(&store, &bodies);
     let info = block_on(store.info(&name("s"))).unwrap().unwrap();
     assert_eq!((info.created, info.used), (Some(7), Some(9)));
@@ -212,11 +219,12 @@ fn a_store_of_version_3_keeps_everything_and_gains_checksums() {
     drop(SqliteStore::open(&path).unwrap());
     // Version 3 had all that version 4 has, but the checksums.
     let file = Connection::open(&path).unwrap();
+    file.execute_batch(FIFTH).unwrap();
     file.execute_batch(FOURTH).unwrap();
     file.execute_batch("ALTER TABLE entries DROP COLUMN checksum; PRAGMA user_version = 3;").unwrap();
     drop(file);
     let store = SqliteStore::open(&path).unwrap();
-    assert_eq!(version(&path), 5);
+    assert_eq!(version(&path), 6);
     has_all(&store, &bodies);
     let file = Connection::open(&path).unwrap();
     file.execute("UPDATE entries SET body = 'x' || substr(body, 2) WHERE position = 3", []).unwrap();
@@ -229,9 +237,12 @@ fn a_store_of_version_4_keeps_everything_and_gains_tenants_and_a_file_that_shrin
     let folder = tempfile::tempdir().unwrap();
     let (path, bodies) = first(folder.path());
     drop(SqliteStore::open(&path).unwrap());
-    Connection::open(&path).unwrap().execute_batch(FOURTH).unwrap();
+    let file = Connection::open(&path).unwrap();
+    file.execute_batch(FIFTH).unwrap();
+    file.execute_batch(FOURTH).unwrap();
+    drop(file);
     let store = SqliteStore::open(&path).unwrap();
-    assert_eq!(version(&path), 5);
+    assert_eq!(version(&path), 6);
     has_all(&store, &bodies);
     let tenant = store.scoped(&"acme".parse().unwrap()).unwrap();
     assert_eq!(block_on(tenant.list("")).unwrap(), []);
@@ -242,6 +253,26 @@ fn a_store_of_version_4_keeps_everything_and_gains_tenants_and_a_file_that_shrin
     let after = std::fs::metadata(&path).unwrap().len();
     assert!(after < before, "{after} of {before} bytes");
     assert_eq!(block_on(tenant.search(None, &Query::new("filler"), 9)).unwrap().len(), 1);
+}
+
+#[test]
+fn a_store_of_version_5_keeps_everything_and_lets_texts_wait_for_the_index() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, bodies) = first(folder.path());
+    drop(SqliteStore::open(&path).unwrap());
+    Connection::open(&path).unwrap().execute_batch(FIFTH).unwrap();
+    assert_eq!(version(&path), 5);
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(version(&path), 6);
+    has_all(&store, &bodies);
+    for text in ["a zebra", "two zebras"] {
+        let end = block_on(store.head(&name("s"), None)).unwrap().unwrap().end;
+        block_on(store.append(&name("s"), end, vec![Record::new("{}").text(text)], None)).unwrap();
+    }
+    assert_eq!(block_on(store.search(None, &Query::new("zebra"), 9)).unwrap().len(), 2);
+    let waiting = "SELECT count(*) FROM waiting";
+    let file = Connection::open(&path).unwrap();
+    assert_eq!(file.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap(), 2);
 }
 
 /// Appends as version 4 did, and returns the position.
@@ -266,7 +297,10 @@ fn a_migration_while_a_client_of_the_version_before_writes_loses_nothing() {
     let store = SqliteStore::open(&path).unwrap();
     block_on(store.append(&log, 0, vec![Record::new("\"begin\"")], None)).unwrap();
     drop(store);
-    Connection::open(&path).unwrap().execute_batch(FOURTH).unwrap();
+    let file = Connection::open(&path).unwrap();
+    file.execute_batch(FIFTH).unwrap();
+    file.execute_batch(FOURTH).unwrap();
+    drop(file);
     let mut earlier = Connection::open(&path).unwrap();
     // What this test makes of a later file has other references than the file had.
     earlier.pragma_update(None, "foreign_keys", "OFF").unwrap();
@@ -303,7 +337,7 @@ fn a_migration_while_a_client_of_the_version_before_writes_loses_nothing() {
         assert!(done.iter().all(|(at, text)| bodies.get(usize::try_from(*at).unwrap()) == Some(text)));
         assert!(done.windows(2).any(|pair| pair[1].0 > pair[0].0 + 1), "they wrote at the same time");
     });
-    assert_eq!(version(&path), 5);
+    assert_eq!(version(&path), 6);
 }
 
 #[test]
@@ -312,7 +346,7 @@ fn a_store_that_may_only_be_read_is_brought_up_to_date_by_nobody() {
     let (path, bodies) = first(folder.path());
     let read_only = format!("file:{}?mode=ro", path.display());
     let refused = SqliteStore::open(&read_only).unwrap_err();
-    assert!(matches!(refused, StoreError::Older { found: 1, known: 5, .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::Older { found: 1, known: 6, .. }), "{refused:?}");
     assert_eq!(version(&path), 1);
     drop(SqliteStore::open(&path).unwrap());
     has_all(&SqliteStore::open(&read_only).unwrap(), &bodies);

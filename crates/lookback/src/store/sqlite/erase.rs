@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::fault::Fault;
+use super::index;
 use super::search::texts_of;
 use super::signed;
 use crate::store::{LogName, Scope, Tombstone, checksum};
@@ -121,8 +122,7 @@ fn delete_texts_of(transaction: &Transaction<'_>, log: i64, records: &BTreeSet<i
         }
     }
     for text in &found {
-        transaction.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([text])?;
-        transaction.prepare_cached("DELETE FROM texts WHERE id = ?1")?.execute([text])?;
+        index::remove(transaction, &(*text..=*text))?;
     }
     Ok(!found.is_empty())
 }
@@ -224,10 +224,7 @@ fn delete_texts(transaction: &Transaction<'_>, log: i64) -> rusqlite::Result<()>
         transaction.execute("UPDATE erasing SET stage = ?2 WHERE log = ?1", (log, Stage::Words as i64))?;
         return Ok(());
     };
-    let sql = "DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE id BETWEEN ?1 AND ?2)";
-    transaction.prepare_cached(sql)?.execute((start, last))?;
-    transaction.prepare_cached("DELETE FROM texts WHERE id BETWEEN ?1 AND ?2")?.execute((start, last))?;
-    Ok(())
+    index::remove(transaction, &(start..=last))
 }
 
 /// Merges a part of the index, which leaves out what was deleted. A negative number of pages begins to merge all of it.

@@ -5,6 +5,7 @@
 //! entries  (log, position, checkpoint, body, checksum)      one row for each record
 //! texts    (id, position, time)                             one row for each record with a text: its position, when it was said
 //! words    full-text index over the terms of the texts, which are not stored a second time
+//! waiting  (id, text, terms)                                one row for each text whose terms are not in `words` yet
 //! erasing  (log, stage)                                     one row for each log that is being erased, which nobody sees
 //! ```
 //!
@@ -20,6 +21,7 @@
 mod connections;
 mod erase;
 mod fault;
+mod index;
 mod open;
 mod read;
 mod schema;

@@ -8,14 +8,15 @@ use lookback_core::transcript::Label;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::fault::explain;
-use super::write::Indexer;
+use super::index::Indexer;
 use super::{PATIENCE, unsigned};
 use crate::session::log::said;
 use crate::store::{LogName, Record, Scope, StoreError, checksum};
 
 /// The version of the file's layout. Version 1 had no times, and its index split and folded words by itself. Version 2
 /// indexed words as they are written. Version 3 had no checksums. Version 4 had no tenants, and kept free pages.
-const VERSION: i64 = 5;
+/// In version 5, no texts waited for the index.
+const VERSION: i64 = 6;
 /// Identifies a file as a store of Lookback: the bytes of "look".
 const APPLICATION: i64 = 0x6c6f_6f6b;
 
@@ -64,6 +65,14 @@ const INDEX: &str = "
     CREATE VIRTUAL TABLE vocabulary USING fts5vocab ('words', 'row');
 ";
 
+const WAITING: &str = "
+    CREATE TABLE waiting (
+        id INTEGER PRIMARY KEY,
+        text INTEGER NOT NULL,
+        terms TEXT NOT NULL
+    ) STRICT;
+";
+
 /// Creates the tables of a new file, checks those of an old one, and migrates them.
 pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let fault = |error| explain(path, error);
@@ -93,7 +102,7 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), St
     .map_err(fault)?;
     transaction.pragma_update(None, "user_version", VERSION).map_err(fault)?;
     transaction.commit().map_err(fault)?;
-    if found > 0 {
+    if (1..5).contains(&found) {
         // If it fails, such as on a full disk, the file keeps its free pages until something is erased.
         let _ = vacuum(connection);
     }
@@ -133,7 +142,7 @@ fn set_journal(connection: &Connection, path: &Path) -> Result<(), StoreError> {
 }
 
 fn create(connection: &Connection) -> rusqlite::Result<()> {
-    for tables in [LOGS, ENTRIES, INDEX] {
+    for tables in [LOGS, ENTRIES, INDEX, WAITING] {
         connection.execute_batch(tables)?;
     }
     connection.pragma_update(None, "application_id", APPLICATION)
@@ -141,6 +150,7 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Migrates an older version.
 fn migrate(connection: &Connection, version: i64) -> rusqlite::Result<()> {
+    connection.execute_batch(WAITING)?;
     if version < 2 {
         // The times of logs are not known.
         connection.execute_batch(

@@ -8,6 +8,7 @@ use lookback_core::transcript::Millis;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::fault::Fault;
+use super::index::Waiting;
 use super::{signed, unsigned};
 use crate::search::{Index, Place, Query, rank};
 use crate::store::{Hit, LogName, Scope};
@@ -62,11 +63,16 @@ fn ranked(
             }
         }
     };
-    Ok(rank(
-        &mut Words { connection: &transaction, scope, within, times: query.times(), names: HashMap::new() },
-        query,
-        most,
-    )?)
+    let bounds = within.bounds();
+    let mut waiting = Waiting::all(&transaction, &bounds)?;
+    waiting.retain(|text| match &within {
+        Within::All | Within::Log(_) => true,
+        Within::NoTenant => !text.has_one_of(&[Scope::OF_TENANTS]),
+        Within::Tenant(own) => text.has_one_of(&[own]),
+    });
+    let (times, names) = (query.times(), HashMap::new());
+    let mut words = Words { connection: &transaction, scope, within, bounds, waiting, times, names };
+    Ok(rank(&mut words, query, most)?)
 }
 
 /// The texts that a search looks at.
@@ -80,6 +86,16 @@ enum Within {
     Log(RangeInclusive<i64>),
 }
 
+impl Within {
+    /// The numbers between which all texts are that are searched.
+    fn bounds(&self) -> RangeInclusive<i64> {
+        match self {
+            Within::Log(texts) => texts.clone(),
+            _ => i64::MIN..=i64::MAX,
+        }
+    }
+}
+
 /// The numbers that the texts of a log may have in the index.
 pub(super) fn texts_of(log: i64) -> Option<RangeInclusive<i64>> {
     let log = u32::try_from(log).ok()?;
@@ -91,20 +107,16 @@ struct Words<'a> {
     connection: &'a Connection,
     scope: &'a Scope,
     within: Within,
+    /// The numbers between which all texts are that are searched.
+    bounds: RangeInclusive<i64>,
+    /// Those of the texts that are searched whose terms are not in the index yet.
+    waiting: Vec<Waiting>,
     times: Option<RangeInclusive<Millis>>,
     /// The names of logs that were looked up.
     names: HashMap<u32, LogName>,
 }
 
 impl Words<'_> {
-    /// The numbers between which all texts are that are searched.
-    fn bounds(&self) -> (i64, i64) {
-        match &self.within {
-            Within::Log(texts) => (*texts.start(), *texts.end()),
-            _ => (i64::MIN, i64::MAX),
-        }
-    }
-
     /// Limits what is matched to the tenant.
     fn limited(&self, matched: &str) -> String {
         match &self.within {
@@ -114,11 +126,21 @@ impl Words<'_> {
         }
     }
 
-    /// How many texts match, of those that are searched.
-    fn count(&self, matched: &str) -> rusqlite::Result<u64> {
-        let (first, last) = self.bounds();
+    /// How many texts that are searched have a term.
+    fn count(&self, term: &str) -> rusqlite::Result<u64> {
         let sql = "SELECT count(*) FROM words WHERE words MATCH ?1 AND rowid BETWEEN ?2 AND ?3";
-        self.number(sql, params![matched, first, last])
+        let matched = self.limited(&one_of(&[term]));
+        Ok(self.number(sql, params![matched, self.bounds.start(), self.bounds.end()])? + self.count_waiting(term))
+    }
+
+    /// How many of the texts that wait have a term.
+    fn count_waiting(&self, term: &str) -> u64 {
+        self.waiting.iter().filter(|text| text.has_one_of(&[term])).count() as u64
+    }
+
+    /// Whether a text that was said then is searched.
+    fn is_of_time(&self, time: Option<Millis>) -> bool {
+        self.times.as_ref().is_none_or(|times| time.is_some_and(|time| times.contains(&time)))
     }
 
     fn number(&self, sql: &str, params: impl Params) -> rusqlite::Result<u64> {
@@ -134,13 +156,19 @@ impl Index for Words<'_> {
 
     fn texts(&mut self) -> rusqlite::Result<u64> {
         match &self.within {
-            Within::Tenant(own) => self.count(&one_of(&[own])),
+            Within::Tenant(own) => self.count(own),
             Within::NoTenant => {
-                let all = self.number("SELECT count(*) FROM texts", [])?;
-                Ok(all.saturating_sub(self.count(&one_of(&[Scope::OF_TENANTS]))?))
+                let of_tenants = "SELECT count(*) FROM words WHERE words MATCH ?1";
+                let of_tenants = self.number(of_tenants, [one_of(&[Scope::OF_TENANTS])])?;
+                let indexed =
+                    self.number("SELECT (SELECT count(*) FROM texts) - (SELECT count(*) FROM waiting)", [])?;
+                Ok(indexed.saturating_sub(of_tenants) + self.waiting.len() as u64)
             }
             Within::All => self.number("SELECT count(*) FROM texts", []),
-            Within::Log(_) => self.number("SELECT count(*) FROM texts WHERE id BETWEEN ?1 AND ?2", self.bounds()),
+            Within::Log(texts) => {
+                let sql = "SELECT count(*) FROM texts WHERE id BETWEEN ?1 AND ?2";
+                self.number(sql, [texts.start(), texts.end()])
+            }
         }
     }
 
@@ -152,9 +180,9 @@ impl Index for Words<'_> {
         let known: HashMap<String, u64> =
             statement.query_map(params![terms.first(), terms.last()], row)?.collect::<Result<_, _>>()?;
         let count = |term: &String| match (known.get(term), &self.within) {
-            (None, _) => Ok(0),
-            (Some(count), Within::All) => Ok(*count),
-            (Some(_), _) => self.count(&self.limited(&one_of(&[term]))),
+            (Some(count), Within::All) => Ok(*count + self.count_waiting(term)),
+            (Some(_), _) => self.count(term),
+            (None, _) => Ok(self.count_waiting(term)),
         };
         terms.iter().map(count).collect()
     }
@@ -164,38 +192,39 @@ impl Index for Words<'_> {
             return Ok(Vec::new());
         }
         let demands: Vec<String> = [any].into_iter().chain(all.iter().map(Vec::as_slice)).map(one_of).collect();
-        let (matched, most) = (self.limited(&demands.join(" AND ")), signed(most as u64));
-        let (first, last) = self.bounds();
-        let place = |row: &Row<'_>| Ok(Place::numbered(unsigned(row.get(0)?)));
-        let mut places: Vec<Place> = match &self.times {
+        let (matched, limit) = (self.limited(&demands.join(" AND ")), signed(most as u64));
+        let (first, last) = (self.bounds.start(), self.bounds.end());
+        let id = |row: &Row<'_>| row.get::<_, i64>(0);
+        let mut found: Vec<i64> = match &self.times {
             None => {
                 let sql = "SELECT rowid FROM words WHERE words MATCH ?1 AND rowid BETWEEN ?2 AND ?3
                            ORDER BY rowid DESC LIMIT ?4";
                 let mut statement = self.connection.prepare_cached(sql)?;
-                statement.query_map(params![matched, first, last, most], place)?.collect::<Result<_, _>>()?
+                statement.query_map(params![matched, first, last, limit], id)?.collect::<Result<_, _>>()?
             }
             Some(times) => {
                 let sql = "SELECT words.rowid FROM words CROSS JOIN texts ON texts.id = words.rowid
                            WHERE words MATCH ?1 AND words.rowid BETWEEN ?2 AND ?3 AND time BETWEEN ?5 AND ?6
                            ORDER BY words.rowid DESC LIMIT ?4";
                 let mut statement = self.connection.prepare_cached(sql)?;
-                let params = params![matched, first, last, most, times.start(), times.end()];
-                statement.query_map(params, place)?.collect::<Result<_, _>>()?
+                let params = params![matched, first, last, limit, times.start(), times.end()];
+                statement.query_map(params, id)?.collect::<Result<_, _>>()?
             }
         };
-        places.reverse();
-        Ok(places)
+        let fits = |text: &&Waiting| {
+            self.is_of_time(text.time) && text.has_one_of(any) && all.iter().all(|terms| text.has_one_of(terms))
+        };
+        found.extend(self.waiting.iter().filter(fits).map(|text| text.id));
+        found.sort_unstable();
+        let first = found.len().saturating_sub(most);
+        Ok(found.into_iter().skip(first).map(|id| Place::numbered(unsigned(id))).collect())
     }
 
     fn hit(&mut self, place: Place) -> rusqlite::Result<Option<Hit>> {
         let row = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<Millis>>(1)?));
         let sql = "SELECT position, time FROM texts WHERE id = ?1";
         let found = self.connection.prepare_cached(sql)?.query_row([signed(place.number())], row).optional()?;
-        let searched = |time: &Option<Millis>| match &self.times {
-            Some(times) => time.is_some_and(|time| times.contains(&time)),
-            None => true,
-        };
-        let Some((position, _)) = found.filter(|(_, time)| searched(time)) else { return Ok(None) };
+        let Some((position, _)) = found.filter(|(_, time)| self.is_of_time(*time)) else { return Ok(None) };
         let log = match self.names.get(&place.log()) {
             Some(log) => log.clone(),
             None => {

@@ -1,14 +1,11 @@
 //! Appending records.
 
-use std::ops::RangeInclusive;
-
 use lookback_core::transcript::Millis;
-use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::search::texts_of;
+use super::index::Indexer;
 use super::{signed, unsigned};
-use crate::search::terms;
 use crate::store::{Damage, LogName, Record, Scope, StoreError, checksum};
 
 pub(super) fn append(
@@ -74,53 +71,6 @@ pub(super) fn append(
     }
     transaction.commit()?;
     Ok(())
-}
-
-/// Adds the texts of a log to the index.
-pub(super) struct Indexer<'a> {
-    texts: CachedStatement<'a>,
-    words: CachedStatement<'a>,
-    /// The identifiers that are left for texts of the log; none for a log that is not searched.
-    left: RangeInclusive<i64>,
-    /// The terms of the tenant.
-    of_tenant: Vec<String>,
-}
-
-impl<'a> Indexer<'a> {
-    pub(super) fn new(connection: &'a Connection, scope: &Scope, log: &LogName, id: i64) -> rusqlite::Result<Self> {
-        #[allow(clippy::reversed_empty_ranges, reason = "it is empty")]
-        let none = 1..=0;
-        let left = match texts_of(id).filter(|_| !log.is_derived()) {
-            None => none,
-            Some(all) => {
-                let sql = "SELECT max(id) FROM texts WHERE id BETWEEN ?1 AND ?2";
-                let bounds = (*all.start(), *all.end());
-                let last: Option<i64> = connection.prepare_cached(sql)?.query_row(bounds, |row| row.get(0))?;
-                last.map_or(*all.start(), |last| last.saturating_add(1))..=*all.end()
-            }
-        };
-        Ok(Indexer {
-            texts: connection.prepare_cached("INSERT INTO texts (id, position, time) VALUES (?1, ?2, ?3)")?,
-            words: connection.prepare_cached("INSERT INTO words (rowid, terms) VALUES (?1, ?2)")?,
-            left,
-            of_tenant: scope.terms(),
-        })
-    }
-
-    pub(super) fn add(&mut self, position: u64, record: &Record) -> rusqlite::Result<()> {
-        if self.left.is_empty() {
-            return Ok(());
-        }
-        let mut terms = terms(record);
-        if !terms.is_empty()
-            && let Some(id) = self.left.next()
-        {
-            terms.extend_from_slice(&self.of_tenant);
-            self.texts.execute(params![id, signed(position), record.time])?;
-            self.words.execute(params![id, terms.join(" ")])?;
-        }
-        Ok(())
-    }
 }
 
 pub(super) fn touch(connection: &Connection, scope: &Scope, log: &LogName, time: Millis) -> Result<bool, Fault> {
