@@ -13,6 +13,11 @@ use axum::http::{HeaderMap, Uri};
 /// # Errors
 /// Returns what is wrong, in a sentence for the sender.
 pub(crate) fn says_host(target: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
+    one_host(target, headers).map(|_| ())
+}
+
+/// Returns the one host that a request names.
+fn one_host(target: &Uri, headers: &HeaderMap) -> Result<Authority, &'static str> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
         (Some(host), None) => host,
@@ -23,7 +28,7 @@ pub(crate) fn says_host(target: &Uri, headers: &HeaderMap) -> Result<(), &'stati
     let Some(host) = host.filter(is_plain) else { return Err("the Host header is not a host, or a host and a port") };
     match target.authority() {
         Some(named) if *named != host => Err("the request's target and its Host header name different hosts"),
-        Some(_) | None => Ok(()),
+        Some(_) | None => Ok(host),
     }
 }
 
@@ -39,11 +44,8 @@ fn is_plain(authority: &Authority) -> bool {
 
 /// Returns whether a request names this machine as its host, once, so that no web page can have led a browser here through a
 /// host name of its own.
-pub(crate) fn is_local(headers: &HeaderMap) -> bool {
-    let mut hosts = headers.get_all(HOST).iter();
-    let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };
-    let host: Option<Authority> = host.to_str().ok().and_then(|host| host.parse().ok());
-    let Some(host) = host.filter(is_plain) else { return false };
+pub(crate) fn is_local(target: &Uri, headers: &HeaderMap) -> bool {
+    let Ok(host) = one_host(target, headers) else { return false };
     let name = host.host().trim_matches(['[', ']']);
     name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }

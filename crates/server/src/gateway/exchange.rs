@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use lookback::{Dialect, Preamble, ProviderError, RawRequest, Request};
 use tokio::time::timeout;
 
-use super::Visit;
+use super::adds::Add;
 use super::client::{Head, Unanswered};
 use super::copy::Copy;
 use super::event::Event;
@@ -23,6 +23,7 @@ use super::payoff::Arm;
 use super::relay::{Answer, relay};
 use super::telemetry::CallSpan;
 use super::upstream::Upstream;
+use super::visit::Visit;
 use super::window::{NoWindow, Sending};
 use super::{answers, aside, copy, headers};
 
@@ -44,6 +45,10 @@ pub(super) struct Call {
     pub(super) dialect: Dialect,
     /// The model, if the path names it.
     pub(super) model: Option<String>,
+    /// What is added to it.
+    pub(super) adds: Vec<Add>,
+    /// The name of the upstream that it goes to.
+    pub(super) upstream: String,
 }
 
 /// A call that belongs to a line.
@@ -83,7 +88,7 @@ pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Respo
     visit.shared.metrics.answered(answer.status());
     visit.shared.tell(&Event::Call {
         dialect: call.dialect,
-        upstream: upstream.to_string(),
+        upstream: call.upstream,
         status: answer.status().as_u16(),
         milliseconds: begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
         note,
@@ -191,7 +196,14 @@ async fn find<'a>(visit: &Visit, call: &'a Call) -> Result<Ours<'a>, Passed> {
     };
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
     let retry = retries.is_some_and(|count: u32| count > 0);
-    let asked = Asked { request: &request, preamble: &preamble, retry, named: Scope::is_named(&identity) };
+    let asked = Asked {
+        request: &request,
+        preamble: &preamble,
+        retry,
+        named: Scope::is_named(&identity),
+        adds: &call.adds,
+        upstream: &call.upstream,
+    };
     let windows = visit.windows().map_err(|error| failed(visit, &error))?;
     match windows.line(&scope, asked).await {
         Ok(turn) => Ok(Ours { request, preamble, turn }),

@@ -6,6 +6,7 @@
 mod adds;
 mod answers;
 mod aside;
+mod body;
 mod calibrations;
 mod caller;
 mod client;
@@ -31,44 +32,38 @@ mod summarizer;
 #[cfg_attr(not(feature = "otel"), path = "no_telemetry.rs")]
 mod telemetry;
 mod upstream;
+mod visit;
 mod window;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use axum::http::{HeaderValue, Method, Response, StatusCode, header};
 use axum::routing::get;
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, Limited};
-use lookback::store::{IntoStore, Tenant};
-use lookback::{Dialect, Policy, Settings, Store, StoreError};
-use serde::Deserialize;
+use http_body_util::Limited;
+use lookback::store::IntoStore;
+use lookback::{Dialect, Policy, Settings, Store};
 use tokio::time::timeout;
 
 pub use self::adds::{Add, UnknownAdd};
+use self::body::Unread;
 use self::caller::Caller;
-use self::client::{Client, Head};
+use self::client::Head;
 pub use self::config::{BadConfig, Config, Limits, Timeouts, Tls};
 use self::endpoint::Endpoint;
 pub use self::event::Event;
 pub use self::keys::{Key, NoRandom};
-use self::limits::Clients;
 pub use self::lines::How;
-use self::lines::Lines;
-use self::metrics::Metrics;
 pub use self::note::{Compacted, Cut, Note, Passed};
-use self::payoff::Payoff;
 pub use self::summarizer::SummaryModel;
 use self::upstream::Route;
 pub use self::upstream::{BadUpstream, Upstream};
-use self::window::Windows;
-use crate::host;
+use self::visit::{Current, Shared, Told, Visit};
 use crate::serving::{ConnectionLimits, ServeError, asked_to_reload, asked_to_stop, bind, listen, wide_runtime};
 
 /// A gateway, ready to serve.
@@ -88,93 +83,11 @@ pub struct Gateway {
     config: Config,
     policy: Policy,
     reload: Option<Reload>,
-    told: Arc<dyn Fn(&Event) + Send + Sync>,
+    told: Told,
 }
 
 /// Reads the configuration again. `None` if it cannot be used.
 type Reload = Box<dyn Fn() -> Option<(Config, Policy)> + Send + Sync>;
-
-/// What all requests share.
-struct Shared {
-    store: Arc<dyn Store>,
-    /// The stores of the tenants, once they were used.
-    stores: Mutex<HashMap<Tenant, Arc<dyn Store>>>,
-    /// Whether only this machine reaches the gateway.
-    is_local: bool,
-    /// What may change while the gateway serves.
-    current: RwLock<Arc<Current>>,
-    lines: Lines,
-    clients: Arc<Clients>,
-    metrics: Metrics,
-    payoff: Payoff,
-    told: Arc<dyn Fn(&Event) + Send + Sync>,
-}
-
-/// A configuration in use.
-struct Current {
-    config: Config,
-    policy: Policy,
-    /// The same, with summaries.
-    summarizing: Policy,
-    client: Client,
-}
-
-/// A request, with all that it needs of the gateway. Whatever changes meanwhile, it is served as it was let in.
-#[derive(Clone)]
-struct Visit {
-    shared: Arc<Shared>,
-    current: Arc<Current>,
-    caller: Arc<Caller>,
-    /// What is added to the request.
-    adds: Arc<[Add]>,
-    /// The upstream that it goes to.
-    upstream: Arc<str>,
-}
-
-impl Visit {
-    /// Returns the store, as far as the caller sees it.
-    ///
-    /// # Errors
-    /// Returns an error if the store of the tenant cannot be opened.
-    fn store(&self) -> Result<Arc<dyn Store>, StoreError> {
-        let Some(tenant) = &self.caller.tenant else { return Ok(self.shared.store.clone()) };
-        let (store, is_new) = self.shared.store_of(tenant)?;
-        if is_new {
-            self.shared.recall(store.clone());
-        }
-        Ok(store)
-    }
-
-    /// Returns whether the caller may learn what the gateway keeps: with a key, or without keys on the gateway's own machine.
-    /// Only browsers send an origin.
-    fn is_let_in(&self, headers: &HeaderMap) -> bool {
-        let is_local = self.shared.is_local && host::is_local(headers);
-        !headers.contains_key(header::ORIGIN) && (self.caller.tenant.is_some() || is_local)
-    }
-
-    /// Returns how windows are made for the caller.
-    ///
-    /// # Errors
-    /// Returns an error if the store of the tenant cannot be opened.
-    fn windows(&self) -> Result<Windows<'_>, StoreError> {
-        let store = self.store()?;
-        let Current { config, policy, summarizing, .. } = &*self.current;
-        let lines = &self.shared.lines;
-        let policy = if self.adds.contains(&Add::Summaries) { summarizing } else { policy };
-        let (patience, holdout) = (config.timeouts.store, config.holdout);
-        Ok(Windows {
-            store,
-            lines,
-            policy,
-            adds: &self.adds,
-            tenant: self.caller.tenant.as_ref(),
-            upstream: &self.upstream,
-            summarizer: config.summarizer.as_ref(),
-            patience,
-            holdout,
-        })
-    }
-}
 
 impl Gateway {
     /// Creates a gateway that keeps its sessions in a store. It has no upstream yet.
@@ -284,18 +197,8 @@ impl Gateway {
             request: config.timeouts.pause,
         };
         let grace = config.timeouts.stop;
-        let shared = Shared {
-            store,
-            stores: Mutex::default(),
-            is_local,
-            current: RwLock::new(Arc::new(Current::new(config, policy))),
-            lines: Lines::default(),
-            clients: Arc::default(),
-            metrics: Metrics::default(),
-            payoff: Payoff::default(),
-            told,
-        };
-        (Arc::new(shared), reload, limits, grace)
+        let shared = Shared::new(store, Current::new(config, policy), told, is_local);
+        (shared, reload, limits, grace)
     }
 }
 
@@ -330,54 +233,6 @@ impl fmt::Debug for Gateway {
     }
 }
 
-impl Current {
-    fn new(config: Config, policy: Policy) -> Current {
-        let client = Client::new(&config.timeouts);
-        // What comes is sent as it came until the window is cut, so nothing may be done to it as it arrives.
-        let policy = Policy { arrival: None, caps: None, repeats: None, ..policy };
-        let summarizing = summarizer::summarizing(&policy);
-        Current { config, policy, summarizing, client }
-    }
-}
-
-impl Shared {
-    fn current(&self) -> Arc<Current> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Uses another configuration from now on.
-    fn renew(&self, config: Config, policy: Policy) {
-        match config.check() {
-            Ok(()) => {
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Current::new(config, policy));
-                self.tell(&Event::Reloaded);
-            }
-            Err(error) => self.tell(&Event::failure(format!("the changed configuration is not used: {error}"))),
-        }
-    }
-
-    /// Returns the store of a tenant, and whether it is used for the first time.
-    fn store_of(&self, tenant: &Tenant) -> Result<(Arc<dyn Store>, bool), StoreError> {
-        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(store) = stores.get(tenant) {
-            return Ok((store.clone(), false));
-        }
-        let store = self.store.scoped(tenant)?;
-        stores.insert(tenant.clone(), store.clone());
-        Ok((store, true))
-    }
-
-    /// Reads in the background what the sessions of a store have learned of the models' tokens.
-    fn recall(self: &Arc<Self>, store: Arc<dyn Store>) {
-        let shared = self.clone();
-        tokio::spawn(async move { shared.lines.calibrations.recall(&store).await });
-    }
-
-    fn tell(&self, event: &Event) {
-        (self.told)(event);
-    }
-}
-
 /// Answers a request: makes a model call, or passes it through.
 async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let (mut parts, body) = request.into_parts();
@@ -398,7 +253,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
             return refused.answer(dialect.or_else(|| headers::dialect(&parts.headers)));
         }
     };
-    let mut visit = Visit { shared, current, caller, adds: Arc::new([]), upstream: "".into() };
+    let visit = Visit { shared, current, caller };
     let current = visit.current.clone();
     let Some(route) = Route::of(&current.config.upstreams, &path_and_query, &parts.headers) else {
         return answers::error(StatusCode::NOT_FOUND, "the gateway has no upstream of this name", None);
@@ -413,7 +268,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     };
     match endpoint {
         Endpoint::Call { dialect, model } => {
-            let body = match read(body, &current.config).await {
+            let body = match body::read(body, &current.config).await {
                 Ok(body) => body,
                 Err(unread) => return answers::error(unread.status(), &unread.to_string(), Some(dialect)),
             };
@@ -424,73 +279,23 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
                 let unread = Unread::Nesting;
                 return answers::error(unread.status(), &unread.to_string(), Some(dialect));
             }
-            let named = || model_of(text.as_deref()?).filter(|_| route.needs_model());
+            let named = || body::model_of(text.as_deref()?).filter(|_| route.needs_model());
             let asked = model.clone().or_else(named);
             let Some(upstream) = route.upstream(Some(dialect), asked.as_deref(), &head.headers) else {
                 return nowhere();
             };
-            let is_let_in = visit.is_let_in(&head.headers);
+            let is_let_in = visit.let_in(&parts.uri, &head.headers).is_ok();
             let adds = visit.caller.adds(upstream, &current.config).iter().copied();
-            visit.adds = adds.filter(|add| is_let_in || !add.tells()).collect();
-            visit.upstream = upstream.to_string().into();
-            exchange::make(visit, upstream, exchange::Call { head, body, text, dialect, model }).await
+            let adds = adds.filter(|add| is_let_in || !add.tells()).collect();
+            let name = upstream.to_string();
+            exchange::make(visit, upstream, exchange::Call { head, body, text, dialect, model, adds, upstream: name })
+                .await
         }
         Endpoint::Other(dialect) => match route.upstream(dialect, None, &head.headers) {
             Some(upstream) => pass(visit, upstream, &head, body, dialect).await,
             None => nowhere(),
         },
     }
-}
-
-/// Why the body of a request was not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-enum Unread {
-    #[error("the body of the request has more bytes than this gateway takes")]
-    Length,
-    #[error("the JSON of the request is nested deeper than this gateway takes")]
-    Nesting,
-    #[error("the body of the request did not come in time")]
-    Late,
-    #[error("the body of the request did not come whole")]
-    Cut,
-}
-
-impl Unread {
-    /// Returns the status of the answer. Clients take 413 for a conversation that is too long, and compact it.
-    fn status(self) -> StatusCode {
-        match self {
-            Unread::Length | Unread::Nesting | Unread::Cut => StatusCode::BAD_REQUEST,
-            Unread::Late => StatusCode::REQUEST_TIMEOUT,
-        }
-    }
-}
-
-/// Reads the body of a request.
-async fn read(mut body: Body, config: &Config) -> Result<Bytes, Unread> {
-    let mut pieces: Vec<Bytes> = Vec::new();
-    let mut length = 0_usize;
-    while let Some(frame) = timeout(config.timeouts.body, body.frame()).await.map_err(|_| Unread::Late)? {
-        let Ok(data) = frame.map_err(|_| Unread::Cut)?.into_data() else { continue };
-        length = length.saturating_add(data.len());
-        if length > config.limits.body {
-            return Err(Unread::Length);
-        }
-        pieces.push(data);
-    }
-    let body = match pieces.len() {
-        1 => pieces.pop().unwrap_or_default(),
-        _ => pieces.concat().into(),
-    };
-    Ok(body)
-}
-
-/// Returns the model that a body names.
-fn model_of(body: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Asked {
-        model: Option<String>,
-    }
-    serde_json::from_slice::<Asked>(body).ok()?.model
 }
 
 /// Passes a request through that is not a model call.

@@ -12,11 +12,11 @@ use hyper::body::{Body as HttpBody, Frame, Incoming};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{sleep, timeout};
 
-use super::Visit;
 use super::copy::Copy;
 use super::event::Event;
 use super::lines::Turn;
 use super::telemetry::CallSpan;
+use super::visit::Visit;
 
 /// The most frames that wait for a slow client. Then the upstream waits, too.
 const WAITING: usize = 4;

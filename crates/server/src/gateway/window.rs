@@ -1,7 +1,6 @@
 //! The window of a request: its messages go into the session of its line, and what comes out is sent.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lookback::memory::{Memory, MemoryError};
 use lookback::message::{PartRef, ResultItem};
@@ -22,7 +21,7 @@ use super::aside::{self, OwnCall, Watch};
 use super::lines::{Asked, Line, Lines, Open, Scope, Turn};
 use super::note::{Compacted, Cut, Note};
 use super::payoff::Arm;
-use super::summarizer::SummaryModel;
+use super::visit::Current;
 
 /// Why a request has no window.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +34,8 @@ pub(super) enum NoWindow {
     Memory(#[from] MemoryError),
     #[error("the store did not answer in time")]
     Late,
+    #[error("the session was closed meanwhile")]
+    Closed,
 }
 
 /// What a request is about to be sent with.
@@ -69,25 +70,40 @@ impl Sending {
 pub(super) struct Windows<'a> {
     pub(super) store: Arc<dyn Store>,
     pub(super) lines: &'a Lines,
-    pub(super) policy: &'a Policy,
-    /// What is added to requests.
-    pub(super) adds: &'a [Add],
+    pub(super) current: &'a Current,
     /// The tenant, if the gateway has keys.
     pub(super) tenant: Option<&'a Tenant>,
-    /// The upstream that the request goes to.
-    pub(super) upstream: &'a str,
-    /// The model that writes summaries, if it is not the library itself.
-    pub(super) summarizer: Option<&'a SummaryModel>,
-    /// How long a request waits for the store. Then it passes as it came.
-    pub(super) patience: Duration,
-    /// The share of sessions that are left alone.
-    pub(super) holdout: f64,
 }
 
 impl Windows<'_> {
     /// Finds the line of a request.
     pub(super) async fn line(&self, scope: &Scope, asked: Asked<'_, '_>) -> Result<Turn, NoWindow> {
-        Ok(timeout(self.patience, self.lines.find(&self.store, scope, asked)).await.map_err(|_| NoWindow::Late)??)
+        self.patiently(async { Ok(self.lines.find(&self.store, scope, asked).await?) }).await
+    }
+
+    /// Waits for something that the store has a part in, but not for long.
+    async fn patiently<T>(&self, work: impl Future<Output = Result<T, NoWindow>>) -> Result<T, NoWindow> {
+        // What a session does takes much room, which no stack has to have.
+        timeout(self.current.config.timeouts.store, Box::pin(work)).await.map_err(|_| NoWindow::Late)?
+    }
+
+    /// Does something with the open session of a line. Nobody else has it meanwhile.
+    async fn with_open<T>(
+        &self,
+        line: &Line,
+        work: impl AsyncFnOnce(&mut Open) -> Result<T, NoWindow>,
+    ) -> Result<T, NoWindow> {
+        self.patiently(async {
+            let mut open = line.session.lock().await;
+            work(open.as_mut().ok_or(NoWindow::Closed)?).await
+        })
+        .await
+    }
+
+    /// Returns the policy of a request's window.
+    fn policy(&self, turn: &Turn) -> &Policy {
+        let Current { policy, summarizing, .. } = self.current;
+        if turn.adds.contains(&Add::Summaries) { summarizing } else { policy }
     }
 
     /// Takes a request over into the session of its line, and makes the window.
@@ -98,28 +114,15 @@ impl Windows<'_> {
         preamble: &Preamble,
         model: Option<&str>,
     ) -> Result<Sending, NoWindow> {
-        let made = async {
-            let mut open = turn.line.session.lock().await;
+        self.patiently(async {
             let is_held = self.arm(&turn.line) == Arm::HeldOut;
             let alone = Policy::never_compact();
-            let policy = if is_held { &alone } else { self.policy };
-            let is_same = |open: &Open| {
-                is_for(&open.session, request, policy, model) && open.summarizer.as_ref() == self.summarizer
-            };
-            if !open.as_ref().is_some_and(is_same) {
-                let is_new = open.is_none();
-                let calibration = model.map(|model| self.lines.calibrations.of(self.upstream, model));
-                let settings = settings(request.dialect(), model).policy(policy.clone());
-                let settings = settings.calibration(calibration.unwrap_or_default());
-                *open = Some(self.open(&turn.line, settings).await?);
-                if is_new {
-                    self.lines.opened(&turn.line);
-                }
-            }
-            let Some(Open { session, watch, .. }) = open.as_mut() else { return Err(NoWindow::Late) };
+            let policy = if is_held { &alone } else { self.policy(turn) };
+            let mut open = turn.line.session.lock().await;
+            let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), (model, policy)).await?;
             let synced = session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
             if !is_held {
-                turn.offered = aside::offered(self.adds, request, preamble, session.view());
+                turn.offered = aside::offered(&turn.adds, request, preamble, session.view());
             }
             session.set_preamble(&aside::preamble(request, preamble, &turn.offered)).await?;
             if is_held {
@@ -130,17 +133,17 @@ impl Windows<'_> {
             }
             // Behind a message of the model, which it goes on with, there is no place for a note.
             let is_begun = turn.resent.last().is_some_and(|last| last.role == Role::Assistant);
-            if self.adds.is_empty() || is_begun {
+            if turn.adds.is_empty() || is_begun {
                 return Ok(self.sending(session, turn, request, false).await?);
             }
             // What a compaction takes out may have to be said again.
             let before = session.window().await?.entries().iter().rev().find_map(compacted);
-            let notes = watch.notes(self.adds, session, turn.asks, synced.new).await;
+            let notes = watch.notes(&turn.adds, session, turn.asks, synced.new).await;
             aside::write(session, notes).await?;
             let sending = self.sending(session, turn, request, false).await?;
             Ok(Sending { compacted: sending.compacted.or(before), ..sending })
-        };
-        timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
+        })
+        .await
     }
 
     /// Returns whether a request is certainly sent as it came, so that it need not wait until it is recorded.
@@ -156,9 +159,9 @@ impl Windows<'_> {
         }
         // Whoever has the session is about to change it.
         let Ok(open) = turn.line.session.try_lock() else { return false };
-        let is_same = |session: &&Session| is_for(session, request, self.policy, model);
+        let is_same = |session: &&Session| is_for(session, request.dialect(), (model, self.policy(turn)));
         let session = open.as_ref().map(|open| &open.session).filter(is_same);
-        let is_plain = |session: &&Session| self.adds.is_empty() && !session.view().messages().any(Item::is_beside);
+        let is_plain = |session: &&Session| turn.adds.is_empty() && !session.view().messages().any(Item::is_beside);
         let Some(session) = session.filter(is_plain) else { return false };
         let known = usize::try_from(session.view().history_len()).unwrap_or(usize::MAX);
         let is_text = |index: usize| request.message(index).is_ok_and(|message| !message.parts().any(has_media));
@@ -170,7 +173,7 @@ impl Windows<'_> {
 
     /// Returns whether a line is left alone.
     pub(super) fn arm(&self, line: &Line) -> Arm {
-        Arm::of(line.name.as_str(), self.holdout)
+        Arm::of(line.name.as_str(), self.current.config.holdout)
     }
 
     /// Makes the window smaller, because the upstream refused it as too long.
@@ -180,23 +183,17 @@ impl Windows<'_> {
         request: &RawRequest<'_>,
         cause: TooLong,
     ) -> Result<Sending, NoWindow> {
-        let made = async {
-            let mut open = turn.line.session.lock().await;
-            let Some(Open { session, .. }) = open.as_mut() else { return Err(NoWindow::Late) };
+        self.with_open(&turn.line, async |Open { session, .. }| {
             session.overflow(cause).await?;
             Ok(self.sending(session, turn, request, true).await?)
-        };
-        timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
+        })
+        .await
     }
 
     /// Returns the request repaired, although nothing of it has to be left out.
     pub(super) async fn repaired(&self, turn: &Turn, request: &RawRequest<'_>) -> Result<Sending, NoWindow> {
-        let made = async {
-            let mut open = turn.line.session.lock().await;
-            let Some(Open { session, .. }) = open.as_mut() else { return Err(NoWindow::Late) };
-            Ok(self.sending(session, turn, request, true).await?)
-        };
-        timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
+        self.with_open(&turn.line, async |Open { session, .. }| Ok(self.sending(session, turn, request, true).await?))
+            .await
     }
 
     /// Answers the calls of an answer that the client does not get, and returns the request that goes on with them, and what
@@ -208,9 +205,7 @@ impl Windows<'_> {
         mut response: Response,
         calls: &[OwnCall],
     ) -> Result<(Sending, Option<f64>), NoWindow> {
-        let made = async {
-            let mut open = turn.line.session.lock().await;
-            let Some(Open { session, watch, .. }) = open.as_mut() else { return Err(NoWindow::Late) };
+        self.with_open(&turn.line, async |Open { session, watch, .. }| {
             let dollars = dollars(session, &response);
             // If another request of the line came meanwhile, this one goes on where it was.
             session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
@@ -222,18 +217,15 @@ impl Windows<'_> {
                 session.receive(result, Origin::Lookback, None).await?;
             }
             Ok((self.sending(session, turn, request, false).await?, dollars))
-        };
-        timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
+        })
+        .await
     }
 
     /// Records what the model answered, and what the provider said that it read. Returns what it cost in US dollars, if
     /// that is known.
     pub(super) async fn answered(&self, turn: &mut Turn, mut response: Response) -> Result<Option<f64>, NoWindow> {
-        let line = turn.line.clone();
         let answer = Resent::of(&response.message);
-        let recorded = async {
-            let mut open = line.session.lock().await;
-            let Some(Open { session, .. }) = open.as_mut() else { return Err(NoWindow::Late) };
+        let recorded = async |Open { session, .. }: &mut Open| {
             let dollars = dollars(session, &response);
             // If another request of the line came meanwhile, the report is not of the session's last window.
             if !turn.is_measured || session.view().history_len() != turn.resent.len() as u64 {
@@ -242,25 +234,50 @@ impl Windows<'_> {
             session.answered(response).await?;
             let model = session.settings().model.as_deref();
             if let Some((model, calibration)) = session.view().calibrations().find(|(named, _)| Some(*named) == model) {
-                self.lines.calibrations.learn(self.upstream, model, calibration);
+                self.lines.calibrations.learn(&turn.upstream, model, calibration);
             }
             Ok(dollars)
         };
-        let dollars = timeout(self.patience, recorded).await.map_err(|_| NoWindow::Late)??;
+        let dollars = self.with_open(&turn.line, recorded).await?;
         turn.answered(answer);
         Ok(dollars)
+    }
+
+    /// Returns the session of a line, opened with these settings.
+    async fn opened<'o>(
+        &self,
+        open: &'o mut Option<Open>,
+        turn: &Turn,
+        dialect: Dialect,
+        (model, policy): (Option<&str>, &Policy),
+    ) -> Result<&'o mut Open, NoWindow> {
+        let summarizer = self.current.config.summarizer.as_ref();
+        let is_same =
+            |open: &Open| is_for(&open.session, dialect, (model, policy)) && open.summarizer.as_ref() == summarizer;
+        if !open.as_ref().is_some_and(is_same) {
+            let is_new = open.is_none();
+            let calibration = model.map(|model| self.lines.calibrations.of(&turn.upstream, model));
+            let settings = settings(dialect, model).policy(policy.clone());
+            let settings = settings.calibration(calibration.unwrap_or_default());
+            *open = Some(self.open(&turn.line, settings).await?);
+            if is_new {
+                self.lines.opened(&turn.line);
+            }
+        }
+        open.as_mut().ok_or(NoWindow::Closed)
     }
 
     async fn open(&self, line: &Line, settings: Settings) -> Result<Open, NoWindow> {
         let name = line.name.as_str();
         let session = Session::open(self.store.clone(), name, settings).await?;
-        let session = match self.summarizer {
+        let summarizer = self.current.config.summarizer.as_ref();
+        let session = match summarizer {
             Some(model) => model.summarize(session),
             None => session,
         };
         let workspace = aside::workspace(self.tenant, &line.name);
         let memory = Memory::open_in(self.store.clone(), name, workspace).await?;
-        Ok(Open { session, watch: Watch::new(memory), summarizer: self.summarizer.cloned() })
+        Ok(Open { session, watch: Watch::new(memory), summarizer: summarizer.cloned() })
     }
 
     /// Makes the window. A request is sent as it came unless a limit was exceeded, now or before, something is added, or it
@@ -282,7 +299,7 @@ impl Windows<'_> {
             shortened: kept().filter(|item| !item.edits().is_empty()).count() as u64,
         });
         let is_other = mend || cut.is_some() || view.messages().any(Item::is_beside);
-        let is_marked = self.adds.contains(&Add::CacheMarkers)
+        let is_marked = turn.adds.contains(&Add::CacheMarkers)
             && request.dialect() == Dialect::Anthropic
             && !request.text().contains("\"cache_control\"");
         let body = if is_other || is_marked || !turn.offered.is_empty() {
@@ -312,9 +329,9 @@ fn dollars(session: &Session, response: &Response) -> Option<f64> {
 }
 
 /// Returns whether a session has the settings of a request.
-fn is_for(session: &Session, request: &RawRequest<'_>, policy: &Policy, model: Option<&str>) -> bool {
+fn is_for(session: &Session, dialect: Dialect, (model, policy): (Option<&str>, &Policy)) -> bool {
     let ours = session.settings();
-    ours.model.as_deref() == model && ours.dialect == request.dialect() && ours.policy == *policy
+    ours.model.as_deref() == model && ours.dialect == dialect && ours.policy == *policy
 }
 
 /// Returns whether a part is a picture or a file, or a result with one.

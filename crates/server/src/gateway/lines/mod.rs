@@ -21,6 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub use self::choose::How;
 use self::choose::{Ask, Known, Path, Said, Tools, beginning, choose};
 pub(super) use self::scope::Scope;
+use super::adds::Add;
 use super::aside::{Offered, Watch};
 use super::calibrations::Calibrations;
 use super::kind;
@@ -101,6 +102,10 @@ pub(super) struct Asked<'a, 'b> {
     pub(super) retry: bool,
     /// The scope is one conversation of the client, and not all conversations that begin alike.
     pub(super) named: bool,
+    /// What is added to it.
+    pub(super) adds: &'a [Add],
+    /// The upstream that it goes to.
+    pub(super) upstream: &'a str,
 }
 
 impl Asked<'_, '_> {
@@ -144,7 +149,11 @@ pub(super) struct Turn {
     pub(super) asks: bool,
     /// Whether what the provider reports can be compared with what was counted.
     pub(super) is_measured: bool,
-    /// The tools that the gateway offers with the request.
+    /// What is added to the request.
+    pub(super) adds: Vec<Add>,
+    /// The upstream that it goes to.
+    pub(super) upstream: String,
+    /// The tools that the gateway offers with it.
     pub(super) offered: Vec<Offered>,
     /// What the model answered, if the answer came whole.
     answer: Option<Resent>,
@@ -181,7 +190,7 @@ impl Lines {
             None => load::lines(store, scope).await?,
         };
         let ask = asked.read(&family.lines)?;
-        let asks = asked.asks();
+        let (asks, adds, upstream) = (asked.asks(), asked.adds.to_vec(), asked.upstream.to_owned());
         let resent = ask.path.resent();
         let mut scopes = self.scopes();
         scopes.clock += 1;
@@ -202,7 +211,7 @@ impl Lines {
         };
         line.known().begin(ask, now);
         scopes.forget_oldest();
-        Ok(Turn { line, how, resent, asks, is_measured: true, offered: Vec::new(), answer: None })
+        Ok(Turn { line, how, resent, asks, is_measured: true, adds, upstream, offered: Vec::new(), answer: None })
     }
 
     /// Takes note that the session of a line was opened, and closes one that was not used for long, if there are too many.

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{Response, StatusCode, header};
+use axum::http::{Response, StatusCode};
 use axum::middleware::Next;
 use axum::response::IntoResponse as _;
 use tokio::time::timeout;
 
 use super::Fault;
 use crate::gateway::caller::Caller;
-use crate::gateway::{Shared, Visit};
-use crate::host::is_local;
+use crate::gateway::visit::{Shared, Visit};
 
 /// The time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -27,20 +26,16 @@ pub(in crate::gateway) async fn admit(
     next: Next,
 ) -> Response<Body> {
     let current = shared.current();
-    let refused = |words: &str| Fault::new(StatusCode::FORBIDDEN, words).into_response();
-    // Only browsers send an origin, and no web page may use this.
-    if request.headers().contains_key(header::ORIGIN) {
-        return refused("web pages may not read what the gateway keeps");
-    }
-    if current.config.keys.is_empty() && !(shared.is_local && is_local(request.headers())) {
-        return refused("without keys, what the gateway keeps is read on its own machine only; add [[key]]");
-    }
     let query = request.uri().query().map(str::to_owned);
     let caller = match Caller::admit(&shared, &current, request.headers_mut(), query.as_deref()) {
         Ok(caller) => Arc::new(caller),
         Err(refused) => return refused.answer(None),
     };
-    request.extensions_mut().insert(Visit { shared, current, caller, adds: Arc::new([]), upstream: "".into() });
+    let visit = Visit { shared, current, caller };
+    if let Err(why) = visit.let_in(request.uri(), request.headers()) {
+        return Fault::new(StatusCode::FORBIDDEN, why.to_string()).into_response();
+    }
+    request.extensions_mut().insert(visit);
     match timeout(PATIENCE, next.run(request)).await {
         Ok(answer) => answer,
         Err(_) => Fault::new(StatusCode::GATEWAY_TIMEOUT, "the store did not answer in time").into_response(),

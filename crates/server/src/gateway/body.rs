@@ -1,0 +1,61 @@
+//! The body of a request, read within its limits.
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use serde::Deserialize;
+use tokio::time::timeout;
+
+use super::config::Config;
+
+/// Why the body of a request was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unread {
+    #[error("the body of the request has more bytes than this gateway takes")]
+    Length,
+    #[error("the JSON of the request is nested deeper than this gateway takes")]
+    Nesting,
+    #[error("the body of the request did not come in time")]
+    Late,
+    #[error("the body of the request did not come whole")]
+    Cut,
+}
+
+impl Unread {
+    /// Returns the status of the answer. Clients take 413 for a conversation that is too long, and compact it.
+    pub(super) fn status(self) -> StatusCode {
+        match self {
+            Unread::Length | Unread::Nesting | Unread::Cut => StatusCode::BAD_REQUEST,
+            Unread::Late => StatusCode::REQUEST_TIMEOUT,
+        }
+    }
+}
+
+/// Reads the body of a request.
+pub(super) async fn read(mut body: Body, config: &Config) -> Result<Bytes, Unread> {
+    let mut pieces: Vec<Bytes> = Vec::new();
+    let mut length = 0_usize;
+    while let Some(frame) = timeout(config.timeouts.body, body.frame()).await.map_err(|_| Unread::Late)? {
+        let Ok(data) = frame.map_err(|_| Unread::Cut)?.into_data() else { continue };
+        length = length.saturating_add(data.len());
+        if length > config.limits.body {
+            return Err(Unread::Length);
+        }
+        pieces.push(data);
+    }
+    let body = match pieces.len() {
+        1 => pieces.pop().unwrap_or_default(),
+        _ => pieces.concat().into(),
+    };
+    Ok(body)
+}
+
+/// Returns the model that a body names.
+pub(super) fn model_of(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Asked {
+        model: Option<String>,
+    }
+    serde_json::from_slice::<Asked>(body).ok()?.model
+}

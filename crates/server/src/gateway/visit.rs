@@ -1,0 +1,168 @@
+//! A visit: a request with all that it needs of the gateway, and what all requests share.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use axum::http::{HeaderMap, Uri, header};
+use lookback::store::Tenant;
+use lookback::{Policy, Store, StoreError};
+
+use super::caller::Caller;
+use super::client::Client;
+use super::config::Config;
+use super::event::Event;
+use super::limits::Clients;
+use super::lines::Lines;
+use super::metrics::Metrics;
+use super::payoff::Payoff;
+use super::summarizer::summarizing;
+use super::window::Windows;
+use crate::host;
+
+/// Is told what happens, for a log.
+pub(super) type Told = Arc<dyn Fn(&Event) + Send + Sync>;
+
+/// What all requests share.
+pub(super) struct Shared {
+    pub(super) store: Arc<dyn Store>,
+    /// The stores of the tenants, once they were used.
+    stores: Mutex<HashMap<Tenant, Arc<dyn Store>>>,
+    /// Whether only this machine reaches the gateway.
+    is_local: bool,
+    /// What may change while the gateway serves.
+    current: RwLock<Arc<Current>>,
+    pub(super) lines: Lines,
+    pub(super) clients: Arc<Clients>,
+    pub(super) metrics: Metrics,
+    pub(super) payoff: Payoff,
+    told: Told,
+}
+
+/// A configuration in use.
+pub(super) struct Current {
+    pub(super) config: Config,
+    pub(super) policy: Policy,
+    /// The same, with summaries.
+    pub(super) summarizing: Policy,
+    pub(super) client: Client,
+}
+
+/// A request, with all that it needs of the gateway. Whatever changes meanwhile, it is served as it was let in.
+#[derive(Clone)]
+pub(super) struct Visit {
+    pub(super) shared: Arc<Shared>,
+    pub(super) current: Arc<Current>,
+    pub(super) caller: Arc<Caller>,
+}
+
+/// Why a caller may not learn what the gateway keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NotLetIn {
+    #[error("web pages may not read what the gateway keeps")]
+    WebPage,
+    #[error("without keys, what the gateway keeps is read on its own machine only; add [[key]]")]
+    Elsewhere,
+}
+
+impl Visit {
+    /// Returns the store, as far as the caller sees it.
+    ///
+    /// # Errors
+    /// Returns an error if the store of the tenant cannot be opened.
+    pub(super) fn store(&self) -> Result<Arc<dyn Store>, StoreError> {
+        let Some(tenant) = &self.caller.tenant else { return Ok(self.shared.store.clone()) };
+        let (store, is_new) = self.shared.store_of(tenant)?;
+        if is_new {
+            self.shared.recall(store.clone());
+        }
+        Ok(store)
+    }
+
+    /// Returns whether the caller may learn what the gateway keeps: with a key, or without keys on the gateway's own machine.
+    ///
+    /// # Errors
+    /// Returns why not.
+    pub(super) fn let_in(&self, target: &Uri, headers: &HeaderMap) -> Result<(), NotLetIn> {
+        let is_local = self.shared.is_local && host::is_local(target, headers);
+        // Only browsers send an origin.
+        if headers.contains_key(header::ORIGIN) {
+            Err(NotLetIn::WebPage)
+        } else if self.caller.tenant.is_none() && !is_local {
+            Err(NotLetIn::Elsewhere)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns how windows are made for the caller.
+    ///
+    /// # Errors
+    /// Returns an error if the store of the tenant cannot be opened.
+    pub(super) fn windows(&self) -> Result<Windows<'_>, StoreError> {
+        let (lines, tenant) = (&self.shared.lines, self.caller.tenant.as_ref());
+        Ok(Windows { store: self.store()?, lines, current: &self.current, tenant })
+    }
+}
+
+impl Current {
+    pub(super) fn new(config: Config, policy: Policy) -> Current {
+        let client = Client::new(&config.timeouts);
+        // What comes is sent as it came until the window is cut, so nothing may be done to it as it arrives.
+        let policy = Policy { arrival: None, caps: None, repeats: None, ..policy };
+        let summarizing = summarizing(&policy);
+        Current { config, policy, summarizing, client }
+    }
+}
+
+impl Shared {
+    /// Begins to serve. `is_local` says whether only this machine reaches the gateway.
+    pub(super) fn new(store: Arc<dyn Store>, current: Current, told: Told, is_local: bool) -> Arc<Shared> {
+        Arc::new(Shared {
+            store,
+            stores: Mutex::default(),
+            is_local,
+            current: RwLock::new(Arc::new(current)),
+            lines: Lines::default(),
+            clients: Arc::default(),
+            metrics: Metrics::default(),
+            payoff: Payoff::default(),
+            told,
+        })
+    }
+
+    pub(super) fn current(&self) -> Arc<Current> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Uses another configuration from now on.
+    pub(super) fn renew(&self, config: Config, policy: Policy) {
+        match config.check() {
+            Ok(()) => {
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Current::new(config, policy));
+                self.tell(&Event::Reloaded);
+            }
+            Err(error) => self.tell(&Event::failure(format!("the changed configuration is not used: {error}"))),
+        }
+    }
+
+    /// Returns the store of a tenant, and whether it is used for the first time.
+    fn store_of(&self, tenant: &Tenant) -> Result<(Arc<dyn Store>, bool), StoreError> {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = stores.get(tenant) {
+            return Ok((store.clone(), false));
+        }
+        let store = self.store.scoped(tenant)?;
+        stores.insert(tenant.clone(), store.clone());
+        Ok((store, true))
+    }
+
+    /// Reads in the background what the sessions of a store have learned of the models' tokens.
+    pub(super) fn recall(self: &Arc<Self>, store: Arc<dyn Store>) {
+        let shared = self.clone();
+        tokio::spawn(async move { shared.lines.calibrations.recall(&store).await });
+    }
+
+    pub(super) fn tell(&self, event: &Event) {
+        (self.told)(event);
+    }
+}
