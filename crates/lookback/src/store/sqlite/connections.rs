@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::PATIENCE;
 use super::fault::{Fault, explain};
+use super::index;
 use crate::store::{StoreError, StoreFuture};
 
 /// The connections to a file.
@@ -23,6 +24,8 @@ pub(super) struct Connections {
     /// The file that was opened.
     opened: Opened,
     wal: Arc<Wal>,
+    /// Whether a write is done when the system has it.
+    is_quick: bool,
 }
 
 /// The file `-wal`. SQLite begins it anew when nobody reads from it. If readers come one after another, that never
@@ -39,6 +42,8 @@ struct Wal {
 impl Wal {
     /// The bytes that it may have before a writer does something about it, and the bytes that it keeps.
     const LIMIT: u64 = 64 << 20;
+    /// The bytes from which on the next writer may have to bring it into the file: SQLite does that at a thousand pages.
+    const ALMOST_DUE: u64 = 950 * 4096;
     /// How long a writer waits for readers. Those that come later do not keep it from its end.
     const WAIT: Duration = Duration::from_millis(200);
 
@@ -48,10 +53,14 @@ impl Wal {
         Wal { path: wal.into(), limit: AtomicU64::new(Wal::LIMIT), waited_at: AtomicU64::new(0) }
     }
 
+    fn length(&self) -> u64 {
+        fs::metadata(&self.path).map_or(0, |file| file.len())
+    }
+
     /// Begins it anew if it is long, and has grown by a quarter since a reader prevented that.
     fn keep_short(&self, connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
         let (limit, waited_at) = (self.limit.load(Ordering::Relaxed), self.waited_at.load(Ordering::Relaxed));
-        let length = fs::metadata(&self.path).map_or(0, |file| file.len());
+        let length = self.length();
         if length < limit.max(waited_at.saturating_add(limit / 4)) {
             return Ok(());
         }
@@ -218,7 +227,18 @@ impl Connections {
     pub(super) fn new(writer: Connection, readers: Readers, path: &Path, file: &Path) -> Self {
         let (writer, readers) = (Arc::new(Mutex::new(writer)), Arc::new(readers));
         let (opened, wal) = (Opened::of(file), Arc::new(Wal::of(file)));
-        Connections { writer, readers, path: path.to_owned(), opened, wal }
+        Connections { writer, readers, path: path.to_owned(), opened, wal, is_quick: false }
+    }
+
+    /// Takes a write for done when the system has it, so that it need not wait for the disk.
+    pub(super) fn quick(self) -> rusqlite::Result<Self> {
+        {
+            let writer = self.writer();
+            writer.pragma_update(None, "synchronous", "NORMAL")?;
+            // The length of `-wal` tells how much of it is used.
+            writer.pragma_update(None, "journal_size_limit", 0)?;
+        }
+        Ok(Connections { is_quick: true, ..self })
     }
 
     /// The connection for writes.
@@ -243,6 +263,36 @@ impl Connections {
         self.writer().busy_timeout(patience).map_err(|error| explain(&self.path, error))?;
         self.readers.set_patience(patience);
         Ok(())
+    }
+
+    /// Runs `work`, which appends a little (see [`SMALL`](super::SMALL)), on the connection for writes: at once, unless it would wait for the disk or for
+    /// another writer. To have another thread do it takes longer than to do it.
+    pub(super) fn write<'a, T: Send + 'static>(
+        &'a self,
+        work: impl Fn(&mut Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> StoreFuture<'a, T> {
+        Box::pin(async move {
+            match self.at_once(&work) {
+                Some(done) => done.map_err(|fault| fault.explained(&self.path)),
+                None => self.run(move |connection| work(connection)).await,
+            }
+        })
+    }
+
+    /// As [`Connections::write`]; `None` if it would wait.
+    fn at_once<T>(&self, work: impl Fn(&mut Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
+        if !self.is_quick || self.wal.length() > Wal::ALMOST_DUE {
+            return None;
+        }
+        let mut connection = self.writer.try_lock().ok()?;
+        if !index::has_room(&connection).ok()? {
+            return None;
+        }
+        let patience = *locked(&self.readers.patience);
+        connection.busy_timeout(Duration::ZERO).ok()?;
+        let done = self.opened.check().and_then(|()| work(&mut connection));
+        connection.busy_timeout(patience).ok()?;
+        Some(done).filter(|done| !matches!(done, Err(fault) if fault.is_of_another()))
     }
 
     /// Runs `work` on the connection for writes, on a thread that may block.
@@ -301,7 +351,7 @@ impl Connections {
 mod tests {
     use super::*;
     use crate::store::{Durability, LogName, Record, SqliteStore, Store};
-    use futures_lite::future::block_on;
+    use futures_lite::future::{block_on, poll_once};
     use std::sync::atomic::AtomicBool;
 
     #[test]
@@ -338,6 +388,45 @@ mod tests {
         });
         assert!(longest < 4 << 20, "{longest} bytes");
         assert_eq!(block_on(store.read(&log, 0..u64::MAX)).unwrap().len(), 3_000);
+    }
+
+    #[test]
+    fn a_write_that_need_not_wait_is_done_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.db");
+        let log: LogName = "one".parse().unwrap();
+        let record = || vec![Record::new("{}").text("apple")];
+        let disk = SqliteStore::open(&path).unwrap();
+        let mut append = disk.append(&log, 0, record(), None);
+        assert!(block_on(poll_once(&mut append)).is_none(), "it waits for the disk");
+        block_on(append).unwrap();
+        drop(disk);
+        let store = SqliteStore::open_with(&path, Durability::System).unwrap();
+        assert!(block_on(poll_once(store.append(&log, 1, record(), None))).unwrap().is_ok());
+        // Another process writes.
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let mut append = store.append(&log, 2, record(), None);
+        assert!(block_on(poll_once(&mut append)).is_none());
+        other.execute_batch("ROLLBACK").unwrap();
+        block_on(append).unwrap();
+        // Much takes long.
+        let mut append = store.append(&log, 3, vec![Record::new("x".repeat(100_000))], None);
+        assert!(block_on(poll_once(&mut append)).is_none());
+        block_on(append).unwrap();
+        // What SQLite brings into its file from time to time, it does on another thread, and `-wal` stays short.
+        let (mut longest, mut others) = (0, 0);
+        for at in 4..2_000 {
+            let mut append = store.append(&log, at, vec![Record::new("x".repeat(5_000))], None);
+            if block_on(poll_once(&mut append)).is_none() {
+                others += 1;
+                block_on(append).unwrap();
+            }
+            longest = longest.max(store.file.wal.length());
+        }
+        assert!((1..400).contains(&others), "{others} writes waited");
+        assert!(longest < 5 << 20, "{longest} bytes");
+        assert_eq!(block_on(store.check()).unwrap(), Vec::<String>::new());
     }
 
     #[test]

@@ -25,6 +25,15 @@ impl From<rusqlite::Error> for Fault {
 }
 
 impl Fault {
+    /// Returns whether another process or thread was in the way.
+    pub(super) fn is_of_another(&self) -> bool {
+        let code = match self {
+            Fault::Sqlite(error) => error.sqlite_error_code(),
+            _ => None,
+        };
+        matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    }
+
     /// The error of a call of the store at this path.
     pub(super) fn explained(self, path: &Path) -> StoreError {
         match self {

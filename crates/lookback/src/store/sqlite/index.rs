@@ -9,7 +9,7 @@ use lookback_core::transcript::Millis;
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::search::texts_of;
-use super::signed;
+use super::{SMALL, signed};
 use crate::search::terms;
 use crate::store::{LogName, Record, Scope};
 
@@ -53,7 +53,8 @@ impl<'a> Indexer<'a> {
         })
     }
 
-    pub(super) fn add(&mut self, position: u64, record: &Record) -> rusqlite::Result<()> {
+    /// Adds the text of a record, if it has one. `time` is when it was said if the record does not tell.
+    pub(super) fn add(&mut self, position: u64, record: &Record, time: Option<Millis>) -> rusqlite::Result<()> {
         if self.left.is_empty() {
             return Ok(());
         }
@@ -63,7 +64,7 @@ impl<'a> Indexer<'a> {
         {
             terms.extend_from_slice(&self.of_tenant);
             let terms = terms.join(" ");
-            self.texts.execute(params![id, signed(position), record.time])?;
+            self.texts.execute(params![id, signed(position), record.time.or(time)])?;
             if terms.len() > LONGEST {
                 self.words.execute(params![id, terms])?;
             // Their numbers begin again when none wait any more.
@@ -73,6 +74,13 @@ impl<'a> Indexer<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns whether a few more texts can wait.
+pub(super) fn has_room(connection: &Connection) -> rusqlite::Result<bool> {
+    let last: Option<i64> =
+        connection.prepare_cached("SELECT max(id) FROM waiting")?.query_row([], |row| row.get(0))?;
+    Ok(last.unwrap_or(0).saturating_add(SMALL.records) < MOST)
 }
 
 /// Brings the texts that wait into the index.

@@ -42,6 +42,21 @@ use crate::search::Query;
 /// How long a writer waits for another process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What an append may have that takes a moment only.
+struct Small {
+    records: i64,
+    bytes: usize,
+}
+
+const SMALL: Small = Small { records: 8, bytes: 32 << 10 };
+
+impl Small {
+    fn takes(&self, records: &[Record]) -> bool {
+        let length = |record: &Record| record.body.len() + record.text.len();
+        signed(records.len() as u64) <= self.records && records.iter().map(length).sum::<usize>() <= self.bytes
+    }
+}
+
 /// Logs in one SQLite file, which several processes may use at once.
 ///
 /// ```
@@ -128,7 +143,9 @@ impl Store for SqliteStore {
         time: Option<Millis>,
     ) -> StoreFuture<'a, ()> {
         let (scope, log) = (self.scope.clone(), log.clone());
-        self.file.run(move |connection| write::append(connection, &scope, &log, at, records, time))
+        let is_small = SMALL.takes(&records);
+        let append = move |connection: &mut _| write::append(connection, &scope, &log, at, &records, time);
+        if is_small { self.file.write(append) } else { self.file.run(append) }
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {

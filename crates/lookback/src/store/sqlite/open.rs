@@ -74,13 +74,14 @@ impl SqliteStore {
         let file = path.canonicalize();
         let file = file.as_deref().unwrap_or(path);
         let connection = SqliteStore::attach(file, path, flags)?;
-        let synchronous = match durability {
-            Durability::Disk => "FULL",
-            Durability::System => "NORMAL",
-        };
-        connection.pragma_update(None, "synchronous", synchronous).map_err(|error| explain(path, error))?;
+        connection.pragma_update(None, "synchronous", "FULL").map_err(|error| explain(path, error))?;
         let readers = Readers::new(file, (flags | OpenFlags::SQLITE_OPEN_NO_MUTEX) - OpenFlags::SQLITE_OPEN_CREATE);
-        Ok(SqliteStore::of(connection, readers, path, file))
+        let connections = Connections::new(connection, readers, path, file);
+        let connections = match durability {
+            Durability::Disk => connections,
+            Durability::System => connections.quick().map_err(|error| explain(path, error))?,
+        };
+        Ok(SqliteStore::of(connections))
     }
 
     /// Opens a file that nobody writes to, by its URI, for reading only. If somebody writes to it later, the store
@@ -91,11 +92,11 @@ impl SqliteStore {
         let file = path.canonicalize();
         let file = file.as_deref().unwrap_or(path);
         let readers = Readers::new(Path::new(uri), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at_rest(file);
-        Ok(SqliteStore::of(connection, readers, path, file))
+        Ok(SqliteStore::of(Connections::new(connection, readers, path, file)))
     }
 
-    fn of(writer: Connection, readers: Readers, path: &Path, file: &Path) -> Self {
-        SqliteStore { file: Arc::new(Connections::new(writer, readers, path, file)), scope: Scope::default() }
+    fn of(connections: Connections) -> Self {
+        SqliteStore { file: Arc::new(connections), scope: Scope::default() }
     }
 
     /// Opens `target`, which is a path, or a URI of `path`.

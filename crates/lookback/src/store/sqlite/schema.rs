@@ -212,7 +212,7 @@ fn build_index(connection: &Connection) -> rusqlite::Result<()> {
             // messages.
             match serde_json::from_str(&body) {
                 Ok(Entry::Message(arrival)) => {
-                    index.add(unsigned(position), &said(Record::new(""), &arrival, Some(&label)))?;
+                    index.add(unsigned(position), &said(Record::new(""), &arrival, Some(&label)), None)?;
                 }
                 Ok(Entry::Label(next)) => label = next,
                 Ok(Entry::Checkpoint(checkpoint)) => label = checkpoint.label,

@@ -13,7 +13,7 @@ pub(super) fn append(
     scope: &Scope,
     log: &LogName,
     at: u64,
-    records: Vec<Record>,
+    records: &[Record],
     time: Option<Millis>,
 ) -> Result<(), Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -49,8 +49,7 @@ pub(super) fn append(
             "INSERT INTO entries (log, position, checkpoint, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?;
         let mut index = Indexer::new(&transaction, scope, log, id)?;
-        for (position, mut record) in (at..).zip(records) {
-            record.time = record.time.or(time);
+        for (position, record) in (at..).zip(records) {
             let checksum = checksum(log, position, &record.body).cast_signed();
             let row = params![id, signed(position), record.checkpoint, checksum, record.body];
             entry.execute(row).map_err(|error| match error.sqlite_error_code() {
@@ -60,7 +59,7 @@ pub(super) fn append(
                 }
                 _ => error.into(),
             })?;
-            index.add(position, &record)?;
+            index.add(position, record, time)?;
         }
         transaction
             .prepare_cached(
