@@ -9,6 +9,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use lookback::{Dialect, Preamble, ProviderError, RawRequest, Request};
+use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::adds::Add;
@@ -25,7 +26,7 @@ use super::telemetry::CallSpan;
 use super::upstream::Upstream;
 use super::visit::Visit;
 use super::window::{NoWindow, Sending};
-use super::{answers, aside, copy, headers};
+use super::{answers, aside, headers};
 
 /// How often a window is made smaller because the upstream refuses it as too long.
 const TRIES: u32 = 3;
@@ -126,14 +127,15 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
             }
         };
         let (parts, incoming) = answer.into_parts();
+        let pause = visit.current.config.timeouts.pause;
         let beginning = match &ours {
             // Nothing is done about what belongs to no line.
-            None => Beginning::Passes(Answer::new(incoming)),
-            Some(_) => look(&parts, incoming, call.dialect).await,
+            None => Beginning::Passes(Answer::new(incoming, None, pause)),
+            Some(_) => look(&parts, incoming, call.dialect, pause).await,
         };
         let (bytes, text) = match beginning {
             Beginning::Passes(answer) => {
-                let answer = match keep(&visit, ours.as_ref(), (&mut note, &mut span), &parts, answer).await {
+                let answer = match keep(&visit, ours.as_ref(), (&mut note, &mut span), answer).await {
                     Kept::Passes(answer) => answer,
                     Kept::Again(sending) => {
                         if let Some(ours) = &mut ours {
@@ -149,9 +151,8 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
                         return (finish(answer, &note), note);
                     }
                 };
-                let recording = ours.and_then(|ours| Some((Copy::of(&parts.headers, call.dialect)?, ours.turn)));
                 span.noted(&note, parts.status);
-                let body = relay(visit, answer, recording, Some(span));
+                let body = relay(visit, answer, ours.map(|ours| ours.turn), Some(span)).await;
                 return (finish(Response::from_parts(parts, body), &note), note);
             }
             Beginning::Failed(bytes, text) => (bytes, text),
@@ -239,7 +240,12 @@ where
     let has_room = windows.has_room(turn, request, preamble, model.as_deref());
     let recording = windows.of(turn, request, preamble, model.as_deref());
     let (recorded, sent) = if has_room {
-        let (recorded, sent) = tokio::join!(recording, send(None));
+        // The connection sends the request before this thread turns to the recording.
+        let recording = async {
+            yield_now().await;
+            recording.await
+        };
+        let (sent, recorded) = tokio::join!(send(None), recording);
         (recorded, Some(sent))
     } else {
         (recording.await, None)
@@ -327,29 +333,16 @@ async fn keep(
     visit: &Visit,
     ours: Option<&Ours<'_>>,
     (note, span): (&mut Note, &mut CallSpan),
-    parts: &response::Parts,
     mut answer: Answer,
 ) -> Kept {
-    let ours = ours.filter(|ours| !ours.turn.offered.is_empty() && parts.status.is_success());
-    let Some(Ours { request, turn, .. }) = ours else { return Kept::Passes(answer) };
-    let Some(mut copy) = Copy::of(&parts.headers, request.dialect()) else { return Kept::Passes(answer) };
-    answer.pieces().for_each(|data| copy.read(data));
-    let pause = visit.current.config.timeouts.pause;
-    let mut length = 0;
-    while length <= copy::MOST {
-        match timeout(pause, answer.read()).await {
-            Ok(Some(data)) => {
-                copy.read(data);
-                length += data.len();
-            }
-            Ok(None) => break,
-            Err(_) => {
-                answer.cut_short();
-                break;
-            }
-        }
+    let Some(Ours { request, turn, .. }) = ours.filter(|ours| !ours.turn.offered.is_empty()) else {
+        return Kept::Passes(answer);
+    };
+    if answer.copy().is_none() {
+        return Kept::Passes(answer);
     }
-    let response = copy.response();
+    answer.read_rest().await;
+    let response = answer.copy().and_then(Copy::response);
     let calls = response.and_then(|response| {
         let calls = aside::calls(&response.message, &turn.offered, note.asides)?;
         Some((response, calls))
@@ -389,40 +382,35 @@ enum Beginning {
 }
 
 /// Looks whether an answer is an error.
-async fn look(parts: &response::Parts, incoming: Incoming, dialect: Dialect) -> Beginning {
+async fn look(parts: &response::Parts, incoming: Incoming, dialect: Dialect, pause: Duration) -> Beginning {
     if parts.status.is_success() {
-        hold(parts, incoming, dialect).await
+        let copy = Copy::of(&parts.headers, dialect);
+        hold(Answer::new(incoming, copy, pause), dialect).await
     } else if parts.status.is_client_error() || parts.status.is_server_error() {
         let (bytes, text) = read_error(parts, incoming).await;
         Beginning::Failed(bytes, text)
     } else {
-        Beginning::Passes(Answer::new(incoming))
+        Beginning::Passes(Answer::new(incoming, None, pause))
     }
 }
 
 /// Reads the beginning of a stream until the model says something, if an error could come instead.
-async fn hold(parts: &response::Parts, incoming: Incoming, dialect: Dialect) -> Beginning {
-    let mut answer = Answer::new(incoming);
-    let copy = Copy::of(&parts.headers, dialect).filter(|copy| copy.is_stream());
-    let Some(mut copy) = copy.filter(|_| dialect == Dialect::OpenAiResponses) else {
+async fn hold(mut answer: Answer, dialect: Dialect) -> Beginning {
+    let is_stream = answer.copy().is_some_and(Copy::is_stream);
+    if !is_stream || dialect != Dialect::OpenAiResponses {
         return Beginning::Passes(answer);
-    };
-    let reading = async {
-        while !copy.has_begun() && copy.error().is_none() {
-            let Some(data) = answer.read().await else { break };
-            copy.read(data);
-        }
-    };
+    }
+    let is_open = |answer: &Answer| answer.copy().is_some_and(|copy| !copy.has_begun() && copy.error().is_none());
+    let reading = async { while is_open(&answer) && answer.read().await.is_some() {} };
     // A piece is read whole or not at all, so nothing is lost when time is up.
     let _ = timeout(HELD, reading).await;
-    match copy.error().map(str::to_owned) {
-        Some(error) if !copy.has_begun() => {
-            // The rest belongs to the error.
-            while answer.read().await.is_some() {}
-            let pieces: Vec<Bytes> = answer.pieces().cloned().collect();
-            Beginning::Failed(pieces.concat().into(), error)
-        }
-        _ => Beginning::Passes(answer),
+    let failed = answer.copy().filter(|copy| !copy.has_begun()).and_then(Copy::error).map(str::to_owned);
+    let Some(error) = failed else { return Beginning::Passes(answer) };
+    // The rest belongs to the error.
+    answer.read_rest().await;
+    match answer.whole() {
+        Some(whole) => Beginning::Failed(whole, error),
+        None => Beginning::Passes(answer),
     }
 }
 

@@ -306,7 +306,8 @@ async fn pass(visit: Visit, upstream: &Upstream, head: &Head, body: Body, dialec
             let (mut parts, incoming) = answer.into_parts();
             exchange::to_pass_back(&mut parts.headers);
             visit.shared.metrics.answered(parts.status);
-            Response::from_parts(parts, relay::relay(visit, relay::Answer::new(incoming), None, None))
+            let answer = relay::Answer::new(incoming, None, visit.current.config.timeouts.pause);
+            Response::from_parts(parts, relay::relay(visit, answer, None, None).await)
         }
         Err(error) => answers::unanswered(&error, dialect),
     }

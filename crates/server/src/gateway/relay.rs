@@ -1,25 +1,21 @@
 //! An answer on its way to the client: it passes as bytes, and is recorded before the client has all of it.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
-use hyper::body::{Body as HttpBody, Frame, Incoming};
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use futures_util::stream::unfold;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Frame, Incoming};
+use lookback::Response;
 use tokio::time::{sleep, timeout};
 
-use super::copy::Copy;
+use super::copy::{self, Copy};
 use super::event::Event;
 use super::lines::Turn;
 use super::telemetry::CallSpan;
 use super::visit::Visit;
-
-/// The most frames that wait for a slow client. Then the upstream waits, too.
-const WAITING: usize = 4;
 
 /// How long what came before a failure has to be sent.
 const FLUSH: Duration = Duration::from_millis(10);
@@ -33,137 +29,168 @@ pub(super) enum Broken {
     Late,
 }
 
-/// An answer that is recorded: its copy, and its turn.
-type Recording = (Copy, Turn);
-
 /// An answer of an upstream, and what was read of it before it is passed on.
 pub(super) struct Answer {
     incoming: Incoming,
+    /// The longest that it takes from one piece to the next.
+    pause: Duration,
     read: VecDeque<Bytes>,
+    /// What was read, understood; `None` if nobody needs it.
+    copy: Option<Copy>,
+    /// Whether its end was read.
+    is_over: bool,
     /// Why there is no more, if it broke off.
     broken: Option<Broken>,
 }
 
 impl Answer {
-    pub(super) fn new(incoming: Incoming) -> Answer {
-        Answer { incoming, read: VecDeque::new(), broken: None }
+    pub(super) fn new(incoming: Incoming, copy: Option<Copy>, pause: Duration) -> Answer {
+        Answer { incoming, pause, read: VecDeque::new(), copy, is_over: false, broken: None }
+    }
+
+    /// Returns what was read, understood.
+    pub(super) fn copy(&self) -> Option<&Copy> {
+        self.copy.as_ref()
     }
 
     /// Reads the next piece, which is still passed on. `None` at the end.
     pub(super) async fn read(&mut self) -> Option<&Bytes> {
-        if self.broken.is_some() {
-            return None;
-        }
-        loop {
-            match self.incoming.frame().await? {
-                Ok(frame) => {
+        while self.broken.is_none() {
+            match self.frame().await {
+                Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         self.read.push_back(data);
                         return self.read.back();
                     }
                 }
-                Err(error) => {
-                    self.broken = Some(error.into());
-                    return None;
-                }
+                Some(Err(error)) => self.broken = Some(error),
+                None => return None,
             }
+        }
+        None
+    }
+
+    /// Reads the rest, which is still passed on, unless it is too long to be kept.
+    pub(super) async fn read_rest(&mut self) {
+        let mut length = 0;
+        while length <= copy::MOST
+            && let Some(data) = self.read().await
+        {
+            length += data.len();
         }
     }
 
-    /// Returns what was read.
-    pub(super) fn pieces(&self) -> impl Iterator<Item = &Bytes> {
-        self.read.iter()
-    }
-
-    /// Takes note that the next piece did not come in time.
-    pub(super) fn cut_short(&mut self) {
-        self.broken = Some(Broken::Late);
+    /// Returns all of it, if it was read to its end.
+    pub(super) fn whole(&self) -> Option<Bytes> {
+        let (first, rest) = self.read.as_slices();
+        self.is_over.then(|| match (first, rest) {
+            ([all], []) => all.clone(),
+            _ => [first.concat(), rest.concat()].concat().into(),
+        })
     }
 
     /// Returns what is passed on next. `None` at the end.
-    async fn next(&mut self, pause: Duration) -> Option<Result<Frame<Bytes>, Broken>> {
+    async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
         if let Some(data) = self.read.pop_front() {
             return Some(Ok(Frame::data(data)));
         }
         let broken = match self.broken.take() {
             Some(broken) => broken,
-            None => match timeout(pause, self.incoming.frame()).await {
-                Ok(Some(Err(error))) => error.into(),
-                Ok(frame) => return frame.map(|frame| frame.map_err(Broken::from)),
-                Err(_) => Broken::Late,
+            None => match self.frame().await {
+                Some(Err(broken)) => broken,
+                frame => return frame,
             },
         };
+        self.is_over = true;
         // A connection that fails at once would not even send what came before.
         sleep(FLUSH).await;
         Some(Err(broken))
     }
-}
 
-/// Passes an answer on. If it is recorded, a copy of it is read meanwhile.
-pub(super) fn relay(visit: Visit, answer: Answer, recording: Option<Recording>, span: Option<CallSpan>) -> Body {
-    let (sender, receiver) = channel(WAITING);
-    tokio::spawn(pass(visit, answer, recording, span, sender));
-    Body::new(Relayed(receiver))
-}
-
-async fn pass(
-    visit: Visit,
-    mut answer: Answer,
-    mut recording: Option<Recording>,
-    mut span: Option<CallSpan>,
-    sender: Sender<Result<Frame<Bytes>, Broken>>,
-) {
-    // What a client can only use whole waits until it is recorded.
-    let mut held = Vec::new();
-    let holds = recording.as_ref().is_some_and(|(copy, _)| !copy.is_stream());
-    let pause = visit.current.config.timeouts.pause;
-    loop {
-        let frame = tokio::select! {
-            frame = answer.next(pause) => frame,
-            // The client has gone, so nobody needs the rest.
-            () = sender.closed() => {
-                if let Some(span) = span.as_mut().filter(|_| recording.is_some()) {
-                    span.failed("client_gone");
-                }
-                return;
+    /// Receives the next frame.
+    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
+        if self.is_over {
+            return None;
+        }
+        let frame = match timeout(self.pause, self.incoming.frame()).await {
+            Ok(Some(frame)) => frame.map_err(Broken::from),
+            Ok(None) => {
+                self.is_over = true;
+                return None;
             }
+            Err(_) => Err(Broken::Late),
         };
-        let Some(frame) = frame else { break };
-        let is_broken = frame.is_err();
-        if let (Some((copy, _)), Ok(Some(data))) = (&mut recording, frame.as_ref().map(Frame::data_ref)) {
+        if let (Some(copy), Ok(Some(data))) = (&mut self.copy, frame.as_ref().map(Frame::data_ref)) {
             copy.read(data);
         }
-        if let Some((copy, turn)) = recording.take_if(|(copy, _)| copy.is_complete()) {
-            record(&visit, &copy, turn, span.as_mut()).await;
+        Some(frame)
+    }
+}
+
+/// Passes an answer on. If it belongs to a turn, it is recorded.
+pub(super) async fn relay(visit: Visit, answer: Answer, turn: Option<Turn>, span: Option<CallSpan>) -> Body {
+    let mut relay = Relay { visit, answer, turn, span };
+    // What a client can only use whole waits until it is recorded.
+    if relay.turn.is_some() && relay.answer.copy().is_some_and(|copy| !copy.is_stream()) {
+        relay.answer.read_rest().await;
+        if let Some(whole) = relay.answer.whole() {
+            relay.record().await;
+            return whole.into();
         }
-        if holds {
-            held.push(frame);
-        } else if sender.send(frame).await.is_err() {
-            return;
+    }
+    let pieces = unfold(relay, |mut relay| async move {
+        let piece = relay.next().await?;
+        Some((piece, relay))
+    });
+    Body::new(StreamBody::new(pieces))
+}
+
+/// An answer that passes.
+struct Relay {
+    visit: Visit,
+    answer: Answer,
+    /// The turn that it is recorded in, until it is.
+    turn: Option<Turn>,
+    span: Option<CallSpan>,
+}
+
+impl Relay {
+    /// Returns what is passed on next. `None` at the end.
+    async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
+        let frame = self.answer.next().await;
+        // The client may go on as soon as it knows that this is the end.
+        if frame.as_ref().is_none_or(Result::is_err) || self.answer.copy().is_some_and(Copy::is_complete) {
+            self.record().await;
         }
-        if is_broken {
-            if let Some(span) = &mut span {
-                span.failed("broken_off");
+        if let (Some(Err(_)), Some(span)) = (&frame, &mut self.span) {
+            span.failed("broken_off");
+        }
+        frame
+    }
+
+    /// Records the answer if it came whole. The client gets it in any case.
+    async fn record(&mut self) {
+        if let Some(turn) = self.turn.take()
+            && let Some(response) = self.answer.copy().and_then(Copy::response)
+        {
+            if let Some(span) = &mut self.span {
+                span.answered(&response);
             }
-            break;
-        }
-    }
-    if let Some((copy, turn)) = recording {
-        record(&visit, &copy, turn, span.as_mut()).await;
-    }
-    for frame in held {
-        if sender.send(frame).await.is_err() {
-            return;
+            record(&self.visit, response, turn).await;
         }
     }
 }
 
-/// Records an answer if it came whole. The client gets it in any case.
-async fn record(visit: &Visit, copy: &Copy, mut turn: Turn, span: Option<&mut CallSpan>) {
-    let Some(response) = copy.response() else { return };
-    if let Some(span) = span {
-        span.answered(&response);
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // The client has gone, and nobody needs the rest.
+        if let (Some(_), Some(span)) = (&self.turn, &mut self.span) {
+            span.failed("client_gone");
+        }
     }
+}
+
+async fn record(visit: &Visit, response: Response, mut turn: Turn) {
     let recorded = match visit.windows() {
         Ok(windows) => windows.answered(&mut turn, response).await.map(|dollars| (windows.arm(&turn.line), dollars)),
         Err(error) => Err(error.into()),
@@ -177,17 +204,5 @@ async fn record(visit: &Visit, copy: &Copy, mut turn: Turn, span: Option<&mut Ca
             let what = format!("the answer of {} was not recorded: {error}", turn.line.name);
             visit.shared.tell(&Event::failure(what));
         }
-    }
-}
-
-/// The body that the client reads.
-struct Relayed(Receiver<Result<Frame<Bytes>, Broken>>);
-
-impl HttpBody for Relayed {
-    type Data = Bytes;
-    type Error = Broken;
-
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
-        self.0.poll_recv(context)
     }
 }
