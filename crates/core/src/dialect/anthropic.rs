@@ -87,6 +87,7 @@ const BLOCKS: BlockFormat = BlockFormat {
 
 pub(super) static FORMAT: Format = Format {
     aliases: &["anthropic-messages", "messages", "claude", "claude-code"],
+    provider: "anthropic",
     rules: RULES,
     quirks: QUIRKS,
     sayings: provider_error::ANTHROPIC,
@@ -94,6 +95,7 @@ pub(super) static FORMAT: Format = Format {
     system: Some("system"),
     tools: "tools",
     functions: &[],
+    cache_marker: Some(("cache_control", r#"{"type":"ephemeral"}"#)),
     stored: &[],
     reference: None,
     known: KNOWN,

@@ -79,6 +79,7 @@ const BLOCKS: BlockFormat = BlockFormat {
 
 pub(super) static FORMAT: Format = Format {
     aliases: &["bedrock-converse", "amazon-bedrock", "aws-bedrock", "aws", "converse"],
+    provider: "aws.bedrock",
     rules: RULES,
     quirks: QUIRKS,
     sayings: provider_error::BEDROCK,
@@ -86,6 +87,7 @@ pub(super) static FORMAT: Format = Format {
     system: Some("system"),
     tools: "toolConfig",
     functions: &[],
+    cache_marker: None,
     stored: &[],
     reference: None,
     known: KNOWN,

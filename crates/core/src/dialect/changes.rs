@@ -17,8 +17,8 @@ use crate::json::{self, Fields};
 ///
 /// let body = r#"{"model": "m", "tools": [], "messages": [{"role": "user", "content": "Hi"}]}"#;
 /// let request = RawRequest::read(body, Some(Dialect::Anthropic))?;
-/// let changed = request.change().tool("now", "Returns the time.", &json!({})).member("stream", &json!(true)).write();
-/// assert!(changed.starts_with(r#"{"stream":true,"model": "m", "tools": [{"#));
+/// let changed = request.change().tool("now", "Returns the time.", &json!({})).cache_marker().write();
+/// assert!(changed.starts_with(r#"{"cache_control":{"type":"ephemeral"},"model": "m", "tools": [{"#));
 /// # Ok::<(), lookback_core::RequestError>(())
 /// ```
 #[must_use]
@@ -99,10 +99,13 @@ impl BodyChanges<'_, '_> {
         self
     }
 
-    /// Adds a member, unless the body has one of this name.
-    pub fn member(mut self, name: &'static str, value: &Value) -> Self {
-        if self.request.is_body() && self.request.range_of(name).is_none() {
-            self.add(name, &value.to_string());
+    /// Adds the member that has the provider cache the conversation as far as it goes, if the body
+    /// [takes it](RawRequest::takes_cache_marker).
+    pub fn cache_marker(mut self) -> Self {
+        if let Some((name, value)) = self.request.dialect().format().cache_marker
+            && self.request.takes_cache_marker()
+        {
+            self.add(name, value);
         }
         self
     }
@@ -185,6 +188,16 @@ impl RawRequest<'_> {
     }
 }
 
+impl RawRequest<'_> {
+    /// Returns whether the provider caches the conversation if it is asked to, and the body asks for nothing of the kind, as a
+    /// whole or for a part of it.
+    pub fn takes_cache_marker(&self) -> bool {
+        let marker = self.dialect().format().cache_marker;
+        // Where the words stand in a text, nothing is marked, which costs no more than before.
+        self.is_body() && marker.is_some_and(|(name, _)| !self.text().contains(json::string(name).get()))
+    }
+}
+
 /// Returns the list of functions in a tool.
 fn functions_of<'a>(members: &[&str], tool: &'a RawValue) -> Option<&'a RawValue> {
     let fields = Fields::read(tool)?;
@@ -243,15 +256,31 @@ mod tests {
     }
 
     #[test]
-    fn messages_tools_and_members_change_at_once() {
+    fn messages_tools_and_the_cache_marker_change_at_once() {
         let body = r#"{"a":1,"messages":[{"role":"user","content":"Hi"}],"tools":[],"z":2}"#;
-        let request = RawRequest::read(body, Some(Dialect::OpenAiChat)).unwrap();
+        let request = RawRequest::read(body, Some(Dialect::Anthropic)).unwrap();
         let none: [Box<RawValue>; 0] = [];
-        let changed =
-            request.change().messages(&none).tool("t", "", &json!({})).member("a", &json!(9)).member("b", &json!(2));
-        let tool = r#"{"function":{"description":"","name":"t","parameters":{}},"type":"function"}"#;
-        assert_eq!(changed.write(), format!(r#"{{"b":2,"a":1,"messages":[],"tools":[{tool}],"z":2}}"#));
+        let changed = request.change().messages(&none).tool("t", "", &json!({})).cache_marker();
+        let tool = r#"{"description":"","input_schema":{},"name":"t"}"#;
+        let marker = r#""cache_control":{"type":"ephemeral"}"#;
+        assert_eq!(changed.write(), format!(r#"{{{marker},"a":1,"messages":[],"tools":[{tool}],"z":2}}"#));
         assert_eq!(request.change().write(), body);
+    }
+
+    #[test]
+    fn a_cache_is_asked_for_only_where_nothing_is_marked() {
+        let marked = |body: &str, dialect| {
+            let request = RawRequest::read(body, Some(dialect)).unwrap();
+            let changed = request.change().cache_marker().write();
+            assert_eq!(changed != body, request.takes_cache_marker());
+            changed != body
+        };
+        let plain = r#"{"messages":[{"role":"user","content":"Hi"}]}"#;
+        assert!(marked(plain, Dialect::Anthropic));
+        assert!(!marked(plain, Dialect::OpenAiChat));
+        assert!(!marked(r#"[{"role":"user","content":"Hi"}]"#, Dialect::Anthropic));
+        let part = r#"[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]"#;
+        assert!(!marked(&format!(r#"{{"messages":[{{"role":"user","content":{part}}}]}}"#), Dialect::Anthropic));
     }
 
     #[test]

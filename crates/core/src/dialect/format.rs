@@ -29,6 +29,8 @@ pub(super) type Rendered = Result<Vec<Box<RawValue>>, ConversionError>;
 pub(super) struct Format {
     /// What people call the dialect besides its own name, in lower case and with hyphens.
     pub(super) aliases: &'static [&'static str],
+    /// The provider, by its name in OpenTelemetry's conventions for generative AI.
+    pub(super) provider: &'static str,
     /// The provider's rules.
     pub(super) rules: &'static [Rule],
     /// What the provider demands, as far as a session needs to know it before a request is made.
@@ -44,6 +46,9 @@ pub(super) struct Format {
     /// The member of a tool that has a list of functions, in all of its spellings, if a request declares all of its functions in
     /// one list, and no other tools beside it. There is none if each function is a tool.
     pub(super) functions: &'static [&'static str],
+    /// The member of a request body, with its value, that has the provider cache the conversation as far as it goes. The same
+    /// member of a part marks the part. There is none if the provider caches without being asked, or parts only.
+    pub(super) cache_marker: Option<(&'static str, &'static str)>,
     /// The members of a request body that name what the provider has stored, so that the body has not all of it.
     pub(super) stored: &'static [&'static str],
     /// The type of a part that stands for something that the provider has stored.

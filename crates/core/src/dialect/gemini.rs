@@ -66,6 +66,7 @@ const BLOCKS: BlockFormat =
 
 pub(super) static FORMAT: Format = Format {
     aliases: &["google", "google-gemini", "google-genai", "generate-content", "vertex", "vertex-ai", "ai-studio"],
+    provider: "gcp.gemini",
     rules: RULES,
     quirks: QUIRKS,
     sayings: provider_error::GEMINI,
@@ -73,6 +74,7 @@ pub(super) static FORMAT: Format = Format {
     system: Some("systemInstruction"),
     tools: "tools",
     functions: &["functionDeclarations", "function_declarations"],
+    cache_marker: None,
     stored: &["cachedContent"],
     reference: None,
     known: KNOWN,

@@ -156,6 +156,18 @@ impl DecodeError {
 }
 
 impl Dialect {
+    /// Returns the provider that the dialect is named after, by its name in
+    /// [OpenTelemetry's conventions](https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/).
+    ///
+    /// ```
+    /// use lookback_core::Dialect;
+    ///
+    /// assert_eq!(Dialect::Bedrock.provider(), "aws.bedrock");
+    /// ```
+    pub fn provider(self) -> &'static str {
+        self.format().provider
+    }
+
     /// Reads one message.
     ///
     /// # Errors

@@ -54,12 +54,9 @@ impl About<'_> {
 
 impl Metrics {
     pub(super) fn of(meter: &Meter) -> Self {
-        // The boundaries of the conventions: powers of 4 for tokens; 0.01 seconds times powers of 2 for durations.
-        let tokens = (0..14).map(|power| 4_f64.powi(power)).collect::<Vec<_>>();
-        let seconds = (0..14).map(|power| 0.01 * 2_f64.powi(power)).collect();
         let histogram = |name: &'static str, about: &'static str| {
             let histogram = meter.u64_histogram(name).with_unit("{token}").with_description(about);
-            histogram.with_boundaries(tokens.clone()).build()
+            histogram.with_boundaries(semconv::tokens()).build()
         };
         let dollars = |name: &'static str, about: &'static str| {
             meter.f64_counter(name).with_unit("{USD}").with_description(about).build()
@@ -76,7 +73,7 @@ impl Metrics {
                 .f64_histogram(semconv::OPERATION_DURATION)
                 .with_unit("s")
                 .with_description("How long a call took")
-                .with_boundaries(seconds)
+                .with_boundaries(semconv::seconds())
                 .build(),
             compactions: meter
                 .u64_counter(semconv::COMPACTIONS)

@@ -44,3 +44,13 @@ pub const COMPACTIONS: &str = "lookback.compactions";
 pub const COST: &str = "lookback.cost";
 /// Metric: what the input of calls would have cost without a window, in US dollars.
 pub const COST_WITHOUT_WINDOW: &str = "lookback.cost_without_window";
+
+/// Returns the boundaries of a histogram of tokens: powers of 4, as the conventions ask for.
+pub fn tokens() -> Vec<f64> {
+    (0..14).map(|power| 4_f64.powi(power)).collect()
+}
+
+/// Returns the boundaries of a histogram of durations, in seconds: 0.01 times powers of 2, as the conventions ask for.
+pub fn seconds() -> Vec<f64> {
+    (0..14).map(|power| 0.01 * 2_f64.powi(power)).collect()
+}

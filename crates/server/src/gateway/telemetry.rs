@@ -28,21 +28,18 @@ struct Instruments {
 impl Instruments {
     fn new() -> Instruments {
         let meter = global::meter(SCOPE);
-        // The boundaries are those that the conventions ask for.
-        let seconds = std::iter::successors(Some(0.01), |seconds| Some(seconds * 2.0)).take(14).collect();
-        let tokens = std::iter::successors(Some(1.0), |tokens| Some(tokens * 4.0)).take(14).collect();
         Instruments {
             duration: meter
                 .f64_histogram(semconv::OPERATION_DURATION)
                 .with_unit("s")
                 .with_description("How long a call took")
-                .with_boundaries(seconds)
+                .with_boundaries(semconv::seconds())
                 .build(),
             tokens: meter
                 .u64_histogram(semconv::TOKEN_USAGE)
                 .with_unit("{token}")
                 .with_description("Tokens of a call, as the provider reported them")
-                .with_boundaries(tokens)
+                .with_boundaries(semconv::tokens())
                 .build(),
         }
     }
@@ -77,7 +74,7 @@ impl CallSpan {
         });
         let attributes = vec![
             KeyValue::new(semconv::OPERATION_NAME, semconv::CHAT),
-            KeyValue::new(semconv::PROVIDER_NAME, provider(dialect)),
+            KeyValue::new(semconv::PROVIDER_NAME, dialect.provider()),
         ];
         let tracer = global::tracer(SCOPE);
         let builder =
@@ -144,14 +141,5 @@ impl Drop for CallSpan {
     fn drop(&mut self) {
         INSTRUMENTS.duration.record(self.begun.elapsed().as_secs_f64(), &self.attributes);
         self.span.end();
-    }
-}
-
-/// Returns the provider that a dialect is named after, in the words of the conventions.
-fn provider(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::Anthropic => "anthropic",
-        Dialect::Gemini => "gcp.gemini",
-        _ => "openai",
     }
 }

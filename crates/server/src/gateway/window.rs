@@ -13,7 +13,6 @@ use lookback::view::Item;
 use lookback::{
     Dialect, Error, Policy, Preamble, Prices, RawRequest, Response, Role, Session, Settings, Store, StoreError, TooLong,
 };
-use serde_json::json;
 use tokio::time::timeout;
 
 use super::adds::Add;
@@ -299,9 +298,7 @@ impl Windows<'_> {
             shortened: kept().filter(|item| !item.edits().is_empty()).count() as u64,
         });
         let is_other = mend || cut.is_some() || view.messages().any(Item::is_beside);
-        let is_marked = turn.adds.contains(&Add::CacheMarkers)
-            && request.dialect() == Dialect::Anthropic
-            && !request.text().contains("\"cache_control\"");
+        let is_marked = turn.adds.contains(&Add::CacheMarkers) && request.takes_cache_marker();
         let body = if is_other || is_marked || !turn.offered.is_empty() {
             let mut body = request.change();
             if is_other {
@@ -311,7 +308,7 @@ impl Windows<'_> {
                 body = body.tool(tool.name, tool.description, &tool.parameters);
             }
             if is_marked {
-                body = body.member("cache_control", &json!({"type": "ephemeral"}));
+                body = body.cache_marker();
             }
             Some(body.write())
         } else {

@@ -59,6 +59,7 @@ const QUIRKS: Quirks = Quirks {
 
 pub(super) static FORMAT: Format = Format {
     aliases: &["responses", "open-responses", "openai-response", "codex"],
+    provider: "openai",
     rules: RULES,
     quirks: QUIRKS,
     sayings: provider_error::OPENAI_RESPONSES,
@@ -66,6 +67,7 @@ pub(super) static FORMAT: Format = Format {
     system: Some("instructions"),
     tools: "tools",
     functions: &[],
+    cache_marker: None,
     stored: &["previous_response_id", "conversation"],
     reference: Some(item::REFERENCE),
     known: KNOWN,
