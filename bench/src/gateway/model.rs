@@ -23,21 +23,24 @@ impl Model {
 
     /// A model that waits before each piece of a stream.
     pub fn with_pause(pause: Duration) -> Model {
-        let (send, receive) = std::sync::mpsc::channel();
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-            runtime.expect("threads").block_on(async move {
-                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-                send.send(listener.local_addr().expect("bound")).expect("somebody waits");
-                let answer = move |body: Bytes| async move { answer(&body, pause) };
-                let router = Router::new()
-                    .route("/v1/chat/completions", post(answer))
-                    .layer(axum::extract::DefaultBodyLimit::disable());
-                axum::serve(listener, router).await.expect("it serves");
-            });
-        });
-        Model { address: receive.recv().expect("an address") }
+        let answer = move |body: Bytes| async move { answer(&body, pause) };
+        Model { address: serve(Router::new().route("/v1/chat/completions", post(answer))) }
     }
+}
+
+/// Serves on threads of its own, and returns the address.
+pub fn serve(router: Router) -> SocketAddr {
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        runtime.expect("threads").block_on(async move {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            send.send(listener.local_addr().expect("bound")).expect("somebody waits");
+            let router = router.layer(axum::extract::DefaultBodyLimit::disable());
+            axum::serve(listener, router).await.expect("it serves");
+        });
+    });
+    receive.recv().expect("an address")
 }
 
 fn answer(body: &[u8], pause: Duration) -> Response<Body> {

@@ -10,12 +10,12 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Response, header};
 use futures_lite::future::block_on;
-use lookback::cache::{Block, Cache};
+use lookback::cache::Cache;
 use lookback::recording::Recording;
-use lookback::{Dialect, Message, Policy, Prices, Request, Role, Settings, measure, replay};
+use lookback::{Dialect, Policy, Prices, Request, Role, Settings, replay};
 use serde_json::value::RawValue;
 
-use super::proxies;
+use super::{model, proxies};
 
 /// Says which answer of which transcript a request waits for.
 const ANSWER: &str = "x-answer";
@@ -145,18 +145,8 @@ fn talk(base: &str, number: usize, recording: &Recording) {
 }
 
 fn serve(model: Arc<Recorded>) -> String {
-    let (send, receive) = std::sync::mpsc::channel();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        runtime.expect("threads").block_on(async move {
-            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-            send.send(listener.local_addr().expect("bound")).expect("somebody waits");
-            let answer = move |headers: HeaderMap, body: Bytes| async move { model.answer(&headers, &body) };
-            let router = Router::new().fallback(answer).layer(axum::extract::DefaultBodyLimit::disable());
-            axum::serve(listener, router).await.expect("it serves");
-        });
-    });
-    format!("http://{}", receive.recv().expect("an address"))
+    let answer = move |headers: HeaderMap, body: Bytes| async move { model.answer(&headers, &body) };
+    format!("http://{}", model::serve(Router::new().fallback(answer)))
 }
 
 impl Recorded {
@@ -178,17 +168,7 @@ impl Recorded {
 
     /// Counts a request, and what it costs.
     fn charge(&self, number: usize, request: &Request, settings: &Settings) -> u64 {
-        let preamble = request.preamble();
-        let digest = |text: &str| Message::user(text).digest();
-        let fixed = [&preamble.system, &preamble.tools]
-            .into_iter()
-            .flatten()
-            .map(|raw| Block::new(digest(raw.get())).tokens(settings.counter.text(raw.get())).fixed(true));
-        let said = request.messages().iter().map(|message| {
-            let raw = message.wire().map_or("", |wire| wire.raw.get());
-            Block::new(digest(raw)).tokens(measure(message, &[], &*settings.counter).tokens)
-        });
-        let blocks: Vec<Block> = fixed.chain(said).collect();
+        let blocks = stand_in::blocks(request, settings);
         let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
         let (cache, cost, calls) = caches.entry(number).or_insert_with(|| (Cache::new(price().clone()), 0.0, 0));
         let charge = cache.call(&blocks, None);

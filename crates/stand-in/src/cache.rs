@@ -14,16 +14,7 @@ pub(crate) struct Caches(HashMap<&'static str, Cache>);
 impl Caches {
     /// Counts the tokens of a request, and those of them that are cached.
     pub(crate) fn count(&mut self, request: &Request, settings: &Settings) -> Usage {
-        let preamble = request.preamble();
-        let fixed = [&preamble.system, &preamble.tools].into_iter().flatten().map(|raw| {
-            let tokens = settings.counter.text(raw.get());
-            Block::new(digest(raw.get())).tokens(tokens).fixed(true)
-        });
-        let said = request.messages().iter().map(|message| {
-            let raw = message.wire().map_or("", |wire| wire.raw.get());
-            Block::new(digest(raw)).tokens(measure(message, &[], &*settings.counter).tokens)
-        });
-        let blocks: Vec<Block> = fixed.chain(said).collect();
+        let blocks = blocks(request, settings);
         let name = match request.dialect() {
             Dialect::Anthropic => "anthropic-5m",
             Dialect::Gemini => "gemini",
@@ -34,6 +25,20 @@ impl Caches {
         let charge = self.0.entry(name).or_insert_with(|| Cache::new(price)).call(&blocks, None);
         Usage { input: charge.sent(), cached: charge.read, written: charge.written, output: 0 }
     }
+}
+
+/// Returns what a provider's cache tells apart in a request: the system prompt, the tools, and each message.
+pub fn blocks(request: &Request, settings: &Settings) -> Vec<Block> {
+    let preamble = request.preamble();
+    let fixed = [&preamble.system, &preamble.tools].into_iter().flatten().map(|raw| {
+        let tokens = settings.counter.text(raw.get());
+        Block::new(digest(raw.get())).tokens(tokens).fixed(true)
+    });
+    let said = request.messages().iter().map(|message| {
+        let raw = message.wire().map_or("", |wire| wire.raw.get());
+        Block::new(digest(raw)).tokens(measure(message, &[], &*settings.counter).tokens)
+    });
+    fixed.chain(said).collect()
 }
 
 fn digest(text: &str) -> u128 {

@@ -15,6 +15,7 @@ mod server;
 mod words;
 mod write;
 
+pub use cache::blocks;
 pub use fault::Fault;
 pub use model::Usage;
 pub use server::{Report, Seen, StandIn};

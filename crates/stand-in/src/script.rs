@@ -73,14 +73,13 @@ fn named(newest: &str, tools: &[Tool]) -> Vec<Call> {
         let arguments = serde_json::from_str(arguments).or_else(|_| plain()).ok()?;
         Some(Call { id: format!("named_{index}_{:x}", newest.len()), name: name.to_owned(), arguments })
     };
-    let mut calls: Vec<Call> = found.iter().enumerate().filter_map(call).collect();
-    // What is quoted again and again is called once.
-    let mut called = Vec::new();
-    calls.retain(|call| {
-        let is_new = !called.contains(&(call.name.clone(), call.arguments.clone()));
-        called.push((call.name.clone(), call.arguments.clone()));
-        is_new
-    });
+    let mut calls: Vec<Call> = Vec::new();
+    for call in found.iter().enumerate().filter_map(call) {
+        // What is quoted again and again is called once.
+        if !calls.iter().any(|other| other.name == call.name && other.arguments == call.arguments) {
+            calls.push(call);
+        }
+    }
     calls
 }
 
