@@ -10,13 +10,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::engine::LogState;
 use lookback::memory::{Facts, Memory, Scope};
 use lookback::search::Query;
 use lookback::session::{self, HistoryEntry, OldContents};
 use lookback::store::{Derived, LogInfo, LogName, Retention, purge};
 use lookback::transcript::{Millis, Origin};
-use lookback::{Dialect, Durability, Engine, Error, Session, Settings, Store, StoreError};
+use lookback::{Dialect, Durability, Error, Session, Settings, Store, StoreError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -244,14 +243,12 @@ fn erased(session: &Session, history: &[HistoryEntry]) -> u64 {
 /// Prints what a model call would send now. Records nothing, because no call is made.
 fn window(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let session = existing(name, place)?;
-    let view = session.view();
-    let wire = view.messages().find_map(|item| item.message().wire());
+    let wire = session.view().messages().find_map(|item| item.message().wire());
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
-    let log = LogState { view: view.clone(), end: session.stats().entries, since_checkpoint: 0 };
-    let mut engine = Engine::resume(input::repair_only(dialect), log);
-    engine.window();
-    let messages = engine.view().encode(dialect).map_err(Error::from)?;
-    output::json_line(&messages)
+    // What has to be repaired depends on the format.
+    let settings = Settings::default().dialect(dialect);
+    let session = block_on(Session::open(session.store().clone(), name, settings))?;
+    output::json_line(&session.preview().messages().map_err(Error::from)?)
 }
 
 fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {

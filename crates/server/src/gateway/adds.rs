@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use lookback::memory::tools;
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::{Error as DeError, StrDeserializer};
@@ -62,12 +63,9 @@ impl Add {
     /// Returns whether the gateway answers calls of a tool with this name.
     pub(super) fn answers(self, tool: &str) -> bool {
         match self {
-            Add::MemoryTools => tool != RECALL,
-            Add::Recall => tool == RECALL,
+            Add::MemoryTools => tool != tools::RECALL,
+            Add::Recall => tool == tools::RECALL,
             Add::FactSheet | Add::Progress | Add::CacheMarkers | Add::Summaries => false,
         }
     }
 }
-
-/// The tool with which a model reads what has left its window.
-const RECALL: &str = "recall";

@@ -20,7 +20,7 @@ message.";
 pub(super) fn list(server: &Server) -> Vec<Tool> {
     let library = tools::tools().into_iter().map(|tool| {
         let reads = tool.only_reads();
-        let description = if tool.name == "recall" { RECALL } else { tool.description };
+        let description = if tool.name == tools::RECALL { RECALL } else { tool.description };
         described(server, tool.name, description, tool.parameters, reads)
     });
     let own = described(server, messages::NAME, messages::DESCRIPTION, messages::schema(), false);

@@ -76,6 +76,11 @@ pub enum Trust {
     High,
 }
 
+impl Trust {
+    /// All levels, the lowest first.
+    pub const ALL: [Trust; 3] = [Trust::Low, Trust::Medium, Trust::High];
+}
+
 impl fmt::Display for Trust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -3,6 +3,7 @@
 use lookback_core::tokens::Estimate;
 use lookback_core::transcript::Millis;
 
+use super::RECALL;
 use super::arguments::{Arguments, Wrong};
 use super::definition::Definition;
 use super::near::closest;
@@ -56,7 +57,7 @@ pub(super) async fn answer(memory: &Memory, name: &str, arguments: &str) -> Resu
         "memory_get" => get(memory, &given).await,
         "memory_forget" => forget(memory, &given).await,
         "memory_search" => search(memory, &given).await,
-        "recall" => recalled(memory, &given).await,
+        RECALL => recalled(memory, &given).await,
         _ => Err(no_tool(name)),
     };
     match done {

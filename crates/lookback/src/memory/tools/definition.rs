@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::RECALL;
 use crate::memory::Statement;
 
 /// A tool: what the model is told about it, and how its arguments are read.
@@ -191,7 +192,7 @@ impl Definition {
             ],
         },
         Definition {
-            name: "recall",
+            name: RECALL,
             description: "Read earlier messages of this conversation that you no longer see: search them (query), \
                           read a range (from, to), or read one in full (entry), for example one that was shortened. \
                           The number after # names a message.",

@@ -19,6 +19,9 @@ use super::{Memory, MemoryError};
 /// What the model reads if the store fails. The cause is for the operator, in the log.
 pub(crate) const UNAVAILABLE: &str = "memory is not available now";
 
+/// The name of the tool with which a model reads what has left its window.
+pub const RECALL: &str = "recall";
+
 /// A tool that a model can call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -35,7 +38,7 @@ impl Tool {
     /// Returns whether calls of this tool change nothing.
     #[must_use]
     pub fn only_reads(&self) -> bool {
-        matches!(self.name, "memory_get" | "memory_search" | "recall")
+        matches!(self.name, "memory_get" | "memory_search" | RECALL)
     }
 
     /// Returns the tool as an element of a request's list of tools.

@@ -1,14 +1,20 @@
 //! Facts: what is known beyond the window, who said so, and what was known before.
 
+use std::borrow::Cow;
+
 use axum::Extension;
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
 use lookback::LogName;
-use lookback::memory::{self, Confidence, FactId, FactKind, Judgment, Memory, Scope, Source, Speaker, Statement};
+use lookback::memory::{
+    self, Confidence, FactId, FactKind, Judgment, Memory, Scope, Source, Speaker, Statement, Trust,
+};
 use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{Object, Schema, Type};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::fault::{Fault, Faults};
 use super::sessions::{Name, Named};
@@ -34,7 +40,9 @@ pub(super) struct Facts {
 pub(super) struct Fact {
     /// Its identifier: `f12` is a session's, and `s3` is shared.
     id: String,
-    kind: Kind,
+    /// What it is.
+    #[schema(value_type = Kind)]
+    kind: FactKind,
     /// What is known.
     text: String,
     /// What it is about.
@@ -42,6 +50,7 @@ pub(super) struct Fact {
     /// The highest confidence of all who said it, from 0 to 1.
     confidence: f64,
     /// The highest trust of all who said it.
+    #[schema(value_type = Level)]
     trust: Trust,
     /// Who said it first.
     by: By,
@@ -59,33 +68,6 @@ pub(super) struct Fact {
     /// When it was last said.
     #[schema(format = DateTime)]
     said: Option<String>,
-}
-
-/// What a fact is.
-#[derive(Clone, Copy, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Kind {
-    /// Something that was believed is wrong, and this is true instead.
-    Correction,
-    /// Something that must hold in any case.
-    Constraint,
-    /// Something that prevents progress until it is resolved.
-    Blocker,
-    /// How someone wants things done.
-    Preference,
-    /// What was decided.
-    Decision,
-    /// What was found out.
-    Finding,
-}
-
-/// How far a fact can be trusted.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Trust {
-    Low,
-    Medium,
-    High,
 }
 
 /// Who said a fact.
@@ -106,7 +88,9 @@ pub(super) struct Tag(String);
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct New {
-    kind: Kind,
+    /// What it is.
+    #[schema(value_type = Kind)]
+    kind: FactKind,
     /// What is known.
     #[schema(max_length = 2000, pattern = r"\S")]
     text: String,
@@ -209,7 +193,7 @@ pub(super) async fn state(
     new: Result<Json<New>, JsonRejection>,
 ) -> Result<(StatusCode, Json<Stated>), Fault> {
     let (Path(named), Json(New { kind, text, about, confidence, tags, supersedes, shared })) = (named?, new?);
-    let mut statement = Statement::new(kind.into(), text, person());
+    let mut statement = Statement::new(kind, text, person());
     if let Some(confidence) = confidence {
         if !(0.0..=1.0).contains(&confidence) {
             return Err(Fault::new(StatusCode::BAD_REQUEST, "`confidence` is from 0 to 1"));
@@ -309,11 +293,11 @@ impl From<memory::Fact> for Fact {
         };
         Fact {
             id: id.to_string(),
-            kind: statement.kind.into(),
+            kind: statement.kind,
             text: statement.text,
             about: statement.about,
             confidence: confidence.value(),
-            trust: trust.into(),
+            trust,
             by,
             tool,
             session,
@@ -326,39 +310,42 @@ impl From<memory::Fact> for Fact {
     }
 }
 
-impl From<memory::Trust> for Trust {
-    fn from(trust: memory::Trust) -> Trust {
-        match trust {
-            memory::Trust::High => Trust::High,
-            memory::Trust::Medium => Trust::Medium,
-            // Less is assumed of what this version does not know.
-            _ => Trust::Low,
-        }
+/// What a fact is.
+pub(super) struct Kind;
+
+impl ToSchema for Kind {}
+
+impl PartialSchema for Kind {
+    fn schema() -> RefOr<Schema> {
+        one_of(
+            FactKind::ALL,
+            "Something that was believed and is wrong, something that must hold in any case, something that prevents \
+             progress until it is resolved, how someone wants things done, what was decided, or what was found out.",
+        )
     }
 }
 
-impl From<FactKind> for Kind {
-    fn from(kind: FactKind) -> Kind {
-        match kind {
-            FactKind::Correction => Kind::Correction,
-            FactKind::Constraint => Kind::Constraint,
-            FactKind::Blocker => Kind::Blocker,
-            FactKind::Preference => Kind::Preference,
-            FactKind::Decision => Kind::Decision,
-            _ => Kind::Finding,
-        }
+/// How far a fact can be trusted.
+pub(super) struct Level;
+
+impl ToSchema for Level {
+    fn name() -> Cow<'static, str> {
+        "Trust".into()
     }
 }
 
-impl From<Kind> for FactKind {
-    fn from(kind: Kind) -> FactKind {
-        match kind {
-            Kind::Correction => FactKind::Correction,
-            Kind::Constraint => FactKind::Constraint,
-            Kind::Blocker => FactKind::Blocker,
-            Kind::Preference => FactKind::Preference,
-            Kind::Decision => FactKind::Decision,
-            Kind::Finding => FactKind::Finding,
-        }
+impl PartialSchema for Level {
+    fn schema() -> RefOr<Schema> {
+        one_of(Trust::ALL, "How far a fact can be trusted.")
     }
+}
+
+/// Returns the schema of a text that is one of these names.
+fn one_of(names: impl IntoIterator<Item = impl ToString>, about: &str) -> RefOr<Schema> {
+    let names = names.into_iter().map(|name| name.to_string());
+    Object::builder()
+        .schema_type(Type::String)
+        .description(Some(about))
+        .enum_values(Some(names.collect::<Vec<_>>()))
+        .into()
 }

@@ -6,10 +6,9 @@ use axum::Extension;
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
-use lookback::engine::LogState;
 use lookback::message::Message;
 use lookback::session::HistoryEntry;
-use lookback::{Dialect, Engine, Error, Policy, Role, Session, Settings};
+use lookback::{Dialect, Error, Role, Session, Settings};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -128,15 +127,14 @@ pub(super) async fn window(
     named: Result<Path<Named>, PathRejection>,
 ) -> Result<Json<Window>, Fault> {
     let (store, name) = existing(&visit, &named?.session).await?;
-    let session = Session::open(store, name.as_str(), Settings::default()).await?;
+    let session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
     let wire = session.view().messages().find_map(|item| item.message().wire());
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
-    let log = LogState { view: session.view().clone(), end: session.stats().entries, since_checkpoint: 0 };
-    let mut engine = Engine::resume(Settings::default().dialect(dialect).policy(Policy::never_compact()), log);
-    engine.window();
-    let view = engine.view();
-    let messages = view.encode(dialect).map_err(Error::from)?.into_iter().map(Cow::into_owned).collect();
-    let (tokens, history) = (view.totals().size.tokens, view.history_len());
+    // What has to be repaired depends on the format.
+    let session = Session::open(store, name.as_str(), Settings::default().dialect(dialect)).await?;
+    let window = session.preview();
+    let messages = window.messages().map_err(Error::from)?.into_iter().map(Cow::into_owned).collect();
+    let (tokens, history) = (window.tokens(), window.view().history_len());
     Ok(Json(Window { dialect: dialect.name().to_owned(), tokens, history, messages }))
 }
 

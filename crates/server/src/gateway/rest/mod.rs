@@ -24,7 +24,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(super) use self::access::admit;
-use self::facts::Id;
+use self::facts::{Id, Kind, Level};
 pub(super) use self::fault::Fault;
 use self::fault::{FaultBody, FaultText};
 use self::number::Number;
@@ -80,7 +80,7 @@ fn described() -> (Router, utoipa::openapi::OpenApi) {
         (name = "figures", description = "What windows cost, and what sessions cost without them"),
     ),
     security(("key" = []), ("bearer" = [])),
-    components(schemas(FaultBody, FaultText, Id, Name, Number)),
+    components(schemas(FaultBody, FaultText, Id, Kind, Level, Name, Number)),
     modifiers(&Keys),
 )]
 struct Document;

@@ -121,6 +121,22 @@ fn what_is_too_long_is_sent_again_with_a_smaller_window() {
 }
 
 #[test]
+fn what_is_longer_than_any_window_passes_as_it_came_and_is_no_failure_of_the_store() {
+    for dialect in DIALECTS {
+        let lab = Lab::new(Some(Policy { hard: Some(Limits::tokens(30)), ..unlimited() }));
+        let mut client = Client::new(dialect);
+        client.messages.push(client.said("user", &"A question that is longer than any window may be. ".repeat(5)));
+        let answer = client.ask(&lab);
+        assert_eq!(answer.status, 200, "{dialect}: {}", answer.body);
+        let why = "what cannot leave the window exceeds the model's limit";
+        assert_eq!(answer.header("x-lookback-passed"), Some(why), "{dialect}");
+        assert_eq!(lab.stand_in.last().unwrap().body, client.body().to_string(), "{dialect}");
+        let metrics = lab.send("GET", "/metrics", &[], "").body;
+        assert!(metrics.contains("\nlookback_store_failures_total 0\n"), "{metrics}");
+    }
+}
+
+#[test]
 fn if_nothing_helps_the_upstreams_own_words_go_to_the_client() {
     for dialect in DIALECTS {
         let lab = Lab::new(Some(unlimited()));
