@@ -323,7 +323,9 @@ fn signature(request: &lookback::Request, number: usize) -> Option<String> {
     let says = |member: &str, word: &str| request.member(member).is_some_and(|value| value.get().contains(word));
     let signs = match request.dialect() {
         Dialect::Anthropic => says("thinking", "adaptive") || says("thinking", "enabled"),
-        Dialect::OpenAiResponses => says("include", "reasoning.encrypted_content"),
+        Dialect::OpenAiResponses if says("include", "reasoning.encrypted_content") => true,
+        // Its content stays with the provider.
+        Dialect::OpenAiResponses if request.member("reasoning").is_some() => return Some(String::new()),
         Dialect::Gemini => request.preamble().tools.is_some(),
         _ => false,
     };

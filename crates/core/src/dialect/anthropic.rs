@@ -107,6 +107,7 @@ pub(super) static FORMAT: Format = Format {
     mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
     response,
     pieces: || Box::<stream::anthropic::Blocks>::default(),
+    resendable: |_, answer| answer,
     tool,
     check,
     path: blocks::path,

@@ -99,6 +99,7 @@ pub(super) static FORMAT: Format = Format {
     mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
     response,
     pieces: || Box::<stream::bedrock::Blocks>::default(),
+    resendable: |_, answer| answer,
     tool,
     check,
     path: blocks::path,

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 use super::provider_error::Saying;
 use super::stream::Pieces;
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mended, Place, Preamble, Quirks, Request, Response, Rule, Shown,
-    anthropic, bedrock, gemini, openai_chat, openai_responses,
+    ConversionError, DecodeError, Dialect, Finding, Mended, Place, Preamble, Quirks, RawRequest, Request, Response,
+    Rule, Shown, anthropic, bedrock, gemini, openai_chat, openai_responses,
 };
 use crate::json::Fields;
 use crate::message::{Content, Message};
@@ -72,6 +72,8 @@ pub(super) struct Format {
     pub(super) response: fn(&Fields<'_>) -> Result<Response, DecodeError>,
     /// Returns what the events of a streamed response are put together to.
     pub(super) pieces: fn() -> Box<dyn Pieces>,
+    /// Leaves out of the answer to a request what no later request can send.
+    pub(super) resendable: fn(&RawRequest<'_>, Message) -> Message,
     /// Writes a tool as an element of a request's list of tools.
     pub(super) tool: fn(name: &str, description: &str, parameters: &Value) -> Value,
     /// Finds the rules that a request breaks.

@@ -86,6 +86,7 @@ pub(super) static FORMAT: Format = Format {
     mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
     response,
     pieces: || Box::<stream::gemini::Chunks>::default(),
+    resendable: |_, answer| answer,
     tool,
     check,
     path: |place, part| format!("contents[{}].parts[{part}]", place.element),

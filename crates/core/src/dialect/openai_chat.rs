@@ -103,6 +103,7 @@ pub(super) static FORMAT: Format = Format {
     mends: |_, _| Ok(Vec::new()),
     response,
     pieces: || Box::<stream::openai_chat::Chunks>::default(),
+    resendable: |_, answer| answer,
     tool,
     check,
     path,

@@ -150,6 +150,26 @@ impl<'a> RawRequest<'a> {
         self.fields.as_ref()?.get(name).filter(|value| value.get() != "null")
     }
 
+    /// Returns an answer to this request as a later request can send it.
+    ///
+    /// In OpenAI's Responses, reasoning without `encrypted_content` is left out if `store` is false, because the provider
+    /// would look it up and not find it (rule OR3). So are the identifiers of what belongs to it.
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, RawRequest};
+    ///
+    /// let body = r#"{"store":false,"input":[{"role":"user","content":"Hi"}]}"#;
+    /// let request = RawRequest::read(body, Some(Dialect::OpenAiResponses))?;
+    /// let answer = r#"[{"type":"reasoning","id":"rs_1","summary":[]},{"role":"assistant","content":"Hello"}]"#;
+    /// let answer = request.resendable(Dialect::OpenAiResponses.decode(answer)?);
+    /// assert_eq!(answer.wire().unwrap().raw.get(), r#"[{"role":"assistant","content":"Hello"}]"#);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn resendable(&self, answer: Message) -> Message {
+        (self.dialect.format().resendable)(self, answer)
+    }
+
     /// Returns the member that names something which the provider has stored (see
     /// [`Request::stored`](super::Request::stored)).
     pub fn stored(&self) -> Option<&'static str> {

@@ -211,6 +211,7 @@ impl Windows<'_> {
             if !turn.is_measured {
                 response.input = None;
             }
+            response.message = request.resendable(response.message);
             let at = session.answered_aside(response).await?.first().copied();
             for result in watch.results(session, calls, at).await {
                 session.receive(result, Origin::Lookback, None).await?;

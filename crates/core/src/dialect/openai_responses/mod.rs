@@ -1,6 +1,7 @@
 //! OpenAI Responses: the input is a list of items, and what the model said at once is several of them.
 
 mod item;
+mod stateless;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -8,6 +9,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use self::stateless::{is_stateless, is_unreadable, resendable};
 use super::format::{Format, Mends, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
@@ -79,6 +81,7 @@ pub(super) static FORMAT: Format = Format {
     mends: |_, shown| mends(shown),
     response,
     pieces: || Box::<stream::openai_responses::Items>::default(),
+    resendable,
     tool,
     check,
     path,
@@ -190,6 +193,7 @@ impl<'a> Outgoing<'a> {
 }
 
 /// The kinds of items that may not be everywhere.
+#[derive(PartialEq)]
 enum Kind {
     Reasoning,
     Trigger,
@@ -522,7 +526,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let is_stored = request.stored().is_some();
     // What the provider has stored may have the calls.
     findings.retain(|finding| !(is_stored && matches!(finding.problem, Problem::OrphanResult { .. })));
-    let stateless = request.member("store").is_some_and(|store| store.get() == "false");
+    let stateless = is_stateless(request.member("store"));
     let places: Vec<Place<'_>> = Place::all(messages).collect();
     let items = places.iter().flat_map(|place| {
         let items = place.message.wire().map(|wire| pieces(&wire.raw)).unwrap_or_default();
@@ -541,7 +545,7 @@ fn check(request: &Request) -> Vec<Finding> {
                 if next.is_some_and(|next| !item::is_models(next)) {
                     findings.push(OR2.at(index, path.clone(), Problem::LoneReasoning));
                 }
-                if stateless && fields.text("encrypted_content").is_none() {
+                if stateless && is_unreadable(raw) {
                     findings.push(OR3.at(index, path, Problem::UnsignedReasoning));
                 }
             }

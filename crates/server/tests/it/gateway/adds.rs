@@ -155,6 +155,22 @@ fn calls_of_memory_tools_are_answered_and_the_client_sees_none_of_it() {
 }
 
 #[test]
+fn reasoning_that_the_provider_has_not_stored_is_not_sent_back_to_it() {
+    for stream in [false, true] {
+        let lab = adding("\"memory-tools\"");
+        let words = r#"Please CALL memory_search {"query":"port"} now."#;
+        let body = json!({"model": "m", "store": false, "stream": stream, "reasoning": {"effort": "low"},
+            "input": [{"role": "user", "content": words}]});
+        let answer = lab.post("/v1/responses", &[], &body);
+        assert_eq!((answer.status, answer.header("x-lookback-asides")), (200, Some("1")), "{}", answer.body);
+        assert!(answer.body.contains("rs_"), "the client gets what the model said: {}", answer.body);
+        let again = sent(&lab);
+        assert!(again.contains("function_call_output") && !again.contains("rs_"), "{again}");
+        assert_eq!(lab.stand_in.report().refused, Vec::<String>::new());
+    }
+}
+
+#[test]
 fn what_the_client_did_not_see_is_there_after_a_restart_and_counts_as_a_call() {
     let lab = adding("\"memory-tools\"");
     let mut client = Client::new(Dialect::Anthropic);
