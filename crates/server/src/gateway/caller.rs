@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, Response, StatusCode, header};
+use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
 use lookback::Dialect;
 use lookback::store::Tenant;
 use ring::hmac;
@@ -12,7 +12,7 @@ use super::adds::Add;
 use super::config::Config;
 use super::limits::{Busy, Open};
 use super::upstream::Upstream;
-use super::{Current, Shared, answers, headers, keys};
+use super::{Current, Shared, answers, headers, keys, limits};
 
 /// The client that a request comes from.
 pub(super) struct Caller {
@@ -31,6 +31,8 @@ pub(super) struct Caller {
 pub(super) enum Refused {
     /// It has no key of the gateway.
     NoKey,
+    /// Its head is too long.
+    Long,
     /// It has to wait.
     Busy(Busy),
 }
@@ -40,15 +42,18 @@ impl Caller {
     pub(super) fn admit(
         shared: &Shared,
         current: &Current,
+        target: &Uri,
         headers: &mut HeaderMap,
-        query: Option<&str>,
     ) -> Result<Caller, Refused> {
+        if limits::is_long(target, headers, &current.config.limits) {
+            return Err(Refused::Long);
+        }
         let keys = &current.config.keys;
         let key = keys::take(keys, headers);
         if key.is_none() && !keys.is_empty() {
             return Err(Refused::NoKey);
         }
-        let account = account(headers::credential(headers, query));
+        let account = account(headers::credential(headers, target.query()));
         let name = key.map(keys::Key::name).or(account.as_deref()).unwrap_or_default();
         let open = shared.clients.begin(name, &current.config.limits, Instant::now()).map_err(Refused::Busy)?;
         let (tenant, adds) = (key.map(|key| key.tenant().clone()), key.and_then(keys::Key::adds).map(<[Add]>::to_vec));
@@ -74,6 +79,11 @@ impl Refused {
             Refused::NoKey => {
                 answers::error(StatusCode::UNAUTHORIZED, "the request has no key of this gateway", dialect)
             }
+            Refused::Long => answers::error(
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "the head of the request has more bytes than this gateway takes",
+                dialect,
+            ),
             Refused::Busy(Busy::Rate(wait)) => {
                 // A part of a second is waited for, too.
                 busy(

@@ -77,6 +77,8 @@ pub struct Config {
 pub struct Limits {
     /// The most bytes of a request's body. The default is 64 MiB.
     pub body: usize,
+    /// The most bytes of a request's head: its headers and its path. The default is 64 KiB, and no more than 408 KiB are read in any case.
+    pub head: usize,
     /// How deep the JSON of a model call may be nested. The default is no limit: the gateway reads any depth.
     pub nesting: Option<usize>,
     /// The most requests a minute of one client. The default is no limit.
@@ -89,7 +91,14 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { body: 64 << 20, nesting: None, requests_per_minute: None, concurrent: None, connections: 4096 }
+        Limits {
+            body: 64 << 20,
+            head: 64 << 10,
+            nesting: None,
+            requests_per_minute: None,
+            concurrent: None,
+            connections: 4096,
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::http::{HeaderMap, Uri};
+
 use super::config::Limits;
 
 /// The most clients that are remembered. If there are more, those that have nothing open begin anew.
@@ -42,6 +44,13 @@ impl Drop for Open {
             client.open = client.open.saturating_sub(1);
         }
     }
+}
+
+/// Returns whether a request's head has more bytes than it may have.
+pub(super) fn is_long(target: &Uri, headers: &HeaderMap, limits: &Limits) -> bool {
+    let target = target.path_and_query().map_or(0, |target| target.as_str().len());
+    let headers = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+    headers.sum::<usize>().saturating_add(target) > limits.head
 }
 
 impl Clients {

@@ -246,7 +246,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     }
     let current = shared.current();
     let path_and_query = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    let caller = match Caller::admit(&shared, &current, &mut parts.headers, parts.uri.query()) {
+    let caller = match Caller::admit(&shared, &current, &parts.uri, &mut parts.headers) {
         Ok(caller) => Arc::new(caller),
         Err(refused) => {
             let dialect = Endpoint::of(&parts.method, parts.uri.path()).dialect();

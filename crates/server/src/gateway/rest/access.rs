@@ -26,13 +26,13 @@ pub(in crate::gateway) async fn admit(
     next: Next,
 ) -> Response<Body> {
     let current = shared.current();
-    let query = request.uri().query().map(str::to_owned);
-    let caller = match Caller::admit(&shared, &current, request.headers_mut(), query.as_deref()) {
+    let target = request.uri().clone();
+    let caller = match Caller::admit(&shared, &current, &target, request.headers_mut()) {
         Ok(caller) => Arc::new(caller),
         Err(refused) => return refused.answer(None),
     };
     let visit = Visit { shared, current, caller };
-    if let Err(why) = visit.let_in(request.uri(), request.headers()) {
+    if let Err(why) = visit.let_in(&target, request.headers()) {
         return Fault::new(StatusCode::FORBIDDEN, why.to_string()).into_response();
     }
     request.extensions_mut().insert(visit);

@@ -6,6 +6,7 @@ mod calls;
 mod lines;
 mod payoff;
 mod rest;
+mod slow;
 
 use std::sync::Arc;
 

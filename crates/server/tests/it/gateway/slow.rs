@@ -1,0 +1,103 @@
+//! Clients and upstreams that are slow, on purpose or not: they hold little, and not for long.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// An upstream that goes on answering until nobody takes it any more. Then it tells how many bytes were taken.
+fn endless(head: &'static str) -> (String, Receiver<usize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (taken, told) = channel();
+    std::thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut begun = Vec::new();
+        while !begun.ends_with(b"}") {
+            let mut some = [0; 4096];
+            let count = client.read(&mut some).unwrap();
+            begun.extend_from_slice(&some[..count]);
+        }
+        client.write_all(head.as_bytes()).unwrap();
+        let piece = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{}\"}}}}]}}\n\n", "x".repeat(50_000));
+        let (mut total, most) = (0, 1 << 30);
+        while total < most && client.write_all(piece.as_bytes()).is_ok() {
+            total += piece.len();
+        }
+        taken.send(total).unwrap();
+    });
+    (address, told)
+}
+
+/// A client that says all of this, a connection to speak on with, and when it began.
+fn begin(lab: &Lab, words: &str) -> (TcpStream, Instant) {
+    let mut client = TcpStream::connect(lab.base.strip_prefix("http://").unwrap()).unwrap();
+    client.write_all(words.as_bytes()).unwrap();
+    (client, Instant::now())
+}
+
+const CALL: &str = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+
+#[test]
+fn a_client_that_does_not_read_holds_little_and_not_for_long() {
+    let (upstream, taken) = endless("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n");
+    let config = format!("[[upstream]]\nurl = \"{upstream}\"\n[timeouts]\npause = 1\n");
+    let lab = Lab::configured(&config);
+    let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Go."}]}"#;
+    let (client, begun) = begin(&lab, &format!("{CALL}content-length: {}\r\n\r\n{body}", body.len()));
+    let taken = taken.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert!(begun.elapsed() > Duration::from_millis(900), "{:?}", begun.elapsed());
+    // What the system holds on its way is in it, too.
+    assert!(taken < 64 << 20, "{taken} bytes were taken");
+    drop(client);
+}
+
+#[test]
+fn an_answer_without_an_end_is_not_held_as_a_whole() {
+    let (upstream, taken) = endless("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n");
+    let lab = Lab::configured(&format!("[[upstream]]\nurl = \"{upstream}\"\n[timeouts]\npause = 2\n"));
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"Go."}]}"#;
+    let (mut client, _) = begin(&lab, &format!("{CALL}content-length: {}\r\n\r\n{body}", body.len()));
+    // It waits until it cannot be recorded any more, and passes then.
+    let mut some = vec![0; 1 << 20];
+    let mut total = 0;
+    while total < 128 << 20 {
+        total += client.read(&mut some).unwrap();
+    }
+    drop(client);
+    assert!(taken.recv_timeout(Duration::from_secs(20)).unwrap() < 512 << 20);
+}
+
+#[test]
+fn who_does_not_finish_a_request_is_not_waited_for() {
+    let lab = Lab::configured(
+        "[[upstream]]\nurl = \"UPSTREAM\"\n[timeouts]\nhead = 0.4\nbody = 0.4\n[limits]\nhead = 2000\n",
+    );
+    // A head that comes by drops.
+    let (mut client, begun) = begin(&lab, CALL);
+    let mut says = Vec::new();
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        // The gateway closes the connection, whatever is still written to it.
+        let is_over = client.write_all(b"x-more: 1\r\n").is_err();
+        if is_over || begun.elapsed() > Duration::from_secs(5) {
+            break;
+        }
+    }
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    // A body that stops in the middle.
+    let (mut client, begun) = begin(&lab, &format!("{CALL}content-length: 100\r\n\r\n{{"));
+    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let closed = client.read_to_end(&mut says);
+    assert!(closed.is_ok() || closed.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    let says = String::from_utf8_lossy(&says);
+    assert!(says.starts_with("HTTP/1.1 408 "), "{says}");
+    // A head that is too long.
+    let answer = lab.send("POST", "/v1/messages", &[("x-long", &"x".repeat(2000))], "{}");
+    assert_eq!(answer.status, 431, "{}", answer.body);
+    assert_eq!(Dialect::Anthropic.provider_error(Some(431), &answer.body), lookback::ProviderError::Other);
+    assert_eq!(lab.stand_in.count(), 0);
+}
