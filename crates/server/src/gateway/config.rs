@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(wrong("\nlisten = 1\n"), "line 2: invalid type: integer `1`, expected socket address");
         assert_eq!(
             wrong("[limits]\nbody = 1\nrequests = 3\n"),
-            "line 3: unknown field `requests`, expected one of `body`, `nesting`, `requests-per-minute`, `concurrent`, `connections`"
+            "line 3: unknown field `requests`, expected one of `body`, `head`, `nesting`, `requests-per-minute`, `concurrent`, `connections`"
         );
         assert_eq!(wrong("[timeouts]\nconnect = 0\n"), "line 2: expected a number of seconds above 0");
         assert_eq!(
