@@ -234,7 +234,7 @@ pub enum Durability {
     #[default]
     Disk,
     /// When the operating system has it. It survives the end of the process, but not a loss of power: for data that can
-    /// be made again. A short append to a file is written by the thread that asks.
+    /// be made again. A short append to SQLite runs where it is awaited, which takes a moment.
     System,
 }
 

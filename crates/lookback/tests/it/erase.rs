@@ -93,6 +93,23 @@ fn what_was_erased_is_in_no_file_and_no_index() {
 }
 
 #[test]
+fn what_waited_for_the_index_is_not_left_in_the_pages_of_another_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path().join("store.db")).unwrap();
+    let (secret, other): (LogName, LogName) = ("secret".parse().unwrap(), "other".parse().unwrap());
+    let text = |word: &str, number: u64| (0..350).map(|at| format!("{word}x{at}x{number} ")).collect::<String>();
+    let record = |text: String| Record::new(format!("{{\"said\":\"{text}\"}}")).text(text);
+    block_on(store.append(&secret, 0, (0..61).map(|at| record(text(SECRET, at))).collect(), None)).unwrap();
+    assert!(holds(folder.path(), &format!("{SECRET}x7x7=")), "its terms wait");
+    // In one append, what waits goes into the index, and the pages that it had are used again.
+    let long = |at: u64| record(text("word", at).repeat(usize::try_from(at % 5 + 1).unwrap()));
+    block_on(store.append(&other, 0, (0..120).map(long).collect(), None)).unwrap();
+    assert_eq!(block_on(store.delete(&[secret])).unwrap(), 1);
+    assert!(!holds(folder.path(), SECRET));
+    assert_eq!(block_on(store.check()).unwrap(), Vec::<String>::new());
+}
+
+#[test]
 fn what_is_younger_is_kept() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let mut session = filled(&store, 200);

@@ -77,6 +77,7 @@ const SECOND: &str = "
 /// What takes a store of version 6 back to version 5.
 const FIFTH: &str = "
     INSERT INTO words (rowid, terms) SELECT text, terms FROM waiting ORDER BY text;
+    DROP TRIGGER leaving;
     DROP TABLE waiting;
     PRAGMA user_version = 5;
 ";

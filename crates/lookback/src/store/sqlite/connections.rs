@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, OpenFlags};
@@ -42,7 +42,7 @@ struct Wal {
 impl Wal {
     /// The bytes that it may have before a writer does something about it, and the bytes that it keeps.
     const LIMIT: u64 = 64 << 20;
-    /// The bytes from which on the next writer may have to bring it into the file: SQLite does that at a thousand pages.
+    /// From these bytes on, the next write may take long: with a thousand pages, SQLite brings them into the file.
     const ALMOST_DUE: u64 = 950 * 4096;
     /// How long a writer waits for readers. Those that come later do not keep it from its end.
     const WAIT: Duration = Duration::from_millis(200);
@@ -222,6 +222,23 @@ impl Readers {
     }
 }
 
+/// A connection that waits for no other process until this is dropped.
+struct Impatient<'a>(&'a mut Connection, Duration);
+
+impl Impatient<'_> {
+    fn new(connection: &mut Connection, patience: Duration) -> rusqlite::Result<Impatient<'_>> {
+        connection.busy_timeout(Duration::ZERO)?;
+        Ok(Impatient(connection, patience))
+    }
+}
+
+impl Drop for Impatient<'_> {
+    fn drop(&mut self) {
+        // SQLite accepts any duration.
+        let _ = self.0.busy_timeout(self.1);
+    }
+}
+
 impl Connections {
     /// `file` is the file to which the path leads.
     pub(super) fn new(writer: Connection, readers: Readers, path: &Path, file: &Path) -> Self {
@@ -230,7 +247,7 @@ impl Connections {
         Connections { writer, readers, path: path.to_owned(), opened, wal, is_quick: false }
     }
 
-    /// Takes a write for done when the system has it, so that it need not wait for the disk.
+    /// Lets a write be done when the system has it, without a wait for the disk.
     pub(super) fn quick(self) -> rusqlite::Result<Self> {
         {
             let writer = self.writer();
@@ -265,34 +282,39 @@ impl Connections {
         Ok(())
     }
 
-    /// Runs `work`, which appends a little (see [`SMALL`](super::SMALL)), on the connection for writes: at once, unless it would wait for the disk or for
-    /// another writer. To have another thread do it takes longer than to do it.
-    pub(super) fn write<'a, T: Send + 'static>(
+    /// Runs `work`, which appends a little with so many texts, on the connection for writes: here and at once, unless it
+    /// would wait for the disk or for another writer. To have another thread do it takes longer than to do it.
+    pub(super) fn append<'a, T: Send + 'static>(
         &'a self,
+        texts: usize,
         work: impl Fn(&mut Connection) -> Result<T, Fault> + Send + 'static,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
-            match self.at_once(&work) {
+            match self.at_once(texts, &work) {
                 Some(done) => done.map_err(|fault| fault.explained(&self.path)),
                 None => self.run(move |connection| work(connection)).await,
             }
         })
     }
 
-    /// As [`Connections::write`]; `None` if it would wait.
-    fn at_once<T>(&self, work: impl Fn(&mut Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
-        if !self.is_quick || self.wal.length() > Wal::ALMOST_DUE {
+    /// As [`Connections::append`]; `None` if it would wait.
+    fn at_once<T>(&self, texts: usize, work: impl Fn(&mut Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
+        // The first write to `-wal` waits for the disk.
+        if !self.is_quick || !(1..=Wal::ALMOST_DUE).contains(&self.wal.length()) {
             return None;
         }
-        let mut connection = self.writer.try_lock().ok()?;
-        if !index::has_room(&connection).ok()? {
-            return None;
-        }
+        let mut connection = match self.writer.try_lock() {
+            Ok(connection) => connection,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
         let patience = *locked(&self.readers.patience);
-        connection.busy_timeout(Duration::ZERO).ok()?;
-        let done = self.opened.check().and_then(|()| work(&mut connection));
-        connection.busy_timeout(patience).ok()?;
-        Some(done).filter(|done| !matches!(done, Err(fault) if fault.is_of_another()))
+        let connection = Impatient::new(&mut connection, patience).ok()?;
+        if !index::has_room(connection.0, texts).ok()? {
+            return None;
+        }
+        let done = self.opened.check().and_then(|()| work(connection.0));
+        Some(done).filter(|done| !matches!(done, Err(fault) if fault.is_busy()))
     }
 
     /// Runs `work` on the connection for writes, on a thread that may block.
@@ -402,21 +424,23 @@ mod tests {
         block_on(append).unwrap();
         drop(disk);
         let store = SqliteStore::open_with(&path, Durability::System).unwrap();
-        assert!(block_on(poll_once(store.append(&log, 1, record(), None))).unwrap().is_ok());
+        // The first one waits until its file is there.
+        block_on(store.append(&log, 1, record(), None)).unwrap();
+        assert!(block_on(poll_once(store.append(&log, 2, record(), None))).unwrap().is_ok());
         // Another process writes.
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let mut append = store.append(&log, 2, record(), None);
+        let mut append = store.append(&log, 3, record(), None);
         assert!(block_on(poll_once(&mut append)).is_none());
         other.execute_batch("ROLLBACK").unwrap();
         block_on(append).unwrap();
         // Much takes long.
-        let mut append = store.append(&log, 3, vec![Record::new("x".repeat(100_000))], None);
+        let mut append = store.append(&log, 4, vec![Record::new("x".repeat(100_000))], None);
         assert!(block_on(poll_once(&mut append)).is_none());
         block_on(append).unwrap();
         // What SQLite brings into its file from time to time, it does on another thread, and `-wal` stays short.
         let (mut longest, mut others) = (0, 0);
-        for at in 4..2_000 {
+        for at in 5..2_000 {
             let mut append = store.append(&log, at, vec![Record::new("x".repeat(5_000))], None);
             if block_on(poll_once(&mut append)).is_none() {
                 others += 1;

@@ -26,7 +26,7 @@ impl From<rusqlite::Error> for Fault {
 
 impl Fault {
     /// Returns whether another process or thread was in the way.
-    pub(super) fn is_of_another(&self) -> bool {
+    pub(super) fn is_busy(&self) -> bool {
         let code = match self {
             Fault::Sqlite(error) => error.sqlite_error_code(),
             _ => None,

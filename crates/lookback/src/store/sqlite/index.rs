@@ -1,15 +1,15 @@
 //! The index of words. Most texts wait beside it, so that many are indexed together.
 //!
-//! To index one text takes almost as long as to index sixty at once. So an append only writes down the terms of its texts,
-//! and every so often one brings all that wait into the index. A search looks at both.
+//! An append only writes down the terms of its texts. When many wait, one append brings all of them into the index, which
+//! takes less time than to index each by itself. A search looks at both.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use lookback_core::transcript::Millis;
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::search::texts_of;
-use super::{SMALL, signed};
+use super::signed;
 use crate::search::terms;
 use crate::store::{LogName, Record, Scope};
 
@@ -67,7 +67,7 @@ impl<'a> Indexer<'a> {
             self.texts.execute(params![id, signed(position), record.time.or(time)])?;
             if terms.len() > LONGEST {
                 self.words.execute(params![id, terms])?;
-            // Their numbers begin again when none wait any more.
+            // The rows that wait are numbered from 1, because the table is emptied as a whole.
             } else if self.waiting.insert(params![id, terms])? >= MOST {
                 index_waiting(self.connection)?;
             }
@@ -76,30 +76,31 @@ impl<'a> Indexer<'a> {
     }
 }
 
-/// Returns whether a few more texts can wait.
-pub(super) fn has_room(connection: &Connection) -> rusqlite::Result<bool> {
+/// Returns whether so many more texts can wait.
+pub(super) fn has_room(connection: &Connection, texts: usize) -> rusqlite::Result<bool> {
     let last: Option<i64> =
         connection.prepare_cached("SELECT max(id) FROM waiting")?.query_row([], |row| row.get(0))?;
-    Ok(last.unwrap_or(0).saturating_add(SMALL.records) < MOST)
+    Ok(last.unwrap_or(0).saturating_add(signed(texts as u64)) < MOST)
 }
 
 /// Brings the texts that wait into the index.
 fn index_waiting(connection: &Connection) -> rusqlite::Result<()> {
     let sql = "INSERT INTO words (rowid, terms) SELECT text, terms FROM waiting ORDER BY text";
     connection.prepare_cached(sql)?.execute([])?;
-    connection.prepare_cached("DELETE FROM waiting")?.execute([])?;
+    // This frees pages, and the same transaction may write to them. What it does not overwrite must not be the old terms.
+    connection.pragma_update(None, "secure_delete", "ON")?;
+    let emptied = connection.prepare_cached("DELETE FROM waiting").and_then(|mut delete| delete.execute([]));
+    connection.pragma_update(None, "secure_delete", "FAST")?;
+    emptied?;
     Ok(())
 }
 
-/// Takes texts out of the index: those whose identifiers are in this range.
+/// Takes texts out of the index: those whose identifiers are in this range. Those of them that wait leave by a trigger.
 pub(super) fn remove(connection: &Connection, texts: &RangeInclusive<i64>) -> rusqlite::Result<()> {
     let bounds = (*texts.start(), *texts.end());
     let words = "DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE id BETWEEN ?1 AND ?2)";
-    for sql in
-        [words, "DELETE FROM waiting WHERE text BETWEEN ?1 AND ?2", "DELETE FROM texts WHERE id BETWEEN ?1 AND ?2"]
-    {
-        connection.prepare_cached(sql)?.execute(bounds)?;
-    }
+    connection.prepare_cached(words)?.execute(bounds)?;
+    connection.prepare_cached("DELETE FROM texts WHERE id BETWEEN ?1 AND ?2")?.execute(bounds)?;
     Ok(())
 }
 
@@ -108,19 +109,35 @@ pub(super) struct Waiting {
     pub(super) id: i64,
     pub(super) time: Option<Millis>,
     terms: String,
+    /// Where each term is, in the order of the terms.
+    places: Vec<Range<usize>>,
 }
 
 impl Waiting {
     /// Returns those that wait, and whose identifiers are in this range.
     pub(super) fn all(connection: &Connection, texts: &RangeInclusive<i64>) -> rusqlite::Result<Vec<Waiting>> {
         let sql = "SELECT text, time, terms FROM waiting JOIN texts ON texts.id = text WHERE text BETWEEN ?1 AND ?2";
-        let row = |row: &Row<'_>| Ok(Waiting { id: row.get(0)?, time: row.get(1)?, terms: row.get(2)? });
+        let row = |row: &Row<'_>| Ok(Waiting::new(row.get(0)?, row.get(1)?, row.get(2)?));
         connection.prepare_cached(sql)?.query_map((*texts.start(), *texts.end()), row)?.collect()
+    }
+
+    fn new(id: i64, time: Option<Millis>, terms: String) -> Waiting {
+        let mut end = 0;
+        let place = |term: &str| {
+            let start = end;
+            end = start + term.len() + 1;
+            start..start + term.len()
+        };
+        let mut places: Vec<Range<usize>> = terms.split(' ').map(place).collect();
+        places.sort_unstable_by_key(|place| terms.get(place.clone()));
+        Waiting { id, time, terms, places }
     }
 
     /// Returns whether the text has one of these terms.
     pub(super) fn has_one_of(&self, terms: &[impl AsRef<str>]) -> bool {
-        self.terms.split(' ').any(|own| terms.iter().any(|term| term.as_ref() == own))
+        let has =
+            |term: &str| self.places.binary_search_by_key(&Some(term), |place| self.terms.get(place.clone())).is_ok();
+        terms.iter().any(|term| has(term.as_ref()))
     }
 }
 

@@ -42,20 +42,8 @@ use crate::search::Query;
 /// How long a writer waits for another process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What an append may have that takes a moment only.
-struct Small {
-    records: i64,
-    bytes: usize,
-}
-
-const SMALL: Small = Small { records: 8, bytes: 32 << 10 };
-
-impl Small {
-    fn takes(&self, records: &[Record]) -> bool {
-        let length = |record: &Record| record.body.len() + record.text.len();
-        signed(records.len() as u64) <= self.records && records.iter().map(length).sum::<usize>() <= self.bytes
-    }
-}
+/// The most bytes of an append that takes a moment only. The terms of a text that is longer may not wait for the index.
+const SHORT: usize = 8 << 10;
 
 /// Logs in one SQLite file, which several processes may use at once.
 ///
@@ -143,9 +131,10 @@ impl Store for SqliteStore {
         time: Option<Millis>,
     ) -> StoreFuture<'a, ()> {
         let (scope, log) = (self.scope.clone(), log.clone());
-        let is_small = SMALL.takes(&records);
+        let bytes: usize = records.iter().map(|record| record.body.len() + record.text.len()).sum();
+        let texts = records.len();
         let append = move |connection: &mut _| write::append(connection, &scope, &log, at, &records, time);
-        if is_small { self.file.write(append) } else { self.file.run(append) }
+        if bytes > SHORT { self.file.run(append) } else { self.file.append(texts, append) }
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {

@@ -129,6 +129,11 @@ pub(super) fn check(connection: &Connection) -> Result<Vec<String>, Fault> {
     for log in lost.query_map([], |row| row.get::<_, i64>(0))? {
         found.push(format!("the records of log {} belong to no name", log?));
     }
+    let lost = "SELECT count(*) FROM waiting WHERE text NOT IN (SELECT id FROM texts)";
+    let lost: i64 = connection.query_row(lost, [], |row| row.get(0))?;
+    if lost > 0 {
+        found.push(format!("{lost} texts that wait for the index belong to no record"));
+    }
     Ok(found)
 }
 

@@ -65,12 +65,14 @@ const INDEX: &str = "
     CREATE VIRTUAL TABLE vocabulary USING fts5vocab ('words', 'row');
 ";
 
+/// The trigger also serves processes of version 5 that go on with the file, and know nothing of `waiting`.
 const WAITING: &str = "
     CREATE TABLE waiting (
         id INTEGER PRIMARY KEY,
         text INTEGER NOT NULL,
         terms TEXT NOT NULL
     ) STRICT;
+    CREATE TRIGGER leaving AFTER DELETE ON texts BEGIN DELETE FROM waiting WHERE text = OLD.id; END;
 ";
 
 /// Creates the tables of a new file, checks those of an old one, and migrates them.
@@ -150,7 +152,6 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Migrates an older version.
 fn migrate(connection: &Connection, version: i64) -> rusqlite::Result<()> {
-    connection.execute_batch(WAITING)?;
     if version < 2 {
         // The times of logs are not known.
         connection.execute_batch(
@@ -167,6 +168,11 @@ fn migrate(connection: &Connection, version: i64) -> rusqlite::Result<()> {
              DROP TABLE earlier;",
         )?;
     }
+    if version < 3 {
+        connection.execute_batch("DROP TABLE words;")?;
+        connection.execute_batch(INDEX)?;
+    }
+    connection.execute_batch(WAITING)?;
     if version < 3 {
         build_index(connection)?;
     }
@@ -191,10 +197,8 @@ fn add_checksums(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Builds the index of an older version again.
+/// Fills the index, which an older version had in another form.
 fn build_index(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch("DROP TABLE words;")?;
-    connection.execute_batch(INDEX)?;
     let mut logs = connection.prepare("SELECT id, name FROM logs")?;
     let mut entries = connection.prepare("SELECT position, body FROM entries WHERE log = ?1 ORDER BY position")?;
     let mut logs = logs.query([])?;
