@@ -189,13 +189,13 @@ impl Language {
     }
 
     /// Tells the language of a text by its folded words; `None` if it is English, or if nothing tells.
-    pub(super) fn of<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Language> {
+    pub(super) fn of(words: impl IntoIterator<Item = impl AsRef<str>>) -> Option<Language> {
         let mut counts = [0_u32; LATIN.len()];
         let mut all = 0;
         // Single letters are names of variables more often than words.
-        for word in words.into_iter().filter(|word| word.len() > 1).take(LOOKED_AT) {
+        for word in words.into_iter().filter(|word| word.as_ref().len() > 1).take(LOOKED_AT) {
             all += 1;
-            let languages = FUNCTION_WORDS.get(word).copied().unwrap_or_default();
+            let languages = FUNCTION_WORDS.get(word.as_ref()).copied().unwrap_or_default();
             for (bit, count) in counts.iter_mut().enumerate() {
                 *count += languages >> bit & 1;
             }

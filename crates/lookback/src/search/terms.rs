@@ -97,41 +97,48 @@ pub(super) fn native(word: &str, language: Language) -> Option<String> {
     language.stem(word).map(|stem| format!("{stem}{}", mark(language)))
 }
 
-/// How often each word and each name is in a text.
+/// How often each word and each name is in a text, as it is written: a text repeats its words, and each is looked at once.
 #[derive(Default)]
-struct Counted {
-    words: HashMap<String, u32>,
-    names: HashMap<String, u32>,
-    order: Vec<String>,
+struct Counted<'a> {
+    names: HashMap<&'a str, u32>,
+    /// The words, and how often each is a word by itself.
+    words: HashMap<&'a str, u32>,
+    /// The parts of words.
+    parts: HashMap<&'a str, u32>,
+    order: Vec<&'a str>,
 }
 
-impl Counted {
-    fn add(&mut self, text: &str) {
+impl<'a> Counted<'a> {
+    fn add(&mut self, text: &'a str) {
         for found in spelled(text) {
             match found {
-                Spelled::Name(name) => *self.names.entry(folded(name)).or_default() += 1,
+                Spelled::Name(name) => *self.names.entry(name).or_default() += 1,
                 Spelled::Word(word) => {
-                    let word = lower(word);
-                    self.order.push(folded(&word));
+                    self.order.push(word);
                     *self.words.entry(word).or_default() += 1;
                 }
-                Spelled::Part(part) => *self.words.entry(lower(part)).or_default() += 1,
+                Spelled::Part(part) => *self.parts.entry(part).or_default() += 1,
             }
         }
     }
 
     /// The language, the number of words that say something, and how often each term is in the text.
     fn terms(self) -> (Option<Language>, u32, HashMap<String, u32>) {
-        let language = Language::of(self.order.iter().map(String::as_str));
-        let length = self.order.iter().filter(|word| !is_function_word(word, language)).count();
-        let mut counts = self.names;
-        for (word, count) in self.words {
+        let language = Language::of(self.order.iter().map(|word| folded(word)));
+        let says = |(word, _): &(&&str, &u32)| !is_function_word(&folded(word), language);
+        let length = self.words.iter().filter(says).fold(0_u32, |sum, (_, count)| sum.saturating_add(*count));
+        let mut counts: HashMap<String, u32> = HashMap::with_capacity(self.words.len());
+        for (name, count) in self.names {
+            *counts.entry(folded(name)).or_default() += count;
+        }
+        for (word, count) in self.words.into_iter().chain(self.parts) {
+            let word = lower(word);
             if let Some(native) = language.and_then(|language| native(&word, language)) {
                 *counts.entry(native).or_default() += count;
             }
             *counts.entry(common_stem(&word)).or_default() += count;
         }
-        (language, u32::try_from(length).unwrap_or(u32::MAX), counts)
+        (language, length, counts)
     }
 }
 
