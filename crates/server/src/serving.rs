@@ -85,7 +85,7 @@ pub(crate) fn runtime() -> Result<Runtime, ServeError> {
 }
 
 /// The stack of a thread, in bytes. Without optimization, the tokenizer's table of 1.2 MB is made on the stack of each thread
-/// that counts, before it goes to the heap.
+/// that counts tokens, before it goes to the heap.
 const STACK: usize = 8 << 20;
 
 /// Creates a runtime with a thread for each processor.

@@ -99,7 +99,7 @@ impl BodyChanges<'_, '_> {
         self
     }
 
-    /// Adds the member that has the provider cache the conversation as far as it goes, if the body
+    /// Adds the member that asks the provider to cache the whole conversation, if the body
     /// [takes it](RawRequest::takes_cache_marker).
     pub fn cache_marker(mut self) -> Self {
         if let Some((name, value)) = self.request.dialect().format().cache_marker
@@ -186,14 +186,12 @@ impl RawRequest<'_> {
         };
         self.is_body() && self.dialect() != Dialect::Bedrock && self.member(format.tools).is_none_or(fits)
     }
-}
 
-impl RawRequest<'_> {
-    /// Returns whether the provider caches the conversation if it is asked to, and the body asks for nothing of the kind, as a
-    /// whole or for a part of it.
+    /// Returns whether a [cache marker](BodyChanges::cache_marker) can be added to the body: the provider caches what it is
+    /// asked to, and nothing in the body is marked.
     pub fn takes_cache_marker(&self) -> bool {
         let marker = self.dialect().format().cache_marker;
-        // Where the words stand in a text, nothing is marked, which costs no more than before.
+        // If the word stands in a text only, no marker is added, and nothing is lost.
         self.is_body() && marker.is_some_and(|(name, _)| !self.text().contains(json::string(name).get()))
     }
 }

@@ -46,8 +46,8 @@ pub(super) struct Format {
     /// The member of a tool that has a list of functions, in all of its spellings, if a request declares all of its functions in
     /// one list, and no other tools beside it. There is none if each function is a tool.
     pub(super) functions: &'static [&'static str],
-    /// The member of a request body, with its value, that has the provider cache the conversation as far as it goes. The same
-    /// member of a part marks the part. There is none if the provider caches without being asked, or parts only.
+    /// The member of a request body, with its value, that asks the provider to cache the whole conversation. The same member
+    /// of a part marks the part. There is none if the provider caches without being asked, or parts only.
     pub(super) cache_marker: Option<(&'static str, &'static str)>,
     /// The members of a request body that name what the provider has stored, so that the body has not all of it.
     pub(super) stored: &'static [&'static str],

@@ -77,7 +77,8 @@ pub struct Config {
 pub struct Limits {
     /// The most bytes of a request's body. The default is 64 MiB.
     pub body: usize,
-    /// The most bytes of a request's head: its headers and its path. The default is 64 KiB, and no more than 408 KiB are read in any case.
+    /// The most bytes of a request's head: its headers and its path. The default is 64 KiB. More than 408 KiB are not read in
+    /// any case.
     pub head: usize,
     /// How deep the JSON of a model call may be nested. The default is no limit: the gateway reads any depth.
     pub nesting: Option<usize>,

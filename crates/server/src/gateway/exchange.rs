@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode, header, response};
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use lookback::{Dialect, Preamble, ProviderError, RawRequest, Request};
 use tokio::task::yield_now;
@@ -26,7 +25,7 @@ use super::telemetry::CallSpan;
 use super::upstream::Upstream;
 use super::visit::Visit;
 use super::window::{NoWindow, Sending};
-use super::{answers, aside, headers};
+use super::{answers, aside, copy, headers};
 
 /// How often a window is made smaller because the upstream refuses it as too long.
 const TRIES: u32 = 3;
@@ -128,42 +127,41 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
         };
         let (parts, incoming) = answer.into_parts();
         let pause = visit.current.config.timeouts.pause;
-        let beginning = match &ours {
+        let (answer, error) = match &ours {
             // Nothing is done about what belongs to no line.
-            None => Beginning::Passes(Answer::new(incoming, None, pause)),
+            None => (Answer::new(incoming, None, pause), None),
             Some(_) => look(&parts, incoming, call.dialect, pause).await,
         };
-        let (bytes, text) = match beginning {
-            Beginning::Passes(answer) => {
-                let answer = match keep(&visit, ours.as_ref(), (&mut note, &mut span), answer).await {
-                    Kept::Passes(answer) => answer,
-                    Kept::Again(sending) => {
-                        if let Some(ours) = &mut ours {
-                            sending.tell(&mut note, &mut ours.turn);
-                        }
-                        body = sending.body.map(Bytes::from);
-                        continue;
-                    }
-                    Kept::GivenUp(why) => {
-                        visit.shared.tell(&Event::failure(why.to_owned()));
-                        let answer = answers::error(StatusCode::BAD_GATEWAY, why, Some(call.dialect));
-                        span.noted(&note, answer.status());
-                        return (finish(answer, &note), note);
-                    }
-                };
+        if let Some(error) = error {
+            let refused = body.as_ref().or(call.text.as_ref()).map_or(&[][..], |body| body);
+            match again(&visit, ours.as_mut(), &mut note, (parts.status, &error), (call.dialect, refused)).await {
+                Some(retry) => {
+                    body = Some(retry.into());
+                    continue;
+                }
+                None => visit.shared.metrics.refused(),
+            }
+            span.noted(&note, parts.status);
+            let body = relay(visit, answer, None, Some(span)).await;
+            return (finish(Response::from_parts(parts, body), &note), note);
+        }
+        match keep(&visit, ours.as_ref(), (&mut note, &mut span), answer).await {
+            Kept::Passes(answer) => {
                 span.noted(&note, parts.status);
                 let body = relay(visit, answer, ours.map(|ours| ours.turn), Some(span)).await;
                 return (finish(Response::from_parts(parts, body), &note), note);
             }
-            Beginning::Failed(bytes, text) => (bytes, text),
-        };
-        let refused = body.as_ref().or(call.text.as_ref()).map_or(&[][..], |body| body);
-        match again(&visit, ours.as_mut(), &mut note, (parts.status, &text), (call.dialect, refused)).await {
-            Some(retry) => body = Some(retry.into()),
-            None => {
-                visit.shared.metrics.refused();
-                span.noted(&note, parts.status);
-                return (finish(Response::from_parts(parts, Body::from(bytes)), &note), note);
+            Kept::Again(sending) => {
+                if let Some(ours) = &mut ours {
+                    sending.tell(&mut note, &mut ours.turn);
+                }
+                body = sending.body.map(Bytes::from);
+            }
+            Kept::GivenUp(why) => {
+                visit.shared.tell(&Event::failure(why.to_owned()));
+                let answer = answers::error(StatusCode::BAD_GATEWAY, why, Some(call.dialect));
+                span.noted(&note, answer.status());
+                return (finish(answer, &note), note);
             }
         }
     }
@@ -240,7 +238,7 @@ where
     let has_room = windows.has_room(turn, request, preamble, model.as_deref());
     let recording = windows.of(turn, request, preamble, model.as_deref());
     let (recorded, sent) = if has_room {
-        // The connection sends the request before this thread turns to the recording.
+        // If a connection is open, it sends the request before this thread records it.
         let recording = async {
             yield_now().await;
             recording.await
@@ -341,7 +339,7 @@ async fn keep(
     if answer.copy().is_none() {
         return Kept::Passes(answer);
     }
-    answer.read_rest().await;
+    answer.read_rest(copy::MOST).await;
     let response = answer.copy().and_then(Copy::response);
     let calls = response.and_then(|response| {
         let calls = aside::calls(&response.message, &turn.offered, note.asides)?;
@@ -373,53 +371,38 @@ async fn keep(
     }
 }
 
-/// The beginning of an answer, after it was looked at.
-enum Beginning {
-    /// It passes on.
-    Passes(Answer),
-    /// It is an error, with its words.
-    Failed(Bytes, String),
-}
-
-/// Looks whether an answer is an error.
-async fn look(parts: &response::Parts, incoming: Incoming, dialect: Dialect, pause: Duration) -> Beginning {
+/// Looks whether an answer is an error. If it is one, its words are returned, too.
+async fn look(
+    parts: &response::Parts,
+    incoming: Incoming,
+    dialect: Dialect,
+    pause: Duration,
+) -> (Answer, Option<String>) {
     if parts.status.is_success() {
-        let copy = Copy::of(&parts.headers, dialect);
-        hold(Answer::new(incoming, copy, pause), dialect).await
-    } else if parts.status.is_client_error() || parts.status.is_server_error() {
-        let (bytes, text) = read_error(parts, incoming).await;
-        Beginning::Failed(bytes, text)
-    } else {
-        Beginning::Passes(Answer::new(incoming, None, pause))
+        let mut answer = Answer::new(incoming, Copy::of(&parts.headers, dialect), pause);
+        let error = error_at_the_beginning(&mut answer, dialect).await;
+        return (answer, error);
     }
+    let mut answer = Answer::new(incoming, None, pause);
+    if !parts.status.is_client_error() && !parts.status.is_server_error() {
+        return (answer, None);
+    }
+    answer.read_rest(ERROR).await;
+    let encoded = parts.headers.contains_key(header::CONTENT_ENCODING);
+    let error = if encoded { String::new() } else { answer.text() };
+    (answer, Some(error))
 }
 
 /// Reads the beginning of a stream until the model says something, if an error could come instead.
-async fn hold(mut answer: Answer, dialect: Dialect) -> Beginning {
+async fn error_at_the_beginning(answer: &mut Answer, dialect: Dialect) -> Option<String> {
     let is_stream = answer.copy().is_some_and(Copy::is_stream);
     if !is_stream || dialect != Dialect::OpenAiResponses {
-        return Beginning::Passes(answer);
+        return None;
     }
     let is_open = |answer: &Answer| answer.copy().is_some_and(|copy| !copy.has_begun() && copy.error().is_none());
-    let reading = async { while is_open(&answer) && answer.read().await.is_some() {} };
     // A piece is read whole or not at all, so nothing is lost when time is up.
-    let _ = timeout(HELD, reading).await;
-    let failed = answer.copy().filter(|copy| !copy.has_begun()).and_then(Copy::error).map(str::to_owned);
-    let Some(error) = failed else { return Beginning::Passes(answer) };
-    // The rest belongs to the error.
-    answer.read_rest().await;
-    match answer.whole() {
-        Some(whole) => Beginning::Failed(whole, error),
-        None => Beginning::Passes(answer),
-    }
-}
-
-/// Reads the body of an error.
-async fn read_error(parts: &response::Parts, incoming: Incoming) -> (Bytes, String) {
-    let bytes = Limited::new(incoming, ERROR).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
-    let encoded = parts.headers.contains_key(header::CONTENT_ENCODING);
-    let text = if encoded { String::new() } else { String::from_utf8_lossy(&bytes).into_owned() };
-    (bytes, text)
+    let _ = timeout(HELD, async { while is_open(answer) && answer.read().await.is_some() {} }).await;
+    answer.copy().filter(|copy| !copy.has_begun()).and_then(Copy::error).map(str::to_owned)
 }
 
 /// Adds the note to an answer, and removes what belongs to the connection that it came over.

@@ -9,6 +9,7 @@ use futures_util::stream::unfold;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
 use lookback::Response;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::copy::{self, Copy};
@@ -35,7 +36,7 @@ pub(super) struct Answer {
     /// The longest that it takes from one piece to the next.
     pause: Duration,
     read: VecDeque<Bytes>,
-    /// What was read, understood; `None` if nobody needs it.
+    /// A copy of what was read; `None` if nobody needs it, or if it cannot be read.
     copy: Option<Copy>,
     /// Whether its end was read.
     is_over: bool,
@@ -48,19 +49,20 @@ impl Answer {
         Answer { incoming, pause, read: VecDeque::new(), copy, is_over: false, broken: None }
     }
 
-    /// Returns what was read, understood.
+    /// Returns the copy of what was read.
     pub(super) fn copy(&self) -> Option<&Copy> {
         self.copy.as_ref()
     }
 
-    /// Reads the next piece, which is still passed on. `None` at the end.
-    pub(super) async fn read(&mut self) -> Option<&Bytes> {
+    /// Reads the next piece, and keeps it to be passed on. Returns its bytes; `None` at the end.
+    pub(super) async fn read(&mut self) -> Option<usize> {
         while self.broken.is_none() {
             match self.frame().await {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
+                        let length = data.len();
                         self.read.push_back(data);
-                        return self.read.back();
+                        return Some(length);
                     }
                 }
                 Some(Err(error)) => self.broken = Some(error),
@@ -70,23 +72,20 @@ impl Answer {
         None
     }
 
-    /// Reads the rest, which is still passed on, unless it is too long to be kept.
-    pub(super) async fn read_rest(&mut self) {
+    /// Reads the rest, and keeps it to be passed on, until it has more than `most` bytes.
+    pub(super) async fn read_rest(&mut self, most: usize) {
         let mut length = 0;
-        while length <= copy::MOST
-            && let Some(data) = self.read().await
+        while length <= most
+            && let Some(more) = self.read().await
         {
-            length += data.len();
+            length += more;
         }
     }
 
-    /// Returns all of it, if it was read to its end.
-    pub(super) fn whole(&self) -> Option<Bytes> {
-        let (first, rest) = self.read.as_slices();
-        self.is_over.then(|| match (first, rest) {
-            ([all], []) => all.clone(),
-            _ => [first.concat(), rest.concat()].concat().into(),
-        })
+    /// Returns what was read and not yet passed on.
+    pub(super) fn text(&self) -> String {
+        let bytes: Vec<u8> = self.read.iter().flatten().copied().collect();
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     /// Returns what is passed on next. `None` at the end.
@@ -129,13 +128,14 @@ impl Answer {
 
 /// Passes an answer on. If it belongs to a turn, it is recorded.
 pub(super) async fn relay(visit: Visit, answer: Answer, turn: Option<Turn>, span: Option<CallSpan>) -> Body {
+    // What cannot be read cannot be recorded.
+    let turn = turn.filter(|_| answer.copy().is_some());
     let mut relay = Relay { visit, answer, turn, span };
-    // What a client can only use whole waits until it is recorded.
+    // A client has no use for a part of an answer that is no stream, so it gets nothing before all is recorded.
     if relay.turn.is_some() && relay.answer.copy().is_some_and(|copy| !copy.is_stream()) {
-        relay.answer.read_rest().await;
-        if let Some(whole) = relay.answer.whole() {
+        relay.answer.read_rest(copy::MOST).await;
+        if relay.answer.is_over {
             relay.record().await;
-            return whole.into();
         }
     }
     let pieces = unfold(relay, |mut relay| async move {
@@ -158,8 +158,10 @@ impl Relay {
     /// Returns what is passed on next. `None` at the end.
     async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
         let frame = self.answer.next().await;
-        // The client may go on as soon as it knows that this is the end.
-        if frame.as_ref().is_none_or(Result::is_err) || self.answer.copy().is_some_and(Copy::is_complete) {
+        // The client may go on as soon as it knows that this is the end. What came before reaches it meanwhile.
+        let is_end = frame.as_ref().is_none_or(Result::is_err) || self.answer.copy().is_some_and(Copy::is_complete);
+        if is_end && self.turn.is_some() {
+            yield_now().await;
             self.record().await;
         }
         if let (Some(Err(_)), Some(span)) = (&frame, &mut self.span) {
@@ -168,7 +170,8 @@ impl Relay {
         frame
     }
 
-    /// Records the answer if it came whole. The client gets it in any case.
+    /// Records the answer if it came whole. The client gets it in any case. If it has gone, nobody waits for the recording:
+    /// it sends what it had with its next request.
     async fn record(&mut self) {
         if let Some(turn) = self.turn.take()
             && let Some(response) = self.answer.copy().and_then(Copy::response)

@@ -19,7 +19,7 @@ use super::summarizer::summarizing;
 use super::window::Windows;
 use crate::host;
 
-/// Is told what happens, for a log.
+/// Takes what happens, for a log.
 pub(super) type Told = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// What all requests share.
@@ -78,7 +78,7 @@ impl Visit {
         Ok(store)
     }
 
-    /// Returns whether the caller may learn what the gateway keeps: with a key, or without keys on the gateway's own machine.
+    /// Checks that the caller may learn what the gateway keeps: with a key, or without keys on the gateway's own machine.
     ///
     /// # Errors
     /// Returns why not.

@@ -82,7 +82,7 @@ impl Windows<'_> {
 
     /// Waits for something that the store has a part in, but not for long.
     async fn patiently<T>(&self, work: impl Future<Output = Result<T, NoWindow>>) -> Result<T, NoWindow> {
-        // What a session does takes much room, which no stack has to have.
+        // The futures of a session are large, and the stack of a thread is not.
         timeout(self.current.config.timeouts.store, Box::pin(work)).await.map_err(|_| NoWindow::Late)?
     }
 

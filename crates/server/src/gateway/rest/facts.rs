@@ -319,7 +319,7 @@ impl PartialSchema for Kind {
     fn schema() -> RefOr<Schema> {
         one_of(
             FactKind::ALL,
-            "Something that was believed and is wrong, something that must hold in any case, something that prevents \
+            "What is true instead of something that was believed, something that must hold in any case, something that prevents \
              progress until it is resolved, how someone wants things done, what was decided, or what was found out.",
         )
     }

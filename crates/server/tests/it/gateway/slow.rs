@@ -7,6 +7,16 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
+/// Reads a request from a connection.
+fn heard(client: &mut TcpStream) {
+    let mut begun = Vec::new();
+    while !begun.ends_with(b"}") {
+        let mut some = [0; 4096];
+        let count = client.read(&mut some).unwrap();
+        begun.extend_from_slice(&some[..count]);
+    }
+}
+
 /// An upstream that goes on answering until nobody takes it any more. Then it tells how many bytes were taken.
 fn endless(head: &'static str) -> (String, Receiver<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -14,12 +24,7 @@ fn endless(head: &'static str) -> (String, Receiver<usize>) {
     let (taken, told) = channel();
     std::thread::spawn(move || {
         let (mut client, _) = listener.accept().unwrap();
-        let mut begun = Vec::new();
-        while !begun.ends_with(b"}") {
-            let mut some = [0; 4096];
-            let count = client.read(&mut some).unwrap();
-            begun.extend_from_slice(&some[..count]);
-        }
+        heard(&mut client);
         client.write_all(head.as_bytes()).unwrap();
         let piece = format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{}\"}}}}]}}\n\n", "x".repeat(50_000));
         let (mut total, most) = (0, 1 << 30);
@@ -29,6 +34,21 @@ fn endless(head: &'static str) -> (String, Receiver<usize>) {
         taken.send(total).unwrap();
     });
     (address, told)
+}
+
+/// An upstream that gives these answers, each on a connection of its own, which it closes.
+fn answering(answers: Vec<String>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for answer in answers {
+            let (mut client, _) = listener.accept().unwrap();
+            heard(&mut client);
+            // The client may not read all of it.
+            let _ = client.write_all(answer.as_bytes());
+        }
+    });
+    address
 }
 
 /// A client that says all of this, a connection to speak on with, and when it began.
@@ -68,6 +88,62 @@ fn an_answer_without_an_end_is_not_held_as_a_whole() {
     }
     drop(client);
     assert!(taken.recv_timeout(Duration::from_secs(20)).unwrap() < 512 << 20);
+}
+
+#[test]
+fn an_answer_counts_as_open_until_the_client_has_it() {
+    let text = "x".repeat(30 << 20);
+    let body = format!(r#"{{"choices":[{{"message":{{"role":"assistant","content":"{text}"}}}}]}}"#);
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let upstream = answering(vec![answer.clone(), answer]);
+    let lab = Lab::configured(&format!("[[upstream]]\nurl = \"{upstream}\"\n[limits]\nconcurrent = 1\n"));
+    let asks = r#"{"model":"m","messages":[{"role":"user","content":"Go."}]}"#;
+    let call = format!("{CALL}content-length: {}\r\n\r\n{asks}", asks.len());
+    let (mut client, _) = begin(&lab, &call);
+    client.read_exact(&mut [0; 100]).unwrap();
+    let again = || lab.send("POST", "/v1/chat/completions", &[("content-type", "application/json")], asks).status;
+    assert_eq!(again(), 429);
+    let mut left = body.len();
+    while left > 100 {
+        left = left.saturating_sub(client.read(&mut vec![0; 1 << 20]).unwrap());
+    }
+    drop(client);
+    // The gateway needs a moment to see that it is over.
+    let is_free = (0..100).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        again() == 200
+    });
+    assert!(is_free);
+}
+
+#[test]
+fn an_overflow_that_a_stream_begins_with_is_mended_also_if_the_stream_breaks_off() {
+    let failed = r#"{"type":"response.failed","response":{"id":"r","status":"failed","error":{"code":"context_length_exceeded","message":"Your input exceeds the context window of this model. Please adjust your input and try again."}}}"#;
+    let said = r#"{"type":"message","id":"m","role":"assistant","status":"completed","content":[{"type":"output_text","text":"Fine.","annotations":[]}]}"#;
+    let done = format!(
+        r#"{{"type":"response.completed","response":{{"id":"r","object":"response","status":"completed","output":[{said}],"usage":{{"input_tokens":9,"output_tokens":1}}}}}}"#
+    );
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n";
+    let broken = format!("event: response.failed\ndata: {failed}\n\n");
+    let upstream = answering(vec![
+        // The last chunk never comes.
+        format!("{head}transfer-encoding: chunked\r\n\r\n{:x}\r\n{broken}\r\n", broken.len()),
+        format!("{head}\r\nevent: response.completed\ndata: {done}\n\n"),
+    ]);
+    let lab = Lab::configured(&format!("[[upstream]]\nurl = \"{upstream}\"\n"));
+    let mut client = Client::new(Dialect::OpenAiResponses);
+    client.stream = true;
+    for turn in 0..6 {
+        let question = format!("Question {turn}. {}", "Tell me more about it. ".repeat(40));
+        client.messages.extend([client.said("user", &question), client.said("assistant", "Gladly.")]);
+    }
+    client.messages.push(client.said("user", "And in short?"));
+    let answer = client.ask(&lab);
+    assert_eq!((answer.status, answer.header("x-lookback-overflows")), (200, Some("1")), "{}", answer.body);
+    assert_eq!(client.words(&answer), "Fine.");
 }
 
 #[test]
