@@ -413,39 +413,39 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_need_not_wait_is_done_at_once() {
+    fn an_append_that_need_not_wait_is_done_at_once() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s.db");
         let log: LogName = "one".parse().unwrap();
-        let record = || vec![Record::new("{}").text("apple")];
+        let append = |store: &SqliteStore, at, length| {
+            block_on(store.append(&log, at, vec![Record::new("x".repeat(length)).text("apple")], None)).unwrap();
+        };
+        let begin = |connection: &mut Connection| Ok(connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK")?);
+        let is_at_once = |store: &SqliteStore| store.file.at_once(1, begin).is_some();
         let disk = SqliteStore::open(&path).unwrap();
-        let mut append = disk.append(&log, 0, record(), None);
-        assert!(block_on(poll_once(&mut append)).is_none(), "it waits for the disk");
-        block_on(append).unwrap();
+        append(&disk, 0, 9);
+        assert!(!is_at_once(&disk), "it waits for the disk");
         drop(disk);
         let store = SqliteStore::open_with(&path, Durability::System).unwrap();
-        // The first one waits until its file is there.
-        block_on(store.append(&log, 1, record(), None)).unwrap();
-        assert!(block_on(poll_once(store.append(&log, 2, record(), None))).unwrap().is_ok());
+        assert!(!is_at_once(&store), "the first one makes `-wal`");
+        append(&store, 1, 9);
+        assert!(is_at_once(&store));
+        let polled = block_on(poll_once(store.append(&log, 2, vec![Record::new("{}")], None)));
+        assert!(polled.unwrap().is_ok());
         // Another process writes.
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
-        let mut append = store.append(&log, 3, record(), None);
-        assert!(block_on(poll_once(&mut append)).is_none());
+        assert!(!is_at_once(&store));
+        let record = vec![Record::new("{}")];
+        let mut waits = store.append(&log, 3, record, None);
+        assert!(block_on(poll_once(&mut waits)).is_none());
         other.execute_batch("ROLLBACK").unwrap();
-        block_on(append).unwrap();
-        // Much takes long.
-        let mut append = store.append(&log, 4, vec![Record::new("x".repeat(100_000))], None);
-        assert!(block_on(poll_once(&mut append)).is_none());
-        block_on(append).unwrap();
+        block_on(waits).unwrap();
         // What SQLite brings into its file from time to time, it does on another thread, and `-wal` stays short.
         let (mut longest, mut others) = (0, 0);
-        for at in 5..2_000 {
-            let mut append = store.append(&log, at, vec![Record::new("x".repeat(5_000))], None);
-            if block_on(poll_once(&mut append)).is_none() {
-                others += 1;
-                block_on(append).unwrap();
-            }
+        for at in 4..2_000 {
+            others += u32::from(!is_at_once(&store));
+            append(&store, at, 5_000);
             longest = longest.max(store.file.wal.length());
         }
         assert!((1..400).contains(&others), "{others} writes waited");
