@@ -279,7 +279,8 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
                 let unread = Unread::Nesting;
                 return answers::error(unread.status(), &unread.to_string(), Some(dialect));
             }
-            let named = || body::model_of(text.as_deref()?).filter(|_| route.needs_model());
+            // It is read once more for that, so only if it matters.
+            let named = || text.as_deref().filter(|_| route.needs_model()).and_then(body::model_of);
             let asked = model.clone().or_else(named);
             let Some(upstream) = route.upstream(Some(dialect), asked.as_deref(), &head.headers) else {
                 return nowhere();
