@@ -1,17 +1,16 @@
-//! Connections to one file: one for writes, and one for each reader. And files that are read without any lock, as long as
-//! nobody writes to them.
+//! Connections to one file: one for writes, and one for each reader.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::Connection;
 
-use super::PATIENCE;
 use super::fault::{Fault, explain};
 use super::index;
+use super::readers::Readers;
+use super::wal::Wal;
 use crate::store::{StoreError, StoreFuture};
 
 /// The connections to a file.
@@ -26,56 +25,6 @@ pub(super) struct Connections {
     wal: Arc<Wal>,
     /// Whether a write is done when the system has it.
     is_quick: bool,
-}
-
-/// The file `-wal`. SQLite begins it anew when nobody reads from it. If readers come one after another, that never
-/// happens, and it grows.
-#[derive(Debug)]
-struct Wal {
-    path: PathBuf,
-    /// The length from which on writers wait a moment for readers to end.
-    limit: AtomicU64,
-    /// The length at which they waited last.
-    waited_at: AtomicU64,
-}
-
-impl Wal {
-    /// The bytes that it may have before a writer does something about it, and the bytes that it keeps.
-    const LIMIT: u64 = 64 << 20;
-    /// From these bytes on, the next write may take long: with a thousand pages, SQLite brings them into the file.
-    const ALMOST_DUE: u64 = 950 * 4096;
-    /// How long a writer waits for readers. Those that come later do not keep it from its end.
-    const WAIT: Duration = Duration::from_millis(200);
-
-    fn of(path: &Path) -> Self {
-        let mut wal = path.as_os_str().to_owned();
-        wal.push("-wal");
-        Wal { path: wal.into(), limit: AtomicU64::new(Wal::LIMIT), waited_at: AtomicU64::new(0) }
-    }
-
-    fn length(&self) -> u64 {
-        fs::metadata(&self.path).map_or(0, |file| file.len())
-    }
-
-    /// Begins it anew if it is long, and has grown by a quarter since a reader prevented that.
-    fn keep_short(&self, connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
-        let (limit, waited_at) = (self.limit.load(Ordering::Relaxed), self.waited_at.load(Ordering::Relaxed));
-        let length = self.length();
-        if length < limit.max(waited_at.saturating_add(limit / 4)) {
-            return Ok(());
-        }
-        let is_empty = Wal::empty(connection, patience)?;
-        self.waited_at.store(if is_empty { 0 } else { length }, Ordering::Relaxed);
-        Ok(())
-    }
-
-    /// Empties it. Returns `false` if somebody reads from it: other writers wait meanwhile, so it does not wait for long.
-    fn empty(connection: &Connection, patience: Duration) -> rusqlite::Result<bool> {
-        connection.busy_timeout(Wal::WAIT)?;
-        let is_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
-        connection.busy_timeout(patience)?;
-        Ok(is_busy? == 0)
-    }
 }
 
 /// Tells the file that was opened from another one at its path. SQLite goes on writing to a file that was deleted, and
@@ -122,104 +71,8 @@ fn file_number(path: &Path) -> Option<(u64, u64)> {
     }
 }
 
-/// Connections for readers, one for each at a time, so that a long search delays neither writers nor other readers.
-#[derive(Debug)]
-pub(super) struct Readers {
-    idle: Mutex<Vec<Reader>>,
-    /// The path or URI that they open.
-    target: PathBuf,
-    flags: OpenFlags,
-    patience: Mutex<Duration>,
-    /// The file, if it is in a folder where SQLite may not create the files that readers and writers share. It is read
-    /// without a lock then, and SQLite believes that it never changes.
-    at_rest: Option<PathBuf>,
-}
-
-/// A connection, and how the file was before it was opened, if it is read without a lock.
-#[derive(Debug)]
-struct Reader {
-    connection: Connection,
-    stamp: Option<Stamp>,
-}
-
-/// Tells a file from what it was before.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    length: u64,
-    modified: Option<SystemTime>,
-}
-
-impl Stamp {
-    /// Returns how a file is now. Fails if somebody writes to it: then a part of it is not in the file.
-    fn of(path: &Path) -> Result<Stamp, StoreError> {
-        let place = path.display().to_string();
-        if is_written(path) {
-            return Err(StoreError::ReadOnly { place });
-        }
-        match fs::metadata(path) {
-            Ok(file) => Ok(Stamp { length: file.len(), modified: file.modified().ok() }),
-            Err(error) => Err(StoreError::Backend { place, source: Box::new(error) }),
-        }
-    }
-}
-
-/// Returns whether somebody writes to a database, or has left something that is not in its file.
-pub(super) fn is_written(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    fs::metadata(log).is_ok_and(|log| log.len() > 0)
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Readers {
-    /// How many stay open while nobody reads.
-    const MOST_IDLE: usize = 4;
-
-    pub(super) fn new(target: &Path, flags: OpenFlags) -> Self {
-        let (idle, patience) = (Mutex::default(), Mutex::new(PATIENCE));
-        Readers { idle, target: target.to_owned(), flags, patience, at_rest: None }
-    }
-
-    /// Reads `path` as a file that nobody writes to. If it changes, it is opened anew.
-    pub(super) fn at_rest(self, path: &Path) -> Self {
-        Readers { at_rest: Some(path.to_owned()), ..self }
-    }
-
-    /// Returns how the file is now, if it is read without a lock.
-    fn stamp(&self) -> Result<Option<Stamp>, Fault> {
-        self.at_rest.as_deref().map(Stamp::of).transpose().map_err(Fault::Store)
-    }
-
-    /// Sets how long to wait for another process, for connections that are opened from now on: those that are open are
-    /// not used again.
-    pub(super) fn set_patience(&self, patience: Duration) {
-        *locked(&self.patience) = patience;
-        locked(&self.idle).clear();
-    }
-
-    /// Returns a connection that sees the file as it is now.
-    fn take(&self) -> Result<Reader, Fault> {
-        let stamp = self.stamp()?;
-        let mut idle = locked(&self.idle);
-        idle.retain(|reader| reader.stamp == stamp);
-        if let Some(reader) = idle.pop() {
-            return Ok(reader);
-        }
-        drop(idle);
-        let connection = Connection::open_with_flags(&self.target, self.flags)?;
-        connection.busy_timeout(*locked(&self.patience))?;
-        Ok(Reader { connection, stamp })
-    }
-
-    fn give_back(&self, reader: Reader) {
-        let mut idle = locked(&self.idle);
-        if idle.len() < Readers::MOST_IDLE {
-            idle.push(reader);
-        }
-    }
 }
 
 /// A connection that waits for no other process until this is dropped.
@@ -266,7 +119,7 @@ impl Connections {
     /// Empties the file `-wal`, where what was erased may still be. Tries for as long as the store has patience, and lets
     /// others write in between. Returns `false` if somebody reads from it all the time.
     pub(super) async fn empty_wal(&self) -> Result<bool, StoreError> {
-        let (begun, patience) = (Instant::now(), *locked(&self.readers.patience));
+        let (begun, patience) = (Instant::now(), self.readers.patience());
         loop {
             let is_empty = self.run(move |connection| Ok(Wal::empty(connection, patience)?)).await?;
             if is_empty || begun.elapsed() > patience {
@@ -299,8 +152,7 @@ impl Connections {
 
     /// As [`Connections::append`]; `None` if it would wait.
     fn at_once<T>(&self, texts: usize, work: impl Fn(&mut Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
-        // The first write to `-wal` waits for the disk.
-        if !self.is_quick || !(1..=Wal::ALMOST_DUE).contains(&self.wal.length()) {
+        if !self.is_quick || !self.wal.takes_quickly() {
             return None;
         }
         let mut connection = match self.writer.try_lock() {
@@ -308,7 +160,7 @@ impl Connections {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        let patience = *locked(&self.readers.patience);
+        let patience = self.readers.patience();
         let connection = Impatient::new(&mut connection, patience).ok()?;
         if !index::has_room(connection.0, texts).ok()? {
             return None;
@@ -323,7 +175,7 @@ impl Connections {
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
     ) -> StoreFuture<'a, T> {
         let (connection, opened, wal) = (self.writer.clone(), self.opened.clone(), self.wal.clone());
-        let patience = *locked(&self.readers.patience);
+        let patience = self.readers.patience();
         Box::pin(async move {
             let done = blocking::unblock(move || {
                 let mut connection = locked(&connection);
@@ -358,7 +210,7 @@ impl Connections {
                         readers.give_back(reader);
                         return Ok(done);
                     }
-                    if begun.elapsed() > *locked(&readers.patience) {
+                    if begun.elapsed() > readers.patience() {
                         return Err(Fault::Store(StoreError::Locked { place: opened.place() }));
                     }
                 }
@@ -374,7 +226,7 @@ mod tests {
     use super::*;
     use crate::store::{Durability, LogName, Record, SqliteStore, Store};
     use futures_lite::future::{block_on, poll_once};
-    use std::sync::atomic::AtomicBool;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
     fn readers_that_come_one_after_another_do_not_let_the_wal_grow() {

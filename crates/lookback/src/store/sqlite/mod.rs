@@ -24,8 +24,10 @@ mod fault;
 mod index;
 mod open;
 mod read;
+mod readers;
 mod schema;
 mod search;
+mod wal;
 mod write;
 
 use std::ops::Range;

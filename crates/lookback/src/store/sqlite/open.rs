@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::connections::{Connections, Readers, is_written};
+use super::connections::Connections;
 use super::fault::explain;
+use super::readers::{Readers, is_written};
 use super::schema::prepare;
 use super::{PATIENCE, SqliteStore};
 use crate::store::{Durability, Scope, StoreError, refuse_special};

@@ -63,15 +63,14 @@ fn ranked(
             }
         }
     };
-    let bounds = within.bounds();
-    let mut waiting = Waiting::all(&transaction, &bounds)?;
+    let mut waiting = Waiting::all(&transaction, &within.bounds())?;
     waiting.retain(|text| match &within {
         Within::All | Within::Log(_) => true,
         Within::NoTenant => !text.has_one_of(&[Scope::OF_TENANTS]),
         Within::Tenant(own) => text.has_one_of(&[own]),
     });
     let (times, names) = (query.times(), HashMap::new());
-    let mut words = Words { connection: &transaction, scope, within, bounds, waiting, times, names };
+    let mut words = Words { connection: &transaction, scope, within, waiting, times, names };
     Ok(rank(&mut words, query, most)?)
 }
 
@@ -107,8 +106,6 @@ struct Words<'a> {
     connection: &'a Connection,
     scope: &'a Scope,
     within: Within,
-    /// The numbers between which all texts are that are searched.
-    bounds: RangeInclusive<i64>,
     /// Those of the texts that are searched whose terms are not in the index yet.
     waiting: Vec<Waiting>,
     times: Option<RangeInclusive<Millis>>,
@@ -129,8 +126,8 @@ impl Words<'_> {
     /// How many texts that are searched have a term.
     fn count(&self, term: &str) -> rusqlite::Result<u64> {
         let sql = "SELECT count(*) FROM words WHERE words MATCH ?1 AND rowid BETWEEN ?2 AND ?3";
-        let matched = self.limited(&one_of(&[term]));
-        Ok(self.number(sql, params![matched, self.bounds.start(), self.bounds.end()])? + self.count_waiting(term))
+        let (matched, bounds) = (self.limited(&one_of(&[term])), self.within.bounds());
+        Ok(self.number(sql, params![matched, bounds.start(), bounds.end()])? + self.count_waiting(term))
     }
 
     /// How many of the texts that wait have a term.
@@ -193,7 +190,8 @@ impl Index for Words<'_> {
         }
         let demands: Vec<String> = [any].into_iter().chain(all.iter().map(Vec::as_slice)).map(one_of).collect();
         let (matched, limit) = (self.limited(&demands.join(" AND ")), signed(most as u64));
-        let (first, last) = (self.bounds.start(), self.bounds.end());
+        let bounds = self.within.bounds();
+        let (first, last) = (bounds.start(), bounds.end());
         let id = |row: &Row<'_>| row.get::<_, i64>(0);
         let mut found: Vec<i64> = match &self.times {
             None => {
