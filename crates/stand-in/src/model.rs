@@ -11,6 +11,8 @@ pub(crate) struct Said {
     pub(crate) calls: Vec<Call>,
     /// What it says of its thinking, as nobody but the provider can read it.
     pub(crate) signature: Option<String>,
+    /// It thinks, although nothing of that may be signed.
+    pub(crate) thinks: bool,
     /// The provider compacts the history, and the model says nothing.
     pub(crate) compacts: bool,
 }

@@ -270,7 +270,7 @@ fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Op
     }
     let number = inner.seen.len();
     let said = script::say(request, number);
-    let said = Said { signature: signature(request, number), ..said };
+    let said = Said { signature: signature(request, number), thinks: request.member("reasoning").is_some(), ..said };
     usage.output = 5 + said.text.len() as u64 / 4;
     let report = &mut inner.report;
     report.answered += 1;
@@ -323,9 +323,7 @@ fn signature(request: &lookback::Request, number: usize) -> Option<String> {
     let says = |member: &str, word: &str| request.member(member).is_some_and(|value| value.get().contains(word));
     let signs = match request.dialect() {
         Dialect::Anthropic => says("thinking", "adaptive") || says("thinking", "enabled"),
-        Dialect::OpenAiResponses if says("include", "reasoning.encrypted_content") => true,
-        // Its content stays with the provider.
-        Dialect::OpenAiResponses if request.member("reasoning").is_some() => return Some(String::new()),
+        Dialect::OpenAiResponses => says("include", "reasoning.encrypted_content"),
         Dialect::Gemini => request.preamble().tools.is_some(),
         _ => false,
     };

@@ -47,8 +47,6 @@ pub(super) struct Call {
     pub(super) model: Option<String>,
     /// What is added to it.
     pub(super) adds: Vec<Add>,
-    /// The name of the upstream that it goes to.
-    pub(super) upstream: String,
 }
 
 /// A call that belongs to a line.
@@ -88,7 +86,7 @@ pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Respo
     visit.shared.metrics.answered(answer.status());
     visit.shared.tell(&Event::Call {
         dialect: call.dialect,
-        upstream: call.upstream,
+        upstream: upstream.to_string(),
         status: answer.status().as_u16(),
         milliseconds: begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
         note,
@@ -105,7 +103,7 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
             Some(body) => client.send(upstream, dialect, &call.head.plain(), Body::from(body)).await,
         }
     };
-    let Begun { mut ours, mut note, mut body, mut sent } = match find(&visit, call).await {
+    let Begun { mut ours, mut note, mut body, mut sent } = match find(&visit, upstream, call).await {
         Ok(ours) => begin(&visit, call, ours, &send).await,
         Err(why) => Begun::passed(why),
     };
@@ -171,7 +169,7 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
 ///
 /// # Errors
 /// Returns why the call passes as it came, if it belongs to no line.
-async fn find<'a>(visit: &Visit, call: &'a Call) -> Result<Ours<'a>, Passed> {
+async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<Ours<'a>, Passed> {
     let text = call.text.as_deref().ok_or(Passed::Encoded)?;
     let text = std::str::from_utf8(text).ok();
     let Some(request) = text.and_then(|text| RawRequest::read(text, Some(call.dialect)).ok()) else {
@@ -201,7 +199,7 @@ async fn find<'a>(visit: &Visit, call: &'a Call) -> Result<Ours<'a>, Passed> {
         retry,
         named: Scope::is_named(&identity),
         adds: &call.adds,
-        upstream: &call.upstream,
+        upstream: &upstream.to_string(),
     };
     let windows = visit.windows().map_err(|error| failed(visit, &error))?;
     match windows.line(&scope, asked).await {

@@ -288,9 +288,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
             let is_let_in = visit.let_in(&parts.uri, &head.headers).is_ok();
             let adds = visit.caller.adds(upstream, &current.config).iter().copied();
             let adds = adds.filter(|add| is_let_in || !add.tells()).collect();
-            let name = upstream.to_string();
-            exchange::make(visit, upstream, exchange::Call { head, body, text, dialect, model, adds, upstream: name })
-                .await
+            exchange::make(visit, upstream, exchange::Call { head, body, text, dialect, model, adds }).await
         }
         Endpoint::Other(dialect) => match route.upstream(dialect, None, &head.headers) {
             Some(upstream) => pass(visit, upstream, &head, body, dialect).await,

@@ -9,7 +9,6 @@ use futures_util::stream::unfold;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
 use lookback::Response;
-use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::copy::{self, Copy};
@@ -158,10 +157,8 @@ impl Relay {
     /// Returns what is passed on next. `None` at the end.
     async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
         let frame = self.answer.next().await;
-        // The client may go on as soon as it knows that this is the end. What came before reaches it meanwhile.
-        let is_end = frame.as_ref().is_none_or(Result::is_err) || self.answer.copy().is_some_and(Copy::is_complete);
-        if is_end && self.turn.is_some() {
-            yield_now().await;
+        // The client may go on as soon as it knows that this is the end.
+        if frame.as_ref().is_none_or(Result::is_err) || self.answer.copy().is_some_and(Copy::is_complete) {
             self.record().await;
         }
         if let (Some(Err(_)), Some(span)) = (&frame, &mut self.span) {

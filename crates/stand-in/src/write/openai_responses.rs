@@ -10,10 +10,9 @@ fn items(answer: Answer<'_>) -> Vec<Value> {
     if said.compacts {
         return vec![json!({"type": "compaction", "id": format!("cmp_{number}"), "encrypted_content": "Y29tcGFjdGVk"})];
     }
-    let reasoning = said.signature.as_ref().map(|signature| {
-        let content = Some(signature).filter(|signature| !signature.is_empty());
-        json!({"type": "reasoning", "id": format!("rs_{number}"), "summary": [], "encrypted_content": content})
-    });
+    let reasoning = (said.thinks || said.signature.is_some()).then(
+        || json!({"type": "reasoning", "id": format!("rs_{number}"), "summary": [], "encrypted_content": said.signature}),
+    );
     let text = json!({
         "type": "message", "id": format!("msg_{number}"), "role": "assistant", "status": "completed",
         "content": [{"type": "output_text", "text": said.text, "annotations": [], "logprobs": []}],
