@@ -7,7 +7,6 @@ use crate::edit::{self, Change, Edit};
 use crate::entry::{Arrival, Position};
 use crate::group::GroupKind;
 use crate::hidden::Hidden;
-use crate::size::Size;
 use crate::wire::Role;
 
 impl View {
@@ -115,7 +114,7 @@ impl View {
     pub(super) fn add_to(&mut self, index: usize, item: Item) {
         if let Some(group) = self.groups.get_mut(index) {
             group.size += item.size;
-            self.sizes.resize(Size::default(), item.size);
+            self.sizes.join(&item);
             // A system message of a round may have arrived before the results. It goes after them.
             let system = |item: &Item| item.message.role() == Role::System;
             let behind =

@@ -171,6 +171,12 @@ impl View {
         self.sizes.uncounted()
     }
 
+    /// Returns whether messages stand beside the client's conversation (see [`Item::is_beside`]). They are counted as they
+    /// come and go, so that nobody has to look for them in a long window.
+    pub fn has_beside(&self) -> bool {
+        self.sizes.beside() > 0
+    }
+
     /// Returns the number of assistant messages in the whole history.
     pub(crate) fn round(&self) -> u64 {
         self.history.round

@@ -1,6 +1,6 @@
-//! The sizes of a view's groups, added up.
+//! The sizes of a view's groups, added up, and what else is counted of its messages.
 
-use super::ViewGroup;
+use super::{Item, ViewGroup};
 use crate::group::Tally;
 use crate::size::{Size, Totals};
 
@@ -10,6 +10,8 @@ pub(super) struct Sizes {
     tally: Tally,
     /// The number of messages that a policy may leave uncounted: system messages, the running summary and the index.
     uncounted: u64,
+    /// The number of messages beside the client's conversation.
+    beside: u64,
 }
 
 impl Sizes {
@@ -18,6 +20,7 @@ impl Sizes {
         if group.kind.may_be_uncounted() {
             self.uncounted += group.items.len() as u64;
         }
+        self.beside += beside(&group.items);
         self.tally.add(group.kind, group.turn, group.size);
     }
 
@@ -26,7 +29,14 @@ impl Sizes {
         if group.kind.may_be_uncounted() {
             self.uncounted = self.uncounted.saturating_sub(group.items.len() as u64);
         }
+        self.beside = self.beside.saturating_sub(beside(&group.items));
         self.tally.remove(group.kind, group.turn, group.size);
+    }
+
+    /// Adds a message to a group that was added.
+    pub(super) fn join(&mut self, item: &Item) {
+        self.beside += beside(std::slice::from_ref(item));
+        self.tally.resize(Size::default(), item.size);
     }
 
     /// Replaces the size of a group that was added, or a part of that size.
@@ -43,4 +53,13 @@ impl Sizes {
     pub(super) fn uncounted(&self) -> u64 {
         self.uncounted
     }
+
+    /// Returns the number of messages beside the client's conversation.
+    pub(super) fn beside(&self) -> u64 {
+        self.beside
+    }
+}
+
+fn beside(items: &[Item]) -> u64 {
+    items.iter().filter(|item| item.is_beside()).count() as u64
 }

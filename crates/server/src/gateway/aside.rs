@@ -32,7 +32,8 @@ pub(super) type Offered = tools::Tool;
 /// Returns the tools that a request is offered: not those whose names its client has tools of. A tool whose calls stand in
 /// the window is offered as long as they do.
 pub(super) fn offered(adds: &[Add], request: &RawRequest<'_>, preamble: &Preamble, view: &View) -> Vec<Offered> {
-    let beside = view.messages().filter(|item| item.is_beside());
+    let messages = view.has_beside().then(|| view.messages()).into_iter().flatten();
+    let beside = messages.filter(|item| item.is_beside());
     let called: Vec<&str> =
         beside.flat_map(|item| item.message().tool_calls()).map(|(_, call)| call.name.as_str()).collect();
     let asks = adds.iter().any(|add| matches!(add, Add::MemoryTools | Add::Recall));

@@ -9,7 +9,6 @@ use lookback::session::Resent;
 use lookback::size::Excess;
 use lookback::store::Tenant;
 use lookback::transcript::{Entry, Origin};
-use lookback::view::Item;
 use lookback::{
     Dialect, Error, Policy, Preamble, Prices, RawRequest, Response, Role, Session, Settings, Store, StoreError, TooLong,
 };
@@ -160,7 +159,7 @@ impl Windows<'_> {
         let Ok(open) = turn.line.session.try_lock() else { return false };
         let is_same = |session: &&Session| is_for(session, request.dialect(), (model, self.policy(turn)));
         let session = open.as_ref().map(|open| &open.session).filter(is_same);
-        let is_plain = |session: &&Session| turn.adds.is_empty() && !session.view().messages().any(Item::is_beside);
+        let is_plain = |session: &&Session| turn.adds.is_empty() && !session.view().has_beside();
         let Some(session) = session.filter(is_plain) else { return false };
         let known = usize::try_from(session.view().history_len()).unwrap_or(usize::MAX);
         let is_text = |index: usize| request.message(index).is_ok_and(|message| !message.parts().any(has_media));
@@ -298,7 +297,7 @@ impl Windows<'_> {
             of: view.history_len(),
             shortened: kept().filter(|item| !item.edits().is_empty()).count() as u64,
         });
-        let is_other = mend || cut.is_some() || view.messages().any(Item::is_beside);
+        let is_other = mend || cut.is_some() || view.has_beside();
         let is_marked = turn.adds.contains(&Add::CacheMarkers) && request.takes_cache_marker();
         let body = if is_other || is_marked || !turn.offered.is_empty() {
             let mut body = request.change();

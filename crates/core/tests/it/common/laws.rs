@@ -569,6 +569,7 @@ pub fn the_view_is_the_fold_of_the_log(run: &Run, each: usize) -> Found {
     for (end, expected) in snapshots() {
         let view = run.log.view(*end).ok_or("no view")?;
         demand!(snapshot(&view) == *expected, "at {end}:\n{expected}\n{}", snapshot(&view));
+        demand!(view.has_beside() == view.messages().any(Item::is_beside), "what is beside is miscounted at {end}");
     }
     let text: Vec<String> = run.log.entries().iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
     let entries: Vec<Entry> = text.iter().map(|text| serde_json::from_str(text).unwrap()).collect();

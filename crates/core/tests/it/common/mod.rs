@@ -1009,7 +1009,8 @@ pub fn snapshot(view: &View) -> String {
         view.messages().map(|item| (item.position(), edits(item), item.size(), item.is_own())).collect();
     let checkpoint = serde_json::to_string(&view.checkpoint()).unwrap();
     let preamble = view.preamble().map(|preamble| serde_json::to_string(preamble).unwrap());
-    format!("{checkpoint} {:?} {preamble:?} {} {items:?}", view.totals(), view.history_len())
+    let beside = view.has_beside();
+    format!("{checkpoint} {:?} {preamble:?} {} {beside} {items:?}", view.totals(), view.history_len())
 }
 
 /// The parts of one message as it came, and its other members.

@@ -119,7 +119,8 @@ impl Asked<'_, '_> {
     /// Reads what matters for the choice. What a line remembers of these bytes is not read again.
     fn read(&self, lines: &[Arc<Line>]) -> Result<Ask, RequestError> {
         let Asked { request, retry, named, .. } = *self;
-        let remembered = |index: usize, bytes: u64| lines.iter().find_map(|line| line.known().path.at(index, bytes));
+        let known: Vec<MutexGuard<'_, Known>> = lines.iter().map(|line| line.known()).collect();
+        let remembered = |index: usize, bytes: u64| known.iter().find_map(|known| known.path.at(index, bytes));
         let said = |index: usize| {
             let bytes = xxh3_64(request.bytes(index).unwrap_or_default().as_bytes());
             match remembered(index, bytes) {
@@ -128,12 +129,13 @@ impl Asked<'_, '_> {
             }
         };
         let path = (0..request.len()).map(said).collect::<Result<_, RequestError>>()?;
+        let hash = xxh3_64(self.preamble.tools.as_deref().map_or("", RawValue::get).as_bytes());
+        let remembered = known.iter().find_map(|known| known.tools.clone().filter(|tools| tools.hash == hash));
+        drop(known);
         let last = match request.len().checked_sub(1) {
             Some(last) => beginning(&request.message(last)?.text()),
             None => String::new(),
         };
-        let hash = xxh3_64(self.preamble.tools.as_deref().map_or("", RawValue::get).as_bytes());
-        let remembered = lines.iter().find_map(|line| line.known().tools.clone().filter(|tools| tools.hash == hash));
         let tools = remembered.unwrap_or_else(|| Tools { hash, names: kind::tool_names(self.preamble).into() });
         Ok(Ask { path: Path::new(path), last, tools, retry, named })
     }
