@@ -17,8 +17,8 @@ impl Size {
     pub const TINY: Size = Size { name: "1 KB", bytes: 1_000, message: 100 };
     pub const SMALL: Size = Size { name: "20 KB", bytes: 20_000, message: 500 };
     pub const LARGE: Size = Size { name: "1 MB", bytes: 1_000_000, message: 10_000 };
-    pub const FEW: Size = Size { name: "1 MB, 50 messages", bytes: 1_000_000, message: 25_000 };
-    pub const MANY: Size = Size { name: "1 MB, 5,000 messages", bytes: 1_000_000, message: 100 };
+    pub const FEW: Size = Size { name: "1 MB, 50 messages", bytes: 1_000_000, message: 29_000 };
+    pub const MANY: Size = Size { name: "1 MB, 5,000 messages", bytes: 1_000_000, message: 250 };
 }
 
 /// A conversation grows by a share of its size with each request, to a quarter more than its size. Then it is over.
