@@ -98,6 +98,8 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: Some(("cache_control", r#"{"type":"ephemeral"}"#)),
     stored: &[],
     reference: None,
+    answer_forms: &[("output_config", &["json_schema"]), ("output_format", &["json_schema"])],
+    errors_in_streams: false,
     known: KNOWN,
     whole: &["input", cache_marker::MEMBER],
     is_piece: |_| false,

@@ -90,6 +90,8 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &[],
     reference: None,
+    answer_forms: &[],
+    errors_in_streams: false,
     known: KNOWN,
     whole: &["input", "json", cache_marker::BLOCK],
     is_piece: |_| false,

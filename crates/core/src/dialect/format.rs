@@ -53,6 +53,10 @@ pub(super) struct Format {
     pub(super) stored: &'static [&'static str],
     /// The type of a part that stands for something that the provider has stored.
     pub(super) reference: Option<&'static str>,
+    /// The members of a request body that demand an answer of a given form, each with the words in its value that do.
+    pub(super) answer_forms: &'static [(&'static str, &'static [&'static str])],
+    /// Whether a stream may begin with an error that other providers tell by the status of their answer.
+    pub(super) errors_in_streams: bool,
     /// The members of a message that other dialects can express, each as `parent.member`.
     pub(super) known: &'static [&'static str],
     /// Those of them that are copied or left out as a whole, so that nothing inside them can be lost.

@@ -77,6 +77,11 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &["cachedContent"],
     reference: None,
+    answer_forms: &[(
+        "generationConfig",
+        &["responseSchema", "responseJsonSchema", "response_schema", "application/json"],
+    )],
+    errors_in_streams: false,
     known: KNOWN,
     whole: &["args", "response"],
     is_piece: |_| false,

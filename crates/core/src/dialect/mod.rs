@@ -168,6 +168,19 @@ impl Dialect {
         self.format().provider
     }
 
+    /// Returns whether a stream may begin with an error, such as that the request is too long, although the status of the
+    /// answer says that all is well.
+    ///
+    /// ```
+    /// use lookback_core::Dialect;
+    ///
+    /// assert!(Dialect::OpenAiResponses.has_errors_in_streams());
+    /// assert!(!Dialect::Anthropic.has_errors_in_streams());
+    /// ```
+    pub fn has_errors_in_streams(self) -> bool {
+        self.format().errors_in_streams
+    }
+
     /// Reads one message.
     ///
     /// # Errors

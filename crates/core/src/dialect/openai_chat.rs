@@ -94,6 +94,8 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &[],
     reference: None,
+    answer_forms: &[("response_format", &["json_schema", "json_object"])],
+    errors_in_streams: false,
     known: KNOWN,
     whole: &[],
     is_piece: |_| false,

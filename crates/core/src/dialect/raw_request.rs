@@ -185,6 +185,23 @@ impl<'a> RawRequest<'a> {
         format.stored.iter().find(is_named).copied().or_else(|| refers().then_some(format.messages))
     }
 
+    /// Returns whether the answer must have a given form, such as that of a JSON schema. Agents do not ask their own
+    /// questions this way, but they do ask for titles, routes and facts.
+    ///
+    /// ```
+    /// use lookback_core::RawRequest;
+    ///
+    /// let body = r#"{"messages":[{"role":"user","content":"Hi"}],"response_format":{"type":"json_object"}}"#;
+    /// assert!(RawRequest::read(body, None)?.demands_form());
+    /// # Ok::<(), lookback_core::RequestError>(())
+    /// ```
+    pub fn demands_form(&self) -> bool {
+        let says = |member: &str, words: &[&str]| {
+            self.member(member).is_some_and(|value| words.iter().any(|word| value.get().contains(word)))
+        };
+        self.dialect.format().answer_forms.iter().any(|(member, words)| says(member, words))
+    }
+
     /// Returns whether this is a body, and not a bare list.
     pub fn is_body(&self) -> bool {
         self.fields.is_some()

@@ -31,8 +31,7 @@ use super::{answers, aside, copy, headers};
 const TRIES: u32 = 3;
 /// The most bytes of an error that are read.
 const ERROR: usize = 1 << 20;
-/// How long the beginning of a stream is held back to see whether it begins with an error. Only one dialect tells an
-/// overflow there.
+/// How long the beginning of a stream is held back to see whether it begins with an error, if the dialect tells some there.
 const HELD: Duration = Duration::from_millis(1500);
 
 /// A model call.
@@ -183,9 +182,7 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
         Kind::Stored(member) => return Err(Passed::Stored(member)),
     }
     let identity = Identity::of(&call.head.headers, &request);
-    // These clients have tools in every call of a conversation.
-    let is_agent = matches!(identity, Identity::Client { client: "claude-code" | "codex" | "opencode", .. });
-    if is_agent && !kind::has_tools(&preamble) {
+    if identity.always_has_tools() && !kind::has_tools(&preamble) {
         return Err(Passed::Side);
     }
     let Some(scope) = Scope::of(&identity, &visit.caller, &request) else {
@@ -394,7 +391,7 @@ async fn look(
 /// Reads the beginning of a stream until the model says something, if an error could come instead.
 async fn error_at_the_beginning(answer: &mut Answer, dialect: Dialect) -> Option<String> {
     let is_stream = answer.copy().is_some_and(Copy::is_stream);
-    if !is_stream || dialect != Dialect::OpenAiResponses {
+    if !is_stream || !dialect.has_errors_in_streams() {
         return None;
     }
     let is_open = |answer: &Answer| answer.copy().is_some_and(|copy| !copy.has_begun() && copy.error().is_none());

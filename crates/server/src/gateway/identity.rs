@@ -62,6 +62,12 @@ impl Identity {
             None => Identity::Unsaid,
         }
     }
+
+    /// Returns whether it is a client that offers tools in each call of a conversation. What it asks without them, such as
+    /// a title, is beside the conversation.
+    pub(super) fn always_has_tools(&self) -> bool {
+        matches!(self, Identity::Client { client: "claude-code" | "codex" | "opencode", .. })
+    }
 }
 
 /// Reads the session in Claude Code's metadata, which is JSON within a string.

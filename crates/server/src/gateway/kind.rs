@@ -1,7 +1,7 @@
 //! What a model call is for: a conversation, or something beside one, which passes and is not recorded.
 
 use lookback::message::PartRef;
-use lookback::{Dialect, Message, Preamble, RawRequest, Role};
+use lookback::{Message, Preamble, RawRequest, Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -37,7 +37,7 @@ impl Kind {
         {
             return Kind::Compaction;
         }
-        if !has_tools(preamble) && has_form(request) {
+        if !has_tools(preamble) && request.demands_form() {
             return Kind::Side;
         }
         Kind::Turn
@@ -68,23 +68,6 @@ fn asks_for_summary(request: &RawRequest<'_>, preamble: &Preamble) -> bool {
 /// Returns whether the request declares tools.
 pub(super) fn has_tools(preamble: &Preamble) -> bool {
     preamble.tools.as_deref().is_some_and(|tools| !matches!(tools.get(), "[]" | "null"))
-}
-
-/// Returns whether the answer must have a given form.
-fn has_form(request: &RawRequest<'_>) -> bool {
-    let dialect = request.dialect();
-    let says = |member: &str, words: &[&str]| {
-        request.member(member).is_some_and(|value| words.iter().any(|word| value.get().contains(word)))
-    };
-    match dialect {
-        Dialect::OpenAiChat => says("response_format", &["json_schema", "json_object"]),
-        Dialect::OpenAiResponses => says("text", &["json_schema", "json_object"]),
-        Dialect::Anthropic => says("output_config", &["json_schema"]) || says("output_format", &["json_schema"]),
-        Dialect::Gemini => {
-            says("generationConfig", &["responseSchema", "responseJsonSchema", "response_schema", "application/json"])
-        }
-        _ => false,
-    }
 }
 
 /// Returns the names of the tools that a request declares, in alphabetical order.

@@ -72,6 +72,8 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &["previous_response_id", "conversation"],
     reference: Some(item::REFERENCE),
+    answer_forms: &[("text", &["json_schema", "json_object"])],
+    errors_in_streams: true,
     known: KNOWN,
     whole: &[],
     is_piece: item::is_models,
