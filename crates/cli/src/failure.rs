@@ -110,7 +110,7 @@ pub(crate) enum Failure {
     Token { variable: String, fault: lookback_server::mcp::BadToken },
     #[cfg(feature = "server")]
     #[error("{place}: {fault}")]
-    Config { place: String, fault: lookback_server::gateway::BadConfig },
+    Config { place: String, fault: lookback_server::gateway::ConfigError },
     #[cfg(feature = "server")]
     #[error(transparent)]
     NoRandom(#[from] lookback_server::gateway::NoRandom),

@@ -1,5 +1,6 @@
 //! What all servers share: a runtime, an address to listen on, and connections with limits.
 
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,7 +25,7 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::gateway::{BadConfig, Tls};
+use crate::gateway::{ConfigError, Tls};
 
 /// The pause after the system failed to accept a connection, for example because the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -52,7 +53,7 @@ pub enum ServeError {
     },
     /// The configuration cannot be used.
     #[error(transparent)]
-    Config(#[from] BadConfig),
+    Config(#[from] ConfigError),
     /// The client on standard input does not speak the protocol.
     #[error("the program on standard input is not a client of the Model Context Protocol")]
     Handshake,
@@ -129,25 +130,22 @@ pub(crate) fn asked_to_reload() -> Result<Receiver<()>, ServeError> {
 }
 
 /// Reads the files that a server proves its name with.
-pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, BadConfig> {
-    let fault = |path: &Path| {
-        let path = path.display().to_string();
-        move |error: &dyn std::fmt::Display| BadConfig { line: None, message: format!("{path}: {error}") }
-    };
-    let (in_chain, in_key) = (fault(&tls.certificate), fault(&tls.key));
-    let chain: Result<Vec<_>, _> =
-        CertificateDer::pem_file_iter(&tls.certificate).map_err(|error| in_chain(&error))?.collect();
-    let chain = chain.map_err(|error| in_chain(&error))?;
-    if chain.is_empty() {
-        return Err(in_chain(&"there is no certificate in PEM"));
+pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ConfigError> {
+    fn fault<E: Error + Send + Sync + 'static>(path: &Path) -> impl Fn(E) -> ConfigError {
+        move |error| ConfigError::Tls { path: path.to_owned(), fault: Box::new(error) }
     }
-    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| in_key(&error))?;
+    let chain = CertificateDer::pem_file_iter(&tls.certificate).and_then(Iterator::collect);
+    let chain: Vec<_> = chain.map_err(fault(&tls.certificate))?;
+    if chain.is_empty() {
+        return Err(ConfigError::NoCertificate(tls.certificate.clone()));
+    }
+    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(fault(&tls.key))?;
     let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| in_chain(&error))?
+        .map_err(fault(&tls.certificate))?
         .with_no_client_auth()
         .with_single_cert(chain, key)
-        .map_err(|error| in_key(&error))?;
+        .map_err(fault(&tls.key))?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 

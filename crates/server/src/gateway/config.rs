@@ -36,7 +36,7 @@ use crate::serving::acceptor;
 /// assert_eq!(config.upstreams.len(), 1);
 /// let wrong = Config::from_toml("listen = 1\n").unwrap_err();
 /// assert_eq!(wrong.line, Some(1));
-/// # Ok::<(), lookback_server::gateway::BadConfig>(())
+/// # Ok::<(), lookback_server::gateway::ConfigError>(())
 /// ```
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -174,14 +174,47 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Er
 }
 
 /// A mistake in the configuration of a gateway.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", place(*.line))]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub struct BadConfig {
-    /// The line of the file, from 1; `None` if no line alone is wrong.
-    pub line: Option<usize>,
-    /// What is wrong.
-    pub message: String,
+pub enum ConfigError {
+    /// The text is not TOML, or has a field that there is not, or a value that the field does not take.
+    #[error("{}{fault}", place(*.line))]
+    #[non_exhaustive]
+    Syntax {
+        /// The line, from 1; `None` if no line alone is wrong.
+        line: Option<usize>,
+        /// What the parser says.
+        fault: String,
+    },
+    /// There is no upstream.
+    #[error("there is no upstream; add [[upstream]] with a url, or --upstream URL")]
+    NoUpstream,
+    /// The holdout is not a share.
+    #[error("`holdout` is {0}, and a share is from 0 to 1")]
+    Holdout(f64),
+    /// Two upstreams have this name.
+    #[error("two upstreams have the name `{0}`")]
+    SameUpstream(String),
+    /// Two keys have this name.
+    #[error("two keys have the name `{0}`")]
+    SameKey(String),
+    /// This upstream has a key of its own, but clients need none, so that whoever can reach the gateway could use it.
+    #[error(
+        "the upstream {0} has a key, and no [[key]] says who may use it; `lookback serve --new-key NAME` makes one"
+    )]
+    OpenKey(String),
+    /// A file of TLS has no certificate.
+    #[error("{}: there is no certificate in PEM", .0.display())]
+    NoCertificate(PathBuf),
+    /// A file of TLS cannot be used.
+    #[error("{}: {fault}", path.display())]
+    #[non_exhaustive]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// Why it cannot be used.
+        fault: Box<dyn std::error::Error + Send + Sync>,
+    },
 }
 
 fn place(line: Option<usize>) -> String {
@@ -194,14 +227,14 @@ impl Config {
     /// # Errors
     /// Returns an error with its line if the text is not TOML, or has a field that there is not, or a value that the
     /// field does not take.
-    pub fn from_toml(text: &str) -> Result<Config, BadConfig> {
+    pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
         toml::from_str(text).map_err(|error| {
             let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.lines().count().max(1));
             // A mistake at the beginning of a line is in that line, and not in the one before.
             let begins = error.span().is_some_and(|span| {
                 span.start > 0 && text.get(..span.start).is_some_and(|before| before.ends_with('\n'))
             });
-            BadConfig { line: line.map(|line| line + usize::from(begins)), message: error.message().to_owned() }
+            ConfigError::Syntax { line: line.map(|line| line + usize::from(begins)), fault: error.message().to_owned() }
         })
     }
 
@@ -224,29 +257,24 @@ impl Config {
     /// Checks what no field tells alone.
     ///
     /// # Errors
-    /// Returns an error if there is no upstream, if `holdout` is not a share, if two upstreams or keys have one name, if an upstream has a key of its
-    /// own, but clients need none, so that whoever can reach the gateway could use it, or if the files of TLS cannot be
-    /// used.
-    pub fn check(&self) -> Result<(), BadConfig> {
-        let wrong = |message: String| Err(BadConfig { line: None, message });
+    /// Returns any [`ConfigError`] but [`ConfigError::Syntax`].
+    pub fn check(&self) -> Result<(), ConfigError> {
         if self.upstreams.is_empty() {
-            return wrong("there is no upstream; add [[upstream]] with a url, or --upstream URL".to_owned());
+            return Err(ConfigError::NoUpstream);
         }
         if !(0.0..=1.0).contains(&self.holdout) {
-            return wrong(format!("`holdout` is {}, and a share is from 0 to 1", self.holdout));
+            return Err(ConfigError::Holdout(self.holdout));
         }
         let mut names = HashSet::new();
         if let Some(twice) = self.upstreams.iter().filter_map(Upstream::name).find(|name| !names.insert(*name)) {
-            return wrong(format!("two upstreams have the name `{twice}`"));
+            return Err(ConfigError::SameUpstream(twice.to_owned()));
         }
         let mut names = HashSet::new();
         if let Some(twice) = self.keys.iter().map(Key::name).find(|name| !names.insert(*name)) {
-            return wrong(format!("two keys have the name `{twice}`"));
+            return Err(ConfigError::SameKey(twice.to_owned()));
         }
         if let Some(open) = self.upstreams.iter().find(|upstream| upstream.has_key()).filter(|_| self.keys.is_empty()) {
-            return wrong(format!(
-                "the upstream {open} has a key, and no [[key]] says who may use it; `lookback serve --new-key NAME` makes one"
-            ));
+            return Err(ConfigError::OpenKey(open.to_string()));
         }
         self.tls.as_ref().map(acceptor).transpose().map(drop)
     }

@@ -54,7 +54,7 @@ pub use self::adds::{Add, UnknownAdd};
 use self::body::Unread;
 use self::caller::Caller;
 use self::client::Head;
-pub use self::config::{BadConfig, Config, Limits, Timeouts, Tls};
+pub use self::config::{Config, ConfigError, Limits, Timeouts, Tls};
 use self::endpoint::Endpoint;
 pub use self::event::Event;
 pub use self::keys::{Key, NoRandom};
