@@ -54,11 +54,19 @@ pub(crate) fn free_port() -> u16 {
 
 /// Waits until something listens on a port.
 pub(crate) fn wait_for(port: u16) {
+    assert!(listens(port, Duration::from_secs(30)), "nothing listens on port {port}");
+}
+
+/// Returns whether something listens on a port before this time is over.
+pub(crate) fn listens(port: u16, patience: Duration) -> bool {
     let begun = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "nothing listens on port {port}");
+        if begun.elapsed() > patience {
+            return false;
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
+    true
 }
 
 /// What all tests of the program share.
