@@ -62,7 +62,9 @@ fn asks_for_summary(request: &RawRequest<'_>, preamble: &Preamble) -> bool {
     let first = message(request, Some(0)).filter(|first| first.role() == Role::System);
     let all = (0..request.len()).rev().filter_map(|index| message(request, Some(index)));
     let last = all.into_iter().find(|message| message.role() == Role::User);
-    system || first.into_iter().chain(last).any(|message| says(&message.text()))
+    // What a tool returned may be anything, even the source of such a client.
+    let asks = |message: &Message| message.parts().any(|part| matches!(part, PartRef::Text(text) if says(text)));
+    system || first.into_iter().chain(last).any(asks)
 }
 
 /// Returns whether the request declares tools.
@@ -129,6 +131,10 @@ mod tests {
         );
         let summary = r#"{"input":[{"role":"user","content":"You are performing a CONTEXT CHECKPOINT COMPACTION. Do it."}],"tools":[]}"#;
         assert_eq!(kind(summary), Kind::Compaction);
+        let read = r#"{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"You are a context summarization agent"}]}]}"#;
+        assert_eq!(kind(read), Kind::Turn, "it read such words in a file");
+        let asked = read.replace(r#"agent"}"#, r#"agent"},{"type":"text","text":"CRITICAL: Respond with TEXT ONLY"}"#);
+        assert_eq!(kind(&asked), Kind::Compaction);
         assert_eq!(kind(r#"{"input":"Hi","previous_response_id":"resp_1"}"#), Kind::Stored("previous_response_id"));
         assert_eq!(kind(r#"{"contents":[],"cachedContent":"cachedContents/1"}"#), Kind::Stored("cachedContent"));
     }
