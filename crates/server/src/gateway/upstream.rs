@@ -284,9 +284,9 @@ impl<'a> Route<'a> {
         exactly
             .or_else(|| all.clone().find(|upstream| takes(upstream)))
             .or_else(|| all.clone().find(|upstream| upstream.dialect.is_none()))
-            // Requests such as a list of models tell nothing.
+            // Requests such as a list of models tell nothing, and those of the others tell their dialect. A key must not go
+            // to whoever comes first.
             .or_else(|| all.clone().find(|upstream| dialect.is_none() && upstream.dialect.is_some_and(is_openai)))
-            .or_else(|| all.clone().next().filter(|_| dialect.is_none()))
     }
 }
 
