@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,6 +11,8 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use futures_lite::{Stream, StreamExt as _, stream};
 use http_body_util::BodyExt as _;
 use lookback::dialect::Severity;
@@ -192,13 +194,37 @@ async fn handle(State(stand_in): State<StandIn>, request: Request) -> Response<B
         }
         return other(&stand_in, &parts.method, &path, &body);
     };
-    let version = parts.headers.get("anthropic-version").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let said = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let version = said("anthropic-version").map(str::to_owned);
+    let packs = said("accept-encoding").is_some_and(|accepted| accepted.contains("gzip"));
     stand_in.inner().seen.push(Seen {
         method: parts.method.clone(),
         path: path.clone(),
         headers: parts.headers,
         body: body.clone(),
     });
+    let answer = answer_to(&stand_in, dialect, version, &path, &body).await;
+    if packs && answer.status().is_client_error() { packed(answer).await } else { answer }
+}
+
+/// Compresses an answer, as the providers' servers do if the client takes that.
+async fn packed(answer: Response<Body>) -> Response<Body> {
+    let (mut parts, body) = answer.into_parts();
+    let whole = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    let packed = encoder.write_all(&whole).and_then(|()| encoder.finish()).unwrap_or_default();
+    parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    Response::from_parts(parts, Body::from(packed))
+}
+
+/// Answers a model call.
+async fn answer_to(
+    stand_in: &StandIn,
+    dialect: Dialect,
+    version: Option<String>,
+    path: &str,
+    body: &Bytes,
+) -> Response<Body> {
     let fault = stand_in.inner().faults.pop_front();
     if let Some(early) = fault.as_ref().and_then(|fault| fail(fault, dialect)) {
         return early;
@@ -214,7 +240,7 @@ async fn handle(State(stand_in): State<StandIn>, request: Request) -> Response<B
         Some(version) => request.with_version(version),
         None => request,
     };
-    answer(&stand_in, &request, &path, fault)
+    answer(stand_in, &request, path, fault)
 }
 
 /// Fails before the request is looked at, if it is that kind of a fault.

@@ -1,9 +1,13 @@
-//! The body of a request, read within its limits.
+//! The body of a request, read within its limits, or passed on as it comes.
+
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::StatusCode;
 use bytes::Bytes;
-use http_body_util::BodyExt as _;
+use futures_util::stream::unfold;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Body as _;
 use serde::Deserialize;
 use tokio::time::timeout;
 
@@ -49,6 +53,22 @@ pub(super) async fn read(mut body: Body, config: &Config) -> Result<Bytes, Unrea
         _ => pieces.concat().into(),
     };
     Ok(body)
+}
+
+/// Returns a body that is passed on as it comes, however long it is. It breaks off if it does not come in time.
+pub(super) fn patient(body: Body, pause: Duration) -> Body {
+    // An empty body has a length, which what is made of pieces does not have.
+    if body.is_end_stream() {
+        return body;
+    }
+    let next = move |mut body: Body| async move {
+        let frame = match timeout(pause, body.frame()).await {
+            Ok(frame) => frame?.map_err(|_| Unread::Cut),
+            Err(_) => Err(Unread::Late),
+        };
+        Some((frame, body))
+    };
+    Body::new(StreamBody::new(Box::pin(unfold(body, next))))
 }
 
 /// Returns the model that a body names.

@@ -30,11 +30,13 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Returns the head of a body that is not compressed, whatever the one that came was.
-    pub(super) fn plain(&self) -> Head {
-        let mut plain = self.clone();
-        plain.headers.remove(CONTENT_ENCODING);
-        plain
+    /// Returns the head of a body that Lookback wrote: it is not compressed, whatever the one that came was, and the answer
+    /// has to be read, because it may call tools that the client does not have.
+    pub(super) fn own(&self) -> Head {
+        let mut own = self.clone();
+        own.headers.remove(CONTENT_ENCODING);
+        headers::to_read_the_answer(&mut own.headers);
+        own
     }
 }
 

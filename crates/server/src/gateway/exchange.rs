@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::http::{HeaderMap, Response, StatusCode, header, response};
+use axum::http::{HeaderMap, Response, StatusCode, response};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use lookback::{Dialect, Preamble, ProviderError, RawRequest, Request};
@@ -25,7 +25,7 @@ use super::telemetry::CallSpan;
 use super::upstream::Upstream;
 use super::visit::Visit;
 use super::window::{NoWindow, Sending};
-use super::{answers, aside, copy, headers};
+use super::{answers, aside, copy, encoding, headers};
 
 /// How often a window is made smaller because the upstream refuses it as too long.
 const TRIES: u32 = 3;
@@ -99,7 +99,7 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
         let dialect = Some(call.dialect);
         match body {
             None => client.send(upstream, dialect, &call.head, Body::from(call.body.clone())).await,
-            Some(body) => client.send(upstream, dialect, &call.head.plain(), Body::from(body)).await,
+            Some(body) => client.send(upstream, dialect, &call.head.own(), Body::from(body)).await,
         }
     };
     let Begun { mut ours, mut note, mut body, mut sent } = match find(&visit, upstream, call).await {
@@ -383,8 +383,8 @@ async fn look(
         return (answer, None);
     }
     answer.read_rest(ERROR).await;
-    let encoded = parts.headers.contains_key(header::CONTENT_ENCODING);
-    let error = if encoded { String::new() } else { answer.text() };
+    let error = encoding::decoded(&parts.headers, &answer.bytes(), ERROR).unwrap_or_default();
+    let error = String::from_utf8_lossy(&error).into_owned();
     (answer, Some(error))
 }
 

@@ -1,6 +1,6 @@
 //! Headers: what they tell about a request, and which of them are passed on.
 
-use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderName};
+use axum::http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use lookback::Dialect;
 
 /// The beginning of the names of Lookback's own headers.
@@ -55,11 +55,14 @@ pub(super) fn to_pass_on(headers: &mut HeaderMap) {
     headers.remove(HOST);
 }
 
-/// Returns whether a request wants to become something else than HTTP, such as a WebSocket.
-pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
-    let lists = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    headers.contains_key("upgrade")
-        && lists.flat_map(|list| list.split(',')).any(|name| name.trim().eq_ignore_ascii_case("upgrade"))
+/// Returns whether a request wants to become a WebSocket. What else a client offers to become, such as HTTP/2, it need not
+/// become.
+pub(super) fn is_websocket(headers: &HeaderMap) -> bool {
+    let names = |name: HeaderName, word: &str| {
+        let lists = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
+        lists.flat_map(|list| list.split(',')).any(|name| name.trim().eq_ignore_ascii_case(word))
+    };
+    names(UPGRADE, "websocket") && names(CONNECTION, "upgrade")
 }
 
 /// Returns what proves who asks: the first header with a key, or the key in the query. It is only ever hashed.
@@ -67,6 +70,16 @@ pub(super) fn credential<'a>(headers: &'a HeaderMap, query: Option<&'a str>) -> 
     let in_header = CREDENTIALS.into_iter().find_map(|name| headers.get(name)).map(|value| value.as_bytes());
     let in_query = || query?.split('&').find_map(|pair| pair.strip_prefix("key=")).map(str::as_bytes);
     in_header.or_else(in_query).unwrap_or_default()
+}
+
+/// Removes the encodings of an answer that cannot be read while it passes.
+pub(super) fn to_read_the_answer(headers: &mut HeaderMap) {
+    let Some(accepted) = text(headers, ACCEPT_ENCODING.as_str()) else { return };
+    let can_be_read = |encoding: &&str| !matches!(encoding.split(';').next().map(str::trim), Some("zstd" | "*"));
+    let left: Vec<&str> = accepted.split(',').filter(can_be_read).collect();
+    if let Ok(left) = HeaderValue::from_str(left.join(",").trim()) {
+        headers.insert(ACCEPT_ENCODING, left);
+    }
 }
 
 #[cfg(test)]
@@ -91,5 +104,17 @@ mod tests {
         let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
         left.sort_unstable();
         assert_eq!(left, ["anthropic-beta", "authorization"]);
+    }
+
+    #[test]
+    fn an_answer_is_not_asked_for_in_an_encoding_that_cannot_be_read() {
+        for (asked, left) in
+            [("gzip, deflate, br, zstd", "gzip, deflate, br"), ("zstd;q=1.0, *;q=0.1", ""), ("gzip", "gzip")]
+        {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, asked.parse().unwrap());
+            to_read_the_answer(&mut headers);
+            assert_eq!(headers[ACCEPT_ENCODING], left);
+        }
     }
 }

@@ -45,7 +45,6 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, Response, StatusCode, header};
 use axum::routing::get;
-use http_body_util::Limited;
 use lookback::store::IntoStore;
 use lookback::{Dialect, Policy, Settings, Store};
 use tokio::time::timeout;
@@ -236,7 +235,7 @@ impl fmt::Debug for Gateway {
 /// Answers a request: makes a model call, or passes it through.
 async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let (mut parts, body) = request.into_parts();
-    if headers::is_upgrade(&parts.headers) {
+    if headers::is_websocket(&parts.headers) {
         let mut response = answers::error(StatusCode::UPGRADE_REQUIRED, "this gateway speaks HTTP only", None);
         response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
         return response;
@@ -299,7 +298,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
 
 /// Passes a request through that is not a model call.
 async fn pass(visit: Visit, upstream: &Upstream, head: &Head, body: Body, dialect: Option<Dialect>) -> Response<Body> {
-    let body = Body::new(Limited::new(body, visit.current.config.limits.body));
+    let body = body::patient(body, visit.current.config.timeouts.body);
     match visit.current.client.send(upstream, dialect, head, body).await {
         Ok(answer) => {
             let (mut parts, incoming) = answer.into_parts();

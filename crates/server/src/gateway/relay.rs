@@ -82,9 +82,8 @@ impl Answer {
     }
 
     /// Returns what was read and not yet passed on.
-    pub(super) fn text(&self) -> String {
-        let bytes: Vec<u8> = self.read.iter().flatten().copied().collect();
-        String::from_utf8_lossy(&bytes).into_owned()
+    pub(super) fn bytes(&self) -> Bytes {
+        self.read.iter().flatten().copied().collect()
     }
 
     /// Returns what is passed on next. `None` at the end.

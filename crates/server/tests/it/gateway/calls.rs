@@ -58,6 +58,27 @@ fn other_paths_pass_with_their_method_and_body() {
     let upgrade =
         [("connection", "Upgrade"), ("upgrade", "websocket"), ("openai-beta", "responses_websockets=2026-02-06")];
     assert_eq!(lab.send("GET", "/v1/responses", &upgrade, "").status, 426);
+    // A client may offer to go on with HTTP/2, and need not be heard.
+    let offer = [("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "AAMAAABk")];
+    assert_eq!(lab.send("GET", "/v1/models", &offer, "").status, 200);
+    assert!(!lab.stand_in.last().unwrap().headers.contains_key("upgrade"));
+}
+
+#[test]
+fn what_only_passes_may_be_longer_than_a_model_call() {
+    let lab = Lab::configured("[[upstream]]\nurl = \"UPSTREAM\"\n[limits]\nbody = 1000\n");
+    let file = "x".repeat(1_000_000);
+    assert_eq!(lab.send("POST", "/v1/files", &[], &file).status, 200);
+    assert_eq!(lab.stand_in.last().unwrap().body.len(), file.len());
+}
+
+#[test]
+fn a_redirect_goes_to_the_client_and_the_key_goes_nowhere() {
+    let lab = Lab::new(Some(unlimited()));
+    let mut client = Client::new(Dialect::OpenAiChat);
+    lab.stand_in.fail_next(Fault::Status(307, "elsewhere".to_owned()));
+    assert_eq!(client.say(&lab, "Hi").status, 307);
+    assert_eq!(lab.stand_in.count(), 1);
 }
 
 #[test]
@@ -112,9 +133,13 @@ fn what_is_too_long_is_sent_again_with_a_smaller_window() {
             client.say(&lab, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(10)));
         }
         lab.stand_in.set_window(400);
+        // Clients take compressed answers, and then errors are compressed, too.
+        client.headers.push(("accept-encoding", "gzip, br, zstd".to_owned()));
         let answer = client.say(&lab, "And in short?");
         assert_eq!(answer.status, 200, "{dialect}: {}", answer.body);
         assert!(answer.header("x-lookback-overflows").is_some(), "{dialect}: {:?}", answer.headers);
+        assert_eq!(lab.stand_in.last().unwrap().headers["accept-encoding"], "gzip, br", "a window's answer is read");
+        client.headers.clear();
         let after = client.say(&lab, "Thanks.");
         assert_eq!((after.status, after.header("x-lookback-overflows")), (200, None), "{dialect}");
     }
