@@ -51,7 +51,7 @@ pub(super) fn offered(adds: &[Add], request: &RawRequest<'_>, preamble: &Preambl
 /// Returns the workspace of a session: whose shared facts it knows. Sessions of a tenant share theirs; without tenants, those of
 /// an account do, which is in the names of its sessions.
 pub(super) fn workspace<'a>(tenant: Option<&Tenant>, session: &'a LogName) -> &'a str {
-    let account = session.as_str().rsplit_once('@').map(|(_, rest)| rest.split(['/', '#']).next().unwrap_or(rest));
+    let account = session.as_str().rsplit_once('@').map(|(_, rest)| rest.split(['/', '~']).next().unwrap_or(rest));
     account.filter(|account| tenant.is_none() && account.len() == caller::ACCOUNT).unwrap_or(Memory::WORKSPACE)
 }
 

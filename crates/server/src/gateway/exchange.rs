@@ -190,14 +190,8 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
     };
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
     let retry = retries.is_some_and(|count: u32| count > 0);
-    let asked = Asked {
-        request: &request,
-        preamble: &preamble,
-        retry,
-        named: Scope::is_named(&identity),
-        adds: &call.adds,
-        upstream: &upstream.to_string(),
-    };
+    let asked =
+        Asked { request: &request, preamble: &preamble, retry, adds: &call.adds, upstream: &upstream.to_string() };
     let windows = visit.windows().map_err(|error| failed(visit, &error))?;
     match windows.line(&scope, asked).await {
         Ok(turn) => Ok(Ours { request, preamble, turn }),

@@ -3,9 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use lookback::memory::tools::Tool;
 use lookback::session::Resent;
-use lookback::{Message, Role};
+use lookback::{Message, Preamble, Role};
 use serde::Serialize;
+use serde_json::value::RawValue;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::super::kind;
 
 /// The most characters of a message that are remembered, to recognize it after something was appended to it.
 const MOST: usize = 4096;
@@ -61,6 +66,11 @@ impl Path {
         self.said().len()
     }
 
+    /// Returns whether the model has said something in it.
+    pub(super) fn has_answers(&self) -> bool {
+        self.base() > 0
+    }
+
     /// Returns where the messages after the last of the model begin.
     fn base(&self) -> usize {
         self.said().iter().rposition(|said| said.resent.role == Role::Assistant).map_or(0, |last| last + 1)
@@ -78,6 +88,22 @@ impl Path {
 pub(super) struct Tools {
     pub(super) hash: u64,
     pub(super) names: Arc<[String]>,
+}
+
+impl Tools {
+    pub(super) fn of(preamble: &Preamble) -> Tools {
+        Tools { hash: Tools::hash_of(preamble), names: kind::tool_names(preamble).into() }
+    }
+
+    pub(super) fn hash_of(preamble: &Preamble) -> u64 {
+        xxh3_64(preamble.tools.as_deref().map_or("", RawValue::get).as_bytes())
+    }
+
+    /// Leaves some of them out.
+    pub(super) fn without(self, some: &[Tool]) -> Tools {
+        let stays = |name: &&String| some.iter().all(|tool| tool.name != **name);
+        Tools { names: self.names.iter().filter(stays).cloned().collect(), ..self }
+    }
 }
 
 /// A request, as far as it matters for the choice.
@@ -132,8 +158,7 @@ pub(super) struct Known {
     asked: usize,
     base: usize,
     last: String,
-    /// `None` if they are not known, because the line was read from the store.
-    pub(super) tools: Option<Tools>,
+    pub(super) tools: Tools,
     /// The number of requests that are not answered yet.
     in_flight: usize,
     /// Whether the last answer came whole.
@@ -144,18 +169,18 @@ pub(super) struct Known {
 
 impl Known {
     /// Reads what is known from a line's messages. What the model said last is the answer to the last request.
-    pub(super) fn of(path: Path) -> Known {
+    pub(super) fn of(path: Path, tools: Tools) -> Known {
         let said = path.said();
         let is_models = |at: usize| said.get(at).is_some_and(|said| said.resent.role == Role::Assistant);
         let asked = (0..said.len()).rfind(|at| !is_models(*at)).map_or(0, |last| last + 1);
         let base = (0..asked).rfind(|at| is_models(*at)).map_or(0, |last| last + 1);
-        Known { asked, base, settled: said.len() > asked, path, ..Known::default() }
+        Known { asked, base, settled: said.len() > asked, path, tools, ..Known::default() }
     }
 
     /// Takes over a request that was found to belong to it.
     pub(super) fn begin(&mut self, ask: Ask, now: u64) {
         let Ask { path, last, tools, .. } = ask;
-        (self.asked, self.base, self.last, self.tools) = (path.len(), path.base(), last, Some(tools));
+        (self.asked, self.base, self.last, self.tools) = (path.len(), path.base(), last, tools);
         self.path = path;
         self.in_flight += 1;
         self.settled = false;
@@ -180,7 +205,7 @@ impl Known {
     /// its own: for example, one that extracts memories from the conversation.
     fn has_tools_of(&self, ask: &Ask) -> bool {
         let has = |tool: &String| ask.tools.names.binary_search(tool).is_ok();
-        self.tools.as_ref().is_none_or(|tools| tools.hash == ask.tools.hash || tools.names.iter().all(has))
+        self.tools.hash == ask.tools.hash || self.tools.names.iter().all(has)
     }
 
     /// Returns how a request could relate to this line, and how well that fits: the greatest wins.
@@ -228,7 +253,7 @@ enum Fit {
 
 /// Returns the line that a request goes on with, by its index, and how. `None` if it begins a line.
 pub(super) fn choose<'a>(lines: impl IntoIterator<Item = &'a Known>, ask: &Ask) -> Option<(usize, How)> {
-    let equal = |known: &Known| known.tools.as_ref().is_some_and(|tools| tools.names == ask.tools.names);
+    let equal = |known: &Known| known.tools.names == ask.tools.names;
     let fits = lines.into_iter().enumerate().filter_map(|(index, known)| {
         let (fit, how) = known.fit(ask)?;
         Some((fit, equal(known), known.used, index, how))

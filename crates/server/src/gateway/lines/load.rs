@@ -1,32 +1,37 @@
-//! Reading the lines of a scope from the store: after a restart, or if another gateway has them.
+//! Reading the lines of a scope from the store: after a restart, or if another gateway began them.
 
 use std::sync::Arc;
 
+use lookback::memory::tools;
 use lookback::session::Resent;
 use lookback::transcript::{Arrival, Origin};
 use lookback::{LogName, Session, Settings, Store, StoreError};
 
-use super::choose::{Known, Path, Said};
-use super::{Family, Line, Scope};
+use super::choose::{Known, Path, Said, Tools};
+use super::{Line, Scope};
 
 /// The most lines of a scope that are read. Older ones are not gone on with.
 const MOST: usize = 64;
 
-/// Reads the lines of a scope, in the order of their numbers.
-pub(super) async fn lines(store: &Arc<dyn Store>, scope: &Scope) -> Result<Family, StoreError> {
+/// Reads the lines of a scope, but those that are remembered, the oldest first.
+pub(super) async fn lines(
+    store: &Arc<dyn Store>,
+    scope: &Scope,
+    remembered: &[Arc<Line>],
+) -> Result<Vec<Arc<Line>>, StoreError> {
     let listed = store.list(scope.prefix()).await?;
-    let mut names: Vec<(usize, LogName)> =
+    let mut names: Vec<(u64, LogName)> =
         listed.into_iter().filter_map(|info| Some((scope.number(&info.name)?, info.name))).collect();
     names.sort();
-    // Numbers of deleted lines are free, but nobody has to know which.
-    let next = names.last().map_or(0, |(number, _)| number + 1);
     let first = names.len().saturating_sub(MOST);
     let mut lines = Vec::new();
     for (_, name) in names.into_iter().skip(first) {
-        let known = known(store, &name).await?;
-        lines.push(Line::new(name, known));
+        if remembered.iter().all(|line| line.name != name) {
+            let known = known(store, &name).await?;
+            lines.push(Line::new(name, known));
+        }
     }
-    Ok(Family { lines, next })
+    Ok(lines)
 }
 
 /// Reads what was said in a line.
@@ -45,5 +50,8 @@ async fn known(store: &Arc<dyn Store>, name: &LogName) -> Result<Known, StoreErr
     };
     let arrivals = history.iter().map(|entry| &entry.arrival).filter(|arrival| arrival.origin != Origin::Lookback);
     let said = |arrival: &Arrival| Said { resent: Resent::new(arrival.digest, arrival.message.role()), bytes: None };
-    Ok(Known::of(Path::new(arrivals.map(said).collect())))
+    let path = Path::new(arrivals.map(said).collect());
+    let tools = session.view().preamble().map(Tools::of).unwrap_or_default();
+    // Those that the gateway has offered are not the client's.
+    Ok(Known::of(path, tools.without(&tools::tools())))
 }

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use lookback::message::PartRef;
 use lookback::session::Resent;
 use lookback::{Error, LogName, Preamble, RawRequest, RequestError, Role, Session, Store};
-use serde_json::value::RawValue;
 use tokio::sync::Mutex as AsyncMutex;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -24,7 +23,6 @@ pub(super) use self::scope::Scope;
 use super::adds::Add;
 use super::aside::{Offered, Watch};
 use super::calibrations::Calibrations;
-use super::kind;
 use super::payoff::Spending;
 use super::summarizer::SummaryModel;
 
@@ -58,8 +56,6 @@ struct Scopes {
 #[derive(Clone, Default)]
 struct Family {
     lines: Vec<Arc<Line>>,
-    /// The number of the next line.
-    next: usize,
 }
 
 /// An open session, and what watches over it.
@@ -100,8 +96,6 @@ pub(super) struct Asked<'a, 'b> {
     pub(super) preamble: &'a Preamble,
     /// The client says that it asks again.
     pub(super) retry: bool,
-    /// The scope is one conversation of the client, and not all conversations that begin alike.
-    pub(super) named: bool,
     /// What is added to it.
     pub(super) adds: &'a [Add],
     /// The upstream that it goes to.
@@ -117,8 +111,8 @@ impl Asked<'_, '_> {
     }
 
     /// Reads what matters for the choice. What a line remembers of these bytes is not read again.
-    fn read(&self, lines: &[Arc<Line>]) -> Result<Ask, RequestError> {
-        let Asked { request, retry, named, .. } = *self;
+    fn read(&self, scope: &Scope, lines: &[Arc<Line>]) -> Result<Ask, RequestError> {
+        let Asked { request, retry, .. } = *self;
         let known: Vec<MutexGuard<'_, Known>> = lines.iter().map(|line| line.known()).collect();
         let remembered = |index: usize, bytes: u64| known.iter().find_map(|known| known.path.at(index, bytes));
         let said = |index: usize| {
@@ -129,15 +123,15 @@ impl Asked<'_, '_> {
             }
         };
         let path = (0..request.len()).map(said).collect::<Result<_, RequestError>>()?;
-        let hash = xxh3_64(self.preamble.tools.as_deref().map_or("", RawValue::get).as_bytes());
-        let remembered = known.iter().find_map(|known| known.tools.clone().filter(|tools| tools.hash == hash));
+        let hash = Tools::hash_of(self.preamble);
+        let remembered = known.iter().map(|known| &known.tools).find(|tools| tools.hash == hash).cloned();
         drop(known);
         let last = match request.len().checked_sub(1) {
             Some(last) => beginning(&request.message(last)?.text()),
             None => String::new(),
         };
-        let tools = remembered.unwrap_or_else(|| Tools { hash, names: kind::tool_names(self.preamble).into() });
-        Ok(Ask { path: Path::new(path), last, tools, retry, named })
+        let tools = remembered.unwrap_or_else(|| Tools::of(self.preamble));
+        Ok(Ask { path: Path::new(path), last, tools, retry, named: scope.is_named() })
     }
 }
 
@@ -186,27 +180,36 @@ impl Lines {
         scope: &Scope,
         asked: Asked<'_, '_>,
     ) -> Result<Turn, Error> {
-        let known = self.scopes().lines.get(scope).cloned();
-        let family = match known {
-            Some(family) => family,
-            None => load::lines(store, scope).await?,
+        let remembered = self.scopes().lines.get(scope).cloned();
+        let (ask, read) = match remembered {
+            Some(family) => {
+                let ask = asked.read(scope, &family.lines)?;
+                // Another gateway may have begun the line since. It did not if nobody has answered yet.
+                let is_elsewhere = ask.path.has_answers() && family.choose(&ask).is_none();
+                let read = if is_elsewhere { load::lines(store, scope, &family.lines).await? } else { Vec::new() };
+                (ask, read)
+            }
+            None => {
+                let read = load::lines(store, scope, &[]).await?;
+                (asked.read(scope, &read)?, read)
+            }
         };
-        let ask = asked.read(&family.lines)?;
         let (asks, adds, upstream) = (asked.asks(), asked.adds.to_vec(), asked.upstream.to_owned());
         let resent = ask.path.resent();
         let mut scopes = self.scopes();
         scopes.clock += 1;
         let now = scopes.clock;
-        // Another request may have begun a line meanwhile, or the scope may have been forgotten.
-        let family = scopes.lines.entry(scope.clone()).or_insert(family);
-        let found = {
-            let known: Vec<MutexGuard<'_, Known>> = family.lines.iter().map(|line| line.known()).collect();
-            choose(known.iter().map(|known| &**known), &ask)
-        };
-        let (line, how) = match found.and_then(|(index, how)| Some((family.lines.get(index)?.clone(), how))) {
+        // Another request may have begun a line or read the same ones meanwhile, or the scope may have been forgotten.
+        let family = scopes.lines.entry(scope.clone()).or_default();
+        for line in read {
+            if family.lines.iter().all(|other| other.name != line.name) {
+                family.add(line);
+            }
+        }
+        let (line, how) = match family.choose(&ask) {
             Some(found) => found,
             None => {
-                let line = Line::new(scope.name(family.next), Known::default());
+                let line = Line::new(scope.new_name(family.lines.is_empty()), Known::default());
                 family.add(line.clone());
                 (line, How::New)
             }
@@ -259,10 +262,16 @@ impl Scopes {
 }
 
 impl Family {
+    /// Returns the line that a request goes on with, and how.
+    fn choose(&self, ask: &Ask) -> Option<(Arc<Line>, How)> {
+        let known: Vec<MutexGuard<'_, Known>> = self.lines.iter().map(|line| line.known()).collect();
+        let (index, how) = choose(known.iter().map(|known| &**known), ask)?;
+        Some((self.lines.get(index)?.clone(), how))
+    }
+
     /// Adds a line, and forgets the one that was not used for the longest time, if there are too many. It stays in the
     /// store.
     fn add(&mut self, line: Arc<Line>) {
-        self.next += 1;
         if self.lines.len() >= MOST_LINES {
             let idle = self.lines.iter().enumerate().filter(|(_, line)| !line.known().is_busy());
             if let Some((oldest, _)) = idle.min_by_key(|(_, line)| line.known().used) {

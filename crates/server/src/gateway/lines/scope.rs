@@ -1,5 +1,8 @@
 //! Scopes: the lines among which that of a request is looked for. Their names are the beginnings of sessions' names.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use lookback::Dialect;
 use lookback::store::Tenant;
 use lookback::{LogName, Message, RawRequest, Role};
@@ -11,8 +14,9 @@ use super::super::identity::Identity;
 /// those that begin with the same words.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::gateway) struct Scope {
-    /// The name of its first line.
     name: LogName,
+    /// Whether it is one conversation of the client.
+    is_named: bool,
     dialect: Dialect,
     tenant: Option<Tenant>,
 }
@@ -38,22 +42,30 @@ impl Scope {
                 format!("{}/{:016x}", at("chat"), Message::user(beginning).digest() >> 64)
             }
         };
-        // An identifier may have characters that no name has.
+        // An identifier may have characters that no name has, or look like another one's line.
         let hashed = || format!("{}/{:032x}", at("chat"), Message::user(name.as_str()).digest());
-        let short = || name.parse::<LogName>().ok().filter(|name| name.as_str().len() + 8 <= LogName::LONGEST);
+        let is_plain = |name: &LogName| !name.as_str().contains('~') && name.as_str().len() + 17 <= LogName::LONGEST;
+        let short = || name.parse::<LogName>().ok().filter(is_plain);
         let name = short().or_else(|| hashed().parse().ok())?;
-        Some(Scope { name, dialect: request.dialect(), tenant: caller.tenant.clone() })
+        let is_named = *identity != Identity::Unsaid;
+        Some(Scope { name, is_named, dialect: request.dialect(), tenant: caller.tenant.clone() })
     }
 
     /// Returns whether it is one conversation of the client.
-    pub(in crate::gateway) fn is_named(identity: &Identity) -> bool {
-        *identity != Identity::Unsaid
+    pub(super) fn is_named(&self) -> bool {
+        self.is_named
     }
 
-    /// Returns the name of a line: the first has the name of the scope, and others a number behind it.
-    pub(super) fn name(&self, number: usize) -> LogName {
-        let numbered = || format!("{}#{}", self.name.as_str(), number + 1).parse().ok();
-        (number > 0).then(numbered).flatten().unwrap_or_else(|| self.name.clone())
+    /// Returns a name for a line. The first line of a conversation that the client names has the name of the scope, and others
+    /// have a number behind it that no other gateway gives: the time in milliseconds, and twenty random bits.
+    pub(super) fn new_name(&self, is_first: bool) -> LogName {
+        let numbered = || {
+            let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+            let random = u128::from(RandomState::new().build_hasher().finish() >> 44);
+            format!("{}~{:x}", self.name.as_str(), (time << 20) | random).parse().ok()
+        };
+        let bare = is_first && self.is_named;
+        (!bare).then(numbered).flatten().unwrap_or_else(|| self.name.clone())
     }
 
     /// Returns the beginning of the names of all its lines.
@@ -61,11 +73,11 @@ impl Scope {
         self.name.as_str()
     }
 
-    /// Returns the number of the line with a name: the reverse of [`Scope::name`].
-    pub(super) fn number(&self, name: &LogName) -> Option<usize> {
+    /// Returns the number of the line with a name, if it is one of the scope. Later lines have greater ones.
+    pub(super) fn number(&self, name: &LogName) -> Option<u64> {
         let rest = name.as_str().strip_prefix(self.name.as_str())?;
-        match rest.strip_prefix('#') {
-            Some(number) => number.parse::<usize>().ok()?.checked_sub(1),
+        match rest.strip_prefix('~') {
+            Some(number) => u64::from_str_radix(number, 16).ok(),
             None => rest.is_empty().then_some(0),
         }
     }

@@ -93,6 +93,62 @@ fn a_line_goes_on_after_a_restart_and_in_another_gateway() {
 }
 
 #[test]
+fn gateways_with_one_store_never_put_two_conversations_into_one_session() {
+    for dialect in DIALECTS {
+        let store = Arc::new(MemoryStore::new());
+        let gateways = [0, 1].map(|_| Lab::on(store.clone(), Some(Policy::never_compact())));
+        let mut clients = Vec::new();
+        for round in 0..3 {
+            for (at, lab) in gateways.iter().enumerate() {
+                let mut client = Client::new(dialect);
+                let name = format!("I am {at} of {round}.");
+                let first = "Hello. ".repeat(20) + &name;
+                let session = client.say(lab, &first).session().to_owned();
+                clients.push((client, session, name));
+            }
+        }
+        for (turn, lab) in [0, 1, 0, 1, 1, 0].map(|at| &gateways[at]).into_iter().enumerate() {
+            for (client, session, name) in &mut clients {
+                let answer = client.say(lab, &format!("{name} {turn}"));
+                assert_eq!(answer.session(), session, "{dialect}: it goes on in any of them");
+            }
+        }
+        for (_, session, name) in &clients {
+            let texts = gateways[0].texts(session);
+            assert_eq!(texts.len(), 14, "{dialect}: {texts:?}");
+            let said = texts.iter().step_by(2);
+            assert!(said.into_iter().all(|text| text.contains(name.as_str())), "{dialect}: {texts:?}");
+        }
+    }
+}
+
+#[test]
+fn a_call_with_other_tools_advances_no_line_after_a_restart_either() {
+    for dialect in DIALECTS {
+        for named in [false, true] {
+            let store = Arc::new(MemoryStore::new());
+            let mut client = Client::new(dialect);
+            if named {
+                client.headers.push(("x-session-id", "s".to_owned()));
+            }
+            let session = client.say(&Lab::on(store.clone(), None), "Hi").session().to_owned();
+            let restarted = Lab::on(store, None);
+            let mut extracts =
+                Client { tools: vec!["remember"], headers: client.headers.clone(), ..Client::new(dialect) };
+            extracts.messages.clone_from(&client.messages);
+            assert_ne!(extracts.say(&restarted, "What is worth remembering?").session(), session, "{dialect}");
+            let answer = client.say(&restarted, "Go on.");
+            assert_eq!(
+                (answer.session(), answer.header("x-lookback-line")),
+                (&*session, Some("continued")),
+                "{dialect}"
+            );
+            assert_eq!(restarted.texts(&session).len(), 4, "{dialect}");
+        }
+    }
+}
+
+#[test]
 fn content_that_clients_change_between_calls_is_recognized() {
     let lab = lab();
     let mut client = Client::new(Dialect::Anthropic);
