@@ -1,0 +1,72 @@
+//! A store that fails, or does not answer: requests pass as they came, and their messages are recorded later.
+
+use lookback::SqliteStore;
+use rusqlite::Connection;
+
+use super::*;
+
+const CONFIG: &str = "[[upstream]]\nurl = \"UPSTREAM\"\n[timeouts]\nstore = 0.5\n";
+
+/// A gateway with its sessions in a file.
+fn lab(folder: &tempfile::TempDir) -> Lab {
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path().join("memory.db")).unwrap());
+    let (stand_in, upstream) = StandIn::start();
+    let config = Config::from_toml(&CONFIG.replace("UPSTREAM", &upstream)).unwrap();
+    let base = serve(Gateway::new(store.clone()).with_config(config).with_policy(Policy::never_compact()));
+    Lab { stand_in, stand_in_address: upstream, store, base }
+}
+
+fn failures(lab: &Lab) -> u64 {
+    let metrics = lab.send("GET", "/metrics", &[], "").body;
+    let count = metrics.lines().find_map(|line| line.strip_prefix("lookback_store_failures_total "));
+    count.unwrap().parse().unwrap()
+}
+
+#[test]
+fn requests_pass_while_another_program_locks_the_store_and_are_recorded_after() {
+    for dialect in DIALECTS {
+        let folder = tempfile::tempdir().unwrap();
+        let lab = lab(&folder);
+        let mut client = Client::new(dialect);
+        let session = client.say(&lab, "Hi").session().to_owned();
+        let other = Connection::open(folder.path().join("memory.db")).unwrap();
+        other.execute_batch("BEGIN IMMEDIATE").unwrap();
+        for text in ["Are you there?", "Still there?"] {
+            let answer = client.say(&lab, text);
+            assert_eq!(answer.status, 200, "{dialect}: {}", answer.body);
+            assert_eq!(answer.header("x-lookback-passed"), Some("the store failed"), "{dialect}");
+        }
+        let sent = lab.stand_in.last().unwrap().body;
+        assert!(String::from_utf8_lossy(&sent).contains("Are you there?"), "{dialect}: nothing is left out");
+        assert!(failures(&lab) >= 2, "{dialect}");
+        other.execute_batch("ROLLBACK").unwrap();
+        let answer = client.say(&lab, "Good.");
+        assert_eq!((answer.session(), answer.header("x-lookback-passed")), (&*session, None), "{dialect}");
+        let texts = lab.texts(&session);
+        assert_eq!((texts.len(), &*texts[2], &*texts[6]), (8, "Are you there?", "Good."), "{dialect}: {texts:?}");
+    }
+}
+
+#[test]
+fn requests_pass_if_the_file_of_the_store_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let lab = lab(&folder);
+    let mut client = Client::new(Dialect::Anthropic);
+    client.say(&lab, "Hi");
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        std::fs::remove_file(file.unwrap().path()).unwrap();
+    }
+    let answer = client.say(&lab, "Go on.");
+    assert_eq!((answer.status, answer.header("x-lookback-passed")), (200, Some("the store failed")));
+    assert_eq!(lab.stand_in.last().unwrap().body, serde_json::to_vec(&before(&client)).unwrap());
+    let mut other = Client::new(Dialect::Anthropic);
+    assert_eq!(other.say(&lab, "Another one.").status, 200);
+    assert!(failures(&lab) >= 2);
+}
+
+/// The body of the newest request, without the answer that the client keeps.
+fn before(client: &Client) -> Value {
+    let mut body = client.body();
+    body["messages"].as_array_mut().unwrap().pop();
+    body
+}
