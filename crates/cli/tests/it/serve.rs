@@ -1,12 +1,12 @@
-//! Tests of `lookback serve`: its configuration, and how it is read again.
+//! Tests of `lookback serve`: its configuration, how it is read again, and how it stops.
 
 #![cfg(feature = "server")]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use insta::assert_snapshot;
@@ -113,4 +113,63 @@ fn a_call_is_told_in_one_line_without_its_contents() {
     let call: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!((&call["event"], &call["status"], &call["line"]), (&"call".into(), &502.into(), &"new".into()));
     assert_eq!(call["dialect"], "openai-chat");
+}
+
+/// An upstream that begins a stream, and ends it when it is told to.
+fn streaming() -> (String, Sender<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let (end, ends) = channel();
+    std::thread::spawn(move || {
+        let (mut gateway, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        while !request.ends_with(b"}") {
+            let mut some = [0; 4096];
+            let count = gateway.read(&mut some).unwrap();
+            request.extend_from_slice(&some[..count]);
+        }
+        let said =
+            |text: &str| format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}}}}]}}\n\n");
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        write!(gateway, "{head}{}", said("The first half")).unwrap();
+        ends.recv().unwrap();
+        let finish = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+        write!(gateway, "{}{finish}", said(", and the second.")).unwrap();
+    });
+    (address, end)
+}
+
+#[test]
+fn a_gateway_that_is_to_stop_finishes_the_streams_that_are_open() {
+    let lab = Lab::new();
+    let (upstream, end) = streaming();
+    let mut gateway = Serving::new(&lab, &["--upstream", &upstream, "--store", "memory.db"]);
+    let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}"#;
+    let mut stream = TcpStream::connect(&gateway.address).unwrap();
+    let head = format!("host: a\r\nconnection: close\r\ncontent-length: {}", body.len());
+    write!(stream, "POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    while !answer.contains("The first half") {
+        let mut some = [0; 4096];
+        let count = stream.read(&mut some).unwrap();
+        answer += std::str::from_utf8(&some[..count]).unwrap();
+    }
+    gateway.signal("-TERM");
+    // It takes no one else.
+    while TcpStream::connect(&gateway.address).is_ok() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(gateway.child.try_wait().unwrap().is_none(), "it waits for the stream");
+    end.send(()).unwrap();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains(", and the second.") && answer.contains("data: [DONE]"), "{answer}");
+    assert!(gateway.child.wait().unwrap().success());
+    let found = lab.command(LOOKBACK).args(["sessions", "list", "--store", "memory.db"]).output().unwrap();
+    let found = String::from_utf8(found.stdout).unwrap();
+
+    let session = found.split_whitespace().find(|word| word.starts_with("chat")).unwrap();
+    let recalled =
+        lab.command(LOOKBACK).args(["recall", session, "second half", "--store", "memory.db"]).output().unwrap();
+    let recalled = String::from_utf8(recalled.stdout).unwrap();
+    assert!(recalled.contains("The first half, and the second."), "{recalled}");
 }
