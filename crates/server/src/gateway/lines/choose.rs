@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::kind;
+use super::dates::without_dates;
 
 /// The most characters of a message that are remembered, to recognize it after something was appended to it.
 const MOST: usize = 4096;
@@ -36,12 +37,29 @@ pub(super) struct Path {
     all: Vec<Said>,
     /// The number of system messages at the beginning.
     lead: usize,
+    /// The hash of what the first other message says, but for its dates.
+    opening: Option<u64>,
 }
 
 impl Path {
     pub(super) fn new(all: Vec<Said>) -> Path {
         let lead = all.iter().take_while(|said| said.resent.role == Role::System).count();
-        Path { all, lead }
+        Path { all, lead, opening: None }
+    }
+
+    /// Returns the index of the first message that is not the system's.
+    pub(super) fn first(&self) -> usize {
+        self.lead
+    }
+
+    /// Sets the [`opening`].
+    pub(super) fn with_opening(self, opening: Option<u64>) -> Path {
+        Path { opening, ..self }
+    }
+
+    /// Returns the [`opening`] if the message at its index has these bytes.
+    pub(super) fn opening_at(&self, index: usize, bytes: u64) -> Option<u64> {
+        self.opening.filter(|_| index == self.lead && self.at(index, bytes).is_some())
     }
 
     fn push(&mut self, said: Said) {
@@ -76,10 +94,23 @@ impl Path {
         self.said().iter().rposition(|said| said.resent.role == Role::Assistant).map_or(0, |last| last + 1)
     }
 
-    /// Returns how many messages two paths have in common, from the first.
+    /// Returns how many messages two paths have in common, from the first. A first message with another date is the same if
+    /// what follows is.
     fn common(&self, other: &Path) -> usize {
         let same = |(ours, theirs): &(&Said, &Said)| ours.resent.digest == theirs.resent.digest;
-        self.said().iter().zip(other.said()).take_while(same).count()
+        let common = self.said().iter().zip(other.said()).take_while(same).count();
+        if common > 0 || self.opening.is_none() || self.opening != other.opening {
+            return common;
+        }
+        match self.said().iter().zip(other.said()).skip(1).take_while(same).count() {
+            0 => 0,
+            rest => rest + 1,
+        }
+    }
+
+    /// Returns whether two paths begin with the same message, word by word.
+    fn begins_like(&self, other: &Path) -> bool {
+        self.said().first().map(|said| said.resent.digest) == other.said().first().map(|said| said.resent.digest)
     }
 }
 
@@ -117,6 +148,11 @@ pub(super) struct Ask {
     pub(super) retry: bool,
     /// The scope is one conversation of the client, and not all conversations that begin alike.
     pub(super) named: bool,
+}
+
+/// Returns the hash of what a message says, but for its dates: some clients change the date in the first one.
+pub(super) fn opening(message: &Message) -> u64 {
+    xxh3_64(without_dates(&beginning(&message.text())).as_bytes())
 }
 
 pub(super) fn beginning(text: &str) -> String {
@@ -220,7 +256,7 @@ impl Known {
             let is_same = ask.path.len() == common;
             // Two equal requests at once are two lines, unless the client asks again.
             let is_free = !(is_same && self.is_busy()) || ask.retry;
-            let how = if is_same { How::Edited } else { How::Continued };
+            let how = if is_same || !self.path.begins_like(&ask.path) { How::Edited } else { How::Continued };
             return is_free.then_some((Fit::Extends(common), how));
         }
         if self.is_busy() && !ask.retry {

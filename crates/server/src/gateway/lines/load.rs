@@ -7,7 +7,7 @@ use lookback::session::Resent;
 use lookback::transcript::{Arrival, Origin};
 use lookback::{LogName, Session, Settings, Store, StoreError};
 
-use super::choose::{Known, Path, Said, Tools};
+use super::choose::{Known, Path, Said, Tools, opening};
 use super::{Line, Scope};
 
 /// The most lines of a scope that are read. Older ones are not gone on with.
@@ -48,9 +48,11 @@ async fn known(store: &Arc<dyn Store>, name: &LogName) -> Result<Known, StoreErr
         Err(lookback::Error::Store(error)) => return Err(error),
         Err(_) => return Ok(Known::default()),
     };
-    let arrivals = history.iter().map(|entry| &entry.arrival).filter(|arrival| arrival.origin != Origin::Lookback);
+    let arrivals = || history.iter().map(|entry| &entry.arrival).filter(|arrival| arrival.origin != Origin::Lookback);
     let said = |arrival: &Arrival| Said { resent: Resent::new(arrival.digest, arrival.message.role()), bytes: None };
-    let path = Path::new(arrivals.map(said).collect());
+    let path = Path::new(arrivals().map(said).collect());
+    let opening = arrivals().nth(path.first()).map(|first| opening(&first.message));
+    let path = path.with_opening(opening);
     let tools = session.view().preamble().map(Tools::of).unwrap_or_default();
     // Those that the gateway has offered are not the client's.
     Ok(Known::of(path, tools.without(&tools::tools())))

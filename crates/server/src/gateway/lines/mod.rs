@@ -5,6 +5,7 @@
 //! client says about itself only narrows the search.
 
 mod choose;
+mod dates;
 mod load;
 mod scope;
 
@@ -18,7 +19,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 pub use self::choose::How;
-use self::choose::{Ask, Known, Path, Said, Tools, beginning, choose};
+use self::choose::{Ask, Known, Path, Said, Tools, beginning, choose, opening};
 pub(super) use self::scope::Scope;
 use super::adds::Add;
 use super::aside::{Offered, Watch};
@@ -122,7 +123,13 @@ impl Asked<'_, '_> {
                 None => Ok(Said::of(request.message(index)?, Some(bytes))),
             }
         };
-        let path = (0..request.len()).map(said).collect::<Result<_, RequestError>>()?;
+        let path = Path::new((0..request.len()).map(said).collect::<Result<_, RequestError>>()?);
+        let opening = {
+            let bytes = xxh3_64(request.bytes(path.first()).unwrap_or_default().as_bytes());
+            let remembered = known.iter().find_map(|known| known.path.opening_at(path.first(), bytes));
+            remembered.or_else(|| Some(opening(request.message(path.first()).ok()?)))
+        };
+        let path = path.with_opening(opening);
         let hash = Tools::hash_of(self.preamble);
         let remembered = known.iter().map(|known| &known.tools).find(|tools| tools.hash == hash).cloned();
         drop(known);
@@ -131,7 +138,7 @@ impl Asked<'_, '_> {
             None => String::new(),
         };
         let tools = remembered.unwrap_or_else(|| Tools::of(self.preamble));
-        Ok(Ask { path: Path::new(path), last, tools, retry, named: scope.is_named() })
+        Ok(Ask { path, last, tools, retry, named: scope.is_named() })
     }
 }
 

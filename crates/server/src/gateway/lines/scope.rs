@@ -9,6 +9,7 @@ use lookback::{LogName, Message, RawRequest, Role};
 
 use super::super::caller::Caller;
 use super::super::identity::Identity;
+use super::dates::without_dates;
 
 /// The lines among which that of a request is looked for: those of one account and one conversation of the client, or
 /// those that begin with the same words.
@@ -38,7 +39,8 @@ impl Scope {
                 let mut messages = (0..request.len()).map_while(|index| request.message(index).ok());
                 let first = messages.find(|message| message.role() == Role::User)?;
                 // A message that grows while a stream fails keeps its beginning.
-                let beginning: String = first.text().chars().take(120).collect();
+                let said: String = first.text().chars().take(200).collect();
+                let beginning: String = without_dates(&said).chars().take(120).collect();
                 format!("{}/{:016x}", at("chat"), Message::user(beginning).digest() >> 64)
             }
         };

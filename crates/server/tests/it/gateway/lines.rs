@@ -164,6 +164,35 @@ fn content_that_clients_change_between_calls_is_recognized() {
     assert_eq!(lab.texts(&session).len(), 4);
 }
 
+#[test]
+fn a_conversation_goes_on_the_next_day_although_its_first_message_has_another_date() {
+    for dialect in DIALECTS {
+        for restarts in [false, true] {
+            let store = Arc::new(MemoryStore::new());
+            let today = Lab::on(store.clone(), Some(Policy::never_compact()));
+            let restarted = restarts.then(|| Lab::on(store, Some(Policy::never_compact())));
+            let tomorrow = restarted.as_ref().unwrap_or(&today);
+            let opening = |date: &str| format!("We set up the context. Today's date is {date}. The folder is /work.");
+            let mut client = Client::new(dialect);
+            client.messages.push(client.said("user", &opening("Monday, November 23, 2026")));
+            client.messages.push(client.said("assistant", "Got it."));
+            let session = client.say(&today, "Read it.").session().to_owned();
+            client.messages[0] = client.said("user", &opening("Tuesday, November 24, 2026"));
+            let answer = client.say(tomorrow, "Go on.");
+            assert_eq!((answer.session(), answer.header("x-lookback-line")), (&*session, Some("edited")), "{dialect}");
+            let answer = client.say(tomorrow, "And on.");
+            assert_eq!(
+                (answer.session(), answer.header("x-lookback-line")),
+                (&*session, Some("continued")),
+                "{dialect}"
+            );
+            let texts = tomorrow.texts(&session);
+            assert_eq!(texts.len(), 8, "{dialect}: {texts:?}");
+            assert!(texts[0].contains("November 24"), "{dialect}: {texts:?}");
+        }
+    }
+}
+
 /// A step of one of several clients at once.
 #[derive(Debug, Clone)]
 struct Step {
