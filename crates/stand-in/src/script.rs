@@ -56,9 +56,19 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
             Said { text, calls, ..Said::default() }
         }
         Some((_, last)) => Said { text: format!("All steps up to {last} are done."), ..Said::default() },
+        None if asks_for_summary(request, &newest) => {
+            let text = format!("This is summary {number}: the user asked for steps, and some of them are done.");
+            Said { text, ..Said::default() }
+        }
         // No two answers are the same.
         None => Said { text: format!("This is answer {number}."), ..Said::default() },
     }
+}
+
+/// Returns whether a client has its history summarized, which no tool is needed for.
+fn asks_for_summary(request: &Request, newest: &str) -> bool {
+    let says = |text: &str| ["summar", "SUMMAR", "state_snapshot"].iter().any(|word| text.contains(word));
+    says(newest) || request.preamble().system.as_deref().is_some_and(|system| says(system.get()))
 }
 
 /// The calls that the newest messages name, of tools that there are.

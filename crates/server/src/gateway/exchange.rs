@@ -131,7 +131,7 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
         };
         if let Some(error) = error {
             let refused = body.as_ref().or(call.text.as_ref()).map_or(&[][..], |body| body);
-            match again(&visit, ours.as_mut(), &mut note, (parts.status, &error), (call.dialect, refused)).await {
+            match again(&visit, ours.as_mut(), &mut note, (parts.status, &error), (call, refused)).await {
                 Some(retry) => {
                     body = Some(retry.into());
                     continue;
@@ -175,15 +175,13 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
         return Err(Passed::NotUnderstood);
     };
     let preamble = request.preamble();
-    match Kind::of(&request, &preamble) {
-        Kind::Turn => {}
-        Kind::Side => return Err(Passed::Side),
-        Kind::Compaction => return Err(Passed::Compaction),
-        Kind::Stored(member) => return Err(Passed::Stored(member)),
-    }
+    let kind = Kind::of(&request, &preamble);
     let identity = Identity::of(&call.head.headers, &request);
-    if identity.always_has_tools() && !kind::has_tools(&preamble) {
-        return Err(Passed::Side);
+    match kind {
+        Kind::Turn if identity.always_has_tools() && !kind::has_tools(&preamble) => return Err(Passed::Side),
+        Kind::Turn | Kind::Compaction => {}
+        Kind::Side => return Err(Passed::Side),
+        Kind::Stored(member) => return Err(Passed::Stored(member)),
     }
     let Some(scope) = Scope::of(&identity, &visit.caller, &request) else {
         return Err(Passed::NoUser);
@@ -193,7 +191,11 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
     let asked =
         Asked { request: &request, preamble: &preamble, retry, adds: &call.adds, upstream: &upstream.to_string() };
     let windows = visit.windows().map_err(|error| failed(visit, &error))?;
-    match windows.line(&scope, asked).await {
+    let turn = match kind {
+        Kind::Compaction => windows.compaction(&scope, asked).await,
+        _ => windows.line(&scope, asked).await,
+    };
+    match turn {
         Ok(turn) => Ok(Ours { request, preamble, turn }),
         Err(NoWindow::Session(lookback::Error::Request(_))) => Err(Passed::NotUnderstood),
         Err(error) => Err(failed(visit, &error)),
@@ -219,6 +221,9 @@ where
     S: Future<Output = Sent>,
 {
     let Ours { request, preamble, turn } = &mut ours;
+    if turn.is_apart() {
+        return Begun { ours: Some(ours), ..Begun::passed(Passed::Compaction) };
+    }
     let windows = match visit.windows() {
         Ok(windows) => windows,
         Err(error) => return Begun::passed(failed(visit, &error)),
@@ -264,14 +269,19 @@ async fn again(
     ours: Option<&mut Ours<'_>>,
     note: &mut Note,
     (status, text): (StatusCode, &str),
-    (dialect, refused): (Dialect, &[u8]),
+    (call, refused): (&Call, &[u8]),
 ) -> Option<String> {
-    let Ours { request, turn, .. } = ours?;
+    let Ours { request, preamble, turn } = ours?;
     if note.held_out {
         return None;
     }
     let windows = visit.windows().ok()?;
+    let dialect = call.dialect;
     let error = dialect.provider_error(Some(status.as_u16()), text);
+    if turn.is_apart() {
+        let model = call.model.clone().or_else(|| request.model());
+        windows.apart(turn, request, preamble, model.as_deref()).await.ok()?;
+    }
     let made = match error {
         ProviderError::TooLong(cause) if note.overflows < TRIES => windows.smaller(turn, request, cause).await,
         ProviderError::Malformed { .. } if !note.repaired => windows.repaired(turn, request).await,

@@ -19,10 +19,13 @@ pub(super) enum Kind {
 }
 
 /// Words of known clients in a request for a summary of the conversation.
-const SUMMARIES: [&str; 4] = [
+const SUMMARIES: [&str; 7] = [
     "You are performing a CONTEXT CHECKPOINT COMPACTION",
     "CRITICAL: Respond with TEXT ONLY",
     "You are a context summarization agent",
+    "You are a context summarization assistant",
+    "You are a specialized system component responsible for distilling chat history",
+    "You are the component that summarizes internal chat history",
     "Your task is to create a detailed summary of the conversation so far",
 ];
 

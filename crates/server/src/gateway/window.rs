@@ -10,7 +10,8 @@ use lookback::size::Excess;
 use lookback::store::Tenant;
 use lookback::transcript::{Entry, Origin};
 use lookback::{
-    Dialect, Error, Policy, Preamble, Prices, RawRequest, Response, Role, Session, Settings, Store, StoreError, TooLong,
+    Dialect, Error, MemoryStore, Policy, Preamble, Prices, RawRequest, Response, Role, Session, Settings, Store,
+    StoreError, TooLong,
 };
 use tokio::time::timeout;
 
@@ -77,6 +78,26 @@ impl Windows<'_> {
     /// Finds the line of a request.
     pub(super) async fn line(&self, scope: &Scope, asked: Asked<'_, '_>) -> Result<Turn, NoWindow> {
         self.patiently(async { Ok(self.lines.find(&self.store, scope, asked).await?) }).await
+    }
+
+    /// Returns a turn for a call with which a client compacts its history.
+    pub(super) async fn compaction(&self, scope: &Scope, asked: Asked<'_, '_>) -> Result<Turn, NoWindow> {
+        self.patiently(async { Ok(self.lines.compaction(&self.store, scope, asked).await?) }).await
+    }
+
+    /// Takes a request that is part of no line over into a session that is not kept, unless it has one.
+    pub(super) async fn apart(
+        &self,
+        turn: &mut Turn,
+        request: &RawRequest<'_>,
+        preamble: &Preamble,
+        model: Option<&str>,
+    ) -> Result<(), NoWindow> {
+        if turn.line.session.lock().await.is_none() {
+            let scratch = Windows { store: Arc::new(MemoryStore::new()), ..*self };
+            scratch.of(turn, request, preamble, model).await?;
+        }
+        Ok(())
     }
 
     /// Waits for something that the store has a part in, but not for long.

@@ -16,6 +16,9 @@ use super::dates::without_dates;
 /// The most characters of a message that are remembered, to recognize it after something was appended to it.
 const MOST: usize = 4096;
 
+/// The most messages that a client puts before those that it keeps, when it has compacted its history.
+const MOST_BEFORE_KEPT: usize = 4;
+
 /// A message, as far as a line remembers it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Said {
@@ -106,6 +109,20 @@ impl Path {
             0 => 0,
             rest => rest + 1,
         }
+    }
+
+    /// Returns how many of another path's messages end this one, behind one that this one does not have: a summary. `None`
+    /// if this path does not end so, or if the model said none of them.
+    fn kept_in(&self, other: &Path, end: usize) -> Option<usize> {
+        let (said, other) = (self.said().get(..end)?, other.said());
+        let is_same = |ours: &Said, theirs: &Said| ours.resent.digest == theirs.resent.digest;
+        let kept = |from: usize, to: usize| {
+            let (ours, theirs) = (said.get(from..)?, other.get(to..)?.get(..end - from)?);
+            let said_so = ours.iter().any(|said| said.resent.role == Role::Assistant);
+            (said_so && ours.iter().zip(theirs).all(|(ours, theirs)| is_same(ours, theirs))).then_some(end - from)
+        };
+        let starts = (1..other.len().min(MOST_BEFORE_KEPT + 1)).flat_map(|to| (1..end).map(move |from| (from, to)));
+        starts.filter_map(|(from, to)| kept(from, to)).max()
     }
 
     /// Returns whether two paths begin with the same message, word by word.
@@ -237,11 +254,30 @@ impl Known {
         self.in_flight > 0
     }
 
+    /// Returns how well a request has all of this line's history, if it does: its client may leave out the last answer, and
+    /// append something to what it was the answer to.
+    pub(super) fn is_in(&self, ask: &Ask) -> Option<(usize, bool, bool)> {
+        let common = self.path.common(&ask.path);
+        let is_in = common > 0 && (common >= self.asked || common + 1 == self.asked && self.has_grown(ask));
+        is_in.then_some((common, common == self.path.len(), self.tools.names == ask.tools.names))
+    }
+
+    /// Returns how many of its newest messages a request has behind a summary.
+    pub(super) fn kept_in(&self, ask: &Ask) -> Option<usize> {
+        let kept = |end: usize| self.path.kept_in(&ask.path, end).filter(|_| self.has_tools_of(ask));
+        kept(self.path.len()).or_else(|| kept(self.asked))
+    }
+
     /// Returns whether a request has the tools of the line, or some more. With fewer tools, or others, it is a line of
     /// its own: for example, one that extracts memories from the conversation.
-    fn has_tools_of(&self, ask: &Ask) -> bool {
+    pub(super) fn has_tools_of(&self, ask: &Ask) -> bool {
         let has = |tool: &String| ask.tools.names.binary_search(tool).is_ok();
         self.tools.hash == ask.tools.hash || self.tools.names.iter().all(has)
+    }
+
+    /// Returns whether the last message of a request is that of the last one, and more.
+    fn has_grown(&self, ask: &Ask) -> bool {
+        !self.last.is_empty() && ask.last.starts_with(&self.last)
     }
 
     /// Returns how a request could relate to this line, and how well that fits: the greatest wins.
@@ -268,7 +304,7 @@ impl Known {
             return (goes_on || again).then_some((Fit::Answer(common), How::Edited));
         }
         // It differs in what was said last.
-        let is_grown = ask.path.base() == self.base && !self.last.is_empty() && ask.last.starts_with(&self.last);
+        let is_grown = ask.path.base() == self.base && self.has_grown(ask);
         if common >= self.base && common > 0 && common < self.asked && (again || is_grown)
             || common == 0 && self.base == 0 && ask.path.base() == 0 && is_grown
         {
@@ -287,20 +323,37 @@ enum Fit {
     Extends(usize),
 }
 
+impl Fit {
+    /// Returns how many messages a guess is made from: something other was said at the end.
+    fn guesses_at(self) -> Option<usize> {
+        match self {
+            Fit::Answer(common) | Fit::Edit(common) => Some(common),
+            Fit::Extends(_) | Fit::Named(_) => None,
+        }
+    }
+}
+
 /// Returns the line that a request goes on with, by its index, and how. `None` if it begins a line.
 pub(super) fn choose<'a>(lines: impl IntoIterator<Item = &'a Known>, ask: &Ask) -> Option<(usize, How)> {
     let equal = |known: &Known| known.tools.names == ask.tools.names;
+    let mut longest = 0;
     let fits = lines.into_iter().enumerate().filter_map(|(index, known)| {
+        if known.has_tools_of(ask) {
+            longest = longest.max(known.path.common(&ask.path));
+        }
         let (fit, how) = known.fit(ask)?;
         Some((fit, equal(known), known.used, index, how))
     });
     let mut fits: Vec<_> = fits.collect();
+    if !ask.named {
+        // What another line knows more of has branched off from that one.
+        fits.retain(|(fit, ..)| fit.guesses_at().is_none_or(|common| common == longest));
+    }
     fits.sort_by_key(|(fit, equal, used, ..)| (*fit, *equal, *used));
     let (fit, equal, _, index, how) = fits.pop()?;
     // Of two lines that ended alike, nobody knows which one was answered in other words.
     let is_unclear = |other: &(Fit, bool, u64, usize, How)| other.0 == fit && other.1 == equal;
-    let guesses = matches!(fit, Fit::Answer(_) | Fit::Edit(_)) && !ask.named;
-    if guesses && fits.last().is_some_and(is_unclear) {
+    if fit.guesses_at().is_some() && !ask.named && fits.last().is_some_and(is_unclear) {
         return None;
     }
     Some((index, how))
@@ -372,6 +425,13 @@ mod tests {
         assert_eq!(choose(std::slice::from_ref(&one), &ask(&["Hi", "Hello", "Go on"])), Some((0, How::Edited)));
         let other = line(&["Hi"], Some("Good day."));
         assert_eq!(choose(&[one, other], &ask(&["Hi", "Hello", "Go on"])), None);
+    }
+
+    #[test]
+    fn a_branch_of_one_line_does_not_go_on_with_another_that_begins_alike() {
+        let gone_on = line(&["Hi", "Hello.", "Go on"], Some("Well."));
+        let alike = line(&["Hi"], Some("Good day."));
+        assert_eq!(choose(&[gone_on, alike], &ask(&["Hi", "Hello.", "Stop"])), None);
     }
 
     #[test]

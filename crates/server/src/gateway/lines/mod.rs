@@ -8,6 +8,7 @@ mod choose;
 mod dates;
 mod load;
 mod scope;
+mod summaries;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -21,6 +22,7 @@ use xxhash_rust::xxh3::xxh3_64;
 pub use self::choose::How;
 use self::choose::{Ask, Known, Path, Said, Tools, beginning, choose, opening};
 pub(super) use self::scope::Scope;
+use self::summaries::Summaries;
 use super::adds::Add;
 use super::aside::{Offered, Watch};
 use super::calibrations::Calibrations;
@@ -42,6 +44,8 @@ pub(super) struct Lines {
     scopes: Mutex<Scopes>,
     /// The lines with an open session, and when each was used last when it was looked at.
     open: Mutex<VecDeque<(Weak<Line>, u64)>>,
+    /// What clients have compacted them to.
+    summaries: Summaries,
     /// What their token counts have taught.
     pub(super) calibrations: Calibrations,
 }
@@ -160,9 +164,38 @@ pub(super) struct Turn {
     pub(super) offered: Vec<Offered>,
     /// What the model answered, if the answer came whole.
     answer: Option<Resent>,
+    /// The compaction that it is, if it is beside a line.
+    compaction: Option<Compaction>,
+}
+
+/// A call with which a client compacts its history. It is part of no line.
+struct Compaction {
+    scope: Scope,
+    /// The line whose history it has, if one is known.
+    line: Option<Arc<Line>>,
 }
 
 impl Turn {
+    fn new(line: Arc<Line>, how: How, resent: Vec<Resent>, upstream: String) -> Turn {
+        Turn {
+            line,
+            how,
+            resent,
+            asks: false,
+            is_measured: true,
+            adds: Vec::new(),
+            upstream,
+            offered: Vec::new(),
+            answer: None,
+            compaction: None,
+        }
+    }
+
+    /// Returns whether it is part of no line, because its client compacts its history with it.
+    pub(super) fn is_apart(&self) -> bool {
+        self.compaction.is_some()
+    }
+
     /// Records that the model answered, so that a request with the answer is known to go on.
     pub(super) fn answered(&mut self, answer: Resent) {
         self.answer = Some(answer);
@@ -187,6 +220,42 @@ impl Lines {
         scope: &Scope,
         asked: Asked<'_, '_>,
     ) -> Result<Turn, Error> {
+        let ask = self.look(store, scope, &asked).await?;
+        let (asks, adds, upstream) = (asked.asks(), asked.adds.to_vec(), asked.upstream.to_owned());
+        let resent = ask.path.resent();
+        let mut scopes = self.scopes();
+        scopes.clock += 1;
+        let now = scopes.clock;
+        // The scope may have been forgotten meanwhile.
+        let chosen = scopes.lines.entry(scope.clone()).or_default().choose(&ask);
+        let chosen = chosen.or_else(|| {
+            let summarized = || self.summaries.take(scope, asked.request, |line| scopes.summarized(scope, &ask, line));
+            Some(((!scope.is_named()).then(summarized)??, How::Rewritten))
+        });
+        let family = scopes.lines.entry(scope.clone()).or_default();
+        let (line, how) = match chosen {
+            Some((line, how)) => {
+                // Another scope's, if its client has compacted it.
+                if family.lines.iter().all(|other| other.name != line.name) {
+                    family.add(line.clone());
+                }
+                (line, how)
+            }
+            None => {
+                let line = Line::new(scope.new_name(family.lines.is_empty()), Known::default());
+                family.add(line.clone());
+                (line, How::New)
+            }
+        };
+        line.known().begin(ask, now);
+        scopes.forget_oldest();
+        let mut turn = Turn::new(line, how, resent, upstream);
+        (turn.asks, turn.adds) = (asks, adds);
+        Ok(turn)
+    }
+
+    /// Reads a request, and the lines of its scope from the store if they are not known.
+    async fn look(&self, store: &Arc<dyn Store>, scope: &Scope, asked: &Asked<'_, '_>) -> Result<Ask, Error> {
         let remembered = self.scopes().lines.get(scope).cloned();
         let (ask, read) = match remembered {
             Some(family) => {
@@ -201,29 +270,41 @@ impl Lines {
                 (asked.read(scope, &read)?, read)
             }
         };
-        let (asks, adds, upstream) = (asked.asks(), asked.adds.to_vec(), asked.upstream.to_owned());
-        let resent = ask.path.resent();
         let mut scopes = self.scopes();
-        scopes.clock += 1;
-        let now = scopes.clock;
-        // Another request may have begun a line or read the same ones meanwhile, or the scope may have been forgotten.
         let family = scopes.lines.entry(scope.clone()).or_default();
+        // Another request may have begun a line or read the same ones meanwhile.
         for line in read {
             if family.lines.iter().all(|other| other.name != line.name) {
                 family.add(line);
             }
         }
-        let (line, how) = match family.choose(&ask) {
-            Some(found) => found,
-            None => {
-                let line = Line::new(scope.new_name(family.lines.is_empty()), Known::default());
-                family.add(line.clone());
-                (line, How::New)
-            }
-        };
-        line.known().begin(ask, now);
-        scopes.forget_oldest();
-        Ok(Turn { line, how, resent, asks, is_measured: true, adds, upstream, offered: Vec::new(), answer: None })
+        Ok(ask)
+    }
+
+    /// Returns a turn for a call with which a client compacts its history. Nothing of it is recorded.
+    ///
+    /// # Errors
+    /// As [`find`](Self::find).
+    pub(super) async fn compaction(
+        &self,
+        store: &Arc<dyn Store>,
+        scope: &Scope,
+        asked: Asked<'_, '_>,
+    ) -> Result<Turn, Error> {
+        let ask = self.look(store, scope, &asked).await?;
+        let family = self.scopes().lines.get(scope).cloned().unwrap_or_default();
+        let line = only(family.lines.iter().map(|line| (line, line.known().is_in(&ask))));
+        let apart = Line::new(scope.new_name(false), Known::default());
+        let mut turn = Turn::new(apart, How::New, ask.path.resent(), asked.upstream.to_owned());
+        turn.compaction = Some(Compaction { scope: scope.clone(), line });
+        Ok(turn)
+    }
+
+    /// Takes note of what the model answered to a compaction.
+    pub(super) fn compacted(&self, turn: &Turn, answer: &str) {
+        if let Some(Compaction { scope, line }) = &turn.compaction {
+            self.summaries.remember(scope.clone(), answer, line.as_ref());
+        }
     }
 
     /// Takes note that the session of a line was opened, and closes one that was not used for long, if there are too many.
@@ -254,6 +335,21 @@ impl Lines {
 }
 
 impl Scopes {
+    /// Returns the line that goes on with a summary in place of its history: this one, or the only one whose newest messages
+    /// follow the summary.
+    fn summarized(&self, scope: &Scope, ask: &Ask, line: Option<Arc<Line>>) -> Option<Arc<Line>> {
+        if let Some(line) = line {
+            let goes_on = line.known().has_tools_of(ask);
+            return goes_on.then_some(line);
+        }
+        let neighbours = self.lines.iter().filter(|(other, _)| other.has_account_of(scope));
+        let mut lines: Vec<&Arc<Line>> = neighbours.flat_map(|(_, family)| &family.lines).collect();
+        // Some are in several scopes.
+        lines.sort_by_key(|line| &line.name);
+        lines.dedup_by_key(|line| &line.name);
+        only(lines.into_iter().map(|line| (line, line.known().kept_in(ask))))
+    }
+
     /// Forgets the scopes that were not used for the longest time, if there are too many.
     fn forget_oldest(&mut self) {
         while self.lines.len() > MOST_SCOPES {
@@ -266,6 +362,14 @@ impl Scopes {
             self.lines.remove(&oldest);
         }
     }
+}
+
+/// Returns the line that fits best, unless several fit as well.
+fn only<'a, F: Ord>(lines: impl Iterator<Item = (&'a Arc<Line>, Option<F>)>) -> Option<Arc<Line>> {
+    let mut fits: Vec<(F, &Arc<Line>)> = lines.filter_map(|(line, fit)| Some((fit?, line))).collect();
+    fits.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let (best, line) = fits.pop()?;
+    fits.last().is_none_or(|(next, _)| *next < best).then(|| line.clone())
 }
 
 impl Family {

@@ -3,7 +3,6 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use lookback::Dialect;
 use lookback::store::Tenant;
 use lookback::{LogName, Message, RawRequest, Role};
 
@@ -18,8 +17,8 @@ pub(in crate::gateway) struct Scope {
     name: LogName,
     /// Whether it is one conversation of the client.
     is_named: bool,
-    dialect: Dialect,
     tenant: Option<Tenant>,
+    account: Option<String>,
 }
 
 impl Scope {
@@ -41,7 +40,9 @@ impl Scope {
                 // A message that grows while a stream fails keeps its beginning.
                 let said: String = first.text().chars().take(200).collect();
                 let beginning: String = without_dates(&said).chars().take(120).collect();
-                format!("{}/{:016x}", at("chat"), Message::user(beginning).digest() >> 64)
+                // Clients that speak different dialects are different clients.
+                let words = format!("{} {beginning}", request.dialect());
+                format!("{}/{:016x}", at("chat"), Message::user(words).digest() >> 64)
             }
         };
         // An identifier may have characters that no name has, or look like another one's line.
@@ -50,7 +51,13 @@ impl Scope {
         let short = || name.parse::<LogName>().ok().filter(is_plain);
         let name = short().or_else(|| hashed().parse().ok())?;
         let is_named = *identity != Identity::Unsaid;
-        Some(Scope { name, is_named, dialect: request.dialect(), tenant: caller.tenant.clone() })
+        let (tenant, account) = (caller.tenant.clone(), caller.account.clone());
+        Some(Scope { name, is_named, tenant, account })
+    }
+
+    /// Returns whether both are scopes of one account.
+    pub(super) fn has_account_of(&self, other: &Scope) -> bool {
+        (&self.tenant, &self.account) == (&other.tenant, &other.account)
     }
 
     /// Returns whether it is one conversation of the client.

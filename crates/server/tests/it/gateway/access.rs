@@ -9,16 +9,16 @@ use lookback_server::gateway::Key;
 use stand_in::Fault;
 
 /// A gateway with a key for each of these names. The upstream has a key of its own: what `PATH` says.
-pub(super) fn with_keys(names: &[&str]) -> (Lab, Vec<String>) {
+pub(super) fn with_keys(names: &[&str]) -> (Lab, Vec<String>, String) {
     let made: Vec<_> = names.iter().map(|name| Key::generate(name.parse().unwrap()).unwrap()).collect();
     let keys: String = made.iter().map(|(_, key)| key.to_toml()).collect();
-    let lab = Lab::configured(&format!("[[upstream]]\nurl = \"UPSTREAM\"\nkey-env = \"PATH\"\n{keys}"));
-    (lab, made.into_iter().map(|(secret, _)| secret).collect())
+    let config = format!("[[upstream]]\nurl = \"UPSTREAM\"\nkey-env = \"PATH\"\n{keys}");
+    (Lab::configured(&config), made.into_iter().map(|(secret, _)| secret).collect(), config)
 }
 
 #[test]
 fn without_a_key_of_the_gateway_nothing_passes() {
-    let (lab, _) = with_keys(&["ann"]);
+    let (lab, ..) = with_keys(&["ann"]);
     for dialect in DIALECTS {
         let mut client = Client::new(dialect);
         let answer = client.say(&lab, "Hi");
@@ -33,7 +33,7 @@ fn without_a_key_of_the_gateway_nothing_passes() {
 
 #[test]
 fn a_key_of_the_gateway_goes_no_further_and_the_upstream_gets_its_own() {
-    let (lab, keys) = with_keys(&["ann"]);
+    let (lab, keys, _) = with_keys(&["ann"]);
     let own = std::env::var("PATH").unwrap();
     for (path, name, value, expected) in [
         ("/v1/messages", "x-api-key", keys[0].clone(), ("x-api-key", own.clone())),
@@ -60,7 +60,7 @@ fn a_key_of_the_gateway_goes_no_further_and_the_upstream_gets_its_own() {
 
 #[test]
 fn tenants_with_equal_names_of_sessions_share_nothing() {
-    let (lab, keys) = with_keys(&["ann", "bob"]);
+    let (lab, keys, _) = with_keys(&["ann", "bob"]);
     for key in &keys {
         let mut client = Client::new(Dialect::Anthropic);
         client.headers = vec![("x-lookback-key", key.clone()), ("x-lookback-session", "mine".to_owned())];

@@ -146,6 +146,42 @@ fn what_is_too_long_is_sent_again_with_a_smaller_window() {
 }
 
 #[test]
+fn a_compaction_by_the_client_passes_as_it_came_unless_it_is_too_long() {
+    for dialect in DIALECTS {
+        for named in [true, false] {
+            let lab = Lab::new(Some(unlimited()));
+            let mut client = Client::new(dialect);
+            if named {
+                client.headers.push(("x-session-id", "s".to_owned()));
+            }
+            let mut session = String::new();
+            for turn in 0..10 {
+                let question = format!("Question {turn}. {}", "Tell me more about it. ".repeat(10));
+                session = client.say(&lab, &question).session().to_owned();
+            }
+            let mut asks = client.clone();
+            asks.messages.push(client.said("user", "CRITICAL: Respond with TEXT ONLY. Create a summary."));
+            let passed = |answer: &Answer| answer.header("x-lookback-passed") == Some("a compaction by the client");
+            let answer = asks.ask(&lab);
+            assert!(answer.status == 200 && passed(&answer), "{dialect}: {}", answer.body);
+            assert_eq!(lab.stand_in.last().unwrap().body, asks.body().to_string(), "{dialect}");
+            // The history is longer than the window of the model, because the windows that were sent were not.
+            lab.stand_in.set_window(400);
+            let answer = asks.ask(&lab);
+            assert!(answer.status == 200 && passed(&answer), "{dialect}: {}", answer.body);
+            assert_eq!(answer.header("x-lookback-session"), None, "{dialect}");
+            assert!(answer.header("x-lookback-cut").is_some(), "{dialect}: {:?}", answer.headers);
+            assert_eq!(lab.texts(&session).len(), 20, "{dialect}: it is not part of the conversation");
+            let summary = client.words(&answer);
+            client.messages = vec![client.said("user", &format!("What was said before:\n{summary}\nContinue."))];
+            let next = client.say(&lab, "Go on.");
+            let line = (next.session(), next.header("x-lookback-line"));
+            assert_eq!(line, (&*session, Some("rewritten")), "{dialect}");
+        }
+    }
+}
+
+#[test]
 fn what_is_longer_than_any_window_passes_as_it_came_and_is_no_failure_of_the_store() {
     for dialect in DIALECTS {
         let lab = Lab::new(Some(Policy { hard: Some(Limits::tokens(30)), ..unlimited() }));

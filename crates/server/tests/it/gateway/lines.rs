@@ -1,10 +1,8 @@
 //! Which conversation a request belongs to: lines are told apart, and never hold another's messages.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use lookback::{Dialect, MemoryStore, Policy};
-use proptest::prelude::*;
 
 use super::{Client, DIALECTS, Lab};
 
@@ -193,59 +191,20 @@ fn a_conversation_goes_on_the_next_day_although_its_first_message_has_another_da
     }
 }
 
-/// A step of one of several clients at once.
-#[derive(Debug, Clone)]
-struct Step {
-    client: usize,
-    text: usize,
-    retry: bool,
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = (0usize..6, 0usize..3, prop::bool::weighted(0.15)).prop_map(|(client, text, retry)| Step {
-        client,
-        text,
-        retry,
-    });
-    prop::collection::vec(step, 1..40)
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
-
-    /// Several clients of two accounts say the same few words in any order. Whatever a session has, one client said all
-    /// of it, in this order.
-    #[test]
-    fn no_line_ever_holds_anothers_message(steps in steps(), at in 0usize..4) {
-        let lab = lab();
-        let dialect = DIALECTS[at];
-        let mut clients: Vec<Client> = (0..6).map(|_| Client::new(dialect)).collect();
-        let mut sessions: HashMap<String, Vec<usize>> = HashMap::new();
-        for (number, step) in steps.iter().enumerate() {
-            let client = &mut clients[step.client];
-            let key = format!("Bearer {}", step.client % 2);
-            let headers = [("authorization", key.as_str()), ("content-type", "application/json")];
-            if !(step.retry && client.messages.last().is_some()) {
-                // From the second on, what a client says is its own.
-                let own = if client.messages.is_empty() { String::new() } else { format!(" ({} at {number})", step.client) };
-                let text = format!("{}{own}", ["Hi", "Hello", "Good day"][step.text]);
-                client.messages.push(client.said("user", &text));
-            } else {
-                client.messages.pop();
-            }
-            let answer = lab.send("POST", client.path(), &headers, &client.body().to_string());
-            prop_assume!(answer.status == 200);
-            sessions.entry(answer.session().to_owned()).or_default().push(step.client);
-            let words = client.words(&answer);
-            client.messages.push(client.said("assistant", &words));
-        }
-        for session in sessions.keys() {
-            let texts = lab.texts(session);
-            let owners: std::collections::BTreeSet<char> =
-                texts.iter().filter_map(|text| text.split_once(" (")?.1.chars().next()).collect();
-            prop_assert!(owners.len() <= 1, "{session}: {texts:?}");
-            let accounts: std::collections::BTreeSet<usize> = sessions[session].iter().map(|client| client % 2).collect();
-            prop_assert_eq!(accounts.len(), 1, "{}", session);
-        }
-    }
+#[test]
+fn a_named_conversation_goes_on_in_another_dialect() {
+    let lab = lab();
+    let named = |dialect| {
+        let mut client = Client::new(dialect);
+        client.headers.push(("x-lookback-session", "mine".to_owned()));
+        client
+    };
+    let mut one = named(Dialect::OpenAiChat);
+    let session = one.say(&lab, "Hi").session().to_owned();
+    let mut other = named(Dialect::Anthropic);
+    let answer = lab.texts(&session).pop().unwrap();
+    other.messages = vec![other.said("user", "Hi"), other.said("assistant", &answer)];
+    let next = other.say(&lab, "Go on.");
+    assert_eq!((next.status, next.session(), next.header("x-lookback-line")), (200, &*session, Some("continued")));
+    assert_eq!(lab.texts(&session).len(), 4);
 }

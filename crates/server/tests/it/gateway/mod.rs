@@ -7,6 +7,7 @@ mod failing_store;
 mod lines;
 mod payoff;
 mod rest;
+mod shapes;
 mod slow;
 
 use std::sync::Arc;
@@ -88,12 +89,25 @@ impl Lab {
 
     /// The texts of the messages in a session, in order.
     fn texts(&self, session: &str) -> Vec<String> {
-        futures_lite::future::block_on(async {
-            let mut session = Session::open(self.store.clone(), session, Settings::default()).await.unwrap();
-            let history = session.history().await.unwrap();
-            history.iter().map(|entry| entry.arrival.message.text()).collect()
-        })
+        texts(&self.store, session)
     }
+
+    /// A gateway after this one, with the same store and the same stand-in.
+    fn restarted(&self, config: &str) -> Lab {
+        let config = Config::from_toml(&config.replace("UPSTREAM", &self.stand_in_address)).unwrap();
+        let base = serve(Gateway::new(self.store.clone()).with_config(config).with_policy(Policy::never_compact()));
+        let (stand_in, stand_in_address) = (self.stand_in.clone(), self.stand_in_address.clone());
+        Lab { stand_in, stand_in_address, store: self.store.clone(), base }
+    }
+}
+
+/// The texts of the messages in a session, in order.
+fn texts(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
+    futures_lite::future::block_on(async {
+        let mut session = Session::open(store.clone(), session, Settings::default()).await.unwrap();
+        let history = session.history().await.unwrap();
+        history.iter().map(|entry| entry.arrival.message.text()).collect()
+    })
 }
 
 /// Serves a gateway on a port of its own, and returns its address.
@@ -104,6 +118,7 @@ fn serve(gateway: Gateway) -> String {
 }
 
 /// A conversation in one dialect, as a client keeps it: it sends all of it with each request.
+#[derive(Clone)]
 struct Client {
     dialect: Dialect,
     messages: Vec<Value>,

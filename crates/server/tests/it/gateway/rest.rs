@@ -158,7 +158,7 @@ fn without_keys_only_this_machine_reads_and_no_web_page() {
 
 #[test]
 fn a_key_reads_what_its_tenant_has_and_nothing_else() {
-    let (lab, keys) = with_keys(&["ann", "bob"]);
+    let (lab, keys, _) = with_keys(&["ann", "bob"]);
     let fact = json!({"kind": "preference", "text": "Use pnpm."}).to_string();
     let keyed = [("x-lookback-key", keys[0].as_str()), ("content-type", "application/json")];
     assert_eq!(lab.send("GET", "/lookback/v1/sessions", &[], "").status, 401);

@@ -1,0 +1,491 @@
+//! The law of lines, over all that real clients were seen to do: whoever says what in whatever order, no line ever holds
+//! another's message, and a conversation stays in its session.
+
+use std::collections::{BTreeMap, HashSet};
+
+use lookback::Request;
+use proptest::prelude::*;
+
+use super::access::with_keys;
+use super::*;
+
+/// A kind of client: its dialect, and what it says about its conversations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// It says nothing, as most clients and all SDKs.
+    Silent(Dialect),
+    /// A session, and an agent within it.
+    ClaudeCode,
+    /// A session, and a thread within it.
+    Codex,
+    /// A session for each agent.
+    Opencode,
+}
+
+/// What a client does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// It says something.
+    Say,
+    /// It runs a tool that the model calls.
+    RunTool,
+    /// It asks again for the last answer, and says so.
+    Retry,
+    /// It drops the last answer, and appends something to the message before.
+    Grow,
+    /// It writes texts as blocks, and moves a cache marker.
+    Rewrite,
+    /// It tells another date in the system prompt.
+    NextDay,
+    /// It copies the conversation, and goes on with the copy.
+    Fork,
+    /// An agent of it begins with words that others begin with, too.
+    Delegate,
+    /// It asks for a title.
+    Title,
+    /// It asks where to route the last message.
+    Route,
+    /// It has tokens counted.
+    Count,
+    /// It asks what is worth remembering, with other tools.
+    Extract,
+    /// It has the history summarized, and goes on with the summary.
+    Compact,
+    /// The same, with the history as one text, and with the newest messages after the summary.
+    CompactAsText,
+    /// The gateway starts anew.
+    Restart,
+}
+
+const STEPS: [(u32, Step); 15] = [
+    (9, Step::Say),
+    (4, Step::RunTool),
+    (2, Step::Retry),
+    (1, Step::Grow),
+    (1, Step::Rewrite),
+    (1, Step::NextDay),
+    (2, Step::Fork),
+    (2, Step::Delegate),
+    (1, Step::Title),
+    (1, Step::Route),
+    (1, Step::Count),
+    (1, Step::Extract),
+    (1, Step::Compact),
+    (1, Step::CompactAsText),
+    (1, Step::Restart),
+];
+
+/// A conversation of a client.
+#[derive(Clone)]
+struct Talk {
+    shape: Shape,
+    client: Client,
+    /// What tells its words from those of others of its tenant. The other tenant has the same.
+    label: String,
+    agent: Option<usize>,
+    day: u32,
+    /// How often it has said something.
+    count: usize,
+    /// All that was ever said in it, and what it was copied from.
+    ever: HashSet<String>,
+    /// Its session, if its next request must go on with it.
+    session: Option<String>,
+}
+
+impl Talk {
+    fn new(shape: Shape, key: &str, label: String, agent: Option<usize>) -> Talk {
+        let dialect = match shape {
+            Shape::Silent(dialect) => dialect,
+            Shape::ClaudeCode => Dialect::Anthropic,
+            Shape::Codex => Dialect::OpenAiResponses,
+            Shape::Opencode => Dialect::OpenAiChat,
+        };
+        let mut client = Client::new(dialect);
+        client.tools = if agent.is_some() { vec!["read", "search"] } else { vec!["read", "write"] };
+        client.headers.push(("x-lookback-key", key.to_owned()));
+        let mut talk = Talk { shape, client, label, agent, day: 20, count: 0, ever: HashSet::new(), session: None };
+        talk.name(0);
+        talk
+    }
+
+    /// Sends what the kind of client sends with each request, in its own words. The two tenants send the same.
+    fn name(&mut self, copy: usize) {
+        let (label, agent) = (self.label.split('.').next().unwrap_or_default(), self.agent);
+        let own = format!("{label}-{copy}-{agent:?}");
+        let named = match self.shape {
+            Shape::Silent(_) => Vec::new(),
+            Shape::ClaudeCode => {
+                let agent = agent.map(|agent| ("x-claude-code-agent-id", format!("a-{agent}")));
+                [Some(("x-claude-code-session-id", format!("s-{label}-{copy}"))), agent].into_iter().flatten().collect()
+            }
+            Shape::Codex => vec![("session-id", format!("s-{label}-{copy}")), ("thread-id", own)],
+            Shape::Opencode => vec![("x-session-affinity", own)],
+        };
+        self.client.headers.truncate(1);
+        self.client.headers.extend(named);
+    }
+
+    fn is_named(&self) -> bool {
+        !matches!(self.shape, Shape::Silent(_))
+    }
+
+    /// Returns words that no other conversation of the tenant says, but for the first ones.
+    fn words(&mut self, what: &str) -> String {
+        self.count += 1;
+        match self.count {
+            1 => "Hi".to_owned(),
+            count => format!("{what} ({} at {count})", self.label),
+        }
+    }
+
+    /// The body of a request with its messages.
+    fn body(&self) -> Value {
+        let role = if self.agent.is_some() { "You are a sub-agent." } else { "You are an agent." };
+        let system = format!("{role} Today's date is November {}, 2026.", self.day);
+        let mut body = self.client.body();
+        match self.client.dialect {
+            Dialect::Anthropic => body["system"] = json!(system),
+            Dialect::Gemini => body["systemInstruction"] = json!({"parts": [{"text": system}]}),
+            Dialect::OpenAiResponses => body["instructions"] = json!(system),
+            _ => {
+                let messages = body["messages"].as_array_mut().unwrap();
+                messages.insert(0, json!({"role": "system", "content": system}));
+            }
+        }
+        body
+    }
+
+    fn send(&self, lab: &Lab, path: &str, more: &[(&str, &str)], body: &Value) -> Answer {
+        let own = self.client.headers.iter().map(|(name, value)| (*name, value.as_str()));
+        let headers: Vec<_> = own.chain(more.iter().copied()).collect();
+        let answer = lab.post(path, &headers, body);
+        assert_eq!(answer.status, 200, "{}: {} {body}", self.label, answer.body);
+        answer
+    }
+
+    /// Sends the conversation, and keeps the answer. Checks that it stayed in its session.
+    fn ask(&mut self, lab: &Lab, more: &[(&str, &str)]) -> Answer {
+        self.listen();
+        let answer = self.send(lab, self.client.path(), more, &self.body());
+        let session = answer.session().to_owned();
+        if let Some(before) = self.session.replace(session.clone()) {
+            assert_eq!(session, before, "{}: {:?}", self.label, answer.header("x-lookback-line"));
+        }
+        let said = replies(self.client.dialect, &answer.body);
+        self.client.messages.extend(said);
+        self.listen();
+        answer
+    }
+
+    /// Takes note of all that was said.
+    fn listen(&mut self) {
+        let request = Request::decode(self.body().to_string(), Some(self.client.dialect)).unwrap();
+        self.ever.extend(request.messages().iter().map(lookback::Message::text));
+    }
+
+    fn say(&mut self, lab: &Lab, what: &str) {
+        let words = self.words(what);
+        let message = self.client.said("user", &words);
+        self.client.messages.push(message);
+        self.ask(lab, &[]);
+    }
+
+    /// Drops the last answer of the model.
+    fn unsay(&mut self) {
+        let is_users = |message: &Value| {
+            message["role"] == "user" || message["role"] == "tool" || message["type"] == "function_call_output"
+        };
+        while self.client.messages.last().is_some_and(|message| !is_users(message)) {
+            self.client.messages.pop();
+        }
+    }
+
+    fn run_tool(&mut self, lab: &Lab) {
+        // Not two calls have the same length, from which their names are made.
+        let what = format!("CALL read {{\"path\":\"{}\"}}", "x".repeat(self.count));
+        self.say(lab, &what);
+        let request = Request::decode(self.body().to_string(), Some(self.client.dialect)).unwrap();
+        let answer = request.messages().iter().rev().take_while(|message| message.role() == lookback::Role::Assistant);
+        let calls: Vec<String> =
+            answer.flat_map(lookback::Message::tool_calls).map(|(_, call)| call.id.clone()).collect();
+        for id in &calls {
+            let text = format!("A file ({} at {})", self.label, self.count);
+            self.client.messages.push(match self.client.dialect {
+                Dialect::Anthropic => {
+                    json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]})
+                }
+                Dialect::OpenAiResponses => json!({"type": "function_call_output", "call_id": id, "output": text}),
+                Dialect::Gemini => {
+                    json!({"role": "user", "parts": [{"functionResponse": {"id": id, "name": "read", "response": {"output": text}}}]})
+                }
+                _ => json!({"role": "tool", "tool_call_id": id, "content": text}),
+            });
+        }
+        if !calls.is_empty() {
+            self.ask(lab, &[]);
+        }
+    }
+
+    /// Writes the texts of users as blocks, with a marker on the last one, or as strings again.
+    fn rewrite(&mut self) {
+        let is_last = |at: usize, all: usize| at + 1 == all;
+        let all = self.client.messages.len();
+        for (at, message) in
+            self.client.messages.iter_mut().enumerate().filter(|(_, message)| message["role"] == "user")
+        {
+            let kind = match self.client.dialect {
+                Dialect::OpenAiResponses => "input_text",
+                Dialect::Anthropic | Dialect::OpenAiChat => "text",
+                _ => return,
+            };
+            let content = &mut message["content"];
+            if let Some(text) = content.as_str() {
+                *content = json!([{"type": kind, "text": text}]);
+                if self.client.dialect == Dialect::Anthropic && is_last(at + 2, all) {
+                    content[0]["cache_control"] = json!({"type": "ephemeral"});
+                }
+            } else if content[0]["type"] == kind {
+                *content = content[0]["text"].clone();
+            }
+        }
+    }
+
+    /// A call beside the conversation, which must not be part of any session.
+    fn aside(&self, lab: &Lab, path: &str, body: &Value) -> Answer {
+        let answer = self.send(lab, path, &[], body);
+        assert_eq!(answer.header("x-lookback-session"), None, "{}: {body}", self.label);
+        answer
+    }
+
+    /// Asks for an answer of a form, without tools.
+    fn ask_form(&self, lab: &Lab, messages: Vec<Value>) {
+        let schema = json!({"type": "object", "properties": {"title": {"type": "string"}}});
+        let mut body = Client { messages, tools: Vec::new(), ..self.client.clone() }.body();
+        match self.client.dialect {
+            Dialect::Anthropic => body["output_config"] = json!({"format": {"type": "json_schema", "schema": schema}}),
+            Dialect::OpenAiResponses => {
+                body["text"] = json!({"format": {"type": "json_schema", "name": "n", "schema": schema}});
+            }
+            Dialect::Gemini => {
+                body["generationConfig"] =
+                    json!({"responseMimeType": "application/json", "responseJsonSchema": schema});
+            }
+            _ => {
+                body["response_format"] =
+                    json!({"type": "json_schema", "json_schema": {"name": "n", "schema": schema}});
+            }
+        }
+        self.aside(lab, self.client.path(), &body);
+    }
+
+    /// Has the history summarized. Returns the summary.
+    fn summarize(&self, lab: &Lab, as_text: bool) -> String {
+        let text = "CRITICAL: Respond with TEXT ONLY. Create a detailed summary of the conversation so far.";
+        let mut asks = self.client.clone();
+        if as_text {
+            let history: String = self.ever.iter().cloned().collect();
+            asks.messages = vec![self.client.said("user", &format!("<conversation>{history}</conversation> {text}"))];
+            asks.tools = Vec::new();
+        } else {
+            asks.messages.push(self.client.said("user", text));
+        }
+        let answer = self.aside(lab, asks.path(), &asks.body());
+        asks.words(&answer)
+    }
+
+    /// Goes on with a summary in place of the history, and with the newest messages if it has them.
+    fn compact(&mut self, lab: &Lab, as_text: bool) {
+        let summary = self.summarize(lab, as_text);
+        let first = format!("This session is being continued from a previous conversation.\n\n{summary}");
+        let kept = match as_text {
+            true => {
+                let last = self.client.messages.pop().unwrap();
+                vec![self.client.said("user", &first), last]
+            }
+            false => vec![self.client.said("user", &first), self.client.said("assistant", "Understood.")],
+        };
+        self.client.messages = kept;
+        self.say(lab, "Go on");
+    }
+
+    /// Asks what is worth remembering, with other tools. It is a line of its own.
+    fn extract(&self, lab: &Lab) -> Talk {
+        let mut talk = Talk { session: None, ..self.clone() };
+        talk.client.tools = vec!["remember"];
+        talk.client.messages.push(self.client.said("user", "What is worth remembering?"));
+        talk.ask(lab, &[]);
+        assert_ne!(talk.session, self.session, "{}", self.label);
+        talk
+    }
+}
+
+/// What the model said in an answer, as messages for the next request.
+fn replies(dialect: Dialect, answer: &str) -> Vec<Value> {
+    let mut answer: Value = serde_json::from_str(answer).unwrap();
+    match dialect {
+        Dialect::Anthropic => vec![json!({"role": "assistant", "content": answer["content"]})],
+        Dialect::OpenAiResponses => answer["output"].as_array().unwrap().clone(),
+        Dialect::Gemini => vec![answer["candidates"][0]["content"].take()],
+        _ => vec![answer["choices"][0]["message"].take()],
+    }
+}
+
+/// All that happens: the conversations of both tenants, in a gateway.
+struct World {
+    lab: Lab,
+    config: String,
+    keys: Vec<String>,
+    talks: [Vec<Talk>; 2],
+    /// Conversations that only look like others.
+    asides: [Vec<Talk>; 2],
+}
+
+const TENANTS: [&str; 2] = ["ann", "bob"];
+
+impl World {
+    fn new(shapes: &[Shape]) -> World {
+        let (lab, keys, config) = with_keys(&TENANTS);
+        let talks = |key: &String| {
+            let talk = |(at, shape): (usize, &Shape)| Talk::new(*shape, key, format!("{at}"), None);
+            shapes.iter().enumerate().map(talk).collect()
+        };
+        let talks = [talks(&keys[0]), talks(&keys[1])];
+        World { lab, config, keys, talks, asides: Default::default() }
+    }
+
+    fn step(&mut self, tenant: usize, which: usize, step: Step) {
+        if step == Step::Restart {
+            self.lab = self.lab.restarted(&self.config);
+            for talk in self.talks.iter_mut().flatten().filter(|talk| !talk.is_named()) {
+                // Nothing in the store says which one was summarized.
+                if talk.client.messages.iter().any(|message| message.to_string().contains("being continued")) {
+                    talk.session = None;
+                }
+            }
+            return;
+        }
+        let number = self.talks[tenant].len();
+        let lab = &self.lab;
+        let talk = &mut self.talks[tenant][which % number];
+        let has_begun = talk.session.is_some() || talk.count > 0;
+        match step {
+            _ if !has_begun => talk.say(lab, "Hi"),
+            Step::Say => talk.say(lab, "Go on"),
+            Step::RunTool => talk.run_tool(lab),
+            // Whoever has said the same first words could be meant.
+            Step::Retry if !talk.is_named() && talk.count == 1 => talk.say(lab, "Go on"),
+            Step::Retry => {
+                talk.unsay();
+                talk.ask(lab, &[("x-stainless-retry-count", "1")]);
+            }
+            Step::Grow => {
+                talk.say(lab, "Well");
+                talk.unsay();
+                let last = talk.client.messages.pop().unwrap();
+                let grown = format!("{} [interrupted]", text_of(&last));
+                talk.client.messages.push(talk.client.said("user", &grown));
+                talk.ask(lab, &[]);
+            }
+            Step::Rewrite => {
+                talk.rewrite();
+                talk.say(lab, "Go on");
+            }
+            Step::NextDay => {
+                talk.day += 1;
+                talk.say(lab, "Good morning");
+            }
+            Step::Fork => {
+                let mut copy = talk.clone();
+                copy.label = format!("{}.{number}", talk.label);
+                copy.name(number);
+                copy.session = None;
+                if !talk.is_named() {
+                    // Whoever goes on first keeps the session.
+                    talk.session = None;
+                }
+                copy.say(lab, "Let us try something else");
+                self.talks[tenant].push(copy);
+            }
+            Step::Delegate => {
+                let key = &self.keys[tenant];
+                let label = format!("{}.{number}", talk.label);
+                let mut agent = Talk::new(talk.shape, key, label, Some(number));
+                agent.say(lab, "Hi");
+                self.talks[tenant].push(agent);
+            }
+            Step::Title => talk.ask_form(lab, vec![talk.client.said("user", "Write a title for: Hi")]),
+            Step::Route => {
+                let is_text = |message: &&Value| message["role"] == "user" && !text_of(message).is_empty();
+                let last = talk.client.messages.iter().rev().find(is_text).cloned();
+                talk.ask_form(lab, last.into_iter().collect());
+            }
+            Step::Count => {
+                let path = match talk.client.dialect {
+                    Dialect::Gemini => "/v1beta/models/m:countTokens",
+                    Dialect::OpenAiResponses => "/v1/responses/input_tokens",
+                    _ => "/v1/messages/count_tokens",
+                };
+                talk.aside(lab, path, &talk.body());
+            }
+            Step::Extract => {
+                let extract = talk.extract(lab);
+                self.asides[tenant].push(extract);
+            }
+            Step::Compact => talk.compact(lab, false),
+            Step::CompactAsText => {
+                // A gateway that has just started does not know the newest messages of conversations that did not go on.
+                talk.say(lab, "Now");
+                talk.compact(lab, true);
+            }
+            Step::Restart => {}
+        }
+    }
+
+    /// Whatever a session has, one conversation said all of it.
+    fn check(&self) {
+        for (at, tenant) in TENANTS.iter().enumerate() {
+            let store = self.lab.store.scoped(&tenant.parse().unwrap()).unwrap();
+            let names = futures_lite::future::block_on(store.list("")).unwrap();
+            let texts: BTreeMap<String, Vec<String>> =
+                names.iter().map(|info| (info.name.to_string(), texts(&store, info.name.as_str()))).collect();
+            for (name, texts) in &texts {
+                let all = self.talks[at].iter().chain(&self.asides[at]);
+                let says = |talk: &Talk| texts.iter().all(|text| talk.ever.contains(text));
+                assert!(all.into_iter().any(says), "{tenant}: nobody said all of {name}: {texts:?}");
+            }
+            assert!(self.talks[at].iter().all(|talk| talk.session.is_none() || !texts.is_empty()));
+        }
+    }
+}
+
+/// The text of a plain message.
+fn text_of(message: &Value) -> String {
+    let texts = [&message["content"], &message["content"][0]["text"], &message["parts"][0]["text"]];
+    texts.into_iter().find_map(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn shapes() -> impl Strategy<Value = Vec<Shape>> {
+    let silent = prop::sample::select(DIALECTS.to_vec()).prop_map(Shape::Silent);
+    let shape =
+        prop_oneof![4 => silent, 1 => Just(Shape::ClaudeCode), 1 => Just(Shape::Codex), 1 => Just(Shape::Opencode)];
+    prop::collection::vec(shape, 2..4)
+}
+
+fn steps() -> impl Strategy<Value = Vec<(usize, usize, Step)>> {
+    let step = prop::strategy::Union::new_weighted(STEPS.map(|(weight, step)| (weight, Just(step))).to_vec());
+    prop::collection::vec((0usize..2, 0usize..8, step), 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
+
+    /// Clients of two tenants say the same words, and do all that clients do.
+    #[test]
+    fn no_line_ever_holds_anothers_message(shapes in shapes(), steps in steps()) {
+        let mut world = World::new(&shapes);
+        for (tenant, which, step) in steps {
+            world.step(tenant, which, step);
+        }
+        world.check();
+    }
+}
