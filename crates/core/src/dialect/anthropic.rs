@@ -99,6 +99,7 @@ pub(super) static FORMAT: Format = Format {
     stored: &[],
     reference: None,
     answer_forms: &[("output_config", &["json_schema"]), ("output_format", &["json_schema"])],
+    shorteners: &[("context_management", &["clear_tool_uses", "compact_"])],
     errors_in_streams: false,
     known: KNOWN,
     whole: &["input", cache_marker::MEMBER],
@@ -409,6 +410,8 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
         cached: response::tokens(&usage, &["cache_read_input_tokens"]),
         written: response::tokens(&usage, &["cache_creation_input_tokens"]),
         output: response::tokens(&usage, &["output_tokens"]),
+        fills_window: fields.text("stop_reason").is_some_and(|reason| reason == "model_context_window_exceeded"),
+        lost_reasoning: response::left_out(fields, "thinking_dropped"),
     })
 }
 

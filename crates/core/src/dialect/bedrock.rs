@@ -91,6 +91,7 @@ pub(super) static FORMAT: Format = Format {
     stored: &[],
     reference: None,
     answer_forms: &[],
+    shorteners: &[],
     errors_in_streams: false,
     known: KNOWN,
     whole: &["input", "json", cache_marker::BLOCK],
@@ -423,6 +424,8 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
         cached: response::tokens(&usage, &["cacheReadInputTokens"]),
         written: response::tokens(&usage, &["cacheWriteInputTokens"]),
         output: response::tokens(&usage, &["outputTokens"]),
+        fills_window: false,
+        lost_reasoning: 0,
     })
 }
 

@@ -55,6 +55,9 @@ pub(super) struct Format {
     pub(super) reference: Option<&'static str>,
     /// The members of a request body that demand an answer of a given form, each with the words in its value that do.
     pub(super) answer_forms: &'static [(&'static str, &'static [&'static str])],
+    /// The members of a request body that ask the provider to shorten the conversation itself, each with the words in its value
+    /// that do.
+    pub(super) shorteners: &'static [(&'static str, &'static [&'static str])],
     /// Whether a stream may begin with an error that other providers tell by the status of their answer.
     pub(super) errors_in_streams: bool,
     /// The members of a message that other dialects can express, each as `parent.member`.

@@ -81,6 +81,7 @@ pub(super) static FORMAT: Format = Format {
         "generationConfig",
         &["responseSchema", "responseJsonSchema", "response_schema", "application/json"],
     )],
+    shorteners: &[],
     errors_in_streams: false,
     known: KNOWN,
     whole: &["args", "response"],
@@ -504,6 +505,8 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
         cached: response::tokens(&usage, &["cachedContentTokenCount"]),
         written: None,
         output: response::tokens(&usage, &["candidatesTokenCount", "thoughtsTokenCount"]),
+        fills_window: false,
+        lost_reasoning: 0,
     })
 }
 

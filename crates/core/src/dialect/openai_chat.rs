@@ -95,6 +95,7 @@ pub(super) static FORMAT: Format = Format {
     stored: &[],
     reference: None,
     answer_forms: &[("response_format", &["json_schema", "json_object"])],
+    shorteners: &[],
     errors_in_streams: false,
     known: KNOWN,
     whole: &[],
@@ -491,6 +492,8 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
         cached: response::detail(&usage, "prompt_tokens_details", "cached_tokens"),
         written: None,
         output: response::tokens(&usage, &["completion_tokens"]),
+        fills_window: false,
+        lost_reasoning: 0,
     })
 }
 

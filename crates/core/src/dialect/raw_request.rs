@@ -196,10 +196,29 @@ impl<'a> RawRequest<'a> {
     /// # Ok::<(), lookback_core::RequestError>(())
     /// ```
     pub fn demands_form(&self) -> bool {
-        let says = |member: &str, words: &[&str]| {
+        self.says(self.dialect.format().answer_forms)
+    }
+
+    /// Returns whether it asks the provider to shorten the conversation itself, if it is long. The conversation that the
+    /// client sends stays as long as it was.
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, RawRequest};
+    ///
+    /// let body = r#"{"input":"Hi","context_management":[{"type":"compaction","compact_threshold":100000}]}"#;
+    /// assert!(RawRequest::read(body, Some(Dialect::OpenAiResponses))?.is_shortened_by_provider());
+    /// # Ok::<(), lookback_core::RequestError>(())
+    /// ```
+    pub fn is_shortened_by_provider(&self) -> bool {
+        self.says(self.dialect.format().shorteners)
+    }
+
+    /// Returns whether the value of one of these members has one of its words.
+    fn says(&self, members: &[(&str, &[&str])]) -> bool {
+        let says = |(member, words): &(&str, &[&str])| {
             self.member(member).is_some_and(|value| words.iter().any(|word| value.get().contains(word)))
         };
-        self.dialect.format().answer_forms.iter().any(|(member, words)| says(member, words))
+        members.iter().any(says)
     }
 
     /// Returns whether this is a body, and not a bare list.

@@ -3,7 +3,7 @@
 use serde_json::value::RawValue;
 
 use super::{DecodeError, Dialect};
-use crate::json::{Fields, SyntaxError};
+use crate::json::{self, Fields, SyntaxError};
 use crate::message::{Message, PartRef};
 use crate::wire::Role;
 
@@ -34,6 +34,11 @@ pub struct Response {
     pub written: Option<u64>,
     /// Output tokens, if the provider reports them.
     pub output: Option<u64>,
+    /// Whether the model stopped because the context window was full, as the provider says.
+    pub fills_window: bool,
+    /// How many parts of the request's reasoning the provider says that it left out, for example because something before
+    /// them has changed.
+    pub lost_reasoning: usize,
 }
 
 impl Response {
@@ -59,6 +64,15 @@ impl Response {
         });
         words.collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Counts the parts of a request that a provider says it left out, of this type.
+pub(super) fn left_out(fields: &Fields<'_>, kind: &str) -> usize {
+    let all = fields.get("input_transformations").and_then(json::array).unwrap_or_default();
+    let is_kind = |entry: &&&RawValue| {
+        Fields::read(entry).is_some_and(|entry| entry.text("type").is_some_and(|found| found == kind))
+    };
+    all.iter().filter(is_kind).count()
 }
 
 /// Returns a number in an object of a usage report.

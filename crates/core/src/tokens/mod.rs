@@ -16,7 +16,7 @@ pub use calibration::Calibration;
 pub use estimate::{Estimate, Uncounted};
 pub use media::{ImageFormula, Pixels};
 pub(crate) use media::{document_tokens, image_tokens};
-pub use model::{Model, Models, ModelsError, Tokenizer, matches_glob};
+pub use model::{Model, Models, ModelsError, Tokenizer, WideWindow, matches_glob};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use openai::{OpenAiCounter, Vocabulary};
 

@@ -28,6 +28,20 @@ pub struct Model {
     /// The formula for the tokens of pictures.
     #[serde(default)]
     pub image: ImageFormula,
+    /// A larger context window, if there is one for those who ask for it.
+    #[serde(default)]
+    pub wide: Option<WideWindow>,
+}
+
+/// A context window that a request has to ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct WideWindow {
+    /// How the name begins that a request gives in its header of beta features.
+    pub beta: String,
+    /// The most tokens of a request and its answer together.
+    pub window: u64,
 }
 
 fn one() -> f64 {
@@ -113,6 +127,20 @@ impl Models {
 }
 
 impl Model {
+    /// Returns the context window for a request with this header of beta features: names with commas between them.
+    ///
+    /// ```
+    /// use lookback_core::tokens::Models;
+    ///
+    /// let model = Models::builtin().find("claude-sonnet-4-5").unwrap();
+    /// assert_eq!(model.window_with("files-api-2025-04-14,context-1m-2025-08-07"), 1_000_000);
+    /// assert_eq!(model.window_with(""), 200_000);
+    /// ```
+    pub fn window_with(&self, betas: &str) -> u64 {
+        let asks = |wide: &&WideWindow| betas.split(',').any(|beta| beta.trim().starts_with(&wide.beta));
+        self.wide.as_ref().filter(asks).map_or(self.window, |wide| wide.window)
+    }
+
     /// Returns a counter for its tokens.
     ///
     /// It is an [`Estimate`] if the model's vocabulary is not compiled in (features `o200k` and `cl100k`).

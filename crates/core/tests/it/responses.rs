@@ -1,6 +1,6 @@
 //! Whole response bodies of the three providers: the message to send again, and the reported tokens.
 
-use lookback_core::{DecodeError, Dialect, Response};
+use lookback_core::{DecodeError, Dialect, Response, ResponseStream};
 use serde_json::json;
 
 #[test]
@@ -60,4 +60,32 @@ fn what_holds_no_message_of_a_model_is_an_error_that_says_where() {
     assert_eq!(Response::decode("[]", Dialect::Anthropic).unwrap_err(), DecodeError::NotAnObject);
     let user = r#"{"role":"user","content":"Hi"}"#;
     assert_eq!(says(user, Dialect::Anthropic), "`role` must be `assistant`");
+}
+
+#[test]
+fn a_response_says_that_its_window_was_full_and_what_reasoning_was_lost() {
+    let lost = r#"[{"type":"thinking_dropped","path":"messages.1.content.0","reason":"prefix"},{"type":"other"}]"#;
+    let whole = format!(
+        r#"{{"role":"assistant","content":[{{"type":"text","text":"And"}}],"stop_reason":"model_context_window_exceeded","input_transformations":{lost}}}"#
+    );
+    let response = Response::decode(&whole, Dialect::Anthropic).unwrap();
+    assert_eq!((response.fills_window, response.lost_reasoning), (true, 1));
+    let mut stream = ResponseStream::new(Dialect::Anthropic);
+    for event in [
+        format!(
+            r#"{{"type":"message_start","message":{{"role":"assistant","content":[],"input_transformations":{lost}}}}}"#
+        ),
+        r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"And"}}"#.to_owned(),
+        r#"{"type":"content_block_stop","index":0}"#.to_owned(),
+        r#"{"type":"message_delta","delta":{"stop_reason":"model_context_window_exceeded"}}"#.to_owned(),
+        r#"{"type":"message_stop"}"#.to_owned(),
+    ] {
+        stream.event(&event);
+    }
+    let response = stream.response().unwrap();
+    assert_eq!((response.fills_window, response.lost_reasoning), (true, 1));
+    let plain = r#"{"role":"assistant","content":[],"stop_reason":"end_turn"}"#;
+    assert!(!Response::decode(plain, Dialect::Anthropic).unwrap().fills_window);
+    let lost = r#"{"output":[{"type":"message","role":"assistant","content":[]}],"input_transformations":[{"id":"rs_1","type":"reasoning","action":"removed","reason":"prefix_mismatch"}]}"#;
+    assert_eq!(Response::decode(lost, Dialect::OpenAiResponses).unwrap().lost_reasoning, 1);
 }

@@ -7,10 +7,10 @@ use lookback_core::dialect::{self, Shown};
 use lookback_core::engine::Engine;
 use lookback_core::plan::Plan;
 use lookback_core::policy::Policy;
-use lookback_core::size::Excess;
+use lookback_core::size::{Excess, Measure};
 use lookback_core::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_core::view::{Item, View};
-use lookback_core::{ConversionError, Dialect, Explanation, Response};
+use lookback_core::{ConversionError, Dialect, Explanation, Response, TooLong};
 use serde_json::value::RawValue;
 
 use super::source::{MessageSource, sources};
@@ -108,7 +108,8 @@ impl Session {
         Ok(())
     }
 
-    /// Appends what the model answered, and records what the provider reported of the last window, in one write.
+    /// Appends what the model answered, and records what the provider reported of the last window, in one write. If the
+    /// model stopped because its context window was full, the next window is smaller.
     ///
     /// # Errors
     /// The same as [`Session::push`].
@@ -130,8 +131,16 @@ impl Session {
     /// ```
     pub async fn answered(&mut self, response: Response) -> Result<(), Error> {
         self.reductions = 0;
+        let fills_window = response.fills_window;
         self.record(response, Origin::Model).await?;
-        Ok(())
+        if !fills_window {
+            return Ok(());
+        }
+        // The provider does not refuse the next request either, but answers as shortly.
+        match self.overflow(TooLong::new(Measure::Tokens)).await {
+            Err(Error::Irreducible(_)) => Ok(()),
+            other => other,
+        }
     }
 
     /// Appends an answer that the client does not get, because somebody between it and the model goes on with the answer's

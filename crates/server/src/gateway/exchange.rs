@@ -17,7 +17,7 @@ use super::copy::Copy;
 use super::event::Event;
 use super::identity::Identity;
 use super::kind::{self, Kind};
-use super::lines::{Asked, Scope, Turn};
+use super::lines::{Asked, Model, Scope, Turn};
 use super::note::{Note, Passed};
 use super::payoff::Arm;
 use super::relay::{Answer, relay};
@@ -103,11 +103,11 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
         }
     };
     let Begun { mut ours, mut note, mut body, mut sent } = match find(&visit, upstream, call).await {
-        Ok(ours) => begin(&visit, call, ours, &send).await,
+        Ok(ours) => begin(&visit, ours, &send).await,
         Err(why) => Begun::passed(why),
     };
-    if let (None, Some(model)) = (&call.model, ours.as_ref().and_then(|ours| ours.request.model())) {
-        span.asks(&model);
+    if let (None, Some(model)) = (&call.model, ours.as_ref().and_then(|ours| ours.turn.model.name.as_deref())) {
+        span.asks(model);
     }
     loop {
         let answer = match sent.take() {
@@ -188,8 +188,15 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
     };
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
     let retry = retries.is_some_and(|count: u32| count > 0);
-    let asked =
-        Asked { request: &request, preamble: &preamble, retry, adds: &call.adds, upstream: &upstream.to_string() };
+    let betas = headers::text(&call.head.headers, "anthropic-beta").unwrap_or_default();
+    let asked = Asked {
+        request: &request,
+        preamble: &preamble,
+        retry,
+        adds: &call.adds,
+        upstream: &upstream.to_string(),
+        model: Model::of(&request, call.model.as_deref(), betas),
+    };
     let windows = visit.windows().map_err(|error| failed(visit, &error))?;
     let turn = match kind {
         Kind::Compaction => windows.compaction(&scope, asked).await,
@@ -211,12 +218,7 @@ fn failed(visit: &Visit, what: &dyn Display) -> Passed {
 
 /// Takes a call over into the session of its line, and makes its window. If the window is certainly all of the call, it is
 /// sent meanwhile.
-async fn begin<'a, S>(
-    visit: &Visit,
-    call: &'a Call,
-    mut ours: Ours<'a>,
-    send: &impl Fn(Option<Bytes>) -> S,
-) -> Begun<'a>
+async fn begin<'a, S>(visit: &Visit, mut ours: Ours<'a>, send: &impl Fn(Option<Bytes>) -> S) -> Begun<'a>
 where
     S: Future<Output = Sent>,
 {
@@ -228,9 +230,8 @@ where
         Ok(windows) => windows,
         Err(error) => return Begun::passed(failed(visit, &error)),
     };
-    let model = call.model.clone().or_else(|| request.model());
-    let has_room = windows.has_room(turn, request, preamble, model.as_deref());
-    let recording = windows.of(turn, request, preamble, model.as_deref());
+    let has_room = windows.has_room(turn, request, preamble);
+    let recording = windows.of(turn, request, preamble);
     let (recorded, sent) = if has_room {
         // If a connection is open, it sends the request before this thread records it.
         let recording = async {
@@ -279,8 +280,7 @@ async fn again(
     let dialect = call.dialect;
     let error = dialect.provider_error(Some(status.as_u16()), text);
     if turn.is_apart() {
-        let model = call.model.clone().or_else(|| request.model());
-        windows.apart(turn, request, preamble, model.as_deref()).await.ok()?;
+        windows.apart(turn, request, preamble).await.ok()?;
     }
     let made = match error {
         ProviderError::TooLong(cause) if note.overflows < TRIES => windows.smaller(turn, request, cause).await,
@@ -301,8 +301,11 @@ async fn again(
         visit.shared.metrics.overflow();
     } else {
         // If there is nothing to repair, the answer would be the same.
+        let version = headers::text(&call.head.headers, "anthropic-version");
         let findings = |body: &str| {
-            Request::decode(body, Some(dialect)).map(|request| dialect.check(&request).len()).unwrap_or(usize::MAX)
+            let Ok(request) = Request::decode(body, Some(dialect)) else { return usize::MAX };
+            let request = version.map_or(request.clone(), |version| request.with_version(version));
+            dialect.check(&request).len()
         };
         let before = std::str::from_utf8(refused).map_or(0, findings);
         if sending.body.as_deref().is_none_or(|body| findings(body) >= before) {

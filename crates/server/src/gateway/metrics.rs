@@ -16,6 +16,7 @@ pub(super) struct Metrics {
     overflows: AtomicU64,
     refused: AtomicU64,
     store: AtomicU64,
+    reasoning: AtomicU64,
 }
 
 fn add(counter: &AtomicU64) {
@@ -48,6 +49,11 @@ impl Metrics {
         add(&self.store);
     }
 
+    /// Counts reasoning that a provider has left out.
+    pub(super) fn reasoning_lost(&self, parts: usize) {
+        self.reasoning.fetch_add(parts as u64, Ordering::Relaxed);
+    }
+
     /// Writes all counters.
     pub(super) fn text(&self, payoff: &Payoff) -> String {
         let mut out = String::new();
@@ -70,6 +76,11 @@ impl Metrics {
         );
         write("refused_total", "Refusals of the upstream that were passed on.", &[("", &self.refused)]);
         write("store_failures_total", "Requests or answers that the store failed for.", &[("", &self.store)]);
+        write(
+            "lost_reasoning_total",
+            "Parts of requests' reasoning that providers say they left out.",
+            &[("", &self.reasoning)],
+        );
         for Figure { name, help, values } in payoff.figures() {
             let _ = writeln!(out, "# HELP lookback_{name} {help}\n# TYPE lookback_{name} gauge");
             for (arm, value) in values.into_iter().filter(|(_, value)| value.is_finite()) {

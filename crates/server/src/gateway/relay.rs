@@ -193,6 +193,7 @@ async fn record(visit: &Visit, response: Response, mut turn: Turn) {
     if turn.is_apart() {
         return visit.shared.lines.compacted(&turn, &response.message.text());
     }
+    visit.shared.metrics.reasoning_lost(response.lost_reasoning);
     let recorded = match visit.windows() {
         Ok(windows) => windows.answered(&mut turn, response).await.map(|dollars| (windows.arm(&turn.line), dollars)),
         Err(error) => Err(error.into()),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use axum::http::{HeaderMap, Uri, header};
 use lookback::store::Tenant;
-use lookback::{Policy, Store, StoreError};
+use lookback::{Limits, Policy, Store, StoreError};
 
 use super::caller::Caller;
 use super::client::Client;
@@ -44,6 +44,8 @@ pub(super) struct Current {
     pub(super) policy: Policy,
     /// The same, with summaries.
     pub(super) summarizing: Policy,
+    /// The same, for conversations that the provider shortens: nothing is cut unless a request is refused as too long.
+    pub(super) yielding: Policy,
     pub(super) client: Client,
 }
 
@@ -110,7 +112,8 @@ impl Current {
         // What comes is sent as it came until the window is cut, so nothing may be done to it as it arrives.
         let policy = Policy { arrival: None, caps: None, repeats: None, ..policy };
         let summarizing = summarizing(&policy);
-        Current { config, policy, summarizing, client }
+        let yielding = Policy { limits: Limits::default(), target: None, cold: None, payback: None, ..policy.clone() };
+        Current { config, policy, summarizing, yielding, client }
     }
 }
 

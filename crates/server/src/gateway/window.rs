@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use super::adds::Add;
 use super::aside::{self, OwnCall, Watch};
-use super::lines::{Asked, Line, Lines, Open, Scope, Turn};
+use super::lines::{Asked, Line, Lines, Model, Open, Scope, Turn};
 use super::note::{Compacted, Cut, Note};
 use super::payoff::Arm;
 use super::visit::Current;
@@ -91,11 +91,10 @@ impl Windows<'_> {
         turn: &mut Turn,
         request: &RawRequest<'_>,
         preamble: &Preamble,
-        model: Option<&str>,
     ) -> Result<(), NoWindow> {
         if turn.line.session.lock().await.is_none() {
             let scratch = Windows { store: Arc::new(MemoryStore::new()), ..*self };
-            scratch.of(turn, request, preamble, model).await?;
+            scratch.of(turn, request, preamble).await?;
         }
         Ok(())
     }
@@ -121,8 +120,13 @@ impl Windows<'_> {
 
     /// Returns the policy of a request's window.
     fn policy(&self, turn: &Turn) -> &Policy {
-        let Current { policy, summarizing, .. } = self.current;
-        if turn.adds.contains(&Add::Summaries) { summarizing } else { policy }
+        let Current { policy, summarizing, yielding, .. } = self.current;
+        match turn.adds.contains(&Add::Summaries) {
+            // Whatever is cut here, the provider would not have to.
+            _ if turn.model.is_shortened => yielding,
+            true => summarizing,
+            false => policy,
+        }
     }
 
     /// Takes a request over into the session of its line, and makes the window.
@@ -131,14 +135,13 @@ impl Windows<'_> {
         turn: &mut Turn,
         request: &RawRequest<'_>,
         preamble: &Preamble,
-        model: Option<&str>,
     ) -> Result<Sending, NoWindow> {
         self.patiently(async {
             let is_held = self.arm(&turn.line) == Arm::HeldOut;
             let alone = Policy::never_compact();
             let policy = if is_held { &alone } else { self.policy(turn) };
             let mut open = turn.line.session.lock().await;
-            let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), (model, policy)).await?;
+            let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
             let synced = session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
             if !is_held {
                 turn.offered = aside::offered(&turn.adds, request, preamble, session.view());
@@ -166,19 +169,13 @@ impl Windows<'_> {
     }
 
     /// Returns whether a request is certainly sent as it came, so that it need not wait until it is recorded.
-    pub(super) fn has_room(
-        &self,
-        turn: &Turn,
-        request: &RawRequest<'_>,
-        preamble: &Preamble,
-        model: Option<&str>,
-    ) -> bool {
+    pub(super) fn has_room(&self, turn: &Turn, request: &RawRequest<'_>, preamble: &Preamble) -> bool {
         if self.arm(&turn.line) == Arm::HeldOut {
             return true;
         }
         // Whoever has the session is about to change it.
         let Ok(open) = turn.line.session.try_lock() else { return false };
-        let is_same = |session: &&Session| is_for(session, request.dialect(), (model, self.policy(turn)));
+        let is_same = |session: &&Session| is_for(session, request.dialect(), &turn.model, self.policy(turn));
         let session = open.as_ref().map(|open| &open.session).filter(is_same);
         let is_plain = |session: &&Session| turn.adds.is_empty() && !session.view().has_beside();
         let Some(session) = session.filter(is_plain) else { return false };
@@ -248,7 +245,9 @@ impl Windows<'_> {
         let recorded = async |Open { session, .. }: &mut Open| {
             let dollars = dollars(session, &response);
             // If another request of the line came meanwhile, the report is not of the session's last window.
-            if !turn.is_measured || session.view().history_len() != turn.resent.len() as u64 {
+            let is_newest = session.view().history_len() == turn.resent.len() as u64;
+            // And if the provider shortens the conversation, it is of what is left.
+            if !turn.is_measured || !is_newest || turn.model.is_shortened {
                 response.input = None;
             }
             session.answered(response).await?;
@@ -269,15 +268,16 @@ impl Windows<'_> {
         open: &'o mut Option<Open>,
         turn: &Turn,
         dialect: Dialect,
-        (model, policy): (Option<&str>, &Policy),
+        policy: &Policy,
     ) -> Result<&'o mut Open, NoWindow> {
         let summarizer = self.current.config.summarizer.as_ref();
         let is_same =
-            |open: &Open| is_for(&open.session, dialect, (model, policy)) && open.summarizer.as_ref() == summarizer;
+            |open: &Open| is_for(&open.session, dialect, &turn.model, policy) && open.summarizer.as_ref() == summarizer;
         if !open.as_ref().is_some_and(is_same) {
             let is_new = open.is_none();
-            let calibration = model.map(|model| self.lines.calibrations.of(&turn.upstream, model));
-            let settings = settings(dialect, model).policy(policy.clone());
+            let name = turn.model.name.as_deref();
+            let calibration = name.map(|name| self.lines.calibrations.of(&turn.upstream, name));
+            let settings = settings(dialect, &turn.model).policy(policy.clone());
             let settings = settings.calibration(calibration.unwrap_or_default());
             *open = Some(self.open(&turn.line, settings).await?);
             if is_new {
@@ -347,9 +347,10 @@ fn dollars(session: &Session, response: &Response) -> Option<f64> {
 }
 
 /// Returns whether a session has the settings of a request.
-fn is_for(session: &Session, dialect: Dialect, (model, policy): (Option<&str>, &Policy)) -> bool {
+fn is_for(session: &Session, dialect: Dialect, model: &Model, policy: &Policy) -> bool {
     let ours = session.settings();
-    ours.model.as_deref() == model && ours.dialect == dialect && ours.policy == *policy
+    let is_same_model = ours.model == model.name && ours.model_window == model.window;
+    is_same_model && ours.dialect == dialect && ours.policy == *policy
 }
 
 /// Returns whether a part is a picture or a file, or a result with one.
@@ -362,10 +363,14 @@ fn has_media(part: PartRef<'_>) -> bool {
     }
 }
 
-fn settings(dialect: Dialect, model: Option<&str>) -> Settings {
-    match model {
-        Some(model) => Settings::for_model(dialect, model),
+fn settings(dialect: Dialect, model: &Model) -> Settings {
+    let settings = match &model.name {
+        Some(name) => Settings::for_model(dialect, name),
         None => Settings::default().dialect(dialect),
+    };
+    match model.window {
+        Some(window) => settings.model_window(window),
+        None => settings,
     }
 }
 

@@ -73,6 +73,7 @@ pub(super) static FORMAT: Format = Format {
     stored: &["previous_response_id", "conversation"],
     reference: Some(item::REFERENCE),
     answer_forms: &[("text", &["json_schema", "json_object"])],
+    shorteners: &[("context_management", &["\"compaction\""])],
     errors_in_streams: true,
     known: KNOWN,
     whole: &[],
@@ -510,6 +511,8 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
         cached: response::detail(&usage, "input_tokens_details", "cached_tokens"),
         written: response::detail(&usage, "input_tokens_details", "cache_write_tokens"),
         output: response::tokens(&usage, &["output_tokens"]),
+        fills_window: false,
+        lost_reasoning: response::left_out(fields, "reasoning"),
     })
 }
 

@@ -26,7 +26,8 @@ impl Pieces for Blocks {
         match &*event.text("type").unwrap_or_default() {
             "message_start" => {
                 let message = event.get("message").and_then(Fields::read).unwrap_or_default();
-                for (name, value) in message.iter().filter(|(name, _)| matches!(*name, "model" | "role")) {
+                let is_kept = |name: &str| matches!(name, "model" | "role" | "input_transformations");
+                for (name, value) in message.iter().filter(|(name, _)| is_kept(name)) {
                     self.message.set(name, value);
                 }
                 self.add_usage(&message);
@@ -54,6 +55,10 @@ impl Pieces for Blocks {
             }
             "message_delta" => {
                 self.add_usage(event);
+                let delta = event.get("delta").and_then(Fields::read).unwrap_or_default();
+                for (name, value) in delta.iter().filter(|(name, _)| *name == "stop_reason") {
+                    self.message.set(name, value);
+                }
                 Told::Nothing
             }
             "message_stop" => Told::End,

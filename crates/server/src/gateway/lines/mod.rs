@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use lookback::message::PartRef;
 use lookback::session::Resent;
+use lookback::tokens::Models;
 use lookback::{Error, LogName, Preamble, RawRequest, RequestError, Role, Session, Store};
 use tokio::sync::Mutex as AsyncMutex;
 use xxhash_rust::xxh3::xxh3_64;
@@ -105,6 +106,29 @@ pub(super) struct Asked<'a, 'b> {
     pub(super) adds: &'a [Add],
     /// The upstream that it goes to.
     pub(super) upstream: &'a str,
+    /// What it asks for.
+    pub(super) model: Model,
+}
+
+/// The model that a request asks for, as far as windows depend on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Model {
+    /// Its name, if it is known.
+    pub(super) name: Option<String>,
+    /// The most tokens of a request and its answer together, if that is known. It may depend on the request.
+    pub(super) window: Option<u64>,
+    /// Whether the provider is asked to shorten the conversation.
+    pub(super) is_shortened: bool,
+}
+
+impl Model {
+    /// Reads what a request asks for. The path may name the model, and a header a larger context window.
+    pub(super) fn of(request: &RawRequest<'_>, path: Option<&str>, betas: &str) -> Model {
+        let name = path.map(str::to_owned).or_else(|| request.model());
+        let known = name.as_deref().and_then(|name| Models::builtin().find(name));
+        let window = known.map(|model| model.window_with(betas));
+        Model { name, window, is_shortened: request.is_shortened_by_provider() }
+    }
 }
 
 impl Asked<'_, '_> {
@@ -160,6 +184,8 @@ pub(super) struct Turn {
     pub(super) adds: Vec<Add>,
     /// The upstream that it goes to.
     pub(super) upstream: String,
+    /// The model that it asks for.
+    pub(super) model: Model,
     /// The tools that the gateway offers with it.
     pub(super) offered: Vec<Offered>,
     /// What the model answered, if the answer came whole.
@@ -176,7 +202,8 @@ struct Compaction {
 }
 
 impl Turn {
-    fn new(line: Arc<Line>, how: How, resent: Vec<Resent>, upstream: String) -> Turn {
+    fn new(line: Arc<Line>, how: How, resent: Vec<Resent>, asked: &Asked<'_, '_>) -> Turn {
+        let (upstream, model) = (asked.upstream.to_owned(), asked.model.clone());
         Turn {
             line,
             how,
@@ -185,6 +212,7 @@ impl Turn {
             is_measured: true,
             adds: Vec::new(),
             upstream,
+            model,
             offered: Vec::new(),
             answer: None,
             compaction: None,
@@ -221,7 +249,6 @@ impl Lines {
         asked: Asked<'_, '_>,
     ) -> Result<Turn, Error> {
         let ask = self.look(store, scope, &asked).await?;
-        let (asks, adds, upstream) = (asked.asks(), asked.adds.to_vec(), asked.upstream.to_owned());
         let resent = ask.path.resent();
         let mut scopes = self.scopes();
         scopes.clock += 1;
@@ -249,8 +276,8 @@ impl Lines {
         };
         line.known().begin(ask, now);
         scopes.forget_oldest();
-        let mut turn = Turn::new(line, how, resent, upstream);
-        (turn.asks, turn.adds) = (asks, adds);
+        let mut turn = Turn::new(line, how, resent, &asked);
+        (turn.asks, turn.adds) = (asked.asks(), asked.adds.to_vec());
         Ok(turn)
     }
 
@@ -295,7 +322,7 @@ impl Lines {
         let family = self.scopes().lines.get(scope).cloned().unwrap_or_default();
         let line = only(family.lines.iter().map(|line| (line, line.known().is_in(&ask))));
         let apart = Line::new(scope.new_name(false), Known::default());
-        let mut turn = Turn::new(apart, How::New, ask.path.resent(), asked.upstream.to_owned());
+        let mut turn = Turn::new(apart, How::New, ask.path.resent(), &asked);
         turn.compaction = Some(Compaction { scope: scope.clone(), line });
         Ok(turn)
     }

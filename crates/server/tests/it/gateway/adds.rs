@@ -258,8 +258,7 @@ fn cache_markers_are_added_where_a_client_sets_none() {
 
 /// The body of the client's last request, which had not yet the answer.
 fn client_body(client: &Client) -> String {
-    let mut before =
-        Client { messages: client.messages.clone(), headers: Vec::new(), tools: client.tools.clone(), ..*client };
+    let mut before = Client { headers: Vec::new(), ..client.clone() };
     before.messages.pop();
     before.body().to_string()
 }

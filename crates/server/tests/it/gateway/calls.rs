@@ -182,6 +182,58 @@ fn a_compaction_by_the_client_passes_as_it_came_unless_it_is_too_long() {
 }
 
 #[test]
+fn if_the_provider_shortens_a_conversation_nothing_is_cut_before_it_refuses_a_request() {
+    for (dialect, asks) in [
+        (Dialect::OpenAiResponses, json!([{"type": "compaction", "compact_threshold": 100_000}])),
+        (Dialect::Anthropic, json!({"edits": [{"type": "clear_tool_uses_20250919"}]})),
+    ] {
+        let lab = Lab::new(Some(at(200)));
+        let mut client = Client { more: json!({"context_management": asks}), ..Client::new(dialect) };
+        for turn in 0..12 {
+            let answer = client.say(&lab, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(10)));
+            assert_eq!((answer.status, answer.header("x-lookback-cut")), (200, None), "{dialect}");
+        }
+        lab.stand_in.set_window(400);
+        assert!(client.say(&lab, "And in short?").header("x-lookback-cut").is_some(), "{dialect}");
+    }
+    // Thinking that is kept is not a shorter conversation.
+    let lab = Lab::new(Some(at(200)));
+    let edits = json!({"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]});
+    let mut client = Client { more: json!({"context_management": edits}), ..Client::new(Dialect::Anthropic) };
+    let cuts: Vec<_> =
+        (0..12).map(|turn| client.say(&lab, &format!("{turn} {}", "Tell me more. ".repeat(10)))).collect();
+    assert!(cuts.iter().any(|answer| answer.header("x-lookback-cut").is_some()));
+}
+
+#[test]
+fn a_header_that_asks_for_a_larger_context_window_raises_the_limit() {
+    for (betas, cuts) in [("", true), ("files-api-2025-04-14,context-1m-2025-08-07", false)] {
+        let lab = Lab::new(None);
+        let mut client = Client { model: "claude-sonnet-4-5", ..Client::new(Dialect::Anthropic) };
+        client.headers.push(("anthropic-beta", betas.to_owned()));
+        // More than 70 % of 200,000 tokens.
+        let asked: Vec<_> =
+            (0..4).map(|turn| client.say(&lab, &format!("{turn} {}", "one two three four ".repeat(10_000)))).collect();
+        assert_eq!(asked.iter().any(|answer| answer.header("x-lookback-cut").is_some()), cuts, "{betas}");
+    }
+}
+
+#[test]
+fn after_an_answer_that_ended_because_the_window_was_full_the_next_one_is_smaller() {
+    let lab = Lab::new(Some(unlimited()));
+    let mut client = Client::new(Dialect::Anthropic);
+    for turn in 0..6 {
+        client.say(&lab, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(10)));
+    }
+    let full = r#"{"type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"And"}],
+        "stop_reason":"model_context_window_exceeded","usage":{"input_tokens":9,"output_tokens":1}}"#;
+    lab.stand_in.fail_next(Fault::Status(200, full.to_owned()));
+    assert_eq!(client.say(&lab, "In short?").body, full);
+    let next = client.say(&lab, "Go on.");
+    assert!(next.header("x-lookback-cut").is_some(), "{:?}", next.headers);
+}
+
+#[test]
 fn what_is_longer_than_any_window_passes_as_it_came_and_is_no_failure_of_the_store() {
     for dialect in DIALECTS {
         let lab = Lab::new(Some(Policy { hard: Some(Limits::tokens(30)), ..unlimited() }));

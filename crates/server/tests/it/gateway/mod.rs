@@ -126,11 +126,21 @@ struct Client {
     tools: Vec<&'static str>,
     model: &'static str,
     stream: bool,
+    /// Other members of a request.
+    more: Value,
 }
 
 impl Client {
     fn new(dialect: Dialect) -> Client {
-        Client { dialect, messages: Vec::new(), headers: Vec::new(), tools: vec!["read"], model: "m", stream: false }
+        Client {
+            dialect,
+            messages: Vec::new(),
+            headers: Vec::new(),
+            tools: vec!["read"],
+            model: "m",
+            stream: false,
+            more: json!({}),
+        }
     }
 
     fn path(&self) -> &'static str {
@@ -157,7 +167,7 @@ impl Client {
     fn body(&self) -> Value {
         let tool = |name: &&str| self.dialect.tool(name, "", &json!({"type": "object"}));
         let tools: Vec<_> = self.tools.iter().map(tool).collect();
-        match self.dialect {
+        let mut body = match self.dialect {
             Dialect::Anthropic => {
                 json!({"model": self.model, "max_tokens": 9, "stream": self.stream, "tools": tools, "messages": self.messages})
             }
@@ -166,7 +176,11 @@ impl Client {
             }
             Dialect::Gemini => json!({"tools": tools, "contents": self.messages}),
             _ => json!({"model": self.model, "stream": self.stream, "tools": tools, "messages": self.messages}),
+        };
+        for (name, value) in self.more.as_object().into_iter().flatten() {
+            body[name] = value.clone();
         }
+        body
     }
 
     /// Says something, and keeps the answer.
