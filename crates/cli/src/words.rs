@@ -66,6 +66,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
         }
         Reason::Repeated { lines: 1 } => "a line that is shown above is left out".to_owned(),
         Reason::Repeated { lines } => format!("{} lines that are shown above are left out", number(*lines)),
+        Reason::Refused => "the provider refused its signed reasoning, which is left out".to_owned(),
         Reason::Repaired { why } => format!("could not be sent: {}", hidden(*why)),
         _ => "for a reason that this version cannot describe".to_owned(),
     }
@@ -175,6 +176,10 @@ pub(crate) fn problem(problem: &Problem) -> String {
         }
         Problem::SystemPlace => "a system message is not allowed here; put it after a user message".to_owned(),
         Problem::UnsignedReasoning => "the reasoning has no signature; remove it".to_owned(),
+        Problem::ChangedPrefix => {
+            "what stands before the reasoning has changed since the last request; remove the reasoning".to_owned()
+        }
+        Problem::BrokenChain => "the reasoning before it is missing; remove all reasoning before it".to_owned(),
         Problem::LoneReasoning => "nothing of the model follows the reasoning; remove it".to_owned(),
         Problem::UnsignedCall => "the call has no signature; send the one that the model gave".to_owned(),
         Problem::BareResponse => "the response is not an object; put it into one".to_owned(),

@@ -6,6 +6,7 @@
 
 #![allow(clippy::indexing_slicing, clippy::panic, reason = "only tests use it")]
 
+mod bound;
 mod cache;
 mod fault;
 mod model;

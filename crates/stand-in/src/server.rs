@@ -15,10 +15,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_lite::{Stream, StreamExt as _, stream};
 use http_body_util::BodyExt as _;
-use lookback::dialect::Severity;
+use lookback::dialect::{Finding, Severity};
 use lookback::{Dialect, Settings};
 use serde_json::{Value, json};
 
+use crate::bound::Signed;
 use crate::cache::Caches;
 use crate::fault::Fault;
 use crate::model::{Said, Usage};
@@ -66,6 +67,7 @@ struct Inner {
     window: Option<u64>,
     report: Report,
     caches: Caches,
+    signed: Signed,
 }
 
 impl StandIn {
@@ -284,9 +286,14 @@ fn ending(pieces: Vec<String>, pause: Duration, breaks: bool) -> impl Stream<Ite
 fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Option<Fault>) -> Response<Body> {
     let dialect = request.dialect();
     let mut inner = stand_in.inner();
-    if let Some(finding) = dialect.check(request).into_iter().find(|finding| finding.severity == Severity::Refused) {
+    let is_refused = |finding: &Finding| finding.severity == Severity::Refused || is_newer(dialect, path, finding.rule);
+    if let Some(finding) = dialect.check(request).into_iter().find(is_refused) {
         inner.report.refused.push(format!("{} at {}", finding.rule, finding.path));
         return respond(400, words::refused(dialect, finding.rule, &finding.path));
+    }
+    if let Some(at) = inner.signed.broken(request) {
+        inner.report.refused.push(format!("AM6 at messages[{at}]"));
+        return respond(400, words::error(dialect, &format!("messages.{at}.content.0: {}", words::BOUND)));
     }
     let settings = Settings::for_model(dialect, "gpt-4o");
     let mut usage = inner.caches.count(request, &settings);
@@ -297,6 +304,9 @@ fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Op
     let number = inner.seen.len();
     let said = script::say(request, number);
     let said = Said { signature: signature(request, number), thinks: request.member("reasoning").is_some(), ..said };
+    if let Some(signature) = &said.signature {
+        inner.signed.sign(signature, request);
+    }
     usage.output = 5 + said.text.len() as u64 / 4;
     let report = &mut inner.report;
     report.answered += 1;
@@ -342,6 +352,12 @@ fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Op
         Body::from(events.concat())
     };
     response
+}
+
+/// Returns whether the model in a path is so new that it refuses what breaks a rule that others let pass.
+fn is_newer(dialect: Dialect, path: &str, rule: &str) -> bool {
+    let names = |version: &str| path.contains(&format!("gemini-{version}"));
+    dialect == Dialect::Gemini && rule == "GM3" && ["3", "4"].into_iter().any(names)
 }
 
 /// Signs the answer, if the request asks for what has to be signed.

@@ -15,6 +15,10 @@ pub(crate) fn refused(dialect: Dialect, rule: &str, path: &str) -> String {
     error(dialect, &message)
 }
 
+/// What is said of thinking that stands behind other things than it was made behind.
+pub(crate) const BOUND: &str =
+    "Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block.";
+
 /// Returns an error with a message, as the provider writes it.
 pub(crate) fn error(dialect: Dialect, message: &str) -> String {
     match dialect {

@@ -66,7 +66,7 @@ fn a_rule_is_found_by_the_error_that_somebody_pastes() {
 fn an_error_about_something_else_is_said_to_be() {
     let lab = Lab::new();
     for words in
-        [&["AM6"][..], &["Overloaded"], &["rate limit exceeded: prompt is too long"], &[""], &["AM2", "please"]]
+        [&["AM99"][..], &["Overloaded"], &["rate limit exceeded: prompt is too long"], &[""], &["AM2", "please"]]
     {
         let run = lab.run(&[&["rules"], words].concat());
         assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{words:?}");

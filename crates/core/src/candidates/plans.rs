@@ -8,7 +8,7 @@ use crate::group::{Group, GroupKind};
 use crate::plan::{Action, Decision, Demands, Plan, Reason, Verdict, excesses, plan_for};
 use crate::policy::Policy;
 use crate::size::{Measure, Size, Totals};
-use crate::view::View;
+use crate::view::{Item, View};
 
 impl Candidates {
     /// Returns the plan that keeps every group, except for reasoning that any compaction makes stale.
@@ -22,6 +22,25 @@ impl Candidates {
         }
         plan.after = Totals::of(self.groups.iter().filter(|group| !group.is_stale()).map(|group| (group, group.kept)));
         plan
+    }
+
+    /// Returns the plan that leaves out signed reasoning because it was refused: what is shown of it, and what was left out
+    /// before. `None` if there is none.
+    pub(crate) fn without_reasoning(&self, view: &View) -> Option<Plan> {
+        let mut plan = self.keep_all();
+        let decisions = plan.decisions.iter_mut().skip(usize::from(self.has_preamble));
+        let mut any = false;
+        for (group, decision) in view.groups().iter().zip(decisions) {
+            let leaves = decision.after != decision.before && group.items.iter().any(Item::shows_signed);
+            if leaves || group.items.iter().any(Item::hides_stale) {
+                any = true;
+                // What is nothing but reasoning is gone as stale.
+                if decision.action == Action::Keep {
+                    decision.reason = Reason::Refused;
+                }
+            }
+        }
+        any.then_some(plan)
     }
 
     /// Returns the plan that removes each group of the view for which `leaves` gives a reason, and keeps the rest.

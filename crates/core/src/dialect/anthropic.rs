@@ -9,8 +9,8 @@ use super::blocks::{BlockFormat, PartRules};
 use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
-    provider_error, response, stream,
+    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, bound,
+    convert, provider_error, response, stream,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -22,7 +22,7 @@ use crate::message::{
 use crate::start::Start;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10, AM12, AM13];
+const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM6, AM7, AM9, AM10, AM12, AM13];
 
 const AM1: Rule = Rule::refused("AM1", "the request has 1 to 100,000 messages, and the first is a user message");
 const AM2: Rule = Rule::refused("AM2", "each tool use has one result, at the beginning of the next user message");
@@ -35,6 +35,7 @@ const AM4: Rule = Rule::refused(
     "no text, message or error result is blank, and a last assistant message does not end in white space",
 );
 const AM5: Rule = Rule::refused("AM5", "thinking has a signature");
+const AM6: Rule = Rule::refused("AM6", "what stands before signed thinking does not change");
 const AM7: Rule =
     Rule::refused("AM7", "a system message follows a user message, and comes last or before an assistant message");
 const AM9: Rule = Rule::refused("AM9", "the request has at most 4 cache markers");
@@ -460,6 +461,7 @@ fn check(request: &Request) -> Vec<Finding> {
             findings.push(AM7.at(index, format!("messages[{index}]"), Problem::SystemPlace));
         }
     }
+    findings.extend(bound::check(Dialect::Anthropic, AM6, request, request.previous()));
     findings.extend(compaction_places(messages));
     findings.extend(stricter(request, &whole));
     findings.extend(limits(request, &whole));

@@ -3,6 +3,7 @@
 mod anthropic;
 mod bedrock;
 mod blocks;
+mod bound;
 mod changes;
 mod convert;
 mod detect;

@@ -7,6 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::bound::{self, Bound};
 use super::{DecodeError, Dialect, RawRequest};
 use crate::json::{self, Fields, SyntaxError};
 use crate::message::Message;
@@ -128,6 +129,8 @@ pub struct Request {
     model: Option<String>,
     stored: Option<&'static str>,
     version: Option<String>,
+    /// The signed reasoning of the request before.
+    previous: Vec<Bound>,
 }
 
 /// An error from reading a request.
@@ -183,7 +186,19 @@ impl Request {
         let (preamble, model, stored) = (raw.preamble(), raw.model(), raw.stored());
         let version = raw.member("anthropic_version").and_then(json::text).map(Cow::into_owned);
         let messages = raw.into_messages()?;
-        Ok(Request { dialect, messages, list, members, body, preamble, model, stored, version, text })
+        Ok(Request {
+            dialect,
+            messages,
+            list,
+            members,
+            body,
+            preamble,
+            model,
+            stored,
+            version,
+            text,
+            previous: Vec::new(),
+        })
     }
 
     /// Sets the version of the API that the request is sent to, which is in a header. Some rules depend on it.
@@ -201,6 +216,30 @@ impl Request {
     #[must_use]
     pub fn with_version(self, version: impl Into<String>) -> Self {
         Request { version: Some(version.into()), ..self }
+    }
+
+    /// Sets the request of the same conversation before this one. Some rules say what may not change between the two.
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, Request};
+    ///
+    /// let thought = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"text","text":"Yes."}]}"#;
+    /// let one = format!(r#"{{"messages": [{{"role":"user","content":"Is it?"}}, {thought}, {{"role":"user","content":"Why?"}}]}}"#);
+    /// let previous = Request::decode(one.clone(), Some(Dialect::Anthropic))?;
+    /// let same = Request::decode(one.clone(), Some(Dialect::Anthropic))?.after(&previous);
+    /// assert!(Dialect::Anthropic.check(&same).is_empty());
+    /// let changed = Request::decode(one.replace("Is it?", "Was it?"), Some(Dialect::Anthropic))?.after(&previous);
+    /// assert_eq!(Dialect::Anthropic.check(&changed)[0].rule, "AM6");
+    /// # Ok::<(), lookback_core::RequestError>(())
+    /// ```
+    #[must_use]
+    pub fn after(self, previous: &Request) -> Self {
+        Request { previous: bound::of(previous), ..self }
+    }
+
+    /// Returns the signed reasoning of the request before, if it was set.
+    pub(super) fn previous(&self) -> &[Bound] {
+        &self.previous
     }
 
     /// Returns the version of the API, if the body names it or it was set.

@@ -114,6 +114,10 @@ pub enum Problem {
     SystemPlace,
     /// Reasoning has no signature.
     UnsignedReasoning,
+    /// Something that stands before reasoning has changed since the request before.
+    ChangedPrefix,
+    /// Reasoning that stood before other reasoning is missing, and earlier reasoning is there.
+    BrokenChain,
     /// Nothing of the model follows reasoning.
     LoneReasoning,
     /// A tool call has no signature.

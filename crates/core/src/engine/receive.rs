@@ -93,6 +93,32 @@ impl Engine {
         entries
     }
 
+    /// Hides signed reasoning, because the provider refused it. That of an open tool loop stays, because the loop cannot go on
+    /// without it. Returns no entries if there was none.
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, Engine, Settings};
+    ///
+    /// let mut engine = Engine::new(Settings::default().dialect(Dialect::Anthropic));
+    /// let thought = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"text","text":"Yes."}]}"#;
+    /// for text in [r#"{"role":"user","content":"Is it?"}"#, thought, r#"{"role":"user","content":"Why?"}"#] {
+    ///     engine.push(Dialect::Anthropic.decode(text)?)?;
+    /// }
+    /// engine.leave_out_reasoning();
+    /// let sent = engine.view().encode(Dialect::Anthropic)?;
+    /// assert!(sent.iter().all(|message| !message.get().contains("thinking")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn leave_out_reasoning(&mut self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let candidates = Candidates::of(&self.view, self.sizing());
+        if let Some(plan) = candidates.without_reasoning(&self.view) {
+            let compaction = candidates.carry_out(&self.view, &plan);
+            self.record(Entry::Compaction(compaction), &mut entries);
+        }
+        entries
+    }
+
     /// Hides signed reasoning that was made under another preamble. While a tool loop with signed reasoning is open,
     /// this waits.
     pub(super) fn take_outdated(&mut self, entries: &mut Vec<Entry>) {

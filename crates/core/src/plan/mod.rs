@@ -196,6 +196,9 @@ pub enum Reason {
         /// How many lines are left out.
         lines: u64,
     },
+    /// The provider refused the group's signed reasoning, so it is left out. No plan gives this reason, because the window
+    /// exceeds no limit.
+    Refused,
     /// The message could not be sent as it arrived, and was repaired. No plan gives this reason, because it happened
     /// earlier.
     Repaired {

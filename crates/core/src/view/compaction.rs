@@ -19,11 +19,13 @@ impl View {
     /// Applies a compaction.
     pub(super) fn compact(&mut self, position: Position, compaction: &Compaction) {
         self.history.compacted = Some(position);
-        let is_cut = |outcome: &CompactedGroups| matches!(outcome.decision.reason, Reason::Exceeded { .. });
-        if compaction.summary.is_some() || compaction.groups.iter().any(is_cut) {
+        let exceeds = |outcome: &CompactedGroups| matches!(outcome.decision.reason, Reason::Exceeded { .. });
+        let is_refused = |outcome: &CompactedGroups| outcome.decision.reason == Reason::Refused;
+        if compaction.summary.is_some() || compaction.groups.iter().any(exceeds) {
             self.history.reading = Reading::default();
             self.history.cut = true;
         }
+        self.history.cut |= compaction.groups.iter().any(is_refused);
         let late = std::mem::take(&mut self.late);
         let waiting: HashMap<Position, &Item> = late.items().iter().map(|item| (item.position, item)).collect();
         let groups = std::mem::take(&mut self.groups);

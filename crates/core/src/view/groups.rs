@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::calls::Calls;
 use super::names::Names;
-use crate::edit::{self, Edit};
+use crate::edit::{self, Change, Edit, Hidden};
 use crate::entry::{Arrival, Origin, Position, ShownItem};
 use crate::group::GroupKind;
 use crate::message::{Message, PartRef, ToolCall, ToolResult};
@@ -169,6 +169,11 @@ impl Item {
         let parts = self.message.parts().enumerate().filter(move |(_, part)| binds && signed(part));
         let parts = parts.map(|(index, _)| index);
         parts.filter(|part| !edit::is_hidden(&self.edits, *part))
+    }
+
+    /// Returns whether signed reasoning of it is left out.
+    pub(crate) fn hides_stale(&self) -> bool {
+        self.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Stale))
     }
 
     /// Returns whether it shows signed reasoning.

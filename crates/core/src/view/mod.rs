@@ -121,8 +121,8 @@ impl View {
         self.history.path.iter().any(|own| own.start <= span.start && span.end <= own.end)
     }
 
-    /// Returns whether a limit has ever been exceeded on this branch, so that something was taken out or shortened. If
-    /// not, the view shows what the client sent, apart from repairs.
+    /// Returns whether a limit has ever been exceeded on this branch, so that something was taken out or shortened, or
+    /// whether the provider has refused reasoning. If not, the view shows what the client sent, apart from repairs.
     pub fn is_cut(&self) -> bool {
         self.history.cut
     }

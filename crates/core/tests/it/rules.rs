@@ -18,6 +18,9 @@ const FILES: [(Dialect, &str); 5] = [
 #[serde(deny_unknown_fields)]
 struct Vector<'a> {
     name: String,
+    /// The request before it.
+    #[serde(borrow, default)]
+    previous: Option<&'a RawValue>,
     #[serde(borrow)]
     request: &'a RawValue,
     findings: Vec<Finding>,
@@ -84,7 +87,9 @@ fn each(test: impl Fn(Dialect, &Vector<'_>)) {
 #[test]
 fn a_check_finds_what_the_vectors_say() {
     each(|dialect, vector| {
-        let request = Request::decode(vector.request.get(), Some(dialect)).unwrap();
+        let decode = |raw: &RawValue| Request::decode(raw.get(), Some(dialect)).unwrap();
+        let request = decode(vector.request);
+        let request = vector.previous.map_or(request.clone(), |previous| request.after(&decode(previous)));
         assert_eq!(check(&request), vector.findings);
     });
 }
@@ -93,8 +98,8 @@ fn a_check_finds_what_the_vectors_say() {
 fn a_window_is_what_the_vectors_say() {
     each(|dialect, vector| {
         let request = Request::decode(vector.request.get(), Some(dialect)).unwrap();
-        if request.stored().is_some() {
-            // Only the provider knows what stands before these messages.
+        if request.stored().is_some() || vector.previous.is_some() {
+            // Only the provider knows what stands before these messages, or what was sent before.
             return;
         }
         let window = window(&request);

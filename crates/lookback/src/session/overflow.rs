@@ -78,6 +78,18 @@ impl Session {
         Err(Box::new(Irreducible { reductions, tokens, pinned: self.engine.pinned(), cause }).into())
     }
 
+    /// Leaves out signed reasoning, because the provider refused it (see
+    /// [`ProviderError::refuses_reasoning`](lookback_core::ProviderError::refuses_reasoning)). That of an open tool loop
+    /// stays. Returns whether there was any.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn leave_out_reasoning(&mut self) -> Result<bool, Error> {
+        let written = self.commit(|engine| Ok(engine.leave_out_reasoning())).await?;
+        self.tell(&written);
+        Ok(!written.outcome.is_empty())
+    }
+
     /// Shortens the results of one round now: the oldest round that these stages can make smaller, even if it is the
     /// open round. Returns the plan, or `None` if no round can be shortened. It drops nothing, and repairs nothing.
     ///

@@ -24,7 +24,7 @@ use super::relay::{Answer, relay};
 use super::telemetry::CallSpan;
 use super::upstream::Upstream;
 use super::visit::Visit;
-use super::window::{NoWindow, Sending};
+use super::window::{NoWindow, Repaired, Sending};
 use super::{answers, aside, copy, encoding, headers};
 
 /// How often a window is made smaller because the upstream refuses it as too long.
@@ -283,12 +283,17 @@ async fn again(
         windows.apart(turn, request, preamble).await.ok()?;
     }
     let made = match error {
-        ProviderError::TooLong(cause) if note.overflows < TRIES => windows.smaller(turn, request, cause).await,
-        ProviderError::Malformed { .. } if !note.repaired => windows.repaired(turn, request).await,
+        ProviderError::TooLong(cause) if note.overflows < TRIES => {
+            windows.smaller(turn, request, cause).await.map(|sending| (sending, false))
+        }
+        ProviderError::Malformed { .. } if !note.repaired => {
+            let repaired = windows.repaired(turn, request, error.refuses_reasoning()).await;
+            repaired.map(|Repaired { sending, left_out }| (sending, left_out))
+        }
         _ => return None,
     };
-    let sending = match made {
-        Ok(sending) => sending,
+    let (sending, left_out) = match made {
+        Ok(made) => made,
         // There is nothing left to leave out.
         Err(NoWindow::Session(lookback::Error::Irreducible(_) | lookback::Error::HardLimitExceeded(_))) => return None,
         Err(error) => {
@@ -301,20 +306,24 @@ async fn again(
         visit.shared.metrics.overflow();
     } else {
         // If there is nothing to repair, the answer would be the same.
-        let version = headers::text(&call.head.headers, "anthropic-version");
-        let findings = |body: &str| {
-            let Ok(request) = Request::decode(body, Some(dialect)) else { return usize::MAX };
-            let request = version.map_or(request.clone(), |version| request.with_version(version));
-            dialect.check(&request).len()
-        };
-        let before = std::str::from_utf8(refused).map_or(0, findings);
-        if sending.body.as_deref().is_none_or(|body| findings(body) >= before) {
+        let before = std::str::from_utf8(refused).map_or(0, |refused| faults(call, refused));
+        if !left_out && sending.body.as_deref().is_none_or(|body| faults(call, body) >= before) {
             return None;
         }
         note.repaired = true;
     }
     sending.tell(note, turn);
     sending.body
+}
+
+/// Returns how many rules a body breaks, and how often.
+fn faults(call: &Call, body: &str) -> usize {
+    let Ok(request) = Request::decode(body, Some(call.dialect)) else { return usize::MAX };
+    let request = match headers::text(&call.head.headers, "anthropic-version") {
+        Some(version) => request.with_version(version),
+        None => request,
+    };
+    call.dialect.check(&request).len()
 }
 
 /// An answer, after its calls were looked at.

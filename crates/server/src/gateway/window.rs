@@ -65,6 +65,13 @@ impl Sending {
     }
 }
 
+/// A request that was repaired.
+pub(super) struct Repaired {
+    pub(super) sending: Sending,
+    /// Whether reasoning was left out, which the rules say nothing of.
+    pub(super) left_out: bool,
+}
+
 /// How windows are made.
 pub(super) struct Windows<'a> {
     pub(super) store: Arc<dyn Store>,
@@ -206,10 +213,18 @@ impl Windows<'_> {
         .await
     }
 
-    /// Returns the request repaired, although nothing of it has to be left out.
-    pub(super) async fn repaired(&self, turn: &Turn, request: &RawRequest<'_>) -> Result<Sending, NoWindow> {
-        self.with_open(&turn.line, async |Open { session, .. }| Ok(self.sending(session, turn, request, true).await?))
-            .await
+    /// Returns the request repaired, although nothing of it has to be left out, but for `reasoning` if that was refused.
+    pub(super) async fn repaired(
+        &self,
+        turn: &Turn,
+        request: &RawRequest<'_>,
+        reasoning: bool,
+    ) -> Result<Repaired, NoWindow> {
+        self.with_open(&turn.line, async |Open { session, .. }| {
+            let left_out = reasoning && session.leave_out_reasoning().await?;
+            Ok(Repaired { sending: self.sending(session, turn, request, true).await?, left_out })
+        })
+        .await
     }
 
     /// Answers the calls of an answer that the client does not get, and returns the request that goes on with them, and what

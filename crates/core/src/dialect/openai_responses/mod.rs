@@ -54,6 +54,8 @@ const QUIRKS: Quirks = Quirks {
     refuses_empty_error: false,
     has_refused_members: |_| false,
     results_by_name: false,
+    // Newer models drop reasoning behind a changed prefix and refuse nothing. A loop of tool calls may be longer than any
+    // window, so its reasoning is not worth keeping all of the loop.
     binds_reasoning: false,
     compactions: item::COMPACTIONS,
     standing: item::STANDING,

@@ -38,6 +38,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("AM4", "content cannot be empty if `is_error` is true"),
     // A block with another block's signature is not signed.
     Saying::breaks("AM5", "signature: Field required"),
+    Saying::breaks("AM6", "Invalid `signature` in `thinking` block. The block is bound to a different conversation"),
     Saying::breaks("AM5", "Invalid `signature` in `thinking` block"),
     Saying::breaks("AM5", "blocks in the latest assistant message cannot be modified"),
     Saying::breaks("AM7", "role 'system' must precede an 'assistant' message"),

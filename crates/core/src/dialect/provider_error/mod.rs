@@ -66,6 +66,21 @@ pub enum ProviderError {
     Other,
 }
 
+impl ProviderError {
+    /// Returns whether it refuses signed reasoning, because it or something before it has changed. Then a window without
+    /// that reasoning helps (see [`Engine::leave_out_reasoning`](crate::Engine::leave_out_reasoning)).
+    ///
+    /// ```
+    /// use lookback_core::Dialect;
+    ///
+    /// let body = r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.1.content.0: Invalid `signature` in `thinking` block"}}"#;
+    /// assert!(Dialect::Anthropic.provider_error(Some(400), body).refuses_reasoning());
+    /// ```
+    pub fn refuses_reasoning(&self) -> bool {
+        matches!(self, ProviderError::Malformed { rule: Some("AM5" | "AM6") })
+    }
+}
+
 /// A request that is too long, with the numbers that the provider gives.
 ///
 /// Some servers stop counting at the limit and say "at least", so `actual` may be too low. Nothing else of the

@@ -551,7 +551,9 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
                     Reason::Stale | Reason::Spent | Reason::Unlisted => {
                         decision.action == Action::Drop && decision.after == Default::default()
                     }
-                    Reason::Capped { .. } | Reason::Repeated { .. } | Reason::Repaired { .. } => false,
+                    Reason::Capped { .. } | Reason::Repeated { .. } | Reason::Repaired { .. } | Reason::Refused => {
+                        false
+                    }
                     Reason::Waits => matches!(verdict, Verdict::Wait | Verdict::Refuse),
                     _ => false,
                 };

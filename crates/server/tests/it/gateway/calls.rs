@@ -286,6 +286,54 @@ fn a_history_that_is_refused_as_malformed_is_repaired_once() {
     assert_eq!(lab.stand_in.seen()[0].body, body.to_string(), "the first try passes as it came");
 }
 
+/// A client of a model whose thinking is bound to all that stood before it.
+fn thinker() -> Client {
+    let model = "claude-opus-5-5";
+    Client { model, more: json!({"thinking": {"type": "adaptive"}}), ..Client::new(Dialect::Anthropic) }
+}
+
+/// Says something, and keeps the whole answer, with its thinking.
+fn thinks(lab: &Lab, client: &mut Client, text: &str) -> Answer {
+    client.messages.push(client.said("user", text));
+    let answer = client.ask(lab);
+    let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    client.messages.push(json!({"role": "assistant", "content": body["content"]}));
+    answer
+}
+
+#[test]
+fn thinking_is_never_sent_behind_other_things_than_it_was_made_behind() {
+    let lab = Lab::new(Some(at(200)));
+    let mut client = thinker();
+    let mut cuts = 0;
+    for turn in 0..24 {
+        let answer = thinks(&lab, &mut client, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(5)));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        cuts += usize::from(answer.header("x-lookback-compacted").is_some());
+    }
+    assert!(cuts > 2, "{cuts}");
+    assert!(lab.stand_in.report().refused.is_empty(), "{:?}", lab.stand_in.report().refused);
+}
+
+#[test]
+fn thinking_that_is_refused_because_a_client_changed_what_stood_before_it_is_left_out() {
+    let lab = Lab::new(Some(unlimited()));
+    let mut client = thinker();
+    client.headers.push(("x-session-id", "s".to_owned()));
+    for turn in 0..3 {
+        thinks(&lab, &mut client, &format!("Question {turn}."));
+    }
+    client.messages[0] = client.said("user", "Another question.");
+    let answer = thinks(&lab, &mut client, "Go on.");
+    assert_eq!((answer.status, answer.header("x-lookback-repaired")), (200, Some("yes")), "{}", answer.body);
+    assert_eq!(lab.stand_in.report().refused.len(), 1);
+    // It stays left out, and what is new is sent.
+    let answer = thinks(&lab, &mut client, "And on.");
+    assert_eq!((answer.status, answer.header("x-lookback-repaired")), (200, None), "{}", answer.body);
+    let sent = String::from_utf8(lab.stand_in.last().unwrap().body.to_vec()).unwrap();
+    assert_eq!(sent.matches("signature").count(), 1, "{sent}");
+}
+
 #[test]
 fn calls_beside_the_conversation_and_stored_state_pass_untouched() {
     let lab = Lab::new(Some(at(10)));

@@ -1,0 +1,81 @@
+//! Signed reasoning that is bound to all that stood before it when it was made: what a request may not change since the one
+//! before it.
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::{Dialect, Finding, Place, Problem, Request, Rule};
+use crate::cache_marker;
+use crate::message::PartRef;
+
+/// Signed reasoning in a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Bound {
+    signature: String,
+    /// The digest of all that stands before its message, but for reasoning: clients may leave out the first of that.
+    prefix: u128,
+    /// The signature of the reasoning before it.
+    before: Option<String>,
+}
+
+/// Returns the signed reasoning of a request, each with its place.
+fn all(request: &Request) -> Vec<(Place<'_>, usize, Bound)> {
+    let mut prefix = Xxh3::new();
+    let preamble = request.preamble();
+    for part in [&preamble.system, &preamble.tools] {
+        prefix.update(part.as_deref().map(unmarked).unwrap_or_default().as_bytes());
+        prefix.update(&[0]);
+    }
+    let fixed = prefix.clone();
+    let compactions = request.dialect().quirks().compactions;
+    let mut found: Vec<(Place<'_>, usize, Bound)> = Vec::new();
+    for place in Place::all(request.messages()) {
+        // What comes before a compaction is not read.
+        let is_compaction =
+            |part: PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if compactions.contains(&&*opaque.kind));
+        if place.message.parts().any(is_compaction) {
+            prefix = fixed.clone();
+        }
+        for (part, value) in place.message.parts().enumerate() {
+            if let PartRef::Reasoning(reasoning) = value
+                && let Some(signature) = &reasoning.signature
+            {
+                let before = found.last().map(|(_, _, bound)| bound.signature.clone());
+                let bound = Bound { signature: signature.clone(), prefix: prefix.digest128(), before };
+                found.push((place, part, bound));
+            }
+        }
+        prefix.update(&place.message.digest().to_le_bytes());
+    }
+    found
+}
+
+/// Returns a system prompt or a list of tools without cache markers, which clients move.
+fn unmarked(raw: &RawValue) -> String {
+    let mut value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
+    value.as_array_mut().into_iter().flatten().for_each(cache_marker::remove_marker);
+    value.to_string()
+}
+
+/// Returns the signed reasoning of a request, to be compared with that of the next one.
+pub(super) fn of(request: &Request) -> Vec<Bound> {
+    all(request).into_iter().map(|(_, _, bound)| bound).collect()
+}
+
+/// Finds reasoning that stands behind other things than it did before.
+pub(super) fn check(dialect: Dialect, rule: Rule, request: &Request, previous: &[Bound]) -> Vec<Finding> {
+    let known = |signature: &str| previous.iter().find(|bound| bound.signature == signature);
+    let fault = |(place, part, bound): (Place<'_>, usize, Bound)| {
+        let was = known(&bound.signature)?;
+        let problem = if was.prefix != bound.prefix {
+            Problem::ChangedPrefix
+        } else if bound.before.is_some() && was.before != bound.before {
+            Problem::BrokenChain
+        } else {
+            return None;
+        };
+        Some(rule.at(place.index, dialect.path(&place, part), problem))
+    };
+    all(request).into_iter().filter_map(fault).collect()
+}
