@@ -35,6 +35,10 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
     }
     let declared = request.preamble().tools.as_deref().and_then(|tools| serde_json::from_str(tools.get()).ok());
     let tools = tools(&declared.unwrap_or(Value::Null));
+    if asks_for_summary(request, &newest, &tools) {
+        let text = format!("This is summary {number}: the user asked for steps, and some of them are done.");
+        return Said { text, ..Said::default() };
+    }
     let calls = named(&newest, &tools);
     if !calls.is_empty() {
         return Said { text: "I shall see.".to_owned(), calls, ..Said::default() };
@@ -56,19 +60,17 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
             Said { text, calls, ..Said::default() }
         }
         Some((_, last)) => Said { text: format!("All steps up to {last} are done."), ..Said::default() },
-        None if asks_for_summary(request, &newest) => {
-            let text = format!("This is summary {number}: the user asked for steps, and some of them are done.");
-            Said { text, ..Said::default() }
-        }
         // No two answers are the same.
         None => Said { text: format!("This is answer {number}."), ..Said::default() },
     }
 }
 
 /// Returns whether a client has its history summarized, which no tool is needed for.
-fn asks_for_summary(request: &Request, newest: &str) -> bool {
+fn asks_for_summary(request: &Request, newest: &str, tools: &[Tool]) -> bool {
     let says = |text: &str| ["summar", "SUMMAR", "state_snapshot"].iter().any(|word| text.contains(word));
-    says(newest) || request.preamble().system.as_deref().is_some_and(|system| says(system.get()))
+    let first = || request.messages().first().is_some_and(|first| first.role() == Role::System && says(&first.text()));
+    let system = || request.preamble().system.as_deref().is_some_and(|system| says(system.get()));
+    newest.contains("Respond with TEXT ONLY") || tools.is_empty() && (says(newest) || first() || system())
 }
 
 /// The calls that the newest messages name, of tools that there are.

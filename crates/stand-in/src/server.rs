@@ -256,17 +256,13 @@ fn fail(fault: &Fault, dialect: Dialect) -> Option<Response<Body>> {
         }
         Fault::TooLong => Some(respond(400, words::too_long(dialect, 1_000_001, 1_000_000))),
         Fault::Malformed => Some(respond(200, "{\"choices\": [".to_owned())),
-        Fault::Stall => {
-            let never = stream::once(Ok("{")).chain(stream::pending::<Result<&str, Infallible>>());
-            Some(Response::new(Body::from_stream(never)))
-        }
         Fault::Short => {
             let mut short = Response::new(Body::from_stream(ending(vec!["{".to_owned()], Duration::ZERO, true)));
             short.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(1000));
             short.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             Some(short)
         }
-        Fault::None | Fault::Cut | Fault::Wait(_) | Fault::Slow(_) => None,
+        Fault::None | Fault::Cut | Fault::Stall | Fault::Wait(_) | Fault::Slow(_) => None,
     }
 }
 
@@ -326,6 +322,10 @@ fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Op
     let answer = Answer { said: &said, usage, model, number };
     let streams = request.member("stream").is_some_and(|stream| stream.get() == "true");
     if !(streams || path.contains("streamGenerateContent")) {
+        if fault == Some(Fault::Stall) {
+            let begun = stream::once(Ok::<_, Infallible>("{"));
+            return Response::new(Body::from_stream(begun.chain(stream::pending())));
+        }
         return respond(200, answer.whole(dialect).to_string());
     }
     let mut events = answer.events(dialect);
@@ -334,8 +334,8 @@ fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Op
             events.iter().filter_map(|event| serde_json::from_str(event.get(6..)?.trim()).ok()).collect();
         return respond(200, Value::Array(list).to_string());
     }
-    let is_cut = fault == Some(Fault::Cut);
-    if is_cut {
+    let (is_cut, stalls) = (fault == Some(Fault::Cut), fault == Some(Fault::Stall));
+    if is_cut || stalls {
         events.truncate(if dialect == Dialect::Gemini { 1 } else { 3 });
     }
     let pause = match fault {
@@ -346,7 +346,9 @@ fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Op
     };
     let mut response = respond(200, String::new());
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    *response.body_mut() = if is_cut || !pause.is_zero() {
+    *response.body_mut() = if stalls {
+        Body::from_stream(ending(events, Duration::ZERO, false).chain(stream::pending()))
+    } else if is_cut || !pause.is_zero() {
         Body::from_stream(ending(events, pause, is_cut))
     } else {
         Body::from(events.concat())

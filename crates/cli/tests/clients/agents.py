@@ -33,14 +33,19 @@ def faulty(use, faults):
 
 
 def codex(lab, faults=""):
-    home = lab.home / ".codex"
-    more = 'approval_policy = "never"\nsandbox_mode = "danger-full-access"\ncheck_for_update_on_startup = false\n'
-    write(home / "config.toml", f'model = "m1"\n{more}{recipe("Codex", lab.base)}\n[analytics]\nenabled = false\n')
-    run = [program(".bin/codex"), "exec", "--skip-git-repo-check"]
-    lab.run([*run, FIRST], {"OPENAI_API_KEY": "x"})
-    said = lab.run([*run, "resume", "--last", SECOND], {"OPENAI_API_KEY": "x"})
+    said = codex_run(lab)
     must(LAST in said, said)
     return lab.check(24, faults=faults)
+
+
+def codex_run(lab, settings=""):
+    home = lab.home / ".codex"
+    more = 'approval_policy = "never"\nsandbox_mode = "danger-full-access"\ncheck_for_update_on_startup = false\n'
+    table = recipe("Codex", lab.base) + "stream_idle_timeout_ms = 3000\n"
+    write(home / "config.toml", f'model = "m1"\n{more}{settings}{table}\n[analytics]\nenabled = false\n')
+    run = [program(".bin/codex"), "exec", "--skip-git-repo-check"]
+    lab.run([*run, FIRST], {"OPENAI_API_KEY": "x"})
+    return lab.run([*run, "resume", "--last", SECOND], {"OPENAI_API_KEY": "x"})
 
 
 def delegated(lab, tool, kind, run):
@@ -57,6 +62,14 @@ def delegated(lab, tool, kind, run):
     return f"the other agent is {other}, beside {', '.join(name for name, _ in others)}"
 
 
+def codex_compacts(lab):
+    lab.serve()
+    more = "model_context_window = 24000\nmodel_auto_compact_token_limit = 18000\n"
+    said = codex_run(lab, more)
+    must(LAST in said, said)
+    return lab.check_compaction(24)
+
+
 def claude_code(lab):
     run, env = claude_code_run(lab)
     lab.run([*run, FIRST], env)
@@ -64,6 +77,16 @@ def claude_code(lab):
     must(LAST in said, said)
     # Its thinking is signed, so a loop of tools is only cut when it has ended.
     return lab.check(24, cuts=1)
+
+
+def claude_code_compacts(lab):
+    lab.serve()
+    run, env = claude_code_run(lab)
+    lab.run([*run, FIRST], env)
+    lab.run([*run, "/compact", "--continue"], env)
+    said = lab.run([*run, SECOND, "--continue"], env)
+    must(LAST in said, said)
+    return lab.check_compaction(24)
 
 
 def claude_code_delegates(lab):
@@ -90,13 +113,24 @@ def opencode(package):
     return use
 
 
+def opencode_compacts(lab):
+    lab.serve()
+    run, env = opencode_run(lab, "@ai-sdk/openai-compatible", {"context": 24_000, "output": 4_000})
+    lab.run([*run, FIRST], env)
+    said = lab.run([*run, "--continue", SECOND], env)
+    must(LAST in said, said)
+    return lab.check_compaction(24)
+
+
 def opencode_delegates(lab):
     run, env = opencode_run(lab, "@ai-sdk/openai-compatible")
     return delegated(lab, "task", "general", lambda prompt: lab.run([*run, prompt], env))
 
 
-def opencode_run(lab, package):
+def opencode_run(lab, package, limit=None):
     config = json.loads(recipe("opencode", lab.base))
+    if limit:
+        config["provider"]["lookback"]["models"][MODEL]["limit"] = limit
     config["provider"]["lookback"]["npm"] = package
     model = f"lookback/{MODEL}"
     config |= {"model": model, "small_model": model, "permission": "allow", "autoupdate": False}
@@ -121,20 +155,37 @@ def gemini(lab):
 
 def pi(api):
     def use(lab, faults=""):
-        config = json.loads(recipe("pi", lab.base))
-        provider = config["providers"]["lookback"]
-        provider["api"] = api
-        if api == "anthropic-messages":
-            provider["baseUrl"] = provider["baseUrl"].removesuffix("/v1")
-        write(lab.home / ".pi" / "agent" / "models.json", config)
-        env = {"PI_OFFLINE": "1", "OPENAI_API_KEY": "x"}
-        run = [program(".bin/pi"), "--provider", "lookback", "--model", MODEL]
-        lab.run([*run, "-p", FIRST], env)
-        said = lab.run([*run, "--continue", "-p", SECOND], env)
+        said = pi_run(lab, api)
         must(LAST in said, said)
         return lab.check(24, faults=faults)
 
     return use
+
+
+def pi_compacts(api):
+    def use(lab):
+        lab.serve()
+        write(lab.home / ".pi" / "agent" / "settings.json", {"compaction": {"reserveTokens": 2000, "keepRecentTokens": 4000}})
+        # It compacts at the end of a run, and then has nothing to print.
+        pi_run(lab, api, 12_000)
+        return lab.check_compaction(24)
+
+    return use
+
+
+def pi_run(lab, api, window=None):
+    config = json.loads(recipe("pi", lab.base))
+    provider = config["providers"]["lookback"]
+    provider["api"] = api
+    if window:
+        provider["models"][0]["contextWindow"] = window
+    if api == "anthropic-messages":
+        provider["baseUrl"] = provider["baseUrl"].removesuffix("/v1")
+    write(lab.home / ".pi" / "agent" / "models.json", config)
+    env = {"PI_OFFLINE": "1", "OPENAI_API_KEY": "x"}
+    run = [program(".bin/pi"), "--provider", "lookback", "--model", MODEL]
+    lab.run([*run, "-p", FIRST], env)
+    return lab.run([*run, "--continue", "-p", SECOND], env)
 
 
 def qwen(lab):
@@ -154,16 +205,22 @@ def qwen(lab):
 AGENTS = {
     "Claude Code": claude_code,
     "Claude Code, with a sub-agent": claude_code_delegates,
+    "Claude Code, compacting": claude_code_compacts,
     "Codex": codex,
     "Codex, with faults": faulty(codex, "ok,cut,ok,busy,ok,too-long,500"),
+    "Codex, with a stall": faulty(codex, "ok,stall,ok,slow,ok,wait,malformed"),
+    "Codex, compacting": codex_compacts,
     "opencode, OpenAI Chat": opencode("@ai-sdk/openai-compatible"),
     "opencode, OpenAI Responses": opencode("@ai-sdk/openai"),
     "opencode, Anthropic": opencode("@ai-sdk/anthropic"),
     "opencode, with a sub-agent": opencode_delegates,
+    "opencode, compacting": opencode_compacts,
     "Gemini CLI": gemini,
     "pi, OpenAI Chat": pi("openai-completions"),
     "pi, OpenAI Responses": pi("openai-responses"),
     "pi, Anthropic": pi("anthropic-messages"),
+    "pi, OpenAI Chat, compacting": pi_compacts("openai-completions"),
+    "pi, Anthropic, compacting": pi_compacts("anthropic-messages"),
     "pi, Anthropic, with faults": faulty(pi("anthropic-messages"), "ok,cut,ok,529,too-long,ok,busy"),
     "Qwen Code": qwen,
 }

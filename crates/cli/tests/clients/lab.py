@@ -98,10 +98,17 @@ class Lab:
         (self.folder / "policy.toml").write_text(POLICY)
         self.store = str(self.folder / "memory.db")
         self.stand_in = Program([STAND_IN], str(self.folder / "stand-in.log"))
+        self.gateway = None
+        self.serve("--policy", str(self.folder / "policy.toml"))
+
+    def serve(self, *options):
+        """Starts the gateway, after the one before it."""
+        if self.gateway:
+            self.gateway.stop()
         self.gateway = Program(
             [
                 LOOKBACK, "serve", "--upstream", self.stand_in.base, "--listen", "127.0.0.1:0", "--log", "json",
-                "--store", self.store, "--policy", str(self.folder / "policy.toml"),
+                "--store", self.store, *options,
             ],
             str(self.folder / "gateway.log"),
         )
@@ -143,7 +150,7 @@ class Lab:
         return done.stdout
 
     def steps(self):
-        """The steps whose output is in each session, in their order: the session that has the most comes last."""
+        """The steps whose whole output is in each session, in their order: the session that has the most comes last."""
         sessions = [json.loads(line)["session"] for line in self.lookback("sessions", "list", "--json").splitlines()]
         all_steps = []
         for name in sessions:
@@ -151,7 +158,7 @@ class Lab:
             found = []
             for line in export.splitlines():
                 texts = "\n".join(strings(json.loads(line)))
-                found += [int(step) for step in re.findall(r"STEP (\d+) OF \d+\n", texts)]
+                found += [int(step) for step in STEP.findall(texts) if printed(int(step)) in texts]
             all_steps.append((len(found), name, found))
         return [(name, found) for _, name, found in sorted(all_steps)]
 
@@ -160,9 +167,7 @@ class Lab:
         self.gateway.stop()
         report, calls = self.report(), self.calls()
         must(not report["refused"], f"requests broke rules: {report['refused']}")
-        wanted = [f"call_{step}" for step in range(1, steps + 1)]
-        missing = [call for call in wanted if call not in report["called"] or call not in report["results"]]
-        must(not missing, f"tool calls did not come through: {missing}; {report}")
+        self.must_have_run(steps, report)
         failed = [call for call in calls if call["status"] != 200]
         must(faults or not failed, f"calls failed: {failed}")
         session, done = self.steps()[-1]
@@ -170,8 +175,42 @@ class Lab:
         windows = [call["window"] for call in calls if call.get("session") == session]
         count = sum(1 for before, after in zip(windows, windows[1:]) if after < before)
         must(count >= cuts, f"the window was cut {count} times: {calls}")
-        must(sorted(done) == list(range(1, steps + 1)), f"the session {session} has the steps {done}")
+        must(done == list(range(1, steps + 1)), f"the session {session} has the steps {done}")
         return f"{len(calls)} calls, {count} cuts, {session}"
+
+    def must_have_run(self, steps, report):
+        wanted = [f"call_{step}" for step in range(1, steps + 1)]
+        missing = [call for call in wanted if call not in report["called"] or call not in report["results"]]
+        must(not missing, f"tool calls did not come through: {missing}; {report}")
+
+    def check_compaction(self, steps):
+        """What must be true after a client has done its steps, and has compacted its history on the way."""
+        self.gateway.stop()
+        report, calls = self.report(), self.calls()
+        # Claude Code itself sends thinking behind its summary that was made behind something else. That is mended.
+        refused = [rule for rule in report["refused"] if not rule.startswith("AM6")]
+        must(not refused, f"requests broke rules: {refused}")
+        failed = [call for call in calls if call["status"] != 200]
+        must(not failed, f"calls failed: {failed}")
+        compactions = [call for call in calls if call.get("passed") == "a compaction by the client"]
+        must(compactions, f"no compaction passed: {calls}")
+        self.must_have_run(steps, report)
+        session, _ = self.steps()[-1]
+        rewritten = [call for call in calls if call.get("line") == "rewritten" and call.get("session") == session]
+        must(rewritten, f"{session} did not go on after the compaction: {calls}")
+        # What the client has forgotten is found.
+        for step in range(1, steps + 1):
+            found = self.lookback("recall", session, f'"STEP {step} OF"')
+            must(printed(step)[:40] in found, f"step {step} is not found in {session}: {found}")
+        return f"{len(calls)} calls, {len(compactions)} compactions, {session}"
+
+
+STEP = re.compile(r"STEP (\d+) OF \d+\n")
+
+
+def printed(step):
+    """What the command of a step prints behind its first line."""
+    return " ".join(str(number) for number in range(step, 801, 2))
 
 
 def strings(value):
