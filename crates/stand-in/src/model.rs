@@ -24,6 +24,8 @@ pub(crate) struct Call {
     pub(crate) id: String,
     /// The name of the tool.
     pub(crate) name: String,
+    /// The tools that it is one of, if they have a name.
+    pub(crate) namespace: Option<String>,
     /// The arguments.
     pub(crate) arguments: Value,
 }

@@ -2,10 +2,14 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::model::Call;
+
 /// A tool that a request declares.
 #[derive(Debug, Clone)]
 pub(crate) struct Tool {
     pub(crate) name: String,
+    /// The tools that it is one of, if they have a name.
+    pub(crate) namespace: Option<String>,
     schema: Value,
 }
 
@@ -17,11 +21,13 @@ pub(crate) fn tools(declared: &Value) -> Vec<Tool> {
             let within =
                 ["functionDeclarations", "function_declarations", "tools"].iter().filter_map(|key| tool.get(*key));
             let mut found: Vec<Tool> = within.flat_map(tools).collect();
+            let namespace = tool.get("name").and_then(Value::as_str).map(str::to_owned);
+            found.iter_mut().for_each(|tool| tool.namespace.clone_from(&namespace));
             let tool = tool.get("function").and_then(Value::as_object).unwrap_or(tool);
             let schemas = ["parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema"];
             let schema = schemas.iter().find_map(|key| tool.get(*key));
             if let (Some(name), Some(schema)) = (tool.get("name").and_then(Value::as_str), schema) {
-                found.push(Tool { name: name.to_owned(), schema: schema.clone() });
+                found.push(Tool { name: name.to_owned(), namespace: None, schema: schema.clone() });
             }
             found
         }
@@ -38,6 +44,11 @@ impl Tool {
         let mut arguments = self.required();
         arguments.insert(key.to_owned(), if is_list { json!(["bash", "-lc", command]) } else { json!(command) });
         Some(Value::Object(arguments))
+    }
+
+    /// Returns a call of it.
+    pub(crate) fn called(&self, id: String, arguments: Value) -> Call {
+        Call { id, name: self.name.clone(), namespace: self.namespace.clone(), arguments }
     }
 
     fn required(&self) -> Map<String, Value> {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use lookback::{Dialect, Message, Request, Role};
 use regex::Regex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::{Call, Said};
 use crate::schema::{Tool, instance, tools};
@@ -17,6 +17,8 @@ use crate::schema::{Tool, instance, tools};
 static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"steps (\d+) to (\d+)").ok());
 /// A user may also name the calls, such as `CALL recall {"query":"port"}`.
 static CALL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"CALL (\w+) (\{[^{}]*\})").ok());
+/// What the result of beginning an agent says.
+static BEGUN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"\{"agent_id":"([^"]+)""#).ok());
 static DONE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"STEP (\d+) OF (\d+)").ok());
 
 /// The tools that run commands, in the order of preference.
@@ -39,7 +41,10 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
         let text = format!("This is summary {number}: the user asked for steps, and some of them are done.");
         return Said { text, ..Said::default() };
     }
-    let calls = named(&newest, &tools);
+    let calls = match waits(&newest, &tools) {
+        Some(call) => vec![call],
+        None => named(&newest, &tools),
+    };
     if !calls.is_empty() {
         return Said { text: "I shall see.".to_owned(), calls, ..Said::default() };
     }
@@ -50,9 +55,9 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
             // Every fourth step comes with the one after it.
             let steps = if step % 4 == 1 && step < last { step..step + 2 } else { step..step + 1 };
             let call = |step: u64| {
-                let (name, arguments) =
-                    shells.iter().find_map(|tool| Some((&tool.name, tool.running(&command(step, last))?)))?;
-                Some(Call { id: format!("call_{step}"), name: name.clone(), arguments })
+                let (tool, arguments) =
+                    shells.iter().find_map(|tool| Some((tool, tool.running(&command(step, last))?)))?;
+                Some(tool.called(format!("call_{step}"), arguments))
             };
             let calls: Vec<Call> = steps.filter_map(call).collect();
             let text =
@@ -73,17 +78,24 @@ fn asks_for_summary(request: &Request, newest: &str, tools: &[Tool]) -> bool {
     newest.contains("Respond with TEXT ONLY") || tools.is_empty() && (says(newest) || first() || system())
 }
 
+/// The call that waits for an agent that was begun, if there is a tool for that.
+fn waits(newest: &str, tools: &[Tool]) -> Option<Call> {
+    let agent = BEGUN.as_ref()?.captures(newest)?.get(1)?.as_str();
+    let tool = tools.iter().find(|tool| tool.name == "wait_agent")?;
+    Some(tool.called(format!("waits_{}", agent.len()), json!({"ids": [agent], "targets": [agent]})))
+}
+
 /// The calls that the newest messages name, of tools that there are.
 fn named(newest: &str, tools: &[Tool]) -> Vec<Call> {
     let found = CALL.as_ref().map(|call| call.captures_iter(newest).collect::<Vec<_>>()).unwrap_or_default();
     let call = |(index, found): (usize, &regex::Captures<'_>)| {
         let name = found.get(1)?.as_str();
-        tools.iter().find(|tool| tool.name == name)?;
+        let tool = tools.iter().find(|tool| tool.name == name)?;
         let arguments = found.get(2)?.as_str();
         // Some clients put what was asked of them in quotation marks.
         let plain = || serde_json::from_str(&arguments.replace("\\\"", "\""));
         let arguments = serde_json::from_str(arguments).or_else(|_| plain()).ok()?;
-        Some(Call { id: format!("named_{index}_{:x}", newest.len()), name: name.to_owned(), arguments })
+        Some(tool.called(format!("named_{index}_{:x}", newest.len()), arguments))
     };
     let mut calls: Vec<Call> = Vec::new();
     for call in found.iter().enumerate().filter_map(call) {

@@ -39,18 +39,28 @@ def codex(lab, faults=""):
 
 
 def codex_run(lab, settings=""):
+    run, env = codex_setup(lab, settings)
+    lab.run([*run, FIRST], env)
+    return lab.run([*run, "resume", "--last", SECOND], env)
+
+
+def codex_setup(lab, settings=""):
     home = lab.home / ".codex"
     more = 'approval_policy = "never"\nsandbox_mode = "danger-full-access"\ncheck_for_update_on_startup = false\n'
     table = recipe("Codex", lab.base) + "stream_idle_timeout_ms = 3000\n"
-    write(home / "config.toml", f'model = "m1"\n{more}{settings}{table}\n[analytics]\nenabled = false\n')
-    run = [program(".bin/codex"), "exec", "--skip-git-repo-check"]
-    lab.run([*run, FIRST], {"OPENAI_API_KEY": "x"})
-    return lab.run([*run, "resume", "--last", SECOND], {"OPENAI_API_KEY": "x"})
+    tables = f"{table}\n[analytics]\nenabled = false\n"
+    # What begins a table comes after what is in none.
+    plain, of_table = ("", settings) if settings.startswith("[") else (settings, "")
+    write(home / "config.toml", f'model = "m1"\n{more}{plain}{tables}{of_table}')
+    return [program(".bin/codex"), "exec", "--skip-git-repo-check"], {"OPENAI_API_KEY": "x"}
 
 
-def delegated(lab, tool, kind, run):
+def task_for(kind):
+    return {"description": "Steps", "prompt": "Please run the steps 1 to 4, each with your shell.", "subagent_type": kind}
+
+
+def delegated(lab, tool, task, run):
     """Has an agent give its steps to another one, and checks that the two are two sessions."""
-    task = {"description": "Steps", "prompt": "Please run the steps 1 to 4, each with your shell.", "subagent_type": kind}
     run(f"Delegate it: CALL {tool} {json.dumps(task)}")
     lab.gateway.stop()
     report, failed = lab.report(), [call for call in lab.calls() if call["status"] != 200]
@@ -68,6 +78,12 @@ def codex_compacts(lab):
     said = codex_run(lab, more)
     must(LAST in said, said)
     return lab.check_compaction(24)
+
+
+def codex_delegates(lab):
+    run, env = codex_setup(lab, "[features]\nmulti_agent = true\n")
+    task = {"message": "Please run the steps 1 to 4, each with your shell.", "agent_type": "default"}
+    return delegated(lab, "spawn_agent", task, lambda prompt: lab.run([*run, prompt], env))
 
 
 def claude_code(lab):
@@ -91,7 +107,7 @@ def claude_code_compacts(lab):
 
 def claude_code_delegates(lab):
     run, env = claude_code_run(lab)
-    return delegated(lab, "Agent", "general-purpose", lambda prompt: lab.run([*run, prompt], env))
+    return delegated(lab, "Agent", task_for("general-purpose"), lambda prompt: lab.run([*run, prompt], env))
 
 
 def claude_code_run(lab):
@@ -124,7 +140,7 @@ def opencode_compacts(lab):
 
 def opencode_delegates(lab):
     run, env = opencode_run(lab, "@ai-sdk/openai-compatible")
-    return delegated(lab, "task", "general", lambda prompt: lab.run([*run, prompt], env))
+    return delegated(lab, "task", task_for("general"), lambda prompt: lab.run([*run, prompt], env))
 
 
 def opencode_run(lab, package, limit=None):
@@ -209,6 +225,7 @@ AGENTS = {
     "Codex": codex,
     "Codex, with faults": faulty(codex, "ok,cut,ok,busy,ok,too-long,500"),
     "Codex, with a stall": faulty(codex, "ok,stall,ok,slow,ok,wait,malformed"),
+    "Codex, with a sub-agent": codex_delegates,
     "Codex, compacting": codex_compacts,
     "opencode, OpenAI Chat": opencode("@ai-sdk/openai-compatible"),
     "opencode, OpenAI Responses": opencode("@ai-sdk/openai"),

@@ -18,10 +18,14 @@ fn items(answer: Answer<'_>) -> Vec<Value> {
         "content": [{"type": "output_text", "text": said.text, "annotations": [], "logprobs": []}],
     });
     let call = |call: &crate::model::Call| {
-        json!({
+        let mut item = json!({
             "type": "function_call", "id": format!("fc_{number}_{}", call.id), "call_id": call.id, "name": call.name,
             "arguments": call.arguments.to_string(), "status": "completed",
-        })
+        });
+        if let Some(namespace) = &call.namespace {
+            item["namespace"] = json!(namespace);
+        }
+        item
     };
     reasoning.into_iter().chain([text]).chain(said.calls.iter().map(call)).collect()
 }
