@@ -1,20 +1,24 @@
 //! Properties that must hold for any input, as functions that a fuzzer or a plain test can call. Each panics if its
 //! property does not hold.
 
+mod body;
 mod bytes;
 mod count;
 mod decode;
 mod plan;
 mod provider_error;
+mod stream;
 mod view;
 #[cfg(steps)]
 pub mod work;
 
+pub use body::body;
 pub use bytes::Bytes;
 pub use count::count;
 pub use decode::decode;
 pub use plan::plan;
 pub use provider_error::provider_error;
+pub use stream::stream;
 pub use view::view;
 
 use lookback_core::{Dialect, Engine, Finding, Problem, Request};

@@ -246,3 +246,56 @@ fn provider_error() {
         data
     });
 }
+
+/// The beginnings of streams, each behind a byte for its dialect and one for the length of its pieces.
+fn streams() -> Vec<Vec<u8>> {
+    let events = [
+        concat!(
+            "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"Pa\\u00e9\"}}]}\n\n",
+            "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c1\",\"function\":{\"name\":\"read\",\"arguments\":\"{}\"}}]},\"finish_reason\":\"tool_calls\"}]}\r\n\r\n",
+            ": a comment\n\ndata: [DONE]\n\n",
+        ),
+        concat!(
+            "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"role\":\"assistant\",\"model\":\"claude\",\"usage\":{\"input_tokens\":2}}}\n\n",
+            "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"read\",\"input\":{}}}\n\n",
+            "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{}\"}}\n\n",
+            "data: {\"type\":\"content_block_stop\",\"index\":0}\n\ndata: {\"type\":\"message_stop\"}\n\n",
+        ),
+        concat!(
+            "data: {\"type\":\"response.output_item.done\",\"output_index\":0,\"item\":{\"type\":\"message\",\"role\":\"assistant\",\"content\":[]}}\n\n",
+            "data: {\"type\":\"response.completed\",\"response\":{\"output\":[],\"usage\":{\"input_tokens\":7,\"output_tokens\":2}}}\n\n",
+        ),
+        concat!(
+            "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"text\":\"Lo\"}]}}]}\n\n",
+            "data: {\"candidates\":[{\"content\":{\"role\":\"model\",\"parts\":[{\"functionCall\":{\"name\":\"now\",\"args\":{}}}]},\"finishReason\":\"STOP\"}]}\n\n",
+        ),
+        "{\"messageStart\":{\"role\":\"assistant\"}}",
+    ];
+    let dialects = 0..u8::try_from(lookback_core::Dialect::ALL.len()).expect("few");
+    let seed = |dialect: u8| events.iter().map(move |events| [&[dialect, 7], events.as_bytes()].concat());
+    dialects.flat_map(seed).collect()
+}
+
+#[test]
+fn stream() {
+    let seeds = streams();
+    seeds.iter().for_each(|seed| lookback_fuzz::stream(seed));
+    drive(lookback_fuzz::stream, 5_000, |random| {
+        let mut data = random.of(&seeds).clone();
+        scramble(random, &seeds, &mut data);
+        data
+    });
+}
+
+#[test]
+fn body() {
+    let seeds = seeds();
+    drive(lookback_fuzz::body, 5_000, |random| {
+        let mut data = random.of(&seeds).clone();
+        match random.below(3) {
+            0 => scramble(random, &seeds, &mut data),
+            _ => rearrange(random, &seeds, &mut data),
+        }
+        [vec![random.next() as u8], data].concat()
+    });
+}
