@@ -37,6 +37,9 @@ pub(crate) enum Failure {
     NoPricesIn(String),
     #[error("--policy {policy}: {fault}")]
     Policy { policy: String, fault: PolicyError },
+    #[cfg(feature = "server")]
+    #[error("{place}: policy {policy}: {fault}")]
+    ConfigPolicy { place: String, policy: String, fault: Box<PolicyError> },
     #[error("{0} contains no transcript")]
     Empty(String),
     #[error("Lookback cannot handle Ctrl-C: {0}")]
@@ -193,7 +196,7 @@ impl Failure {
             #[cfg(feature = "server")]
             Failure::NoDataFolder | Failure::NoToken { .. } | Failure::Token { .. } => 2,
             #[cfg(feature = "server")]
-            Failure::Serve(_) | Failure::Config { .. } | Failure::NoRandom(_) => 2,
+            Failure::Serve(_) | Failure::Config { .. } | Failure::ConfigPolicy { .. } | Failure::NoRandom(_) => 2,
             #[cfg(feature = "otel")]
             Failure::Telemetry(_) => 2,
         }

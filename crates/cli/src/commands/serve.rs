@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lookback::store::{Location, Tenant};
 use lookback::{Durability, Policy};
-use lookback_server::gateway::{Config, Event, Gateway, Key};
+use lookback_server::gateway::{Config, ConfigError, Event, Gateway, Key};
 
 use crate::args::{LogForm, ServeArgs, StoreArg};
 use crate::failure::Failure;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
 /// Reads the configuration: what the command line says, then the environment, then the file.
 fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
     let in_file = |fault| match &args.config {
-        Some(path) => Failure::Config { place: path.display().to_string(), fault },
+        Some(path) => Failure::Config { place: place(path, words_of(&fault)), fault },
         None => Failure::Serve(fault.into()),
     };
     let mut config = match &args.config {
@@ -77,11 +77,46 @@ fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
         config.adds = args.add.clone();
     }
     config.check().map_err(in_file)?;
-    let policy = match args.policy.as_ref().or(config.policy.as_ref()) {
-        Some(policy) => input::policy(policy, &[])?,
-        None => Gateway::policy(),
+    let policy = match (&args.policy, &config.policy) {
+        (Some(policy), _) => input::policy(policy, &[])?,
+        (None, Some(policy)) => input::policy(policy, &[]).map_err(|failure| in_config(args, failure))?,
+        (None, None) => Gateway::policy(),
     };
     Ok((config, policy))
+}
+
+/// Says that a policy stands in the configuration, and not on the command line.
+fn in_config(args: &ServeArgs, failure: Failure) -> Failure {
+    match (failure, &args.config) {
+        (Failure::Policy { policy, fault }, Some(path)) => {
+            let place = place(path, Some(("policy", &policy)));
+            Failure::ConfigPolicy { place, policy, fault: Box::new(fault) }
+        }
+        (failure, _) => failure,
+    }
+}
+
+/// Returns the key and the value of a mistake that the parser did not see.
+fn words_of(fault: &ConfigError) -> Option<(&'static str, &str)> {
+    match fault {
+        ConfigError::Holdout(_) => Some(("holdout", "")),
+        ConfigError::SameUpstream(name) | ConfigError::SameKey(name) => Some(("name", name)),
+        ConfigError::OpenKey(_) => Some(("key-env", "")),
+        ConfigError::NoCertificate(_) | ConfigError::Tls { .. } => Some(("[tls]", "")),
+        _ => None,
+    }
+}
+
+/// Returns a place in the configuration: the file, and the last line that begins with a key and has a value.
+fn place(path: &Path, words: Option<(&str, &str)>) -> String {
+    let line = words.and_then(|(key, value)| {
+        let text = input::text(path).ok()?;
+        let lines = text.lines().enumerate();
+        let found = lines.filter(|(_, line)| line.trim_start().starts_with(key) && line.contains(value)).last();
+        found.map(|(index, _)| index + 1)
+    });
+    let path = path.display();
+    line.map_or_else(|| path.to_string(), |line| format!("{path}: line {line}"))
 }
 
 /// Returns the store: that of the command line, of the environment, of the file, or the default.

@@ -56,6 +56,13 @@ def recipe(client, base):
     return block.replace(ADDRESS, base)
 
 
+def address(call, base):
+    """The address in a library's line on the page, with another base."""
+    found = re.search(rf'`{re.escape(call)}\([^`]*"({re.escape(ADDRESS)}[^"]*)"', PAGE)
+    must(found, f"the page has no line with {call}")
+    return found[1].replace(ADDRESS, base)
+
+
 def variables(client, base):
     """The variables that a client's recipe sets."""
     return dict(word.split("=", 1) for word in recipe(client, base).split() if "=" in word)

@@ -15,15 +15,17 @@ import kills
 import rest
 import telemetry
 from agents import AGENTS
-from lab import PROJECT, NotInstalled, Wrong, in_lab, must, packets_out
+from lab import PROJECT, NotInstalled, Wrong, address, in_lab, must, packets_out
 
 HERE = Path(__file__).resolve().parent
 NPM = PROJECT / ".npm" / "sdks"
 
 
-def python(script, *args, faults=""):
+def python(call, script, *args, faults=""):
+    """A client of a library that is made with this call."""
+
     def use(lab):
-        quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}
+        quiet = {"URL": address(call, lab.base), "OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}
         lab.fail(faults)
         lab.run([sys.executable, str(HERE / "sdk" / script), *args], quiet)
         return lab.check(24, faults=faults)
@@ -31,10 +33,10 @@ def python(script, *args, faults=""):
     return use
 
 
-def node(script, *args):
+def node(call, script, *args):
     def use(lab):
         must_have(NPM / "node_modules")
-        lab.run(["node", str(HERE / "sdk" / script), *args], {"NPM": str(NPM)})
+        lab.run(["node", str(HERE / "sdk" / script), *args], {"NPM": str(NPM), "URL": address(call, lab.base)})
         return lab.check(24)
 
     return use
@@ -46,23 +48,23 @@ def must_have(path):
 
 
 CLIENTS = {
-    "openai (Python), Chat Completions": python("openai_chat.py"),
-    "openai (Python), Responses": python("openai_responses.py"),
-    "anthropic (Python)": python("anthropic_messages.py"),
-    "google-genai (Python)": python("gemini.py"),
-    "OpenAI Agents SDK (Python)": python("openai_agents.py"),
-    "LangChain (Python), OpenAI": python("langchain_agent.py", "openai"),
-    "LangChain (Python), Anthropic": python("langchain_agent.py", "anthropic"),
-    "openai (Python), with faults": python("openai_chat.py", faults="busy,ok,500,ok,too-long,ok,short,529"),
-    "anthropic (Python), with faults": python("anthropic_messages.py", faults="529,ok,busy" + ",ok" * 11 + ",too-long,ok,500"),
-    "openai (JavaScript), Chat Completions": node("openai.mjs", "chat"),
-    "openai (JavaScript), Responses": node("openai.mjs", "responses"),
-    "@anthropic-ai/sdk (JavaScript)": node("anthropic.mjs"),
-    "@google/genai (JavaScript)": node("genai.mjs"),
-    "Vercel AI SDK, OpenAI Chat": node("ai.mjs", "chat"),
-    "Vercel AI SDK, OpenAI Responses": node("ai.mjs", "responses"),
-    "Vercel AI SDK, Anthropic": node("ai.mjs", "anthropic"),
-    "Vercel AI SDK, Google": node("ai.mjs", "google"),
+    "openai (Python), Chat Completions": python("OpenAI", "openai_chat.py"),
+    "openai (Python), Responses": python("OpenAI", "openai_responses.py"),
+    "anthropic (Python)": python("Anthropic", "anthropic_messages.py"),
+    "google-genai (Python)": python("genai.Client", "gemini.py"),
+    "OpenAI Agents SDK (Python)": python("OpenAIResponsesModel", "openai_agents.py"),
+    "LangChain (Python), OpenAI": python("ChatOpenAI", "langchain_agent.py", "openai"),
+    "LangChain (Python), Anthropic": python("ChatAnthropic", "langchain_agent.py", "anthropic"),
+    "openai (Python), with faults": python("OpenAI", "openai_chat.py", faults="busy,ok,500,ok,too-long,ok,short,529"),
+    "anthropic (Python), with faults": python("Anthropic", "anthropic_messages.py", faults="529,ok,busy" + ",ok" * 11 + ",too-long,ok,500"),
+    "openai (JavaScript), Chat Completions": node("new OpenAI", "openai.mjs", "chat"),
+    "openai (JavaScript), Responses": node("new OpenAI", "openai.mjs", "responses"),
+    "@anthropic-ai/sdk (JavaScript)": node("new Anthropic", "anthropic.mjs"),
+    "@google/genai (JavaScript)": node("new GoogleGenAI", "genai.mjs"),
+    "Vercel AI SDK, OpenAI Chat": node("createOpenAI", "ai.mjs", "chat"),
+    "Vercel AI SDK, OpenAI Responses": node("createOpenAI", "ai.mjs", "responses"),
+    "Vercel AI SDK, Anthropic": node("createAnthropic", "ai.mjs", "anthropic"),
+    "Vercel AI SDK, Google": node("createGoogleGenerativeAI", "ai.mjs", "google"),
     "schemathesis": rest.use,
     "kill -9 under load": kills.use,
     "OpenTelemetry": telemetry.use,

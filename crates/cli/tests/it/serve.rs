@@ -67,9 +67,12 @@ fn a_mistake_in_the_configuration_is_told_with_its_line() {
         .with("empty.toml", "")
         .with("open.toml", "[[upstream]]\nurl = \"https://a.example\"\nkey-env = \"PATH\"\n")
         .with("policy.toml", "policy = \"frugal\"\n[[upstream]]\nurl = \"https://a.example\"\n")
+        .with("holdout.toml", "\nholdout = 2.0\n[[upstream]]\nurl = \"https://a.example\"\n")
+        .with("twice.toml", &"[[upstream]]\nname = \"a\"\nurl = \"https://a.example\"\n".repeat(2))
         .with("fine.toml", "store = \"mine.db\"\n[[upstream]]\nurl = \"https://a.example\"\n");
-    let files = ["none.toml", "unknown.toml", "empty.toml", "open.toml", "policy.toml", "fine.toml"];
-    let lines = files.map(|file| ["serve", "--check", "--config", file]);
+    let files =
+        ["none", "unknown", "empty", "open", "policy", "holdout", "twice", "fine"].map(|name| format!("{name}.toml"));
+    let lines = files.each_ref().map(|file| ["serve", "--check", "--config", file]);
     let lines: Vec<&[&str]> = lines.iter().map(|line| &line[..]).collect();
     assert_snapshot!(lab.all(&lines) + &lab.all(&[&["serve"]]));
 }

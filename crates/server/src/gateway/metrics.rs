@@ -87,6 +87,11 @@ impl Metrics {
                 let _ = writeln!(out, "lookback_{name}{{arm=\"{arm}\"}} {value}");
             }
         }
+        let help = "Whether windows pay: 1 if they do, -1 if they do not, 0 if it is not clear.";
+        let _ = writeln!(out, "# HELP lookback_payoff_verdict {help}\n# TYPE lookback_payoff_verdict gauge");
+        for (per, verdict) in payoff.verdicts() {
+            let _ = writeln!(out, "lookback_payoff_verdict{{per=\"{per}\"}} {verdict}");
+        }
         out
     }
 }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use lookback::store::Tenant;
+use serde::Serialize;
+use utoipa::ToSchema;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Which sessions are compared.
@@ -82,6 +84,42 @@ pub(super) struct Ratio {
     pub(super) error: f64,
 }
 
+/// What the figures say of the windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Verdict {
+    /// Sessions with a window cost less.
+    Pays,
+    /// They cost more.
+    DoesNotPay,
+    /// The difference is less than twice its standard error, or nothing is known of one of the two.
+    Unclear,
+}
+
+impl Verdict {
+    /// Compares what sessions with a window cost with what those cost that were held out.
+    pub(super) fn of(windowed: Ratio, held_out: Ratio) -> Verdict {
+        let (difference, error) = (windowed.value - held_out.value, windowed.error.hypot(held_out.error));
+        // Neither of two that cannot be compared is less.
+        if difference < -2.0 * error {
+            Verdict::Pays
+        } else if difference > 2.0 * error {
+            Verdict::DoesNotPay
+        } else {
+            Verdict::Unclear
+        }
+    }
+
+    /// Returns a number for a figure: what pays is above zero.
+    fn number(self) -> f64 {
+        match self {
+            Verdict::Pays => 1.0,
+            Verdict::DoesNotPay => -1.0,
+            Verdict::Unclear => 0.0,
+        }
+    }
+}
+
 impl Payoff {
     /// Counts an answer of a session. Without a cost, only that it is not known.
     pub(super) fn count(
@@ -125,6 +163,13 @@ impl Payoff {
         arms.values().fold(<[Sums; 2]>::default(), |[windowed, held_out], [more, left]| {
             [windowed.plus(more), held_out.plus(left)]
         })
+    }
+
+    /// Returns what the figures of all tenants say, by what they are of.
+    pub(super) fn verdicts(&self) -> [(&'static str, f64); 2] {
+        let [windowed, held_out] = self.all();
+        let of = |ratio: fn(&Sums) -> Ratio| Verdict::of(ratio(&windowed), ratio(&held_out)).number();
+        [("call", of(Sums::per_call)), ("turn", of(Sums::per_turn))]
     }
 
     /// Returns the figures.
@@ -219,6 +264,16 @@ mod tests {
         let more: Vec<_> = (0..100).map(|at| Arm::of(&format!("chat/{at}"), 0.5)).collect();
         let both = held.iter().zip(more).all(|(held, more)| *held == Arm::Windowed || more == Arm::HeldOut);
         assert!(both, "who was held out stays so when the share grows");
+    }
+
+    #[test]
+    fn nothing_is_said_of_windows_before_the_difference_is_clear() {
+        let ratio = |value, error| Ratio { value, error };
+        assert_eq!(Verdict::of(ratio(1.0, 0.1), ratio(2.0, 0.1)), Verdict::Pays);
+        assert_eq!(Verdict::of(ratio(2.0, 0.1), ratio(1.0, 0.1)), Verdict::DoesNotPay);
+        assert_eq!(Verdict::of(ratio(1.0, 0.4), ratio(2.0, 0.4)), Verdict::Unclear);
+        assert_eq!(Verdict::of(ratio(1.0, 0.1), ratio(f64::NAN, f64::NAN)), Verdict::Unclear, "nobody is held out");
+        assert_eq!(Verdict::of(ratio(1.0, f64::NAN), ratio(2.0, 0.1)), Verdict::Unclear, "one session alone");
     }
 
     #[test]

@@ -1,16 +1,16 @@
 // Vercel's AI SDK, with each of its providers.
 
-import { BASE, FIRST, LAST, SCHEMA, SECOND, load, must, run } from "./shell.mjs";
+import { URL, FIRST, LAST, SCHEMA, SECOND, load, must, run } from "./shell.mjs";
 
 const { generateText, jsonSchema, stepCountIs, streamText, tool } = await load("ai");
 const models = {
   chat: async () =>
-    (await load("@ai-sdk/openai-compatible")).createOpenAICompatible({ name: "x", baseURL: `${BASE}/v1`, apiKey: "x" })("m1"),
-  responses: async () => (await load("@ai-sdk/openai")).createOpenAI({ baseURL: `${BASE}/v1`, apiKey: "x" }).responses("m1"),
+    (await load("@ai-sdk/openai-compatible")).createOpenAICompatible({ name: "x", baseURL: URL, apiKey: "x" })("m1"),
+  responses: async () => (await load("@ai-sdk/openai")).createOpenAI({ baseURL: URL, apiKey: "x" }).responses("m1"),
   anthropic: async () =>
-    (await load("@ai-sdk/anthropic")).createAnthropic({ baseURL: `${BASE}/v1`, apiKey: "x" })("claude-opus-4-6"),
+    (await load("@ai-sdk/anthropic")).createAnthropic({ baseURL: URL, apiKey: "x" })("claude-opus-4-6"),
   google: async () =>
-    (await load("@ai-sdk/google")).createGoogleGenerativeAI({ baseURL: `${BASE}/v1beta`, apiKey: "x" })("gemini-3-pro"),
+    (await load("@ai-sdk/google")).createGoogleGenerativeAI({ baseURL: URL, apiKey: "x" })("gemini-3-pro"),
 };
 const model = await models[process.argv[2]]();
 const shell = tool({ description: "Runs a command.", inputSchema: jsonSchema(SCHEMA), execute: async ({ command }) => run(command) });

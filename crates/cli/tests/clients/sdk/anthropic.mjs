@@ -1,9 +1,9 @@
 // The SDK of Anthropic for JavaScript.
 
-import { BASE, FIRST, LAST, SCHEMA, SECOND, load, must, run } from "./shell.mjs";
+import { URL, FIRST, LAST, SCHEMA, SECOND, load, must, run } from "./shell.mjs";
 
 const { default: Anthropic } = await load("@anthropic-ai/sdk");
-const client = new Anthropic({ baseURL: BASE, apiKey: "x" });
+const client = new Anthropic({ baseURL: URL, apiKey: "x" });
 const tools = [{ name: "run", description: "Runs a command.", input_schema: SCHEMA }];
 const messages = [];
 let answer;

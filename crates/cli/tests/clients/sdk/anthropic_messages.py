@@ -6,7 +6,7 @@ from anthropic import Anthropic
 
 from shell import FIRST, SCHEMA, SECOND, run
 
-client = Anthropic(base_url=os.environ["BASE"], api_key="x")
+client = Anthropic(base_url=os.environ["URL"], api_key="x")
 tools = [{"name": "run", "description": "Runs a command.", "input_schema": SCHEMA}]
 messages = []
 for turn, prompt in enumerate([FIRST, SECOND]):

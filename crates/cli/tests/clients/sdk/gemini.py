@@ -7,7 +7,7 @@ from google.genai import types
 
 from shell import FIRST, SCHEMA, SECOND, run
 
-client = genai.Client(api_key="x", http_options={"base_url": os.environ["BASE"]})
+client = genai.Client(api_key="x", http_options={"base_url": os.environ["URL"]})
 declared = {"name": "run", "description": "Runs a command.", "parameters_json_schema": SCHEMA}
 config = types.GenerateContentConfig(system_instruction="You help.", tools=[{"function_declarations": [declared]}])
 contents = []

@@ -1,9 +1,9 @@
 // The SDK of Google for JavaScript.
 
-import { BASE, FIRST, LAST, SCHEMA, SECOND, load, must, run } from "./shell.mjs";
+import { URL, FIRST, LAST, SCHEMA, SECOND, load, must, run } from "./shell.mjs";
 
 const { GoogleGenAI } = await load("@google/genai");
-const client = new GoogleGenAI({ apiKey: "x", httpOptions: { baseUrl: BASE } });
+const client = new GoogleGenAI({ apiKey: "x", httpOptions: { baseUrl: URL } });
 const declared = { name: "run", description: "Runs a command.", parametersJsonSchema: SCHEMA };
 const config = { systemInstruction: "You help.", tools: [{ functionDeclarations: [declared] }] };
 const contents = [];

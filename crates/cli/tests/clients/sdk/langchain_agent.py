@@ -19,11 +19,11 @@ def run(command: str) -> str:
 if sys.argv[1] == "openai":
     from langchain_openai import ChatOpenAI
 
-    model = ChatOpenAI(model="m1", base_url=os.environ["BASE"] + "/v1", api_key="x")
+    model = ChatOpenAI(model="m1", base_url=os.environ["URL"], api_key="x")
 else:
     from langchain_anthropic import ChatAnthropic
 
-    model = ChatAnthropic(model="claude-opus-4-6", base_url=os.environ["BASE"], api_key="x", max_tokens=4096)
+    model = ChatAnthropic(model="claude-opus-4-6", base_url=os.environ["URL"], api_key="x", max_tokens=4096)
 agent = create_agent(model, [run], system_prompt="You help.")
 messages = []
 for prompt in [FIRST, SECOND]:

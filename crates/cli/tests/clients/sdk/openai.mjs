@@ -1,9 +1,9 @@
 // The SDK of OpenAI for JavaScript, with Chat Completions or Responses.
 
-import { BASE, FIRST, LAST, SCHEMA, SECOND, load, must, run } from "./shell.mjs";
+import { URL, FIRST, LAST, SCHEMA, SECOND, load, must, run } from "./shell.mjs";
 
 const { default: OpenAI } = await load("openai");
-const client = new OpenAI({ baseURL: `${BASE}/v1`, apiKey: "x" });
+const client = new OpenAI({ baseURL: URL, apiKey: "x" });
 const described = { name: "run", description: "Runs a command.", parameters: SCHEMA };
 
 async function chat() {

@@ -17,7 +17,7 @@ def run(command: str) -> str:
 
 
 async def main():
-    client = AsyncOpenAI(base_url=os.environ["BASE"] + "/v1", api_key="x")
+    client = AsyncOpenAI(base_url=os.environ["URL"], api_key="x")
     model = OpenAIResponsesModel(model="m1", openai_client=client)
     agent = Agent(name="worker", instructions="You help.", model=model, tools=[run])
     session = SQLiteSession("conv-42", "agents.db")

@@ -7,7 +7,7 @@ from openai import OpenAI
 
 from shell import FIRST, SCHEMA, SECOND, run
 
-client = OpenAI(base_url=os.environ["BASE"] + "/v1", api_key="x")
+client = OpenAI(base_url=os.environ["URL"], api_key="x")
 tools = [{"type": "function", "name": "run", "description": "Runs a command.", "parameters": SCHEMA}]
 items = []
 for turn, prompt in enumerate([FIRST, SECOND]):

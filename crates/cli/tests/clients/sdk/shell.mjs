@@ -8,7 +8,7 @@ export const FIRST = "Please run the steps 1 to 12, each with the tool.";
 export const SECOND = "Now run the steps 13 to 24, each with the tool.";
 export const LAST = "All steps up to 24 are done.";
 export const SCHEMA = { type: "object", properties: { command: { type: "string" } }, required: ["command"] };
-export const BASE = process.env.BASE;
+export const URL = process.env.URL;
 
 export const run = (command) => execFileSync("bash", ["-c", command], { encoding: "utf8" });
 

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::fault::Faults;
 use crate::gateway::Visit;
-use crate::gateway::payoff;
+use crate::gateway::payoff::{self, Verdict};
 
 /// What sessions cost since the gateway started, by the provider's own reports.
 #[derive(Serialize, ToSchema)]
@@ -16,6 +16,10 @@ pub(super) struct Payoff {
     windowed: Arm,
     /// Sessions that are left alone, for comparison. There are none unless the gateway has a `holdout`.
     held_out: Arm,
+    /// Whether a call costs less with a window.
+    per_call: Verdict,
+    /// Whether a turn costs less with a window.
+    per_turn: Verdict,
 }
 
 /// What sessions of one kind cost.
@@ -50,8 +54,10 @@ pub(super) struct Figure {
     (status = 200, description = "What sessions cost", body = Payoff), Faults,
 ))]
 pub(super) async fn payoff(Extension(visit): Extension<Visit>) -> Json<Payoff> {
-    let [windowed, held_out] = visit.shared.payoff.of(visit.caller.tenant.as_ref()).map(|sums| Arm::from(&sums));
-    Json(Payoff { windowed, held_out })
+    let [windowed, held_out] = visit.shared.payoff.of(visit.caller.tenant.as_ref());
+    let per_call = Verdict::of(windowed.per_call(), held_out.per_call());
+    let per_turn = Verdict::of(windowed.per_turn(), held_out.per_turn());
+    Json(Payoff { windowed: Arm::from(&windowed), held_out: Arm::from(&held_out), per_call, per_turn })
 }
 
 impl From<&payoff::Sums> for Arm {
