@@ -170,7 +170,7 @@ impl<'a> RawRequest<'a> {
         (self.dialect.format().resendable)(self, answer)
     }
 
-    /// Returns the member that names something which the provider has stored (see
+    /// Returns the member that names something which the provider has stored, or the type of a message that does (see
     /// [`Request::stored`](super::Request::stored)).
     pub fn stored(&self) -> Option<&'static str> {
         let format = self.dialect.format();
@@ -181,8 +181,8 @@ impl<'a> RawRequest<'a> {
             self.bytes(index).is_some_and(|bytes| bytes.contains(word))
                 && self.message(index).is_ok_and(|message| message.parts().any(is_reference))
         };
-        let refers = || format.reference.is_some_and(|word| (0..self.len()).any(|index| refers(index, word)));
-        format.stored.iter().find(is_named).copied().or_else(|| refers().then_some(format.messages))
+        let refers = || format.reference.filter(|word| (0..self.len()).any(|index| refers(index, word)));
+        format.stored.iter().find(is_named).copied().or_else(refers)
     }
 
     /// Returns whether the answer must have a given form, such as that of a JSON schema. Agents do not ask their own

@@ -126,8 +126,20 @@ fn an_upstream_that_is_silent_is_not_waited_for_forever() {
     assert_eq!(answer.status, 504, "{}", answer.body);
     // One that has begun is broken off, and nothing is made up for its end.
     lab.stand_in.fail_next(Fault::Stall);
-    let answer = Client::new(Dialect::Anthropic).ask(&lab);
+    let mut client = Client::new(Dialect::Anthropic);
+    client.messages.push(client.said("user", "Hi"));
+    let answer = client.ask(&lab);
     assert_eq!((answer.status, answer.body.as_str()), (200, ""));
+    // So is a stream, behind what came of it.
+    lab.stand_in.fail_next(Fault::Stall);
+    let mut client = Client { stream: true, ..client };
+    client.messages[0] = client.said("user", "Hello");
+    let agent = ureq::Agent::new_with_defaults();
+    let sent = agent.post(format!("{}{}", lab.base, client.path())).header("authorization", "Bearer k");
+    let mut came = Vec::new();
+    let broken = sent.send(client.body().to_string()).unwrap().body_mut().as_reader().read_to_end(&mut came);
+    assert!(broken.is_err(), "no end is made up: {}", String::from_utf8_lossy(&came));
+    assert!(String::from_utf8_lossy(&came).starts_with("event: message_start"), "{}", String::from_utf8_lossy(&came));
 }
 
 #[test]

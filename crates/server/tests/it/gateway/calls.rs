@@ -274,16 +274,68 @@ fn if_nothing_helps_the_upstreams_own_words_go_to_the_client() {
 
 #[test]
 fn a_history_that_is_refused_as_malformed_is_repaired_once() {
-    let lab = Lab::new(Some(unlimited()));
-    let body = json!({"model": "m", "tools": [{"type": "function", "function": {"name": "read"}}], "messages": [
-        {"role": "user", "content": "Go."},
-        {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]},
-        {"role": "user", "content": "Well?"},
-    ]});
-    let answer = lab.post("/v1/chat/completions", &[], &body);
-    assert_eq!((answer.status, answer.header("x-lookback-repaired")), (200, Some("yes")), "{}", answer.body);
-    assert_eq!(lab.stand_in.count(), 2);
-    assert_eq!(lab.stand_in.seen()[0].body, body.to_string(), "the first try passes as it came");
+    let tool = json!({"type": "object"});
+    let tools = |dialect: Dialect| vec![dialect.tool("read", "", &tool)];
+    let (chat, responses) = (tools(Dialect::OpenAiChat), tools(Dialect::OpenAiResponses));
+    let (anthropic, gemini) = (tools(Dialect::Anthropic), tools(Dialect::Gemini));
+    let part = json!({"functionResponse": {"name": "read", "response": {"output": "x"}}});
+    for (path, body) in [
+        // A call without a result.
+        (
+            "/v1/chat/completions",
+            json!({"model": "m", "tools": chat, "messages": [
+                {"role": "user", "content": "Go."},
+                {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]},
+                {"role": "user", "content": "Well?"},
+            ]}),
+        ),
+        (
+            "/v1/responses",
+            json!({"model": "m", "tools": responses, "input": [
+                {"role": "user", "content": "Go."},
+                {"type": "function_call", "call_id": "c1", "name": "read", "arguments": "{}"},
+                {"role": "user", "content": "Well?"},
+            ]}),
+        ),
+        (
+            "/v1/messages",
+            json!({"model": "m", "max_tokens": 9, "tools": anthropic, "messages": [
+                {"role": "user", "content": "Go."},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "read", "input": {}}]},
+                {"role": "user", "content": "Well?"},
+            ]}),
+        ),
+        // Every result twice, as Gemini CLI sends it after it was resumed.
+        (
+            "/v1beta/models/m:generateContent",
+            json!({"tools": gemini, "contents": [
+                {"role": "user", "parts": [{"text": "Go."}]},
+                {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}}]},
+                {"role": "user", "parts": [part, part]},
+            ]}),
+        ),
+    ] {
+        let lab = Lab::new(Some(unlimited()));
+        let answer = lab.post(path, &[], &body);
+        assert_eq!(
+            (answer.status, answer.header("x-lookback-repaired")),
+            (200, Some("yes")),
+            "{path}: {}",
+            answer.body
+        );
+        assert_eq!(lab.stand_in.count(), 2, "{path}");
+        assert_eq!(lab.stand_in.seen()[0].body, body.to_string(), "{path}: the first try passes as it came");
+        // What was refused and cannot be repaired is told in the upstream's words.
+        let words = r#"{"error":{"message":"Invalid value for content","type":"invalid_request_error"}}"#;
+        lab.stand_in.fail_next(Fault::Status(400, words.to_owned()));
+        let answer = lab.post(
+            path,
+            &[],
+            &json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}],
+            "input": "Hi", "contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}),
+        );
+        assert_eq!((answer.status, answer.body.as_str()), (400, words), "{path}");
+    }
 }
 
 /// A client of a model whose thinking is bound to all that stood before it.
@@ -349,6 +401,9 @@ fn calls_beside_the_conversation_and_stored_state_pass_untouched() {
         assert_eq!(answer.header("x-lookback-passed"), Some(why));
         assert_eq!(lab.stand_in.last().unwrap().body, body.to_string());
     }
+    let item =
+        json!({"model": "m", "input": [{"type": "item_reference", "id": "msg_1"}, {"role": "user", "content": "So?"}]});
+    assert_eq!(lab.post("/v1/responses", &[], &item).header("x-lookback-passed"), Some("item_reference"));
     let title = json!({"model": "m", "text": {"format": {"type": "json_schema"}}, "input": [{"role": "user", "content": "Hi"}]});
     let answer = lab.post("/v1/responses", &[], &title);
     assert_eq!(answer.header("x-lookback-passed"), Some("a call beside the conversation"));
