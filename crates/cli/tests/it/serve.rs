@@ -68,7 +68,7 @@ fn a_mistake_in_the_configuration_is_told_with_its_line() {
         .with("open.toml", "[[upstream]]\nurl = \"https://a.example\"\nkey-env = \"PATH\"\n")
         .with("policy.toml", "policy = \"frugal\"\n[[upstream]]\nurl = \"https://a.example\"\n")
         .with("holdout.toml", "\nholdout = 2.0\n[[upstream]]\nurl = \"https://a.example\"\n")
-        .with("twice.toml", &"[[upstream]]\nname = \"a\"\nurl = \"https://a.example\"\n".repeat(2))
+        .with("twice.toml", "[[upstream]]\nname = \"a\"\nurl = \"https://a.example\"\n".repeat(2))
         .with("fine.toml", "store = \"mine.db\"\n[[upstream]]\nurl = \"https://a.example\"\n");
     let files =
         ["none", "unknown", "empty", "open", "policy", "holdout", "twice", "fine"].map(|name| format!("{name}.toml"));
