@@ -100,18 +100,18 @@ impl Gateway {
         }
     }
 
-    /// Returns the policy of a gateway: that of production, but the limit is so high that clients do without a window
-    /// until the model's own is almost full.
+    /// Returns the policy of a gateway: that of production, but the limit is so high that most conversations are never cut.
     ///
-    /// The limit is a share of the model's context window, below those at which clients compact by themselves. If the
-    /// model is unknown, nothing is cut until the upstream refuses a request as too long.
+    /// The limit is 45 % of the model's context window. Gemini CLI, the first of the known clients, compacts at half of it;
+    /// Codex does so at 61 % (of 400,000 tokens, it keeps 128,000 for the answer, and compacts at nine tenths of the rest),
+    /// and Qwen Code at 70 %. If the model is unknown, nothing is cut until the upstream refuses a request as too long.
     pub fn policy() -> Policy {
         use lookback::Limits;
         use lookback::policy::Tokens;
 
         let share = |share| Limits { tokens: Some(Tokens::Share(share)), ..Limits::default() };
         let production = Policy::production();
-        Policy { limits: share(0.7), target: Some(share(0.35)), cold: None, ..production }
+        Policy { limits: share(0.45), target: Some(share(0.225)), cold: None, ..production }
     }
 
     /// Sets the configuration. Its `store` and `policy` are texts that whoever calls this has to read; see

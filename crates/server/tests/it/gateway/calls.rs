@@ -1,5 +1,6 @@
 //! What passes, what is cut, and what happens if the upstream refuses.
 
+use lookback::policy::Tokens;
 use lookback::{Dialect, Limits, Policy};
 use serde_json::json;
 
@@ -206,12 +207,30 @@ fn if_the_provider_shortens_a_conversation_nothing_is_cut_before_it_refuses_a_re
 }
 
 #[test]
+fn the_limit_is_below_those_at_which_clients_compact_by_themselves() {
+    let clients: [(&str, &str, fn(u64) -> u64); 5] = [
+        ("Gemini CLI", "gemini-3-pro-preview", |window| window / 2),
+        ("Codex", "gpt-5", |window| (window - 128_000) * 9 / 10),
+        ("pi", "gpt-4o", |window| window - 16_384),
+        ("Qwen Code", "qwen3-coder", |window| window * 7 / 10),
+        ("opencode", "claude-sonnet-4-5", |window| window - 32_000),
+    ];
+    for (client, model, compacts_at) in clients {
+        let window = lookback::tokens::Models::builtin().find(model).unwrap().window;
+        let Some(Tokens::Count(limit)) = Gateway::policy().for_window(Some(window), 0).limits.tokens else {
+            panic!("{client}: the limit is a share of the window");
+        };
+        assert!(limit < compacts_at(window), "{client}: {limit} of {window}");
+    }
+}
+
+#[test]
 fn a_header_that_asks_for_a_larger_context_window_raises_the_limit() {
     for (betas, cuts) in [("", true), ("files-api-2025-04-14,context-1m-2025-08-07", false)] {
         let lab = Lab::new(None);
         let mut client = Client { model: "claude-sonnet-4-5", ..Client::new(Dialect::Anthropic) };
         client.headers.push(("anthropic-beta", betas.to_owned()));
-        // More than 70 % of 200,000 tokens.
+        // More than 45 % of 200,000 tokens.
         let asked: Vec<_> =
             (0..4).map(|turn| client.say(&lab, &format!("{turn} {}", "one two three four ".repeat(10_000)))).collect();
         assert_eq!(asked.iter().any(|answer| answer.header("x-lookback-cut").is_some()), cuts, "{betas}");
