@@ -208,7 +208,9 @@ fn if_the_provider_shortens_a_conversation_nothing_is_cut_before_it_refuses_a_re
 
 #[test]
 fn the_limit_is_below_those_at_which_clients_compact_by_themselves() {
-    let clients: [(&str, &str, fn(u64) -> u64); 5] = [
+    /// A client, a model, and the tokens at which the client compacts, by the model's context window.
+    type Client = (&'static str, &'static str, fn(u64) -> u64);
+    let clients: [Client; 5] = [
         ("Gemini CLI", "gemini-3-pro-preview", |window| window / 2),
         ("Codex", "gpt-5", |window| (window - 128_000) * 9 / 10),
         ("pi", "gpt-4o", |window| window - 16_384),
