@@ -32,7 +32,8 @@ impl Candidates {
         let mut any = false;
         for (group, decision) in view.groups().iter().zip(decisions) {
             let leaves = decision.after != decision.before && group.items.iter().any(Item::shows_signed);
-            if leaves || group.items.iter().any(Item::hides_stale) {
+            // A window that was never cut may have been sent with it, as the client has it.
+            if leaves || !view.is_cut() && group.items.iter().any(Item::hides_stale) {
                 any = true;
                 // What is nothing but reasoning is gone as stale.
                 if decision.action == Action::Keep {

@@ -24,7 +24,7 @@ use super::relay::{Answer, relay};
 use super::telemetry::CallSpan;
 use super::upstream::Upstream;
 use super::visit::Visit;
-use super::window::{NoWindow, Repaired, Sending};
+use super::window::{NoWindow, Sending};
 use super::{answers, aside, copy, encoding, headers};
 
 /// How often a window is made smaller because the upstream refuses it as too long.
@@ -188,14 +188,14 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
     };
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
     let retry = retries.is_some_and(|count: u32| count > 0);
-    let betas = headers::text(&call.head.headers, "anthropic-beta").unwrap_or_default();
+    let betas = headers::list(&call.head.headers, "anthropic-beta");
     let asked = Asked {
         request: &request,
         preamble: &preamble,
         retry,
         adds: &call.adds,
         upstream: &upstream.to_string(),
-        model: Model::of(&request, call.model.as_deref(), betas),
+        model: Model::of(&request, call.model.as_deref(), &betas),
     };
     let windows = visit.windows().map_err(|error| failed(visit, &error))?;
     let turn = match kind {
@@ -223,13 +223,15 @@ where
     S: Future<Output = Sent>,
 {
     let Ours { request, preamble, turn } = &mut ours;
-    if turn.is_apart() {
-        return Begun { ours: Some(ours), ..Begun::passed(Passed::Compaction) };
-    }
     let windows = match visit.windows() {
         Ok(windows) => windows,
         Err(error) => return Begun::passed(failed(visit, &error)),
     };
+    if turn.is_apart() {
+        let held_out = windows.arm(turn) == Arm::HeldOut;
+        let note = Note { held_out, ..Note::passed(Passed::Compaction) };
+        return Begun { ours: Some(ours), note, body: None, sent: None };
+    }
     let has_room = windows.has_room(turn, request, preamble);
     let recording = windows.of(turn, request, preamble);
     let (recorded, sent) = if has_room {
@@ -247,7 +249,7 @@ where
         Ok(sending) => {
             let sending = if sent.is_some() { sending.passed() } else { sending };
             let (session, line) = (Some(turn.line.name.to_string()), Some(turn.how));
-            let mut note = Note { session, line, held_out: windows.arm(&turn.line) == Arm::HeldOut, ..Note::default() };
+            let mut note = Note { session, line, held_out: windows.arm(turn) == Arm::HeldOut, ..Note::default() };
             sending.tell(&mut note, &mut ours.turn);
             visit.shared.metrics.window(sending.cut.is_some());
             let body = sending.body.map(Bytes::from);
@@ -276,38 +278,44 @@ async fn again(
     if note.held_out {
         return None;
     }
-    let windows = visit.windows().ok()?;
-    let dialect = call.dialect;
-    let error = dialect.provider_error(Some(status.as_u16()), text);
-    if turn.is_apart() {
-        windows.apart(turn, request, preamble).await.ok()?;
-    }
-    let made = match error {
-        ProviderError::TooLong(cause) if note.overflows < TRIES => {
-            windows.smaller(turn, request, cause).await.map(|sending| (sending, false))
-        }
-        ProviderError::Malformed { .. } if !note.repaired => {
-            let repaired = windows.repaired(turn, request, error.refuses_reasoning()).await;
-            repaired.map(|Repaired { sending, left_out }| (sending, left_out))
-        }
+    let error = call.dialect.provider_error(Some(status.as_u16()), text);
+    let cause = match error {
+        ProviderError::TooLong(cause) if note.overflows < TRIES => Some(cause),
+        ProviderError::Malformed { .. } if !note.repaired => None,
         _ => return None,
     };
-    let (sending, left_out) = match made {
-        Ok(made) => made,
+    let made = async {
+        let windows = visit.windows()?;
+        if turn.is_apart() {
+            windows.apart(turn, request, preamble).await?;
+        }
+        match cause {
+            Some(cause) => windows.smaller(turn, request, cause).await,
+            None => windows.repaired(turn, request, error.refuses_reasoning()).await,
+        }
+    };
+    let sending = match made.await {
+        Ok(sending) => sending,
         // There is nothing left to leave out.
         Err(NoWindow::Session(lookback::Error::Irreducible(_) | lookback::Error::HardLimitExceeded(_))) => return None,
         Err(error) => {
-            failed(visit, &format_args!("there is no smaller window for {}: {error}", turn.line.name));
+            failed(visit, &format_args!("there is no other window for {}: {error}", turn.line.name));
             return None;
         }
     };
-    if matches!(error, ProviderError::TooLong(_)) {
+    let body = sending.body.as_deref()?;
+    if cause.is_some() {
         note.overflows += 1;
         visit.shared.metrics.overflow();
     } else {
-        // If there is nothing to repair, the answer would be the same.
-        let before = std::str::from_utf8(refused).map_or(0, |refused| faults(call, refused));
-        if !left_out && sending.body.as_deref().is_none_or(|body| faults(call, body) >= before) {
+        // If it does not help, the answer would be the same.
+        let refused = std::str::from_utf8(refused).ok()?;
+        let helps = match error.refuses_reasoning() {
+            // Only the provider can tell whether that is what it refuses.
+            true => body != refused,
+            false => faults(call, body) < faults(call, refused),
+        };
+        if !helps {
             return None;
         }
         note.repaired = true;
@@ -365,7 +373,7 @@ async fn keep(
     let asked = match visit.windows() {
         Ok(windows) => {
             let asked = windows.aside(turn, request, response, &calls).await;
-            asked.map(|(sending, dollars)| (sending, dollars, windows.arm(&turn.line)))
+            asked.map(|(sending, dollars)| (sending, dollars, windows.arm(turn)))
         }
         Err(error) => Err(error.into()),
     };

@@ -41,6 +41,11 @@ pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())
 }
 
+/// Returns all headers of a name as one list, which they may be given as.
+pub(super) fn list(headers: &HeaderMap, name: &str) -> String {
+    headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(",")
+}
+
 /// Removes what ends with a connection, and Lookback's own headers. All other headers stay as they came.
 pub(super) fn to_pass_on(headers: &mut HeaderMap) {
     let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());

@@ -195,7 +195,7 @@ async fn record(visit: &Visit, response: Response, mut turn: Turn) {
     }
     visit.shared.metrics.reasoning_lost(response.lost_reasoning);
     let recorded = match visit.windows() {
-        Ok(windows) => windows.answered(&mut turn, response).await.map(|dollars| (windows.arm(&turn.line), dollars)),
+        Ok(windows) => windows.answered(&mut turn, response).await.map(|dollars| (windows.arm(&turn), dollars)),
         Err(error) => Err(error.into()),
     };
     match recorded {

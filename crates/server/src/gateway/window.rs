@@ -65,13 +65,6 @@ impl Sending {
     }
 }
 
-/// A request that was repaired.
-pub(super) struct Repaired {
-    pub(super) sending: Sending,
-    /// Whether reasoning was left out, which the rules say nothing of.
-    pub(super) left_out: bool,
-}
-
 /// How windows are made.
 pub(super) struct Windows<'a> {
     pub(super) store: Arc<dyn Store>,
@@ -128,11 +121,13 @@ impl Windows<'_> {
     /// Returns the policy of a request's window.
     fn policy(&self, turn: &Turn) -> &Policy {
         let Current { policy, summarizing, yielding, .. } = self.current;
-        match turn.adds.contains(&Add::Summaries) {
+        if turn.model.is_shortened {
             // Whatever is cut here, the provider would not have to.
-            _ if turn.model.is_shortened => yielding,
-            true => summarizing,
-            false => policy,
+            yielding
+        } else if turn.adds.contains(&Add::Summaries) {
+            summarizing
+        } else {
+            policy
         }
     }
 
@@ -144,7 +139,7 @@ impl Windows<'_> {
         preamble: &Preamble,
     ) -> Result<Sending, NoWindow> {
         self.patiently(async {
-            let is_held = self.arm(&turn.line) == Arm::HeldOut;
+            let is_held = self.arm(turn) == Arm::HeldOut;
             let alone = Policy::never_compact();
             let policy = if is_held { &alone } else { self.policy(turn) };
             let mut open = turn.line.session.lock().await;
@@ -177,7 +172,7 @@ impl Windows<'_> {
 
     /// Returns whether a request is certainly sent as it came, so that it need not wait until it is recorded.
     pub(super) fn has_room(&self, turn: &Turn, request: &RawRequest<'_>, preamble: &Preamble) -> bool {
-        if self.arm(&turn.line) == Arm::HeldOut {
+        if self.arm(turn) == Arm::HeldOut {
             return true;
         }
         // Whoever has the session is about to change it.
@@ -194,9 +189,9 @@ impl Windows<'_> {
             && session.has_room(&turn.resent, bytes)
     }
 
-    /// Returns whether a line is left alone.
-    pub(super) fn arm(&self, line: &Line) -> Arm {
-        Arm::of(line.name.as_str(), self.current.config.holdout)
+    /// Returns whether a turn is left alone: whether the line is that it is about.
+    pub(super) fn arm(&self, turn: &Turn) -> Arm {
+        turn.about().map_or(Arm::Windowed, |line| Arm::of(line.name.as_str(), self.current.config.holdout))
     }
 
     /// Makes the window smaller, because the upstream refused it as too long.
@@ -219,10 +214,12 @@ impl Windows<'_> {
         turn: &Turn,
         request: &RawRequest<'_>,
         reasoning: bool,
-    ) -> Result<Repaired, NoWindow> {
+    ) -> Result<Sending, NoWindow> {
         self.with_open(&turn.line, async |Open { session, .. }| {
-            let left_out = reasoning && session.leave_out_reasoning().await?;
-            Ok(Repaired { sending: self.sending(session, turn, request, true).await?, left_out })
+            if reasoning {
+                session.leave_out_reasoning().await?;
+            }
+            Ok(self.sending(session, turn, request, true).await?)
         })
         .await
     }
@@ -257,6 +254,8 @@ impl Windows<'_> {
     /// that is known.
     pub(super) async fn answered(&self, turn: &mut Turn, mut response: Response) -> Result<Option<f64>, NoWindow> {
         let answer = Resent::of(&response.message);
+        // What is left alone is not made smaller either.
+        response.fills_window &= self.arm(turn) == Arm::Windowed;
         let recorded = async |Open { session, .. }: &mut Open| {
             let dollars = dollars(session, &response);
             // If another request of the line came meanwhile, the report is not of the session's last window.

@@ -1,135 +1,19 @@
 //! Choosing the line that a request goes on with, by what was said.
 
 use std::fmt;
+use std::mem;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use lookback::memory::tools::Tool;
 use lookback::session::Resent;
-use lookback::{Message, Preamble, Role};
+use lookback::{Preamble, Role};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::kind;
-use super::dates::without_dates;
-
-/// The most characters of a message that are remembered, to recognize it after something was appended to it.
-const MOST: usize = 4096;
-
-/// The most messages that a client puts before those that it keeps, when it has compacted its history.
-const MOST_BEFORE_KEPT: usize = 4;
-
-/// A message, as far as a line remembers it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Said {
-    pub(super) resent: Resent,
-    /// The hash of its bytes in the last request, if it came in one.
-    pub(super) bytes: Option<u64>,
-}
-
-impl Said {
-    pub(super) fn of(message: &Message, bytes: Option<u64>) -> Said {
-        Said { resent: Resent::of(message), bytes }
-    }
-}
-
-/// The messages of a conversation. Those of the system at its beginning are not part of what was said, because clients
-/// change them.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Path {
-    all: Vec<Said>,
-    /// The number of system messages at the beginning.
-    lead: usize,
-    /// The hash of what the first other message says, but for its dates.
-    opening: Option<u64>,
-}
-
-impl Path {
-    pub(super) fn new(all: Vec<Said>) -> Path {
-        let lead = all.iter().take_while(|said| said.resent.role == Role::System).count();
-        Path { all, lead, opening: None }
-    }
-
-    /// Returns the index of the first message that is not the system's.
-    pub(super) fn first(&self) -> usize {
-        self.lead
-    }
-
-    /// Sets the [`opening`].
-    pub(super) fn with_opening(self, opening: Option<u64>) -> Path {
-        Path { opening, ..self }
-    }
-
-    /// Returns the [`opening`] if the message at its index has these bytes.
-    pub(super) fn opening_at(&self, index: usize, bytes: u64) -> Option<u64> {
-        self.opening.filter(|_| index == self.lead && self.at(index, bytes).is_some())
-    }
-
-    fn push(&mut self, said: Said) {
-        self.all.push(said);
-    }
-
-    /// Returns the message at an index if it has these bytes.
-    pub(super) fn at(&self, index: usize, bytes: u64) -> Option<Said> {
-        self.all.get(index).copied().filter(|said| said.bytes == Some(bytes))
-    }
-
-    /// Returns all messages.
-    pub(super) fn resent(&self) -> Vec<Resent> {
-        self.all.iter().map(|said| said.resent).collect()
-    }
-
-    fn said(&self) -> &[Said] {
-        self.all.get(self.lead..).unwrap_or_default()
-    }
-
-    fn len(&self) -> usize {
-        self.said().len()
-    }
-
-    /// Returns whether the model has said something in it.
-    pub(super) fn has_answers(&self) -> bool {
-        self.base() > 0
-    }
-
-    /// Returns where the messages after the last of the model begin.
-    fn base(&self) -> usize {
-        self.said().iter().rposition(|said| said.resent.role == Role::Assistant).map_or(0, |last| last + 1)
-    }
-
-    /// Returns how many messages two paths have in common, from the first. A first message with another date is the same if
-    /// what follows is.
-    fn common(&self, other: &Path) -> usize {
-        let same = |(ours, theirs): &(&Said, &Said)| ours.resent.digest == theirs.resent.digest;
-        let common = self.said().iter().zip(other.said()).take_while(same).count();
-        if common > 0 || self.opening.is_none() || self.opening != other.opening {
-            return common;
-        }
-        match self.said().iter().zip(other.said()).skip(1).take_while(same).count() {
-            0 => 0,
-            rest => rest + 1,
-        }
-    }
-
-    /// Returns how many of another path's messages end this one, behind one that this one does not have: a summary. `None`
-    /// if this path does not end so, or if the model said none of them.
-    fn kept_in(&self, other: &Path, end: usize) -> Option<usize> {
-        let (said, other) = (self.said().get(..end)?, other.said());
-        let is_same = |ours: &Said, theirs: &Said| ours.resent.digest == theirs.resent.digest;
-        let kept = |from: usize, to: usize| {
-            let (ours, theirs) = (said.get(from..)?, other.get(to..)?.get(..end - from)?);
-            let said_so = ours.iter().any(|said| said.resent.role == Role::Assistant);
-            (said_so && ours.iter().zip(theirs).all(|(ours, theirs)| is_same(ours, theirs))).then_some(end - from)
-        };
-        let starts = (1..other.len().min(MOST_BEFORE_KEPT + 1)).flat_map(|to| (1..end).map(move |from| (from, to)));
-        starts.filter_map(|(from, to)| kept(from, to)).max()
-    }
-
-    /// Returns whether two paths begin with the same message, word by word.
-    fn begins_like(&self, other: &Path) -> bool {
-        self.said().first().map(|said| said.resent.digest) == other.said().first().map(|said| said.resent.digest)
-    }
-}
+use super::path::{Path, Said};
 
 /// The names of a request's tools, and the hash of all that it says of them.
 #[derive(Debug, Clone, Default)]
@@ -167,15 +51,6 @@ pub(super) struct Ask {
     pub(super) named: bool,
 }
 
-/// Returns the hash of what a message says, but for its dates: some clients change the date in the first one.
-pub(super) fn opening(message: &Message) -> u64 {
-    xxh3_64(without_dates(&beginning(&message.text())).as_bytes())
-}
-
-pub(super) fn beginning(text: &str) -> String {
-    text.chars().take(MOST).collect()
-}
-
 /// How a request relates to its line of conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -207,6 +82,8 @@ impl fmt::Display for How {
 pub(super) struct Known {
     /// What was said: the last request, and the answer to it.
     pub(super) path: Path,
+    /// What was said before its client compacted it. Another client may have a copy of that.
+    before: Path,
     /// The length of the last request.
     asked: usize,
     base: usize,
@@ -231,10 +108,13 @@ impl Known {
     }
 
     /// Takes over a request that was found to belong to it.
-    pub(super) fn begin(&mut self, ask: Ask, now: u64) {
+    pub(super) fn begin(&mut self, ask: Ask, how: How, now: u64) {
         let Ask { path, last, tools, .. } = ask;
         (self.asked, self.base, self.last, self.tools) = (path.len(), path.base(), last, tools);
-        self.path = path;
+        let before = mem::replace(&mut self.path, path);
+        if how == How::Rewritten {
+            self.before = before;
+        }
         self.in_flight += 1;
         self.settled = false;
         self.used = now;
@@ -254,18 +134,21 @@ impl Known {
         self.in_flight > 0
     }
 
-    /// Returns how well a request has all of this line's history, if it does: its client may leave out the last answer, and
-    /// append something to what it was the answer to.
-    pub(super) fn is_in(&self, ask: &Ask) -> Option<(usize, bool, bool)> {
-        let common = self.path.common(&ask.path);
-        let is_in = common > 0 && (common >= self.asked || common + 1 == self.asked && self.has_grown(ask));
-        is_in.then_some((common, common == self.path.len(), self.tools.names == ask.tools.names))
+    /// Returns how many messages a request has in common with all that is known of this line.
+    fn knows(&self, ask: &Ask) -> usize {
+        self.path.common(&ask.path).max(self.before.common(&ask.path))
     }
 
-    /// Returns how many of its newest messages a request has behind a summary.
-    pub(super) fn kept_in(&self, ask: &Ask) -> Option<usize> {
-        let kept = |end: usize| self.path.kept_in(&ask.path, end).filter(|_| self.has_tools_of(ask));
-        kept(self.path.len()).or_else(|| kept(self.asked))
+    /// Returns whether a request has the newest messages of this line behind a summary.
+    pub(super) fn is_kept_in(&self, ask: &Ask) -> bool {
+        let is_kept = |end: usize| self.path.is_kept_in(&ask.path, end);
+        self.has_same_tools(ask) && (is_kept(self.path.len()) || is_kept(self.asked))
+    }
+
+    /// Returns whether a request has the history of this line before it asks for a summary. Its client may leave out the last
+    /// answer, and append the instruction to the message before.
+    fn is_summarized(&self, ask: &Ask, common: usize) -> bool {
+        common > 0 && (common >= self.asked || common + 1 == self.asked && self.has_grown(ask))
     }
 
     /// Returns whether a request has the tools of the line, or some more. With fewer tools, or others, it is a line of
@@ -273,6 +156,11 @@ impl Known {
     pub(super) fn has_tools_of(&self, ask: &Ask) -> bool {
         let has = |tool: &String| ask.tools.names.binary_search(tool).is_ok();
         self.tools.hash == ask.tools.hash || self.tools.names.iter().all(has)
+    }
+
+    /// Returns whether a request has the tools of the line, and no others.
+    pub(super) fn has_same_tools(&self, ask: &Ask) -> bool {
+        self.tools.names == ask.tools.names
     }
 
     /// Returns whether the last message of a request is that of the last one, and more.
@@ -334,15 +222,14 @@ impl Fit {
 }
 
 /// Returns the line that a request goes on with, by its index, and how. `None` if it begins a line.
-pub(super) fn choose<'a>(lines: impl IntoIterator<Item = &'a Known>, ask: &Ask) -> Option<(usize, How)> {
-    let equal = |known: &Known| known.tools.names == ask.tools.names;
+pub(super) fn choose<K: Deref<Target = Known>>(lines: impl IntoIterator<Item = K>, ask: &Ask) -> Option<(usize, How)> {
     let mut longest = 0;
     let fits = lines.into_iter().enumerate().filter_map(|(index, known)| {
         if known.has_tools_of(ask) {
-            longest = longest.max(known.path.common(&ask.path));
+            longest = longest.max(known.knows(ask));
         }
         let (fit, how) = known.fit(ask)?;
-        Some((fit, equal(known), known.used, index, how))
+        Some((fit, known.has_same_tools(ask), known.used, index, how))
     });
     let mut fits: Vec<_> = fits.collect();
     if !ask.named {
@@ -359,8 +246,29 @@ pub(super) fn choose<'a>(lines: impl IntoIterator<Item = &'a Known>, ask: &Ask) 
     Some((index, how))
 }
 
+/// Returns the line of whose history a request asks for a summary, by its index. `None` if it could be several, or if the
+/// request has a part of the history only.
+pub(super) fn summarized<K: Deref<Target = Known>>(lines: impl IntoIterator<Item = K>, ask: &Ask) -> Option<usize> {
+    let mut longest = 0;
+    let fits = lines.into_iter().enumerate().filter_map(|(index, known)| {
+        let common = known.path.common(&ask.path);
+        longest = longest.max(known.knows(ask));
+        let fit = (common == known.path.len(), known.has_same_tools(ask));
+        known.is_summarized(ask, common).then_some((common, fit, index))
+    });
+    let mut fits: Vec<_> = fits.collect();
+    // What another line knows more of is of that one.
+    fits.retain(|(common, ..)| *common == longest);
+    fits.sort();
+    let (_, best, index) = fits.pop()?;
+    fits.last().is_none_or(|(_, next, _)| *next < best).then_some(index)
+}
+
 #[cfg(test)]
 mod tests {
+    use lookback::Message;
+
+    use super::super::path::beginning;
     use super::*;
 
     /// A conversation: user and assistant in turn.
@@ -390,7 +298,7 @@ mod tests {
 
     fn line(asked: &[&str], answer: Option<&str>) -> Known {
         let mut known = Known::default();
-        known.begin(ask(asked), 1);
+        known.begin(ask(asked), How::New, 1);
         known.finish(answer.map(|answer| Resent::of(&Message::assistant(answer))));
         known
     }
@@ -414,7 +322,7 @@ mod tests {
     #[test]
     fn two_equal_requests_at_once_are_two_lines() {
         let mut busy = Known::default();
-        busy.begin(ask(&["Hi"]), 1);
+        busy.begin(ask(&["Hi"]), How::New, 1);
         assert_eq!(choose(&[busy.clone()], &ask(&["Hi"])), None);
         assert_eq!(choose(&[busy], &again(&["Hi"])), Some((0, How::Edited)));
     }

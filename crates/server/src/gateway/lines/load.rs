@@ -7,8 +7,10 @@ use lookback::session::Resent;
 use lookback::transcript::{Arrival, Origin};
 use lookback::{LogName, Session, Settings, Store, StoreError};
 
-use super::choose::{Known, Path, Said, Tools, opening};
-use super::{Line, Scope};
+use super::choose::{Known, Tools};
+use super::line::Line;
+use super::path::{Path, Said, opening};
+use super::scope::Scope;
 
 /// The most lines of a scope that are read. Older ones are not gone on with.
 const MOST: usize = 64;

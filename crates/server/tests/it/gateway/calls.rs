@@ -1,7 +1,7 @@
 //! What passes, what is cut, and what happens if the upstream refuses.
 
 use lookback::policy::Tokens;
-use lookback::{Dialect, Limits, Policy};
+use lookback::{Dialect, Limits, Policy, Session, Settings};
 use serde_json::json;
 
 use super::{Answer, Client, DIALECTS, Lab, serve};
@@ -13,7 +13,7 @@ pub(super) fn at(tokens: u64) -> Policy {
     Policy { limits: Limits::tokens(tokens), target: Some(Limits::tokens(tokens / 2)), ..Policy::production() }
 }
 
-fn unlimited() -> Policy {
+pub(super) fn unlimited() -> Policy {
     Policy::never_compact()
 }
 
@@ -147,42 +147,6 @@ fn what_is_too_long_is_sent_again_with_a_smaller_window() {
 }
 
 #[test]
-fn a_compaction_by_the_client_passes_as_it_came_unless_it_is_too_long() {
-    for dialect in DIALECTS {
-        for named in [true, false] {
-            let lab = Lab::new(Some(unlimited()));
-            let mut client = Client::new(dialect);
-            if named {
-                client.headers.push(("x-session-id", "s".to_owned()));
-            }
-            let mut session = String::new();
-            for turn in 0..10 {
-                let question = format!("Question {turn}. {}", "Tell me more about it. ".repeat(10));
-                session = client.say(&lab, &question).session().to_owned();
-            }
-            let mut asks = client.clone();
-            asks.messages.push(client.said("user", "CRITICAL: Respond with TEXT ONLY. Create a summary."));
-            let passed = |answer: &Answer| answer.header("x-lookback-passed") == Some("a compaction by the client");
-            let answer = asks.ask(&lab);
-            assert!(answer.status == 200 && passed(&answer), "{dialect}: {}", answer.body);
-            assert_eq!(lab.stand_in.last().unwrap().body, asks.body().to_string(), "{dialect}");
-            // The history is longer than the window of the model, because the windows that were sent were not.
-            lab.stand_in.set_window(400);
-            let answer = asks.ask(&lab);
-            assert!(answer.status == 200 && passed(&answer), "{dialect}: {}", answer.body);
-            assert_eq!(answer.header("x-lookback-session"), None, "{dialect}");
-            assert!(answer.header("x-lookback-cut").is_some(), "{dialect}: {:?}", answer.headers);
-            assert_eq!(lab.texts(&session).len(), 20, "{dialect}: it is not part of the conversation");
-            let summary = client.words(&answer);
-            client.messages = vec![client.said("user", &format!("What was said before:\n{summary}\nContinue."))];
-            let next = client.say(&lab, "Go on.");
-            let line = (next.session(), next.header("x-lookback-line"));
-            assert_eq!(line, (&*session, Some("rewritten")), "{dialect}");
-        }
-    }
-}
-
-#[test]
 fn if_the_provider_shortens_a_conversation_nothing_is_cut_before_it_refuses_a_request() {
     for (dialect, asks) in [
         (Dialect::OpenAiResponses, json!([{"type": "compaction", "compact_threshold": 100_000}])),
@@ -239,6 +203,10 @@ fn a_header_that_asks_for_a_larger_context_window_raises_the_limit() {
     }
 }
 
+/// An answer that ended because the window was full.
+const FULL: &str = r#"{"type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"And"}],
+    "stop_reason":"model_context_window_exceeded","usage":{"input_tokens":9,"output_tokens":1}}"#;
+
 #[test]
 fn after_an_answer_that_ended_because_the_window_was_full_the_next_one_is_smaller() {
     let lab = Lab::new(Some(unlimited()));
@@ -246,12 +214,24 @@ fn after_an_answer_that_ended_because_the_window_was_full_the_next_one_is_smalle
     for turn in 0..6 {
         client.say(&lab, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(10)));
     }
-    let full = r#"{"type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"And"}],
-        "stop_reason":"model_context_window_exceeded","usage":{"input_tokens":9,"output_tokens":1}}"#;
-    lab.stand_in.fail_next(Fault::Status(200, full.to_owned()));
-    assert_eq!(client.say(&lab, "In short?").body, full);
+    lab.stand_in.fail_next(Fault::Status(200, FULL.to_owned()));
+    assert_eq!(client.say(&lab, "In short?").body, FULL);
     let next = client.say(&lab, "Go on.");
     assert!(next.header("x-lookback-cut").is_some(), "{:?}", next.headers);
+}
+
+#[test]
+fn what_is_held_out_is_not_made_smaller_after_such_an_answer_either() {
+    let lab = Lab::configured_with("holdout = 1.0\n[[upstream]]\nurl = \"UPSTREAM\"", unlimited());
+    let mut client = Client::new(Dialect::Anthropic);
+    for turn in 0..6 {
+        client.say(&lab, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(10)));
+    }
+    lab.stand_in.fail_next(Fault::Status(200, FULL.to_owned()));
+    let session = client.say(&lab, "In short?").session().to_owned();
+    let opened = Session::open(lab.store.clone(), &session, Settings::default().dialect(Dialect::Anthropic));
+    let session = futures_lite::future::block_on(opened).unwrap();
+    assert!(!session.view().is_cut());
 }
 
 #[test]
@@ -405,6 +385,27 @@ fn thinking_that_is_refused_because_a_client_changed_what_stood_before_it_is_lef
     assert_eq!((answer.status, answer.header("x-lookback-repaired")), (200, None), "{}", answer.body);
     let sent = String::from_utf8(lab.stand_in.last().unwrap().body.to_vec()).unwrap();
     assert_eq!(sent.matches("signature").count(), 1, "{sent}");
+}
+
+#[test]
+fn if_thinking_is_refused_again_although_it_was_left_out_the_refusal_goes_to_the_client() {
+    let lab = Lab::new(Some(unlimited()));
+    let mut client = thinker();
+    for turn in 0..3 {
+        thinks(&lab, &mut client, &format!("Question {turn}."));
+    }
+    let words = "messages.1.content.0: Invalid `signature` in `thinking` block";
+    let refusal = json!({"type": "error", "error": {"type": "invalid_request_error", "message": words}}).to_string();
+    client.messages.push(client.said("user", "Go on."));
+    for tries in [2, 1] {
+        for _ in 0..tries {
+            lab.stand_in.fail_next(Fault::Status(400, refusal.clone()));
+        }
+        let count = lab.stand_in.count();
+        let answer = client.ask(&lab);
+        assert_eq!((answer.status, &*answer.body), (400, &*refusal));
+        assert_eq!(lab.stand_in.count(), count + tries, "what would be sent again is what was refused");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod access;
 mod adds;
 mod calls;
+mod compaction;
 mod failing_store;
 mod lines;
 mod payoff;

@@ -1,7 +1,7 @@
 //! The law of lines, over all that real clients were seen to do: whoever says what in whatever order, no line ever holds
 //! another's message, and a conversation stays in its session.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use lookback::Request;
 use proptest::prelude::*;
@@ -53,11 +53,13 @@ enum Step {
     Compact,
     /// The same, with the history as one text, and with the newest messages after the summary.
     CompactAsText,
+    /// The same, with the beginning of the history, and with the rest after the summary.
+    CompactBeginning,
     /// The gateway starts anew.
     Restart,
 }
 
-const STEPS: [(u32, Step); 15] = [
+const STEPS: [(u32, Step); 16] = [
     (9, Step::Say),
     (4, Step::RunTool),
     (2, Step::Retry),
@@ -72,6 +74,7 @@ const STEPS: [(u32, Step); 15] = [
     (1, Step::Extract),
     (1, Step::Compact),
     (1, Step::CompactAsText),
+    (1, Step::CompactBeginning),
     (1, Step::Restart),
 ];
 
@@ -80,6 +83,7 @@ const STEPS: [(u32, Step); 15] = [
 struct Talk {
     shape: Shape,
     client: Client,
+    tenant: &'static str,
     /// What tells its words from those of others of its tenant. The other tenant has the same.
     label: String,
     agent: Option<usize>,
@@ -87,13 +91,13 @@ struct Talk {
     /// How often it has said something.
     count: usize,
     /// All that was ever said in it, and what it was copied from.
-    ever: HashSet<String>,
+    ever: BTreeSet<String>,
     /// Its session, if its next request must go on with it.
     session: Option<String>,
 }
 
 impl Talk {
-    fn new(shape: Shape, key: &str, label: String, agent: Option<usize>) -> Talk {
+    fn new(shape: Shape, (tenant, key): (&'static str, &str), label: String, agent: Option<usize>) -> Talk {
         let dialect = match shape {
             Shape::Silent(dialect) => dialect,
             Shape::ClaudeCode => Dialect::Anthropic,
@@ -103,7 +107,8 @@ impl Talk {
         let mut client = Client::new(dialect);
         client.tools = if agent.is_some() { vec!["read", "search"] } else { vec!["read", "write"] };
         client.headers.push(("x-lookback-key", key.to_owned()));
-        let mut talk = Talk { shape, client, label, agent, day: 20, count: 0, ever: HashSet::new(), session: None };
+        let (day, count, ever, session) = (20, 0, BTreeSet::new(), None);
+        let mut talk = Talk { shape, client, tenant, label, agent, day, count, ever, session };
         talk.name(0);
         talk
     }
@@ -129,11 +134,13 @@ impl Talk {
         !matches!(self.shape, Shape::Silent(_))
     }
 
-    /// Returns words that no other conversation of the tenant says, but for the first ones.
+    /// Returns words that no other conversation of the tenant says, but for the first ones. The other tenant says most of
+    /// them, too.
     fn words(&mut self, what: &str) -> String {
         self.count += 1;
         match self.count {
             1 => "Hi".to_owned(),
+            count if count % 3 == 0 => format!("{what} ({} of {} at {count})", self.label, self.tenant),
             count => format!("{what} ({} at {count})", self.label),
         }
     }
@@ -278,33 +285,34 @@ impl Talk {
         self.aside(lab, self.client.path(), &body);
     }
 
-    /// Has the history summarized. Returns the summary.
-    fn summarize(&self, lab: &Lab, as_text: bool) -> String {
+    /// Has the history summarized, or the beginning of it, and goes on with the summary in its place.
+    fn compact(&mut self, lab: &Lab, step: Step) {
         let text = "CRITICAL: Respond with TEXT ONLY. Create a detailed summary of the conversation so far.";
         let mut asks = self.client.clone();
-        if as_text {
-            let history: String = self.ever.iter().cloned().collect();
-            asks.messages = vec![self.client.said("user", &format!("<conversation>{history}</conversation> {text}"))];
-            asks.tools = Vec::new();
-        } else {
-            asks.messages.push(self.client.said("user", text));
+        let is_said = |message: &Value| message["role"] == "user" && !text_of(message).is_empty();
+        let last = asks.messages.iter().rposition(is_said).unwrap();
+        let mut kept = self.client.messages.split_off(last);
+        match step {
+            Step::CompactAsText => {
+                let history: String = self.ever.iter().cloned().collect();
+                asks.messages =
+                    vec![self.client.said("user", &format!("<conversation>{history}</conversation> {text}"))];
+                asks.tools = Vec::new();
+            }
+            Step::CompactBeginning => {
+                asks.messages.truncate(last);
+                asks.messages.push(self.client.said("user", text));
+                kept.insert(0, self.client.said("assistant", "Understood."));
+            }
+            _ => {
+                asks.messages.push(self.client.said("user", text));
+                kept = vec![self.client.said("assistant", "Understood.")];
+            }
         }
         let answer = self.aside(lab, asks.path(), &asks.body());
-        asks.words(&answer)
-    }
-
-    /// Goes on with a summary in place of the history, and with the newest messages if it has them.
-    fn compact(&mut self, lab: &Lab, as_text: bool) {
-        let summary = self.summarize(lab, as_text);
+        let summary = asks.words(&answer);
         let first = format!("This session is being continued from a previous conversation.\n\n{summary}");
-        let kept = match as_text {
-            true => {
-                let last = self.client.messages.pop().unwrap();
-                vec![self.client.said("user", &first), last]
-            }
-            false => vec![self.client.said("user", &first), self.client.said("assistant", "Understood.")],
-        };
-        self.client.messages = kept;
+        self.client.messages = [vec![self.client.said("user", &first)], kept].concat();
         self.say(lab, "Go on");
     }
 
@@ -345,11 +353,11 @@ const TENANTS: [&str; 2] = ["ann", "bob"];
 impl World {
     fn new(shapes: &[Shape]) -> World {
         let (lab, keys, config) = with_keys(&TENANTS);
-        let talks = |key: &String| {
-            let talk = |(at, shape): (usize, &Shape)| Talk::new(*shape, key, format!("{at}"), None);
+        let talks = |tenant: &'static str, key: &String| {
+            let talk = |(at, shape): (usize, &Shape)| Talk::new(*shape, (tenant, key), format!("{at}"), None);
             shapes.iter().enumerate().map(talk).collect()
         };
-        let talks = [talks(&keys[0]), talks(&keys[1])];
+        let talks = [talks(TENANTS[0], &keys[0]), talks(TENANTS[1], &keys[1])];
         World { lab, config, keys, talks, asides: Default::default() }
     }
 
@@ -407,7 +415,7 @@ impl World {
                 self.talks[tenant].push(copy);
             }
             Step::Delegate => {
-                let key = &self.keys[tenant];
+                let key = (TENANTS[tenant], &*self.keys[tenant]);
                 let label = format!("{}.{number}", talk.label);
                 let mut agent = Talk::new(talk.shape, key, label, Some(number));
                 agent.say(lab, "Hi");
@@ -431,17 +439,17 @@ impl World {
                 let extract = talk.extract(lab);
                 self.asides[tenant].push(extract);
             }
-            Step::Compact => talk.compact(lab, false),
-            Step::CompactAsText => {
+            Step::Compact => talk.compact(lab, step),
+            Step::CompactAsText | Step::CompactBeginning => {
                 // A gateway that has just started does not know the newest messages of conversations that did not go on.
                 talk.say(lab, "Now");
-                talk.compact(lab, true);
+                talk.compact(lab, step);
             }
             Step::Restart => {}
         }
     }
 
-    /// Whatever a session has, one conversation said all of it.
+    /// Whatever a session has, one conversation said all of it, and all that a conversation has is in its session.
     fn check(&self) {
         for (at, tenant) in TENANTS.iter().enumerate() {
             let store = self.lab.store.scoped(&tenant.parse().unwrap()).unwrap();
@@ -453,7 +461,15 @@ impl World {
                 let says = |talk: &Talk| texts.iter().all(|text| talk.ever.contains(text));
                 assert!(all.into_iter().any(says), "{tenant}: nobody said all of {name}: {texts:?}");
             }
-            assert!(self.talks[at].iter().all(|talk| talk.session.is_none() || !texts.is_empty()));
+            for talk in &self.talks[at] {
+                let Some(session) = &talk.session else { continue };
+                let request = Request::decode(talk.body().to_string(), Some(talk.client.dialect)).unwrap();
+                let said = request.messages().iter().filter(|message| message.role() != lookback::Role::System);
+                let mut kept = texts[session].iter();
+                for text in said.map(lookback::Message::text) {
+                    assert!(kept.any(|kept| *kept == text), "{tenant}: {session} lacks {text}: {:?}", texts[session]);
+                }
+            }
         }
     }
 }

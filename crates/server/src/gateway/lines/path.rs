@@ -1,0 +1,138 @@
+//! The path of a conversation: what was said in it, message by message, as far as it is remembered.
+
+use lookback::session::Resent;
+use lookback::{Message, Role};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::dates::without_dates;
+
+/// The most characters of a message that are remembered, to recognize it after something was appended to it.
+const MOST: usize = 4096;
+
+/// The most messages that a client puts before those that it keeps, when it has compacted its history.
+const MOST_BEFORE_KEPT: usize = 4;
+
+/// The fewest messages that tell which conversation they are kept from.
+const FEWEST_KEPT: usize = 2;
+
+/// A message, as far as a line remembers it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Said {
+    pub(super) resent: Resent,
+    /// The hash of its bytes in the last request, if it came in one.
+    pub(super) bytes: Option<u64>,
+}
+
+impl Said {
+    pub(super) fn of(message: &Message, bytes: Option<u64>) -> Said {
+        Said { resent: Resent::of(message), bytes }
+    }
+}
+
+/// The messages of a conversation. Those of the system at its beginning are not part of what was said, because clients
+/// change them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Path {
+    all: Vec<Said>,
+    /// The number of system messages at the beginning.
+    lead: usize,
+    /// The hash of what the first other message says, but for its dates.
+    opening: Option<u64>,
+}
+
+impl Path {
+    pub(super) fn new(all: Vec<Said>) -> Path {
+        let lead = all.iter().take_while(|said| said.resent.role == Role::System).count();
+        Path { all, lead, opening: None }
+    }
+
+    /// Returns the index of the first message that is not the system's.
+    pub(super) fn first(&self) -> usize {
+        self.lead
+    }
+
+    /// Sets the [`opening`].
+    pub(super) fn with_opening(self, opening: Option<u64>) -> Path {
+        Path { opening, ..self }
+    }
+
+    /// Returns the [`opening`], and the index of its message, if the message there has the same bytes.
+    pub(super) fn opening_of(&self, bytes: &[u64]) -> Option<(usize, u64)> {
+        self.at(self.lead, *bytes.get(self.lead)?)?;
+        Some((self.lead, self.opening?))
+    }
+
+    pub(super) fn push(&mut self, said: Said) {
+        self.all.push(said);
+    }
+
+    /// Returns the message at an index if it has these bytes.
+    pub(super) fn at(&self, index: usize, bytes: u64) -> Option<Said> {
+        self.all.get(index).copied().filter(|said| said.bytes == Some(bytes))
+    }
+
+    /// Returns all messages.
+    pub(super) fn resent(&self) -> Vec<Resent> {
+        self.all.iter().map(|said| said.resent).collect()
+    }
+
+    pub(super) fn said(&self) -> &[Said] {
+        self.all.get(self.lead..).unwrap_or_default()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.said().len()
+    }
+
+    /// Returns whether the model has said something in it.
+    pub(super) fn has_answers(&self) -> bool {
+        self.base() > 0
+    }
+
+    /// Returns where the messages after the last of the model begin.
+    pub(super) fn base(&self) -> usize {
+        self.said().iter().rposition(|said| said.resent.role == Role::Assistant).map_or(0, |last| last + 1)
+    }
+
+    /// Returns how many messages two paths have in common, from the first. A first message with another date is the same if
+    /// what follows is.
+    pub(super) fn common(&self, other: &Path) -> usize {
+        let same = |(ours, theirs): &(&Said, &Said)| ours.resent.digest == theirs.resent.digest;
+        let common = self.said().iter().zip(other.said()).take_while(same).count();
+        if common > 0 || self.opening.is_none() || self.opening != other.opening {
+            return common;
+        }
+        match self.said().iter().zip(other.said()).skip(1).take_while(same).count() {
+            0 => 0,
+            rest => rest + 1,
+        }
+    }
+
+    /// Returns whether another path, which a client has compacted, ends with the newest messages of this one up to `end`: a
+    /// few messages that tell of the rest, then at least two of these, one of the model among them, and nothing else that
+    /// the model said.
+    pub(super) fn is_kept_in(&self, other: &Path, end: usize) -> bool {
+        let (ours, theirs) = (self.said().get(..end).unwrap_or_default(), other.said());
+        let is_kept_until = |end: usize| {
+            let pairs = ours.iter().rev().zip(theirs.get(..end).unwrap_or_default().iter().rev());
+            let same = pairs.take_while(|(ours, theirs)| ours.resent.digest == theirs.resent.digest).count();
+            let first = end.saturating_sub(same).max(1);
+            first <= MOST_BEFORE_KEPT && first + FEWEST_KEPT <= end && first < other.base()
+        };
+        (other.base()..=theirs.len()).any(is_kept_until)
+    }
+
+    /// Returns whether two paths begin with the same message, word by word.
+    pub(super) fn begins_like(&self, other: &Path) -> bool {
+        self.said().first().map(|said| said.resent.digest) == other.said().first().map(|said| said.resent.digest)
+    }
+}
+
+/// Returns the hash of what a message says, but for its dates: some clients change the date in the first one.
+pub(super) fn opening(message: &Message) -> u64 {
+    xxh3_64(without_dates(&beginning(&message.text())).as_bytes())
+}
+
+pub(super) fn beginning(text: &str) -> String {
+    text.chars().take(MOST).collect()
+}
