@@ -57,13 +57,11 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
 
 /// Reads the configuration: what the command line says, then the environment, then the file.
 fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
-    let in_file = |fault| match &args.config {
-        Some(path) => Failure::Config { place: place(path, words_of(&fault)), fault },
-        None => Failure::Serve(fault.into()),
-    };
-    let mut config = match &args.config {
-        Some(path) => {
-            let config = Config::from_toml(&input::text(path)?).map_err(in_file)?;
+    let file = args.config.as_deref().map(|path| Ok::<_, Failure>((path, input::text(path)?))).transpose()?;
+    let mut config = match &file {
+        Some((path, text)) => {
+            let wrong = |fault| Failure::Config { place: input::place(path), fault };
+            let config = Config::from_toml(text).map_err(wrong)?;
             config.within(path.parent().unwrap_or(Path::new("")))
         }
         None => Config::default(),
@@ -76,47 +74,39 @@ fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
     if !args.add.is_empty() {
         config.adds = args.add.clone();
     }
-    config.check().map_err(in_file)?;
+    config.check().map_err(|fault| match &file {
+        Some((path, text)) if !is_option(args, &fault) => {
+            Failure::Config { place: place(path, fault.line_in(text)), fault }
+        }
+        _ => Failure::Serve(fault.into()),
+    })?;
     let policy = match (&args.policy, &config.policy) {
         (Some(policy), _) => input::policy(policy, &[])?,
-        (None, Some(policy)) => input::policy(policy, &[]).map_err(|failure| in_config(args, failure))?,
+        (None, Some(policy)) => input::policy(policy, &[]).map_err(|failure| match (failure, &file) {
+            (Failure::Policy { policy, fault }, Some((path, text))) => {
+                let place = place(path, Config::line_of(text, "policy"));
+                Failure::ConfigPolicy { place, policy, fault: Box::new(fault) }
+            }
+            (failure, _) => failure,
+        })?,
         (None, None) => Gateway::policy(),
     };
     Ok((config, policy))
 }
 
-/// Says that a policy stands in the configuration, and not on the command line.
-fn in_config(args: &ServeArgs, failure: Failure) -> Failure {
-    match (failure, &args.config) {
-        (Failure::Policy { policy, fault }, Some(path)) => {
-            let place = place(path, Some(("policy", &policy)));
-            Failure::ConfigPolicy { place, policy, fault: Box::new(fault) }
-        }
-        (failure, _) => failure,
-    }
-}
-
-/// Returns the key and the value of a mistake that the parser did not see.
-fn words_of(fault: &ConfigError) -> Option<(&'static str, &str)> {
+/// Returns whether a mistake is in an option, which counts more than the file.
+fn is_option(args: &ServeArgs, fault: &ConfigError) -> bool {
     match fault {
-        ConfigError::Holdout(_) => Some(("holdout", "")),
-        ConfigError::SameUpstream(name) | ConfigError::SameKey(name) => Some(("name", name)),
-        ConfigError::OpenKey(_) => Some(("key-env", "")),
-        ConfigError::NoCertificate(_) | ConfigError::Tls { .. } => Some(("[tls]", "")),
-        _ => None,
+        ConfigError::Holdout(_) => args.holdout.is_some(),
+        ConfigError::SameUpstream(_) | ConfigError::OpenKey(_) => !args.upstream.is_empty(),
+        _ => false,
     }
 }
 
-/// Returns a place in the configuration: the file, and the last line that begins with a key and has a value.
-fn place(path: &Path, words: Option<(&str, &str)>) -> String {
-    let line = words.and_then(|(key, value)| {
-        let text = input::text(path).ok()?;
-        let lines = text.lines().enumerate();
-        let found = lines.filter(|(_, line)| line.trim_start().starts_with(key) && line.contains(value)).last();
-        found.map(|(index, _)| index + 1)
-    });
-    let path = path.display();
-    line.map_or_else(|| path.to_string(), |line| format!("{path}: line {line}"))
+/// Returns a place in a file.
+fn place(path: &Path, line: Option<usize>) -> String {
+    let path = input::place(path);
+    line.map_or(path.clone(), |line| format!("{path}: line {line}"))
 }
 
 /// Returns the store: that of the command line, of the environment, of the file, or the default.

@@ -74,7 +74,9 @@ fn a_mistake_in_the_configuration_is_told_with_its_line() {
         ["none", "unknown", "empty", "open", "policy", "holdout", "twice", "fine"].map(|name| format!("{name}.toml"));
     let lines = files.each_ref().map(|file| ["serve", "--check", "--config", file]);
     let lines: Vec<&[&str]> = lines.iter().map(|line| &line[..]).collect();
-    assert_snapshot!(lab.all(&lines) + &lab.all(&[&["serve"]]));
+    // An option counts more than the file.
+    let option = ["serve", "--check", "--config", "holdout.toml", "--holdout", "0.1"];
+    assert_snapshot!(lab.all(&lines) + &lab.all(&[&option, &["serve"]]));
 }
 
 #[test]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::adds::Add;
 use super::keys::Key;
+use super::place::line_at;
 use super::summarizer::SummaryModel;
 use super::upstream::Upstream;
 use crate::serving::acceptor;
@@ -229,12 +230,8 @@ impl Config {
     /// field does not take.
     pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
         toml::from_str(text).map_err(|error| {
-            let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.lines().count().max(1));
-            // A mistake at the beginning of a line is in that line, and not in the one before.
-            let begins = error.span().is_some_and(|span| {
-                span.start > 0 && text.get(..span.start).is_some_and(|before| before.ends_with('\n'))
-            });
-            ConfigError::Syntax { line: line.map(|line| line + usize::from(begins)), fault: error.message().to_owned() }
+            let line = error.span().and_then(|span| line_at(text, span.start));
+            ConfigError::Syntax { line, fault: error.message().to_owned() }
         })
     }
 

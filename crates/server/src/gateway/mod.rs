@@ -26,6 +26,7 @@ mod mcp;
 mod metrics;
 mod note;
 mod payoff;
+mod place;
 mod relay;
 mod rest;
 mod summarizer;

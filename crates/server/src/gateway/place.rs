@@ -1,0 +1,87 @@
+//! Where in the text of a configuration a mistake is that no field tells alone.
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::config::{Config, ConfigError};
+
+impl Config {
+    /// Returns the line, from 1, on which the text of a configuration has a field outside its tables; `None` if it does not.
+    ///
+    /// ```
+    /// use lookback_server::gateway::Config;
+    ///
+    /// assert_eq!(Config::line_of("holdout = 0.1\npolicy = \"p.toml\"\n", "policy"), Some(2));
+    /// ```
+    pub fn line_of(text: &str, field: &str) -> Option<usize> {
+        let table = DeTable::parse(text).ok()?;
+        let (key, _) = table.get_ref().iter().find(|(key, _)| key.get_ref() == field)?;
+        line_at(text, key.span().start)
+    }
+}
+
+impl ConfigError {
+    /// Returns the line, from 1, of a configuration's text that the mistake is in; `None` if it is not in one line, or if
+    /// the message tells the line.
+    ///
+    /// ```
+    /// use lookback_server::gateway::Config;
+    ///
+    /// let text = "upstream = [{ url = \"https://a.example\" }]\nholdout = 2.0\n";
+    /// let wrong = Config::from_toml(text)?.check().unwrap_err();
+    /// assert_eq!(wrong.line_in(text), Some(2));
+    /// # Ok::<(), lookback_server::gateway::ConfigError>(())
+    /// ```
+    pub fn line_in(&self, text: &str) -> Option<usize> {
+        match self {
+            ConfigError::Holdout(_) => Config::line_of(text, "holdout"),
+            ConfigError::SameUpstream(name) => line_in_tables(text, "upstream", "name", Some(name)),
+            ConfigError::SameKey(name) => line_in_tables(text, "key", "name", Some(name)),
+            ConfigError::OpenKey(_) => line_in_tables(text, "upstream", "key-env", None),
+            ConfigError::NoCertificate(_) | ConfigError::Tls { .. } => Config::line_of(text, "tls"),
+            ConfigError::Syntax { .. } | ConfigError::NoUpstream => None,
+        }
+    }
+}
+
+/// Returns the line of the last field of a list of tables that has a value, if one is asked for.
+fn line_in_tables(text: &str, list: &str, field: &str, value: Option<&str>) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let (_, tables) = table.get_ref().iter().find(|(key, _)| key.get_ref() == list)?;
+    let DeValue::Array(tables) = tables.get_ref() else { return None };
+    let fields = tables.iter().filter_map(|table| match table.get_ref() {
+        DeValue::Table(table) => table.iter().find(|(key, _)| key.get_ref() == field),
+        _ => None,
+    });
+    let has = |found: &Spanned<DeValue<'_>>| value.is_none_or(|value| found.get_ref().as_str() == Some(value));
+    let (key, _) = fields.filter(|(_, found)| has(found)).last()?;
+    line_at(text, key.span().start)
+}
+
+/// Returns the line, from 1, that a byte of a text is in.
+pub(super) fn line_at(text: &str, byte: usize) -> Option<usize> {
+    Some(text.get(..byte)?.matches('\n').count() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_that_no_field_tells_alone_has_a_line() {
+        let line = |text: &str| Config::from_toml(text).unwrap().check().unwrap_err().line_in(text);
+        let upstream = |name: &str| format!("[[upstream]]\nname = \"{name}\"\nurl = \"https://a.example\"\n");
+        let twice = ["a", "ann", "a", "ann's"].map(upstream).concat();
+        assert_eq!(line(&twice), Some(8), "a longer name is another name");
+        let hash = "0".repeat(64);
+        let key = |name: &str| format!("[[key]]\nname = \"{name}\"\nhash = \"sha256:{hash}\"\n");
+        assert_eq!(
+            line(&["b", "a", "ann", "a"].map(|name| if name == "b" { upstream(name) } else { key(name) }).concat()),
+            Some(11)
+        );
+        assert_eq!(line(&format!("# A comment with key-env.\n{}key-env = \"PATH\"\n", upstream("a"))), Some(5));
+        assert_eq!(line(&format!("holdout = -1\n{}", upstream("holdout"))), Some(1));
+        assert_eq!(line(&format!("{}[tls]\ncertificate = \"none\"\nkey = \"none\"\n", upstream("a"))), Some(4));
+        assert_eq!(line("listen = \"127.0.0.1:1\"\n"), None);
+    }
+}
