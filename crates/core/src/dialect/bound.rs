@@ -1,6 +1,8 @@
 //! Signed reasoning that is bound to all that stood before it when it was made: what a request may not change since the one
 //! before it.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::Xxh3;
@@ -29,6 +31,7 @@ fn all(request: &Request) -> Vec<(Place<'_>, usize, Bound)> {
     }
     let fixed = prefix.clone();
     let compactions = request.dialect().quirks().compactions;
+    let mut before: Option<String> = None;
     let mut found: Vec<(Place<'_>, usize, Bound)> = Vec::new();
     for place in Place::all(request.messages()) {
         // What comes before a compaction is not read.
@@ -36,12 +39,13 @@ fn all(request: &Request) -> Vec<(Place<'_>, usize, Bound)> {
             |part: PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if compactions.contains(&&*opaque.kind));
         if place.message.parts().any(is_compaction) {
             prefix = fixed.clone();
+            before = None;
         }
         for (part, value) in place.message.parts().enumerate() {
             if let PartRef::Reasoning(reasoning) = value
                 && let Some(signature) = &reasoning.signature
             {
-                let before = found.last().map(|(_, _, bound)| bound.signature.clone());
+                let before = before.replace(signature.clone());
                 let bound = Bound { signature: signature.clone(), prefix: prefix.digest128(), before };
                 found.push((place, part, bound));
             }
@@ -65,9 +69,12 @@ pub(super) fn of(request: &Request) -> Vec<Bound> {
 
 /// Finds reasoning that stands behind other things than it did before.
 pub(super) fn check(dialect: Dialect, rule: Rule, request: &Request, previous: &[Bound]) -> Vec<Finding> {
-    let known = |signature: &str| previous.iter().find(|bound| bound.signature == signature);
+    if previous.is_empty() {
+        return Vec::new();
+    }
+    let known: HashMap<&str, &Bound> = previous.iter().map(|bound| (&*bound.signature, bound)).collect();
     let fault = |(place, part, bound): (Place<'_>, usize, Bound)| {
-        let was = known(&bound.signature)?;
+        let was = known.get(&*bound.signature)?;
         let problem = if was.prefix != bound.prefix {
             Problem::ChangedPrefix
         } else if bound.before.is_some() && was.before != bound.before {

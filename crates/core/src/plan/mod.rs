@@ -196,8 +196,8 @@ pub enum Reason {
         /// How many lines are left out.
         lines: u64,
     },
-    /// The provider refused the group's signed reasoning, so it is left out. No plan gives this reason, because the window
-    /// exceeds no limit.
+    /// The provider refused the group's signed reasoning, so it is left out. Only
+    /// [`Engine::leave_out_reasoning`](crate::Engine::leave_out_reasoning) gives this reason.
     Refused,
     /// The message could not be sent as it arrived, and was repaired. No plan gives this reason, because it happened
     /// earlier.

@@ -136,7 +136,7 @@ impl Session {
         if !fills_window {
             return Ok(());
         }
-        // The provider does not refuse the next request either, but answers as shortly.
+        // The provider does not refuse the next request either, but answers as briefly.
         match self.overflow(TooLong::new(Measure::Tokens)).await {
             Err(Error::Irreducible(_)) => Ok(()),
             other => other,

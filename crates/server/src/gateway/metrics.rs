@@ -78,7 +78,7 @@ impl Metrics {
         write("store_failures_total", "Requests or answers that the store failed for.", &[("", &self.store)]);
         write(
             "lost_reasoning_total",
-            "Parts of requests' reasoning that providers say they left out.",
+            "Parts of requests' reasoning that providers say they left out, for whatever reason.",
             &[("", &self.reasoning)],
         );
         for Figure { name, help, values } in payoff.figures() {
@@ -87,7 +87,7 @@ impl Metrics {
                 let _ = writeln!(out, "lookback_{name}{{arm=\"{arm}\"}} {value}");
             }
         }
-        let help = "Whether windows pay: 1 if they do, -1 if they do not, 0 if it is not clear.";
+        let help = "Whether windows pay: 1 if they do, -1 if they do not, 0 if that is not clear yet.";
         let _ = writeln!(out, "# HELP lookback_payoff_verdict {help}\n# TYPE lookback_payoff_verdict gauge");
         for (per, verdict) in payoff.verdicts() {
             let _ = writeln!(out, "lookback_payoff_verdict{{per=\"{per}\"}} {verdict}");

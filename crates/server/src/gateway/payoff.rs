@@ -82,7 +82,11 @@ pub(super) struct Figure {
 pub(super) struct Ratio {
     pub(super) value: f64,
     pub(super) error: f64,
+    pub(super) sessions: f64,
 }
+
+/// The fewest sessions of each kind that say anything. The error of fewer is itself a guess.
+const FEWEST: f64 = 10.0;
 
 /// What the figures say of the windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -92,7 +96,7 @@ pub(super) enum Verdict {
     Pays,
     /// They cost more.
     DoesNotPay,
-    /// The difference is less than twice its standard error, or nothing is known of one of the two.
+    /// The difference is less than twice its standard error, or one of the two has fewer than ten sessions.
     Unclear,
 }
 
@@ -101,7 +105,9 @@ impl Verdict {
     pub(super) fn of(windowed: Ratio, held_out: Ratio) -> Verdict {
         let (difference, error) = (windowed.value - held_out.value, windowed.error.hypot(held_out.error));
         // Neither of two that cannot be compared is less.
-        if difference < -2.0 * error {
+        if windowed.sessions.min(held_out.sessions) < FEWEST {
+            Verdict::Unclear
+        } else if difference < -2.0 * error {
             Verdict::Pays
         } else if difference > 2.0 * error {
             Verdict::DoesNotPay
@@ -247,7 +253,7 @@ impl Sums {
         // The sum over sessions of (dollars - value * divisor)^2.
         let residuals = self.dollars_squared - 2.0 * value * product + value * value * squared;
         let deviation = (residuals.max(0.0) / (n - 1.0)).sqrt();
-        Ratio { value, error: deviation * n.sqrt() / divisor }
+        Ratio { value, error: deviation * n.sqrt() / divisor, sessions: n }
     }
 }
 
@@ -268,12 +274,14 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_windows_before_the_difference_is_clear() {
-        let ratio = |value, error| Ratio { value, error };
+        let ratio = |value, error| Ratio { value, error, sessions: 10.0 };
         assert_eq!(Verdict::of(ratio(1.0, 0.1), ratio(2.0, 0.1)), Verdict::Pays);
         assert_eq!(Verdict::of(ratio(2.0, 0.1), ratio(1.0, 0.1)), Verdict::DoesNotPay);
         assert_eq!(Verdict::of(ratio(1.0, 0.4), ratio(2.0, 0.4)), Verdict::Unclear);
         assert_eq!(Verdict::of(ratio(1.0, 0.1), ratio(f64::NAN, f64::NAN)), Verdict::Unclear, "nobody is held out");
         assert_eq!(Verdict::of(ratio(1.0, f64::NAN), ratio(2.0, 0.1)), Verdict::Unclear, "one session alone");
+        let few = Ratio { sessions: 9.0, ..ratio(2.0, 0.1) };
+        assert_eq!(Verdict::of(ratio(1.0, 0.1), few), Verdict::Unclear, "too few to say how much they differ");
     }
 
     #[test]

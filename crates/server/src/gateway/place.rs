@@ -49,12 +49,12 @@ fn line_in_tables(text: &str, list: &str, field: &str, value: Option<&str>) -> O
     let table = DeTable::parse(text).ok()?;
     let (_, tables) = table.get_ref().iter().find(|(key, _)| key.get_ref() == list)?;
     let DeValue::Array(tables) = tables.get_ref() else { return None };
-    let fields = tables.iter().filter_map(|table| match table.get_ref() {
+    let mut fields = tables.iter().filter_map(|table| match table.get_ref() {
         DeValue::Table(table) => table.iter().find(|(key, _)| key.get_ref() == field),
         _ => None,
     });
     let has = |found: &Spanned<DeValue<'_>>| value.is_none_or(|value| found.get_ref().as_str() == Some(value));
-    let (key, _) = fields.filter(|(_, found)| has(found)).last()?;
+    let (key, _) = fields.rfind(|(_, found)| has(found))?;
     line_at(text, key.span().start)
 }
 

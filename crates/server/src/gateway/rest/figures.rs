@@ -62,7 +62,7 @@ pub(super) async fn payoff(Extension(visit): Extension<Visit>) -> Json<Payoff> {
 
 impl From<&payoff::Sums> for Arm {
     fn from(sums: &payoff::Sums) -> Arm {
-        let figure = |payoff::Ratio { value, error }| {
+        let figure = |payoff::Ratio { value, error, .. }| {
             value.is_finite().then(|| Figure { dollars: value, error: error.is_finite().then_some(error) })
         };
         let payoff::Spent { calls, turns, dollars } = sums.all;
