@@ -102,7 +102,8 @@ def claude_code_compacts(lab):
     lab.run([*run, "/compact", "--continue"], env)
     said = lab.run([*run, SECOND, "--continue"], env)
     must(LAST in said, said)
-    return lab.check_compaction(24)
+    # It sends thinking behind its summary that was made behind something else.
+    return lab.check_compaction(24, mended="AM6")
 
 
 def claude_code_delegates(lab):

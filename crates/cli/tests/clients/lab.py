@@ -190,12 +190,12 @@ class Lab:
         missing = [call for call in wanted if call not in report["called"] or call not in report["results"]]
         must(not missing, f"tool calls did not come through: {missing}; {report}")
 
-    def check_compaction(self, steps):
-        """What must be true after a client has done its steps, and has compacted its history on the way."""
+    def check_compaction(self, steps, mended=None):
+        """What must be true after a client has done its steps, and has compacted its history on the way. Requests
+        that broke the rule `mended` are the client's own, and were sent again without what was wrong."""
         self.gateway.stop()
         report, calls = self.report(), self.calls()
-        # Claude Code itself sends thinking behind its summary that was made behind something else. That is mended.
-        refused = [rule for rule in report["refused"] if not rule.startswith("AM6")]
+        refused = [rule for rule in report["refused"] if mended is None or not rule.startswith(mended)]
         must(not refused, f"requests broke rules: {refused}")
         failed = [call for call in calls if call["status"] != 200]
         must(not failed, f"calls failed: {failed}")

@@ -221,6 +221,19 @@ fn after_an_answer_that_ended_because_the_window_was_full_the_next_one_is_smalle
 }
 
 #[test]
+fn reasoning_that_the_provider_left_out_is_counted() {
+    let lab = Lab::new(Some(unlimited()));
+    let mut client = thinker();
+    thinks(&lab, &mut client, "Hi");
+    let left_out = r#"{"type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Well."}],
+        "stop_reason":"end_turn","input_transformations":[{"type":"thinking_dropped"},{"type":"thinking_dropped"}]}"#;
+    lab.stand_in.fail_next(Fault::Status(200, left_out.to_owned()));
+    assert_eq!(client.say(&lab, "Go on.").body, left_out);
+    let metrics = lab.send("GET", "/metrics", &[], "").body;
+    assert!(metrics.contains("lookback_lost_reasoning_total 2\n"), "{metrics}");
+}
+
+#[test]
 fn what_is_held_out_is_not_made_smaller_after_such_an_answer_either() {
     let lab = Lab::configured_with("holdout = 1.0\n[[upstream]]\nurl = \"UPSTREAM\"", unlimited());
     let mut client = Client::new(Dialect::Anthropic);

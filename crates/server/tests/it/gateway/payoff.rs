@@ -59,3 +59,25 @@ fn what_both_kinds_of_sessions_cost_is_told_as_the_provider_reported_it() {
     let [windowed, held_out] = both("payoff_dollars_per_call_error");
     assert!(windowed > 0.0 && held_out > 0.0, "{windowed} {held_out}");
 }
+
+#[test]
+fn whether_windows_pay_is_told_once_it_is_clear() {
+    let lab = Lab::configured_with("holdout = 0.5\n[[upstream]]\nurl = \"UPSTREAM\"", at(400));
+    let verdict = |per: &str| {
+        let metrics = lab.send("GET", "/metrics", &[], "").body;
+        figure(&metrics, &format!("payoff_verdict{{per=\"{per}\"}}"))
+    };
+    let talk = |conversation: usize| {
+        let mut client = Client { model: "gpt-4o", ..Client::new(Dialect::OpenAiChat) };
+        for turn in 0..12 {
+            let text = format!("In conversation {conversation}, {turn}. {}", "Tell me more about it. ".repeat(40));
+            assert_eq!(client.say(&lab, &text).status, 200);
+        }
+    };
+    (0..6).for_each(talk);
+    assert_eq!((verdict("call"), verdict("turn")), (0.0, 0.0), "six sessions say nothing");
+    (6..40).for_each(talk);
+    assert_eq!((verdict("call"), verdict("turn")), (1.0, 1.0));
+    let told: Value = serde_json::from_str(&lab.send("GET", "/lookback/v1/payoff", &[], "").body).unwrap();
+    assert_eq!((&told["per_call"], &told["per_turn"]), (&json!("pays"), &json!("pays")), "{told}");
+}
