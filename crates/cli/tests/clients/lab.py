@@ -182,7 +182,9 @@ class Lab:
         windows = [call["window"] for call in calls if call.get("session") == session]
         count = sum(1 for before, after in zip(windows, windows[1:]) if after < before)
         must(count >= cuts, f"the window was cut {count} times: {calls}")
-        must(done == list(range(1, steps + 1)), f"the session {session} has the steps {done}")
+        # The results of two calls at once come in the order in which they were ready.
+        in_order = all(abs(step - at) <= 1 for at, step in enumerate(done, 1))
+        must(in_order and sorted(done) == list(range(1, steps + 1)), f"the session {session} has the steps {done}")
         return f"{len(calls)} calls, {count} cuts, {session}"
 
     def must_have_run(self, steps, report):
