@@ -21,6 +21,12 @@ pub fn body(data: &[u8]) {
             all.iter().enumerate().filter(|(at, _)| leaves >> (at % 8) & 1 == 0).map(|(_, raw)| raw.clone()).collect();
         let cut = request.change().messages(&kept).write();
         assert_messages(&cut, dialect, &kept);
+        if let Some((before, behind)) = surroundings(text, &request) {
+            assert!(
+                cut.starts_with(before) && cut.ends_with(behind),
+                "{dialect}: around the messages of {text}: {cut}"
+            );
+        }
         if !request.is_body() {
             continue;
         }
@@ -41,6 +47,13 @@ fn assert_messages(body: &str, dialect: Dialect, messages: &[Box<RawValue>]) {
     let expected: Vec<&str> = messages.iter().map(|raw| raw.get()).collect();
     // Neighbors may be one message now.
     assert_eq!(plain(&elements.join(",")), plain(&expected.join(",")), "{dialect}: {body}");
+}
+
+/// What stands before the first message and behind the last one, if they stand in the text as they were read.
+fn surroundings<'a>(text: &'a str, request: &RawRequest<'_>) -> Option<(&'a str, &'a str)> {
+    let start = |part: &str| (part.as_ptr() as usize).checked_sub(text.as_ptr() as usize);
+    let (first, last) = (request.bytes(0)?, request.bytes(request.len().checked_sub(1)?)?);
+    Some((text.get(..start(first)?)?.trim_end(), text.get(start(last)? + last.len()..)?.trim_start()))
 }
 
 /// Without the brackets and the space between the elements of what is one message now.
