@@ -17,7 +17,7 @@ use lookback::store::Location;
 #[cfg(feature = "server")]
 use lookback::{LogName, memory::Memory, store::Tenant};
 #[cfg(feature = "server")]
-use lookback_server::gateway::{Add, Upstream};
+use lookback_server::gateway::Add;
 
 use crate::store::{self, NoLocation};
 
@@ -361,7 +361,8 @@ pub(crate) struct ServeArgs {
         hide_env_values = true,
         value_delimiter = ' '
     )]
-    pub(crate) upstream: Vec<Upstream>,
+    // Not parsed here: an error of clap repeats the value, which may have a password.
+    pub(crate) upstream: Vec<String>,
     /// The address to listen on; port 0 picks a free port [default: 127.0.0.1:8787]
     #[arg(long, value_name = "ADDRESS", env = "LOOKBACK_LISTEN", hide_env_values = true, value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
@@ -404,7 +405,7 @@ pub(crate) enum LogForm {
 #[cfg(feature = "server")]
 fn address(text: &str) -> Result<SocketAddr, String> {
     let ip = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
-    let wrong = |_| "an address is IP:PORT, such as 127.0.0.1:8765".to_owned();
+    let wrong = |_| "an address is IP:PORT, such as 127.0.0.1:8080".to_owned();
     ip.as_deref().unwrap_or(text).parse().map_err(wrong)
 }
 

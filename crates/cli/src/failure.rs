@@ -38,6 +38,9 @@ pub(crate) enum Failure {
     #[error("--policy {policy}: {fault}")]
     Policy { policy: String, fault: PolicyError },
     #[cfg(feature = "server")]
+    #[error("--upstream: {0}")]
+    Upstream(lookback_server::gateway::BadUpstream),
+    #[cfg(feature = "server")]
     #[error("{place}: policy {policy}: {fault}")]
     ConfigPolicy { place: String, policy: String, fault: Box<PolicyError> },
     #[error("{0} contains no transcript")]
@@ -196,7 +199,11 @@ impl Failure {
             #[cfg(feature = "server")]
             Failure::NoDataFolder | Failure::NoToken { .. } | Failure::Token { .. } => 2,
             #[cfg(feature = "server")]
-            Failure::Serve(_) | Failure::Config { .. } | Failure::ConfigPolicy { .. } | Failure::NoRandom(_) => 2,
+            Failure::Serve(_)
+            | Failure::Upstream(_)
+            | Failure::Config { .. }
+            | Failure::ConfigPolicy { .. }
+            | Failure::NoRandom(_) => 2,
             #[cfg(feature = "otel")]
             Failure::Telemetry(_) => 2,
         }

@@ -67,7 +67,8 @@ fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
         None => Config::default(),
     };
     if !args.upstream.is_empty() {
-        config.upstreams = args.upstream.clone();
+        let parsed = args.upstream.iter().map(|text| text.parse());
+        config.upstreams = parsed.collect::<Result<_, _>>().map_err(Failure::Upstream)?;
     }
     config.listen = args.listen.or(config.listen);
     config.holdout = args.holdout.unwrap_or(config.holdout);
@@ -98,7 +99,9 @@ fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
 fn is_option(args: &ServeArgs, fault: &ConfigError) -> bool {
     match fault {
         ConfigError::Holdout(_) => args.holdout.is_some(),
-        ConfigError::SameUpstream(_) | ConfigError::OpenKey(_) => !args.upstream.is_empty(),
+        ConfigError::SameUpstream(_) | ConfigError::NeverChosen { .. } | ConfigError::OpenKey(_) => {
+            !args.upstream.is_empty()
+        }
         _ => false,
     }
 }

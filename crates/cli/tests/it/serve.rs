@@ -69,14 +69,35 @@ fn a_mistake_in_the_configuration_is_told_with_its_line() {
         .with("policy.toml", "policy = \"frugal\"\n[[upstream]]\nurl = \"https://a.example\"\n")
         .with("holdout.toml", "\nholdout = 2.0\n[[upstream]]\nurl = \"https://a.example\"\n")
         .with("twice.toml", "[[upstream]]\nname = \"a\"\nurl = \"https://a.example\"\n".repeat(2))
+        .with("hidden.toml", "[[upstream]]\nurl = \"https://a.example\"\n".repeat(2))
         .with("fine.toml", "store = \"mine.db\"\n[[upstream]]\nurl = \"https://a.example\"\n");
-    let files =
-        ["none", "unknown", "empty", "open", "policy", "holdout", "twice", "fine"].map(|name| format!("{name}.toml"));
+    let files = ["none", "unknown", "empty", "open", "policy", "holdout", "twice", "hidden", "fine"]
+        .map(|name| format!("{name}.toml"));
     let lines = files.each_ref().map(|file| ["serve", "--check", "--config", file]);
     let lines: Vec<&[&str]> = lines.iter().map(|line| &line[..]).collect();
     // An option counts more than the file.
     let option = ["serve", "--check", "--config", "holdout.toml", "--holdout", "0.1"];
     assert_snapshot!(lab.all(&lines) + &lab.all(&[&option, &["serve"]]));
+}
+
+#[test]
+fn a_wrong_upstream_is_told_without_a_password_in_it() {
+    let lab = Lab::new();
+    let wrong = [
+        "https://me:secret@a.example",
+        "https://a.example?key=secret",
+        "me:secret@a.example",
+        "latin=https://a.example",
+    ];
+    for url in wrong {
+        let refused = lab.all(&[&["serve", "--check", "--upstream", url]]);
+        let told = refused.split_once('\n').unwrap().1;
+        assert!(!told.contains("secret"), "{told}");
+    }
+    let lines = wrong.map(|url| ["serve", "--check", "--upstream", url]);
+    let twice = ["serve", "--check", "--upstream", "https://a.example", "--upstream", "https://b.example"];
+    let lines: Vec<&[&str]> = lines.iter().map(|line| &line[..]).chain([&twice[..]]).collect();
+    assert_snapshot!(lab.all(&lines));
 }
 
 #[test]

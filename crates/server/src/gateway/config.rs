@@ -196,6 +196,17 @@ pub enum ConfigError {
     /// Two upstreams have this name.
     #[error("two upstreams have the name `{0}`")]
     SameUpstream(String),
+    /// One upstream takes all the requests that another after it would take.
+    #[error(
+        "no request would go to the upstream {url}: one before it takes the same; give it a `name`, `path` or `models`"
+    )]
+    #[non_exhaustive]
+    NeverChosen {
+        /// Its place among the upstreams, from 0.
+        place: usize,
+        /// Its address.
+        url: String,
+    },
     /// Two keys have this name.
     #[error("two keys have the name `{0}`")]
     SameKey(String),
@@ -266,11 +277,18 @@ impl Config {
         if let Some(twice) = self.upstreams.iter().filter_map(Upstream::name).find(|name| !names.insert(*name)) {
             return Err(ConfigError::SameUpstream(twice.to_owned()));
         }
+        let mut places = self.upstreams.iter().enumerate();
+        if let Some((place, never)) =
+            places.find(|(place, later)| self.upstreams.iter().take(*place).any(|first| first.hides(later)))
+        {
+            return Err(ConfigError::NeverChosen { place, url: never.to_string() });
+        }
         let mut names = HashSet::new();
         if let Some(twice) = self.keys.iter().map(Key::name).find(|name| !names.insert(*name)) {
             return Err(ConfigError::SameKey(twice.to_owned()));
         }
-        if let Some(open) = self.upstreams.iter().find(|upstream| upstream.has_key()).filter(|_| self.keys.is_empty()) {
+        if let Some(open) = self.upstreams.iter().rfind(|upstream| upstream.has_key()).filter(|_| self.keys.is_empty())
+        {
             return Err(ConfigError::OpenKey(open.to_string()));
         }
         self.tls.as_ref().map(acceptor).transpose().map(drop)
@@ -310,6 +328,17 @@ mod tests {
         assert!(wrong("").starts_with("there is no upstream"));
         let named = UPSTREAM.replace("url", "name = \"a\"\nurl");
         assert_eq!(wrong(&named.repeat(2)), "two upstreams have the name `a`");
+        let other = UPSTREAM.replace("a.example", "b.example");
+        let twice = format!("{UPSTREAM}{other}");
+        assert!(wrong(&twice).starts_with("no request would go to the upstream https://b.example: one before it"));
+        for apart in ["name = \"b\"", "path = \"/b\"", "models = [\"b-*\"]", "dialect = \"gemini\""] {
+            let apart = format!("{twice}{apart}\n");
+            assert_eq!(
+                Config::from_toml(&apart).unwrap().check().map_err(|error| error.to_string()),
+                Ok(()),
+                "{apart}"
+            );
+        }
         let keyed = format!("{UPSTREAM}key-env = \"PATH\"\n");
         assert!(wrong(&keyed).contains("no [[key]] says who may use it"));
         assert!(Config::from_toml(UPSTREAM).unwrap().check().is_ok());

@@ -1,6 +1,5 @@
 //! Where in the text of a configuration a mistake is that no field tells alone.
 
-use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::config::{Config, ConfigError};
@@ -35,26 +34,26 @@ impl ConfigError {
     pub fn line_in(&self, text: &str) -> Option<usize> {
         match self {
             ConfigError::Holdout(_) => Config::line_of(text, "holdout"),
-            ConfigError::SameUpstream(name) => line_in_tables(text, "upstream", "name", Some(name)),
-            ConfigError::SameKey(name) => line_in_tables(text, "key", "name", Some(name)),
-            ConfigError::OpenKey(_) => line_in_tables(text, "upstream", "key-env", None),
+            ConfigError::SameUpstream(name) => line_in_tables(text, "upstream", "name", |_, it| it == name),
+            ConfigError::NeverChosen { place, .. } => line_in_tables(text, "upstream", "url", |at, _| at == *place),
+            ConfigError::SameKey(name) => line_in_tables(text, "key", "name", |_, it| it == name),
+            ConfigError::OpenKey(_) => line_in_tables(text, "upstream", "key-env", |_, _| true),
             ConfigError::NoCertificate(_) | ConfigError::Tls { .. } => Config::line_of(text, "tls"),
             ConfigError::Syntax { .. } | ConfigError::NoUpstream => None,
         }
     }
 }
 
-/// Returns the line of the last field of a list of tables that has a value, if one is asked for.
-fn line_in_tables(text: &str, list: &str, field: &str, value: Option<&str>) -> Option<usize> {
+/// Returns the line of the last field with this name in a list of tables whose place, from 0, and value are those.
+fn line_in_tables(text: &str, list: &str, field: &str, is: impl Fn(usize, &str) -> bool) -> Option<usize> {
     let table = DeTable::parse(text).ok()?;
     let (_, tables) = table.get_ref().iter().find(|(key, _)| key.get_ref() == list)?;
     let DeValue::Array(tables) = tables.get_ref() else { return None };
-    let mut fields = tables.iter().filter_map(|table| match table.get_ref() {
-        DeValue::Table(table) => table.iter().find(|(key, _)| key.get_ref() == field),
-        _ => None,
-    });
-    let has = |found: &Spanned<DeValue<'_>>| value.is_none_or(|value| found.get_ref().as_str() == Some(value));
-    let (key, _) = fields.rfind(|(_, found)| has(found))?;
+    let key = tables.iter().enumerate().rev().find_map(|(at, table)| {
+        let DeValue::Table(table) = table.get_ref() else { return None };
+        let (key, value) = table.iter().find(|(key, _)| key.get_ref() == field)?;
+        is(at, value.get_ref().as_str()?).then_some(key)
+    })?;
     line_at(text, key.span().start)
 }
 
@@ -82,6 +81,7 @@ mod tests {
         assert_eq!(line(&format!("# A comment with key-env.\n{}key-env = \"PATH\"\n", upstream("a"))), Some(5));
         assert_eq!(line(&format!("holdout = -1\n{}", upstream("holdout"))), Some(1));
         assert_eq!(line(&format!("{}[tls]\ncertificate = \"none\"\nkey = \"none\"\n", upstream("a"))), Some(4));
+        assert_eq!(line(&"[[upstream]]\nurl = \"https://a.example\"\n".repeat(2)), Some(4));
         assert_eq!(line("listen = \"127.0.0.1:1\"\n"), None);
     }
 }

@@ -196,6 +196,16 @@ impl Upstream {
         self.models.iter().any(|pattern| matches(pattern, model))
     }
 
+    /// Returns whether each request that another upstream could take goes to this one, if this one comes first.
+    pub(super) fn hides(&self, other: &Upstream) -> bool {
+        let models = match self.models.as_slice() {
+            [] => other.models.is_empty(),
+            ours => !other.models.is_empty() && other.models.iter().all(|pattern| ours.contains(pattern)),
+        };
+        // A header can still name one that has a name.
+        other.name.is_none() && self.dialect == other.dialect && self.path == other.path && models
+    }
+
     /// Returns the address of a request there. A beginning of the path that the upstream's address has already, such as
     /// `/v1`, is not repeated.
     pub(super) fn address(&self, path_and_query: &str) -> Result<Uri, axum::http::uri::InvalidUri> {
