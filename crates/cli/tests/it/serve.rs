@@ -106,6 +106,7 @@ fn a_changed_configuration_is_used_from_the_signal_on_and_a_wrong_one_is_not() {
     let lab = Lab::new().with("gateway.toml", plain);
     let gateway = Serving::new(&lab, &["--config", "gateway.toml"]);
     assert!(gateway.get("/v1/models").starts_with("HTTP/1.1 502"));
+    assert!(gateway.told().contains("the upstream cannot be reached"));
     let made = lab.command(LOOKBACK).args(["serve", "--new-key", "ann"]).output().unwrap();
     let told = String::from_utf8(made.stderr).unwrap();
     assert!(told.starts_with("the key of ann, which is not shown again: lookback_"), "{told}");
@@ -133,7 +134,9 @@ fn a_call_is_told_in_one_line_without_its_contents() {
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
     let failure: serde_json::Value = serde_json::from_str(&gateway.told()).unwrap();
-    assert_eq!(failure["what"], "the upstream cannot be reached");
+    let what = failure["what"].as_str().unwrap();
+    assert!(what.starts_with("http://127.0.0.1:9: the upstream cannot be reached: "), "{what}");
+    assert!(what.contains("refused") && !what.contains("secret") && !what.contains("sk-1"), "{what}");
     let line = gateway.told();
     assert!(!line.contains("secret") && !line.contains("sk-1"), "{line}");
     let call: serde_json::Value = serde_json::from_str(&line).unwrap();

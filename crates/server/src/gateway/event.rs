@@ -1,11 +1,15 @@
 //! What a gateway tells of its work, for a log. It tells no contents and no keys.
 
+use std::error::Error;
 use std::fmt;
+use std::iter::successors;
 
 use lookback::Dialect;
 use serde::Serialize;
 
+use super::client::Unanswered;
 use super::note::Note;
+use super::upstream::Upstream;
 
 /// Something that a gateway did.
 ///
@@ -43,6 +47,13 @@ impl Event {
     /// Something failed.
     pub(super) fn failure(what: String) -> Event {
         Event::Failure { what }
+    }
+
+    /// An upstream did not answer. What the system says of it tells a wrong address from a wrong certificate.
+    pub(super) fn unanswered(upstream: &Upstream, error: &Unanswered) -> Event {
+        let causes = successors(Some(error as &dyn Error), |&error| error.source());
+        let causes: Vec<String> = causes.map(ToString::to_string).collect();
+        Event::failure(format!("{upstream}: {}", causes.join(": ")))
     }
 }
 

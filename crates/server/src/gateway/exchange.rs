@@ -82,7 +82,6 @@ pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Respo
         span.asks(model);
     }
     let (answer, note) = answer(visit.clone(), upstream, &call, span).await;
-    visit.shared.metrics.answered(answer.status());
     visit.shared.tell(&Event::Call {
         dialect: call.dialect,
         upstream: upstream.to_string(),
@@ -117,7 +116,7 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                visit.shared.tell(&Event::failure(error.to_string()));
+                visit.shared.tell(&Event::unanswered(upstream, &error));
                 span.failed("unanswered");
                 return (finish(answers::unanswered(&error, Some(call.dialect)), &note), note);
             }

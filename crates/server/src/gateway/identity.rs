@@ -18,21 +18,28 @@ pub(super) enum Identity {
         client: &'static str,
         id: String,
     },
+    /// The client has an identifier that several of its conversations may share.
+    Group {
+        /// The kind of identifier, for the names of the sessions.
+        kind: &'static str,
+        id: String,
+    },
     /// Nothing: the conversation is known by its content alone.
     Unsaid,
 }
 
-/// Headers of known clients with an identifier of a session, the most precise first.
-const HEADERS: [(&str, &str); 8] = [
+/// Headers of known clients with an identifier of a conversation, the most precise first.
+const CONVERSATIONS: [(&str, &str); 5] = [
     ("thread-id", "codex"),
     ("session-id", "codex"),
     ("x-session-affinity", "opencode"),
-    ("x-session-id", "session"),
     ("session_id", "pi"),
     ("x-amp-thread-id", "amp"),
-    ("helicone-session-id", "helicone"),
-    ("x-bf-session-id", "bifrost"),
 ];
+
+/// Headers of other gateways. What belongs together for those who watch them may be many conversations.
+const GROUPS: [(&str, &str); 3] =
+    [("x-session-id", "session"), ("helicone-session-id", "helicone"), ("x-bf-session-id", "bifrost")];
 
 const CLAUDE_SESSION: &str = "x-claude-code-session-id";
 const CLAUDE_AGENT: &str = "x-claude-code-agent-id";
@@ -56,11 +63,19 @@ impl Identity {
                 None => client("claude-code", session),
             };
         }
-        let known = HEADERS.into_iter().find_map(|(name, kind)| Some((kind, headers::text(headers, name)?)));
-        match known.filter(|(_, id)| short(id)) {
-            Some((kind, id)) => client(kind, id.to_owned()),
+        let known = |(name, kind)| Some((kind, headers::text(headers, name).filter(short)?.to_owned()));
+        if let Some((kind, id)) = CONVERSATIONS.into_iter().find_map(known) {
+            return client(kind, id);
+        }
+        match GROUPS.into_iter().find_map(known) {
+            Some((kind, id)) => Identity::Group { kind, id },
             None => Identity::Unsaid,
         }
+    }
+
+    /// Returns whether it is one conversation.
+    pub(super) fn is_conversation(&self) -> bool {
+        matches!(self, Identity::Session(_) | Identity::Client { .. })
     }
 
     /// Returns whether it is a client that offers tools in each call of a conversation. What it asks without them, such as
@@ -113,6 +128,13 @@ mod tests {
         let metadata = r#"{"metadata":{"user_id":"{\"device_id\":\"d\",\"session_id\":\"s\"}"},"messages":[]}"#;
         assert_eq!(of(&[], metadata), client("claude-code", "s"));
         assert_eq!(of(&[("x-session-affinity", "ses_1")], PLAIN), client("opencode", "ses_1"));
+        assert_eq!(
+            of(&[("x-session-affinity", "ses_1"), ("x-session-id", "ses_1")], PLAIN),
+            client("opencode", "ses_1")
+        );
+        let workflow = Identity::Group { kind: "helicone", id: "w".to_owned() };
+        assert!(!workflow.is_conversation());
+        assert_eq!(of(&[("helicone-session-id", "w")], PLAIN), workflow);
         assert_eq!(
             of(&[("x-lookback-session", "mine"), ("thread-id", "t")], PLAIN),
             Identity::Session("mine".to_owned())

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderValue};
 use lookback::store::Tenant;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -120,15 +120,16 @@ fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; SHA256_OUTPUT
 ///
 /// A client has it in `x-lookback-key`, or where it has its provider's key if the gateway has a key for the upstream.
 pub(super) fn take<'a>(keys: &'a [Key], headers: &mut HeaderMap) -> Option<&'a Key> {
-    if let Some(given) = headers.remove(headers::KEY) {
-        return find(keys, given.as_bytes());
+    let given = headers.remove(headers::KEY);
+    let mut found = given.as_ref().and_then(|given| find(keys, given.as_bytes()));
+    // Some clients send a key in two headers.
+    for name in headers::CREDENTIALS {
+        let of = |value: &HeaderValue| find(keys, value.as_bytes().rsplit(|byte| *byte == b' ').next()?);
+        let Some(key) = headers.get_all(name).iter().find_map(of) else { continue };
+        headers.remove(name);
+        found = found.or_else(|| Some(key).filter(|_| given.is_none()));
     }
-    let (name, key) = headers::CREDENTIALS.into_iter().find_map(|name| {
-        let given = headers.get(name)?.as_bytes();
-        Some((name, find(keys, given.strip_prefix(b"Bearer ").unwrap_or(given))?))
-    })?;
-    headers.remove(name);
-    Some(key)
+    found
 }
 
 /// Compares with all keys, in a time that tells nothing of them.
@@ -154,17 +155,25 @@ mod tests {
             ("x-lookback-key", secret.clone()),
             ("authorization", format!("Bearer {secret}")),
             ("x-api-key", secret.clone()),
-            ("x-goog-api-key", secret),
+            ("x-goog-api-key", secret.clone()),
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
             assert_eq!(take(&keys, &mut headers).map(Key::name), Some("ann"), "{name}");
             assert!(headers.is_empty(), "{name}");
         }
-        let mut headers = HeaderMap::new();
-        headers.insert("authorization", "Bearer sk-1".parse().unwrap());
-        assert_eq!(take(&keys, &mut headers), None);
-        assert_eq!(headers.len(), 1);
+        let taken = |pairs: &[(&'static str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, value.parse().unwrap());
+            }
+            (take(&keys, &mut headers).map(Key::name), headers.len())
+        };
+        assert_eq!(taken(&[("authorization", "Bearer sk-1")]), (None, 1));
+        let bearer = format!("bearer {secret}");
+        assert_eq!(taken(&[("authorization", &bearer), ("x-api-key", &secret)]), (Some("ann"), 0), "in two headers");
+        assert_eq!(taken(&[("x-lookback-key", "lookback_other"), ("x-api-key", &secret)]), (None, 0));
+        assert_eq!(taken(&[("x-lookback-key", &secret), ("x-api-key", "sk-1")]), (Some("ann"), 1));
     }
 
     #[test]

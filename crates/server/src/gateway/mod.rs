@@ -233,8 +233,15 @@ impl fmt::Debug for Gateway {
     }
 }
 
-/// Answers a request: makes a model call, or passes it through.
+/// Answers a request that is not one about the gateway itself.
 async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let answer = answer(shared.clone(), request).await;
+    shared.metrics.answered(answer.status());
+    answer
+}
+
+/// Makes a model call, or passes a request through.
+async fn answer(shared: Arc<Shared>, request: Request) -> Response<Body> {
     let (mut parts, body) = request.into_parts();
     if headers::is_websocket(&parts.headers) {
         let mut response = answers::error(StatusCode::UPGRADE_REQUIRED, "this gateway speaks HTTP only", None);
@@ -304,10 +311,12 @@ async fn pass(visit: Visit, upstream: &Upstream, head: &Head, body: Body, dialec
         Ok(answer) => {
             let (mut parts, incoming) = answer.into_parts();
             exchange::to_pass_back(&mut parts.headers);
-            visit.shared.metrics.answered(parts.status);
             let answer = relay::Answer::new(incoming, None, visit.current.config.timeouts.pause);
             Response::from_parts(parts, relay::relay(visit, answer, None, None).await)
         }
-        Err(error) => answers::unanswered(&error, dialect),
+        Err(error) => {
+            visit.shared.tell(&Event::unanswered(upstream, &error));
+            answers::unanswered(&error, dialect)
+        }
     }
 }

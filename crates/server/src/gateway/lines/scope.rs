@@ -10,8 +10,8 @@ use super::super::caller::Caller;
 use super::super::identity::Identity;
 use super::dates::without_dates;
 
-/// The lines among which that of a request is looked for: those of one account and one conversation of the client, or
-/// those that begin with the same words.
+/// The lines among which that of a request is looked for: those of one account and one conversation of the client, or of
+/// several that it has put together, or those that begin with the same words.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(in crate::gateway) struct Scope {
     name: LogName,
@@ -33,7 +33,7 @@ impl Scope {
         };
         let name = match identity {
             Identity::Session(name) => at(name),
-            Identity::Client { client, id } => format!("{}/{id}", at(client)),
+            Identity::Client { client: kind, id } | Identity::Group { kind, id } => format!("{}/{id}", at(kind)),
             Identity::Unsaid => {
                 let mut messages = (0..request.len()).map_while(|index| request.message(index).ok());
                 let first = messages.find(|message| message.role() == Role::User)?;
@@ -50,7 +50,7 @@ impl Scope {
         let is_plain = |name: &LogName| !name.as_str().contains('~') && name.as_str().len() + 17 <= LogName::LONGEST;
         let short = || name.parse::<LogName>().ok().filter(is_plain);
         let name = short().or_else(|| hashed().parse().ok())?;
-        let is_named = *identity != Identity::Unsaid;
+        let is_named = identity.is_conversation();
         let (tenant, account) = (caller.tenant.clone(), caller.account.clone());
         Some(Scope { name, is_named, tenant, account })
     }

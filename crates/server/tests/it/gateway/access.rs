@@ -27,8 +27,10 @@ fn without_a_key_of_the_gateway_nothing_passes() {
     }
     assert_eq!(lab.send("GET", "/v1/models", &[], "").status, 401);
     assert_eq!(lab.stand_in.count(), 0);
-    // Whoever watches the gateway needs none.
+    // Whoever watches the gateway needs none, and learns of those that were refused.
     assert_eq!(lab.send("GET", "/readyz", &[], "").status, 200);
+    let refused = format!("lookback_answers_total{{status=\"4xx\"}} {}\n", DIALECTS.len() + 1);
+    assert!(lab.send("GET", "/metrics", &[], "").body.contains(&refused));
 }
 
 #[test]

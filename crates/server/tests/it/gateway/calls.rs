@@ -385,7 +385,7 @@ fn thinking_is_never_sent_behind_other_things_than_it_was_made_behind() {
 fn thinking_that_is_refused_because_a_client_changed_what_stood_before_it_is_left_out() {
     let lab = Lab::new(Some(unlimited()));
     let mut client = thinker();
-    client.headers.push(("x-session-id", "s".to_owned()));
+    client.headers.push(("x-amp-thread-id", "s".to_owned()));
     for turn in 0..3 {
         thinks(&lab, &mut client, &format!("Question {turn}."));
     }

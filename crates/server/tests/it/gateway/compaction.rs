@@ -45,7 +45,7 @@ fn a_compaction_by_the_client_passes_as_it_came_unless_it_is_too_long() {
             let lab = Lab::new(Some(unlimited()));
             let mut client = Client::new(dialect);
             if named {
-                client.headers.push(("x-session-id", "s".to_owned()));
+                client.headers.push(("x-amp-thread-id", "s".to_owned()));
             }
             let (mut client, session) = talkative(&lab, client);
             let asks = asks_for_summary(&client);

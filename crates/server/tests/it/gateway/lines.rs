@@ -42,6 +42,22 @@ fn conversations_that_begin_alike_are_two() {
 }
 
 #[test]
+fn what_a_client_puts_together_is_not_one_conversation() {
+    for dialect in DIALECTS {
+        let lab = lab();
+        let client = || Client { headers: vec![("helicone-session-id", "w".to_owned())], ..Client::new(dialect) };
+        let (mut one, mut other) = (client(), client());
+        let first = one.say(&lab, "Draft it.").session().to_owned();
+        let second = other.say(&lab, "Review it.").session().to_owned();
+        assert_ne!(first, second, "{dialect}");
+        let answer = one.say(&lab, "Go on.");
+        assert_eq!((answer.session(), answer.header("x-lookback-line")), (first.as_str(), Some("continued")));
+        assert_eq!(lab.texts(&second).len(), 2, "{dialect}");
+        assert!(first.contains("helicone") && second.contains("helicone"), "{first} {second}");
+    }
+}
+
+#[test]
 fn two_accounts_with_one_identifier_never_meet() {
     let lab = lab();
     let ask = |key: &str| {
@@ -127,7 +143,7 @@ fn a_call_with_other_tools_advances_no_line_after_a_restart_either() {
             let store = Arc::new(MemoryStore::new());
             let mut client = Client::new(dialect);
             if named {
-                client.headers.push(("x-session-id", "s".to_owned()));
+                client.headers.push(("x-amp-thread-id", "s".to_owned()));
             }
             let session = client.say(&Lab::on(store.clone(), None), "Hi").session().to_owned();
             let restarted = Lab::on(store, None);
