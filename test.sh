@@ -49,7 +49,10 @@ npm_packages() {
 has npm || debian nodejs npm
 has unshare ip || debian util-linux iproute2
 (
-    pypi mcp==2.3.0 -r crates/cli/tests/clients/requirements.txt
+    pypi mcp==2.3.0 maturin==1.16.0 -r crates/cli/tests/clients/requirements.txt
+    rm -rf .python
+    python3 -m venv .python
+    .python/bin/pip install --quiet --disable-pip-version-check -r bindings/python/tests/requirements.txt
     npm_packages sdks
     npm_packages agents
 ) &
@@ -83,6 +86,18 @@ step "the gateway, with real clients"
 cargo build -p stand-in -p lookback-cli --locked
 .venv/bin/python crates/cli/tests/clients/run.py
 
+step "the package for Python, from a wheel"
+rm -rf target/wheels
+.venv/bin/maturin build --quiet --locked --manifest-path bindings/python/Cargo.toml
+.python/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/*.whl
+(
+    cd bindings/python
+    ../../.python/bin/pytest -q
+    ../../.python/bin/mypy python tests
+    ../../.python/bin/pyright --pythonpath ../../.python/bin/python python tests
+    ../../.python/bin/stubtest --ignore-disjoint-bases lookback._native
+)
+
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked --quiet
 
@@ -94,7 +109,7 @@ RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
     cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test work
 
 step "packages"
-cargo package --workspace --exclude bench --exclude stand-in --locked --no-verify --allow-dirty --quiet
+cargo package --workspace --exclude bench --exclude stand-in --exclude lookback-python --locked --no-verify --allow-dirty --quiet
 
 step "dependencies: licenses, sources, duplicates"
 if ! command -v cargo-deny >/dev/null; then

@@ -39,6 +39,7 @@ const NOT_RUN: [(&str, &[&str]); 8] = [
             "INSTA_UPDATE=always cargo test -p lookback-cli",
             ".venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback",
             ".venv/bin/python crates/cli/tests/clients/run.py Codex",
+            "maturin develop --manifest-path bindings/python/Cargo.toml && pytest bindings/python",
         ],
     ),
     (

@@ -40,7 +40,7 @@ pub use receipt::receipt;
 pub use resume::Resumed;
 pub(crate) use search::messages;
 pub use search::{SearchHit, search};
-pub use source::{MessageSource, SourceKind};
+pub use source::{MessageSource, SourceKind, sources};
 pub use summaries::{Job, NoSummary};
 pub(crate) use summaries::{are_summaries_of, check_note};
 pub use sync::{Resent, Synced};

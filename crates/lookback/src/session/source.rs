@@ -56,10 +56,24 @@ impl Sent {
     }
 }
 
-/// The source of each message that [`View::encode`] returns.
+/// Returns the source of each message that [`View::encode`] returns, as [`Window::sources`](super::Window::sources) does.
 ///
 /// Encoding reports what it does to each message that is shown, so its steps can be followed without writing any JSON.
-pub(super) fn sources(view: &View, dialect: Dialect) -> Result<Vec<MessageSource>, ConversionError> {
+///
+/// # Errors
+/// Returns an error if the dialect cannot express a message.
+///
+/// ```
+/// use lookback::session::{SourceKind, sources};
+/// use lookback::{Dialect, Engine, Message, Settings};
+///
+/// let mut engine = Engine::new(Settings::default());
+/// engine.push(Message::user("Is it done?"))?;
+/// let sources = sources(engine.view(), Dialect::OpenAiChat)?;
+/// assert_eq!((sources[0].positions[0], sources[0].kind), (0, SourceKind::Unchanged));
+/// # Ok::<(), lookback::ConversionError>(())
+/// ```
+pub fn sources(view: &View, dialect: Dialect) -> Result<Vec<MessageSource>, ConversionError> {
     let mut mends = view.mends(dialect).into_iter().peekable();
     let mut sent: Vec<Sent> = Vec::new();
     for (index, item) in view.messages().enumerate() {

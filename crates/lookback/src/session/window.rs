@@ -256,6 +256,11 @@ impl Window<'_> {
         Ok(dialect::json_list(&self.messages()?))
     }
 
+    /// Returns the format of its messages.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
     /// Returns its tokens, including the preamble, corrected by the provider's usage reports.
     pub fn tokens(&self) -> u64 {
         self.tokens

@@ -1,0 +1,122 @@
+"""What is no message: an exception that says what and where, and nothing is written."""
+
+import subprocess
+import sys
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+import lookback
+
+
+def cyclic() -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "user"}
+    message["content"] = [message]
+    return message
+
+
+class Endless:
+    def model_dump(self, **_: object) -> "Endless":
+        return self
+
+
+class Raises:
+    def model_dump(self, **_: object) -> object:
+        raise KeyError("mine")
+
+
+class Changes(dict[str, Any]):
+    """Changes while it is read."""
+
+
+@pytest.mark.parametrize(
+    ("message", "where", "words"),
+    [
+        ({"role": "user", "content": float("nan")}, "messages.content", "not a finite number"),
+        ([{"role": "user", "content": ["a", "\ud800"]}], "messages[0].content[1]", "half of a character"),
+        ({"role": "user", "\udfff": 1}, "messages", "half of a character"),
+        ({"role": "user", 1: 2}, "messages", "a member's name is a str, and not int"),
+        ({"role": "user", "content": {1, 2}}, "messages.content", "JSON has no set"),
+        ({"role": "user", "content": b"bytes"}, "messages.content", "JSON has no bytes"),
+        (object(), "messages", "JSON has no object"),
+        (3, "messages[0]", "a message must be an object"),
+        (Endless(), "messages", "nested too deep; it may contain itself"),
+        ("not JSON", "messages", "a text has to be JSON"),
+        (b"\xff", "messages", "not valid UTF-8 at byte 0"),
+        ({"role": "pirate", "content": "Arr"}, "messages[0]", "unknown role `pirate`"),
+        ({"role": "user", "content": 5}, "messages[0]", "`content` must be"),
+    ],
+)
+def test_what_is_no_message_is_told_with_its_place(message: Any, where: str, words: str) -> None:
+    session = lookback.Session("s")
+    with pytest.raises(lookback.DecodeError) as raised:
+        session.push(message)
+    assert raised.value.where == where
+    assert words in str(raised.value)
+    assert isinstance(raised.value, ValueError)
+    assert session.push({"role": "user", "content": "Hi"}) == [0], "nothing was written"
+
+
+def test_what_contains_itself_is_told() -> None:
+    with pytest.raises(lookback.DecodeError, match="it may contain itself"):
+        lookback.Session("s").push(cyclic())
+
+
+def test_what_an_object_raises_is_raised() -> None:
+    with pytest.raises(KeyError, match="mine"):
+        lookback.Session("s").push({"role": "user", "content": [Raises()]})
+
+
+def test_any_mapping_is_a_message() -> None:
+    session = lookback.Session("s")
+    session.push((MappingProxyType({"role": "user", "content": "Hi"}), Changes(role="user", content="Ho")))
+    assert [message["content"] for message in session.window().messages] == ["Hi", "Ho"]
+
+
+def test_a_long_text_passes() -> None:
+    session = lookback.Session("s")
+    text = "A long text. " * 2_000_000
+    session.push({"role": "user", "content": text})
+    assert session.window().messages[0]["content"] == text
+
+
+def test_the_objects_of_the_sdks_are_messages() -> None:
+    anthropic = pytest.importorskip("anthropic.types")
+    openai = pytest.importorskip("openai.types.chat")
+    answer = {"role": "assistant", "content": "Hi", "refusal": None}
+    session = lookback.Session("s")
+    session.push(openai.ChatCompletionMessage.model_validate(answer))
+    assert session.window().messages[-1] == answer
+    session = lookback.Session("s", dialect="anthropic")
+    session.push({"role": "user", "content": "Hi"})
+    block = anthropic.ToolUseBlock.model_validate({"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}})
+    session.push({"role": "assistant", "content": [anthropic.TextBlock(type="text", text="Yes"), block]})
+    content = session.window().messages[1]["content"]
+    assert content == [{"type": "text", "text": "Yes"}, {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}}]
+
+
+def test_a_session_of_another_process_is_told_after_a_fork() -> None:
+    program = """
+import os, lookback
+session = lookback.Session("s")
+if os.fork() == 0:
+    try:
+        session.push({"role": "user", "content": "Hi"})
+    except lookback.LookbackError as error:
+        assert "open it here again" in str(error)
+        assert lookback.Session("t").push({"role": "user", "content": "Hi"}) == [0]
+        os._exit(7)
+    os._exit(1)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
+
+
+def test_a_store_that_cannot_be_opened_is_told(tmp_path: Any) -> None:
+    (tmp_path / "text.db").write_text("not a database, and long enough to be seen as none" * 20)
+    with pytest.raises(lookback.StoreError) as raised:
+        lookback.Session("s", store=tmp_path / "text.db")
+    assert isinstance(raised.value, OSError) and "text.db" in str(raised.value)
+    with pytest.raises(lookback.LookbackError):
+        lookback.Session("../s")

@@ -1,0 +1,25 @@
+"""The examples of the README run as they are written."""
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+import lookback
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+@pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", README.read_text(), re.S))
+def test_an_example_runs(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(example, str(README), "exec"), {})
+    printed = capsys.readouterr().out
+    for expected in re.findall(r"  # (\d.*)", example):
+        assert expected in printed
+    assert printed
+
+
+def test_the_example_of_the_module_runs() -> None:
+    assert doctest.testmod(lookback) == (0, 4) or doctest.testmod(lookback).failed == 0
