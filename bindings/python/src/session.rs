@@ -1,6 +1,7 @@
 //! A session: the log of a conversation, and the window of each call.
 
 use std::process;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_lite::future::block_on;
@@ -25,6 +26,24 @@ pub(crate) struct Session {
     #[pyo3(get)]
     name: String,
     dialect: Dialect,
+}
+
+/// The process that has opened a store. Its threads do the waiting for the disk, and a fork leaves them behind.
+static OPENER: AtomicU32 = AtomicU32::new(0);
+
+/// Takes note that this process opens a store.
+///
+/// # Errors
+/// Raises an exception if the process was forked from one that had opened one: it would wait forever.
+fn opens_store(py: Python<'_>) -> PyResult<()> {
+    let (own, relaxed) = (process::id(), Ordering::Relaxed);
+    match OPENER.compare_exchange(0, own, relaxed, relaxed) {
+        Err(opener) if opener != own => Err(errors::other(
+            py,
+            "this process was forked from one that had opened a store; start it with \"spawn\", or open stores after the fork",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// An open session, and the process that opened it.
@@ -68,6 +87,9 @@ impl Session {
     ) -> PyResult<Session> {
         let dialect = settings::dialect(py, dialect, model)?;
         let settings = settings::settings(dialect, model, settings::policy(policy)?);
+        if store.is_some() {
+            opens_store(py)?;
+        }
         let open = || -> Result<lookback::Session, lookback::Error> {
             let store: Arc<dyn Store> = match store {
                 Some(place) => lookback::store::open(place)?,

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -108,6 +109,28 @@ if os.fork() == 0:
         assert lookback.Session("t").push({"role": "user", "content": "Hi"}) == [0]
         os._exit(7)
     os._exit(1)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("place", ["memory.db", "files/"])
+def test_a_store_in_a_forked_process_is_told(tmp_path: Path, place: str) -> None:
+    program = f"""
+import os, signal, lookback
+store = {str(tmp_path) + "/" + place!r}
+def push():
+    return lookback.Session("s", store=store).push({{"role": "user", "content": "Hi"}})
+if os.fork() == 0:
+    os._exit(7 if push() == [0] else 1)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 7, "nothing was open before this fork"
+assert push() == [1]
+if os.fork() == 0:
+    signal.alarm(20)
+    try:
+        push()
+    except lookback.LookbackError as error:
+        os._exit(7 if "open stores after the fork" in str(error) else 1)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 """
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
