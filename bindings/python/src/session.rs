@@ -13,6 +13,7 @@ use pyo3::types::PyString;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::output::why;
 use crate::window::Window;
 use crate::{errors, input, output, settings};
 
@@ -192,7 +193,7 @@ impl Session {
             let entries = block_on(session.entries())?;
             Ok(outcomes(&entries, session.view(), dialect, &session.explain()))
         })?;
-        output::json(py, &json!(told).to_string())
+        output::json(py, &why(&told))
     }
 
     fn __repr__(&self) -> String {

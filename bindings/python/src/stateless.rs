@@ -2,10 +2,11 @@
 
 use lookback::explain::outcomes;
 use lookback::transcript::Entry;
-use lookback::{Dialect, Engine, Policy, Request, Settings, calls};
+use lookback::{Dialect, Engine, Policy, Request, Settings, calls, words};
 use pyo3::prelude::*;
-use serde_json::json;
+use serde_json::Value;
 
+use crate::output::{told, why};
 use crate::window::Window;
 use crate::{errors, input, output, settings};
 
@@ -44,7 +45,8 @@ pub(crate) fn check<'py>(request: &Bound<'py, PyAny>, dialect: Option<&str>) -> 
     let py = request.py();
     let request = read(request, dialect, None)?;
     let findings = py.detach(|| request.dialect().check(&request));
-    output::json(py, &json!(findings).to_string())
+    let told = findings.iter().map(|finding| told(finding, &words::problem(&finding.problem)));
+    output::json(py, &Value::from_iter(told).to_string())
 }
 
 fn read(request: &Bound<'_, PyAny>, dialect: Option<&str>, model: Option<&str>) -> PyResult<Request> {
@@ -64,7 +66,7 @@ fn run(py: Python<'_>, settings: Settings, request: &Request) -> PyResult<Window
             return Err(exceeded.into());
         }
         let view = run.outcome.on_read.take().map_or_else(|| engine.view().clone(), |view| *view);
-        let told = json!(outcomes(&run.entries, &view, dialect, &engine.explain())).to_string();
+        let told = why(&outcomes(&run.entries, &view, dialect, &engine.explain()));
         let compacted = run.entries.iter().any(|entry| matches!(entry, Entry::Compaction(_)));
         let (tokens, over) = (engine.tokens(&view), engine.over(&view));
         Ok(Window::new(view, dialect, tokens, over).told(compacted, told))

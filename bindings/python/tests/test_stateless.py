@@ -17,6 +17,7 @@ def test_a_request_is_fitted() -> None:
     assert window.compacted
     dropped, *kept = window.why()
     assert (dropped["span"], dropped["action"]) == ([0, 40], "drop")
+    assert dropped["words"] == "50 messages exceed the limit of 10; the target is 10"
     assert [(outcome["span"], outcome["action"]) for outcome in kept] == [([at, at + 1], "keep") for at in range(40, 50)]
 
 
@@ -36,6 +37,7 @@ def test_a_broken_request_is_told_and_repaired() -> None:
     for request in (broken, broken.encode(), json.loads(broken)):
         findings = lookback.check(request)
         assert {"rule", "path", "problem"} <= set(findings[0])
+        assert "have the request repaired" in findings[0]["words"]
         repaired = lookback.repair(request)
         assert not [finding for finding in lookback.check(repaired.messages) if finding["severity"] == "refused"]
 

@@ -6,10 +6,9 @@ use std::fmt;
 use lookback::dialect::Mend;
 use lookback::edit::{self, Change as EditChange, Edit};
 use lookback::transcript::{Arrival, Entry, Position, Repair};
+use lookback::words;
 use lookback::{Dialect, View, explain};
 use serde::Serialize;
-
-use crate::words;
 
 /// What was done to one message.
 #[derive(Debug, PartialEq, Serialize)]

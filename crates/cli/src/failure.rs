@@ -9,10 +9,11 @@ use lookback::presets::PolicyError;
 use lookback::prices::PricesError;
 use lookback::recording::{RecordingError, TextError};
 use lookback::store::CopyError;
+use lookback::words;
 use lookback::{Error, RequestError, StoreError};
 
+use crate::output;
 use crate::store::NoLocation;
-use crate::{output, words};
 
 /// An error that ends a command.
 #[derive(Debug, thiserror::Error)]

@@ -10,12 +10,13 @@ use lookback::message::Wire;
 use lookback::recording::{self, Shape};
 use lookback::size::Measure;
 use lookback::tokens::{Model, Models};
+use lookback::words;
 use lookback::{Dialect, Limits, Mode, Policy, Preamble, Price, Prices, Recording, Request, Settings, presets};
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::failure::Failure;
-use crate::{output, words};
+use crate::output;
 
 /// The most bytes that are read from what is not a regular file, such as a pipe or `/dev/zero`, and so may never end:
 /// 1 GiB.

@@ -13,7 +13,6 @@ mod store;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod warnings;
-mod words;
 mod written;
 
 use std::process::ExitCode;

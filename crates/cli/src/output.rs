@@ -7,7 +7,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lookback::memory::is_unseen;
+pub(crate) use lookback::words::{number, plain};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -156,15 +156,6 @@ pub(crate) fn rows(text: &str) -> io::Result<()> {
     if rest.is_empty() { Ok(()) } else { writeln!(out, "{rest}") }
 }
 
-/// Escapes the characters that control a terminal or are invisible, in the same way as on a fact sheet.
-pub(crate) fn plain(text: &str) -> String {
-    let escaped = |c: char| {
-        let units = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
-        if is_unseen(c) { units } else { c.to_string() }
-    };
-    text.chars().map(escaped).collect()
-}
-
 /// Escapes each line of a text that may have several lines.
 fn plain_lines(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
@@ -188,14 +179,6 @@ pub(crate) fn progress(length: u64, what: &'static str) -> ProgressBar {
     bar.set_message(what);
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
-}
-
-/// Returns a number with thousands separators.
-pub(crate) fn number(value: u64) -> String {
-    let digits = value.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
-    groups.join(",")
 }
 
 /// Returns a number with its noun, such as `1 fact` or `2 facts`.

@@ -62,6 +62,8 @@ class Finding(TypedDict):
     message: int
     path: str
     problem: dict[str, Any]
+    words: str
+    """What is wrong, and what to do about it."""
 
 
 class Outcome(TypedDict):
@@ -76,3 +78,5 @@ class Outcome(TypedDict):
     """Their tokens when they came."""
     sent: int
     """Their tokens in the window."""
+    words: str
+    """Why, for people."""

@@ -5,6 +5,7 @@ use std::mem::{Discriminant, discriminant};
 use std::process::ExitCode;
 
 use lookback::dialect::{Finding, Severity};
+use lookback::words;
 use lookback::{Engine, Error, Problem, Request, calls};
 use serde::Serialize;
 
@@ -12,7 +13,7 @@ use crate::args::CheckArgs;
 use crate::changes::{Change, by_message, changes};
 use crate::failure::Failure;
 use crate::input::Document;
-use crate::{input, output, words};
+use crate::{input, output};
 
 /// A conversation that was checked.
 struct Checked<'a> {

@@ -12,6 +12,7 @@ use lookback::plan::{Action, Reason};
 use lookback::size::Excess;
 use lookback::summarize::{Extractive, run as summary};
 use lookback::tokens::Uncounted;
+use lookback::words;
 use lookback::{Engine, Error, Limits, Policy, Request, Settings, SummaryRequest, View};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -20,7 +21,7 @@ use crate::args::WindowArgs;
 use crate::changes::changes;
 use crate::failure::Failure;
 use crate::input::Document;
-use crate::{input, output, words};
+use crate::{input, output};
 
 pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let policy = input::policy(&args.policy.policy, &args.policy.set)?;

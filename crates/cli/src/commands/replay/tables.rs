@@ -1,8 +1,9 @@
 //! The results of a replay as tables.
 
 use lookback::replay::{Groups, ReplayedCall, Report, Reported};
+use lookback::words;
 
-use crate::{output, words};
+use crate::output;
 
 /// The most sessions in a table. It shows those that cost the most.
 const MOST_SESSIONS: usize = 40;

@@ -2,12 +2,13 @@
 
 use futures_lite::future::block_on;
 use lookback::receipt::{CallReceipt, PrefixBreak, ReceiptTotal};
+use lookback::words;
 use lookback::{Receipt, session};
 use serde::Serialize;
 
 use crate::args::StoreArg;
 use crate::failure::Failure;
-use crate::{input, output, words};
+use crate::{input, output};
 
 pub(super) fn run(name: &str, prices: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     let price = input::price(prices)?;

@@ -1,15 +1,28 @@
 //! Sentences for people about plans, repairs and findings, from the engine's enums and their numbers.
+//!
+//! The command line, the gateway and the packages for other languages say the same, because they say it from here. Values
+//! from outside, such as identifiers, are escaped and shortened.
+//!
+//! ```
+//! use lookback::plan::Reason;
+//! use lookback::size::Measure;
+//! use lookback::words;
+//!
+//! let reason = Reason::Exceeded { measure: Measure::Tokens, actual: 32_411, limit: 32_000, target: 10_000 };
+//! assert_eq!(words::reason(&reason), "32,411 tokens exceed the limit of 32,000; the target is 10,000");
+//! ```
 
-use lookback::dialect::{Mend, Problem};
-use lookback::edit::{Change, Edit, Hidden};
-use lookback::message::{PartRef, Role};
-use lookback::plan::{Action, Occasion, Reason};
-use lookback::policy::Start;
-use lookback::size::Excess;
+use lookback_core::dialect::{Mend, Problem};
+use lookback_core::edit::{Change, Edit, Hidden};
+use lookback_core::message::{PartRef, Role};
+use lookback_core::plan::{Action, Occasion, Reason};
+use lookback_core::policy::Start;
+use lookback_core::size::Excess;
 
-use crate::output::{number, plain};
+use crate::memory::is_unseen;
 
-pub(crate) fn action(action: Action) -> &'static str {
+/// Names what is done with a group, in one word.
+pub fn action(action: Action) -> &'static str {
     match action {
         Action::Keep => "keep",
         Action::Truncate => "truncate",
@@ -21,7 +34,7 @@ pub(crate) fn action(action: Action) -> &'static str {
 }
 
 /// Describes a compaction, and why it was made at lower limits than usual, if it was.
-pub(crate) fn compaction(occasion: Option<Occasion>) -> String {
+pub fn compaction(occasion: Option<Occasion>) -> String {
     let why = match occasion {
         None => return "compaction".to_owned(),
         Some(Occasion::Pause { millis }) => format!("cache cold after {} seconds", number(millis / 1_000)),
@@ -36,12 +49,14 @@ pub(crate) fn compaction(occasion: Option<Occasion>) -> String {
     format!("compaction ({why})")
 }
 
-pub(crate) fn excess(excess: &Excess) -> String {
+/// Describes a limit that is exceeded.
+pub fn excess(excess: &Excess) -> String {
     let (actual, limit) = (number(excess.actual), number(excess.limit));
     format!("{actual} {} (limit {limit})", excess.measure)
 }
 
-pub(crate) fn reason(reason: &Reason) -> String {
+/// Describes why something is done with a group.
+pub fn reason(reason: &Reason) -> String {
     match reason {
         Reason::Fits => "no limit is exceeded".to_owned(),
         Reason::Pinned { pin } => format!("pinned: {pin}"),
@@ -72,7 +87,8 @@ pub(crate) fn reason(reason: &Reason) -> String {
     }
 }
 
-pub(crate) fn hidden(why: Hidden) -> &'static str {
+/// Describes a part that is not sent.
+pub fn hidden(why: Hidden) -> &'static str {
     match why {
         Hidden::Orphan => "a tool result without a call before it",
         Hidden::Duplicate => "a second result for the same call",
@@ -85,7 +101,7 @@ pub(crate) fn hidden(why: Hidden) -> &'static str {
 }
 
 /// Describes the repair of a message with these parts. `None` if the edit is not a repair.
-pub(crate) fn repair(parts: &[PartRef<'_>], edit: &Edit) -> Option<String> {
+pub fn repair(parts: &[PartRef<'_>], edit: &Edit) -> Option<String> {
     let id = match parts.get(edit.part) {
         Some(PartRef::ToolCall(call)) => Some(call.id.as_str()),
         Some(PartRef::ToolResult(result)) => Some(result.call_id.as_str()),
@@ -107,7 +123,7 @@ pub(crate) fn repair(parts: &[PartRef<'_>], edit: &Edit) -> Option<String> {
 }
 
 /// Names what encoding does to a message, in one word.
-pub(crate) fn mended(mend: Mend) -> &'static str {
+pub fn mended(mend: Mend) -> &'static str {
     match mend {
         Mend::Moved | Mend::ResultsFirst | Mend::SentBehindNext => "move",
         Mend::MergedWithPrevious => "merge",
@@ -120,7 +136,7 @@ pub(crate) fn mended(mend: Mend) -> &'static str {
 }
 
 /// Describes what encoding does to a message, and why.
-pub(crate) fn mend(mend: Mend) -> String {
+pub fn mend(mend: Mend) -> String {
     match mend {
         Mend::Moved => "the tool result does not directly follow its call: it is moved there".to_owned(),
         Mend::MergedWithPrevious => "it is merged with the message before it, which has the same role".to_owned(),
@@ -139,7 +155,7 @@ pub(crate) fn mend(mend: Mend) -> String {
 }
 
 /// Describes a problem and what to do about it. The two are separated by `; `.
-pub(crate) fn problem(problem: &Problem) -> String {
+pub fn problem(problem: &Problem) -> String {
     let role = |role: &Role| match role {
         Role::System => "system",
         Role::User => "user",
@@ -148,7 +164,7 @@ pub(crate) fn problem(problem: &Problem) -> String {
     match problem {
         Problem::NoMessages => "there are no messages; send at least one".to_owned(),
         Problem::MissingResult { id } => {
-            format!("call {} has no result; add it directly after the message, or run with --fix", short(id))
+            format!("call {} has no result; add it directly after the message, or have the request repaired", short(id))
         }
         Problem::OrphanResult { id } => {
             format!("the result of {} has no call in the message before it; remove it", short(id))
@@ -209,12 +225,12 @@ pub(crate) fn problem(problem: &Problem) -> String {
 }
 
 /// Returns an identifier for display. Clients choose identifiers, so they may be long and contain anything.
-pub(crate) fn short(id: &str) -> String {
+pub fn short(id: &str) -> String {
     cut(id, 48)
 }
 
 /// Returns names for display. They may be longer than identifiers, because users have to repeat them.
-pub(crate) fn names(names: &[String]) -> String {
+pub fn names(names: &[String]) -> String {
     const MOST: usize = 20;
     let shown = names.iter().take(MOST).map(|name| cut(name, 200)).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(MOST) {
@@ -226,4 +242,21 @@ pub(crate) fn names(names: &[String]) -> String {
 fn cut(text: &str, most: usize) -> String {
     let end = if text.chars().nth(most).is_some() { "..." } else { "" };
     format!("`{}{end}`", plain(&text.chars().take(most).collect::<String>()))
+}
+
+/// Escapes the characters that control a terminal or are invisible, in the same way as on a fact sheet.
+pub fn plain(text: &str) -> String {
+    let escaped = |c: char| {
+        let units = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+        if is_unseen(c) { units } else { c.to_string() }
+    };
+    text.chars().map(escaped).collect()
+}
+
+/// Returns a number with thousands separators.
+pub fn number(value: u64) -> String {
+    let digits = value.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    groups.join(",")
 }
