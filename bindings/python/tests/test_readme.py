@@ -14,11 +14,12 @@ README = Path(__file__).parents[1] / "README.md"
 @pytest.mark.parametrize("example", re.findall(r"```python\n(.*?)```", README.read_text(), re.S))
 def test_an_example_runs(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
     exec(compile(example, str(README), "exec"), {})
     printed = capsys.readouterr().out
     for expected in re.findall(r"  # (\d.*)", example):
         assert expected in printed
-    assert printed
+    assert printed or "wrap(" in example
 
 
 def test_the_example_of_the_module_runs() -> None:

@@ -97,7 +97,7 @@ def test_an_answer_is_recorded_with_what_the_provider_reports() -> None:
 
 
 def test_system_and_tools_are_counted() -> None:
-    session = lookback.Session("s", model="claude-sonnet-4-5")
+    session = lookback.Session("s", model="claude-sonnet-5")
     session.push(user("Hi"))
     before = session.window().tokens
     session.preamble(system="Be brief. " * 50, tools=[{"name": "read", "input_schema": {"type": "object"}}])

@@ -18,6 +18,7 @@ from lookback._errors import (
     StoreError,
 )
 from lookback._native import Session, Source, Window, check, fit, repair
+from lookback._wrap import wrap
 
 __all__ = [
     "AsyncSession",
@@ -33,4 +34,5 @@ __all__ = [
     "check",
     "fit",
     "repair",
+    "wrap",
 ]
