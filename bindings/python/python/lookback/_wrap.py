@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, TypeVar, cast
 
 from lookback._async import AsyncSession
-from lookback._errors import Irreducible, LookbackError
+from lookback._errors import LookbackError
 from lookback._native import Session, Window
 
 T = TypeVar("T")
@@ -146,8 +146,16 @@ class _Wrapped:
         if any(known.startswith(f"{path}.") for known in _SEAMS):
             return _Wrapped(value, path, self._keeper, self._is_async)
         if path in ("with_options", "copy"):
-            return lambda *args, **options: _Wrapped(value(*args, **options), "", self._keeper, self._is_async)
+            return self._again(value)
         return value
+
+    def _again(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps the clients that a method of the client makes."""
+
+        def made(*args: Any, **options: Any) -> Any:
+            return _Wrapped(make(*args, **options), "", self._keeper, self._is_async)
+
+        return made
 
     def __enter__(self) -> Any:
         self._target.__enter__()
@@ -179,19 +187,24 @@ class _Wrapped:
             except LookbackError as error:
                 _failed(error)
                 return target(**arguments)
-            for tries in range(_TRIES + 1):
+            tries = _TRIES if recovers else 0
+            while True:
                 try:
                     answer = target(**sent)
                     break
                 except Exception as error:
-                    if not recovers or tries == _TRIES:
+                    if not tries:
                         raise
+                    tries -= 1
                     try:
                         sent = call.with_window(session.overflow(error))
-                    except Irreducible:
+                    except LookbackError:
                         raise error from None
-            if reported := _reported(answer):
-                session.usage(*reported)
+            try:
+                if reported := _reported(answer):
+                    session.usage(*reported)
+            except LookbackError as error:
+                _log.warning("the usage is not recorded: %s", error)
             return answer
 
         return call
@@ -209,19 +222,24 @@ class _Wrapped:
             except LookbackError as error:
                 _failed(error)
                 return await target(**arguments)
-            for tries in range(_TRIES + 1):
+            tries = _TRIES
+            while True:
                 try:
                     answer = await target(**sent)
                     break
                 except Exception as error:
-                    if tries == _TRIES:
+                    if not tries:
                         raise
+                    tries -= 1
                     try:
                         sent = call.with_window(await session.overflow(error))
-                    except Irreducible:
+                    except LookbackError:
                         raise error from None
-            if reported := _reported(answer):
-                await session.usage(*reported)
+            try:
+                if reported := _reported(answer):
+                    await session.usage(*reported)
+            except LookbackError as error:
+                _log.warning("the usage is not recorded: %s", error)
             return answer
 
         return call
