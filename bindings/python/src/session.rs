@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_lite::future::block_on;
 use lookback::explain::outcomes;
-use lookback::{Dialect, MemoryStore, Message, Preamble, ProviderError, Response, Store, TooLong};
+use lookback::session::HistoryEntry;
+use lookback::transcript::Origin;
+use lookback::{Dialect, MemoryStore, Message, Preamble, ProviderError, Response, Role, Store, TooLong};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::output::why;
 use crate::window::Window;
@@ -184,6 +186,22 @@ impl Session {
     fn search<'py>(&self, py: Python<'py>, query: &str, limit: usize) -> PyResult<Bound<'py, PyAny>> {
         let found = self.host.with(py, |session| block_on(session.search(query, limit)))?;
         output::json(py, &json!(found).to_string())
+    }
+
+    /// Returns the messages of the conversation, with their positions in the log, and whether the window shows them.
+    fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let entries = self.host.with(py, |session| block_on(session.history()))?;
+        let own = |entry: &&HistoryEntry| entry.arrival.origin != Origin::Lookback;
+        let listed = entries.iter().filter(own).map(|HistoryEntry { position, arrival, shown, .. }| {
+            let role = match arrival.message.role() {
+                Role::System => "system",
+                Role::Assistant => "assistant",
+                Role::User if arrival.message.tool_results().next().is_some() => "tool",
+                Role::User => "user",
+            };
+            json!({ "position": position, "role": role, "text": arrival.message.text(), "in_window": shown })
+        });
+        output::json(py, &Value::from_iter(listed).to_string())
     }
 
     /// Returns what became of every message, and why.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from lookback._native import Session, Window
 
 if TYPE_CHECKING:
-    from lookback._types import Found, Json, Messages, Outcome, Synced
+    from lookback._types import Found, Json, Messages, Outcome, Said, Synced
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -80,6 +80,10 @@ class AsyncSession:
     async def search(self, query: str, limit: int = 10) -> list[Found]:
         """See :meth:`Session.search`."""
         return await self._do(lambda: self._opened().search(query, limit))
+
+    async def history(self) -> list[Said]:
+        """See :meth:`Session.history`."""
+        return await self._do(lambda: self._opened().history())
 
     async def why(self) -> list[Outcome]:
         """See :meth:`Session.why`."""

@@ -1,7 +1,7 @@
 from os import PathLike
 from typing import Any, Literal, final
 
-from lookback._types import Excess, Finding, Found, Json, Messages, Outcome, Synced
+from lookback._types import Excess, Finding, Found, Json, Messages, Outcome, Said, Synced
 
 __all__ = ["Session", "Source", "Window", "check", "fit", "repair"]
 
@@ -60,6 +60,8 @@ class Session:
         """
     def search(self, query: str, limit: int = 10) -> list[Found]:
         """Finds messages by words, also those that have left the window: the best first."""
+    def history(self) -> list[Said]:
+        """Returns the messages of the conversation, with their positions in the log, and whether the window shows them."""
     def why(self) -> list[Outcome]:
         """Returns what became of every message, and why."""
 

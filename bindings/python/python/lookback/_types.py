@@ -54,6 +54,15 @@ class Found(TypedDict):
     excerpt: str
 
 
+class Said(TypedDict):
+    """A message of a conversation."""
+
+    position: int
+    role: Literal["system", "user", "assistant", "tool"]
+    text: str
+    in_window: bool
+
+
 class Finding(TypedDict):
     """A rule that a request breaks."""
 

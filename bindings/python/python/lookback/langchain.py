@@ -1,0 +1,184 @@
+"""A middleware for the agents of LangChain, which keeps a window of each thread.
+
+>>> from langchain.agents import create_agent
+>>> from lookback.langchain import LookbackMiddleware
+>>> create_agent("openai:gpt-4o", middleware=[LookbackMiddleware(store="memory.db")])  # doctest: +SKIP
+
+The state of the agent stays as it is: only the model sees less of it. Messages that the window has unchanged are the
+state's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from os import PathLike
+from threading import Lock
+from typing import Any
+
+from langchain.agents.middleware import AgentMiddleware, ModelRequest
+from langchain.agents.middleware.types import ModelResponse
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
+from langgraph.config import get_config
+
+from lookback._errors import LookbackError
+from lookback._mirror import Mirror
+from lookback._native import Session
+
+__all__ = ["LookbackMiddleware"]
+
+_TRIES = 3
+"""How often a window is made smaller because the provider refuses it as too long."""
+
+_MOST_OPEN = 256
+"""The most threads whose sessions are kept open."""
+
+
+class LookbackMiddleware(AgentMiddleware[Any, Any, Any]):
+    """Has the model see a window of each thread's messages.
+
+    ``store`` is where the sessions are kept, one for each ``thread_id``; without one, they are kept in memory. A run
+    without a ``thread_id`` has a session of its own, in memory. If the provider refuses a request as too long, a smaller
+    one is sent, at most three times.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: str | PathLike[str] | None = None,
+        model: str | None = None,
+        policy: str | dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._store = store
+        self._options: dict[str, Any] = {"model": model, "policy": policy, "dialect": "openai-chat"}
+        self._mirrors: OrderedDict[str, _Messages] = OrderedDict()
+        self._lock = Lock()
+
+    def wrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
+    ) -> ModelResponse[Any]:
+        """Calls the model with a window of the messages."""
+        mirror, messages = self._window(request)
+        for _ in range(_TRIES):
+            try:
+                return handler(request.override(messages=messages))
+            except Exception as error:
+                messages = _smaller(mirror, error)
+        return handler(request.override(messages=messages))
+
+    async def awrap_model_call(
+        self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
+    ) -> ModelResponse[Any]:
+        """Calls the model with a window of the messages."""
+        mirror, messages = await self._away(self._window, request)
+        for _ in range(_TRIES):
+            try:
+                return await handler(request.override(messages=messages))
+            except Exception as error:
+                messages = await self._away(_smaller, mirror, error)
+        return await handler(request.override(messages=messages))
+
+    async def _away(self, work: Callable[..., Any], *args: Any) -> Any:
+        # In memory it takes less time than a thread does.
+        return work(*args) if self._store is None else await asyncio.to_thread(work, *args)
+
+    def _window(self, request: ModelRequest[Any]) -> tuple[_Messages, list[AnyMessage]]:
+        mirror = self._mirror(request)
+        system = request.system_message.text if request.system_message else None
+        tools = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
+        mirror.session.preamble(system=system and {"text": system}, tools=tools or None)
+        return mirror, mirror.window(request.messages)
+
+    def _mirror(self, request: ModelRequest[Any]) -> _Messages:
+        thread = get_config().get("configurable", {}).get("thread_id")
+        # The graph gives each message an identifier of its own.
+        first = request.messages[0].id if request.messages else None
+        key, store = (f"thread/{thread}", self._store) if thread else (f"run/{first}", None)
+        with self._lock:
+            mirror = self._mirrors.pop(key, None)
+            if mirror is None:
+                mirror = _Messages(Session(f"langchain/{thread}", store=store, **self._options))
+            self._mirrors[key] = mirror
+            if len(self._mirrors) > _MOST_OPEN:
+                self._mirrors.popitem(last=False)
+            return mirror
+
+
+def _smaller(mirror: _Messages, error: Exception) -> list[AnyMessage]:
+    try:
+        return mirror.smaller(error)
+    except LookbackError:
+        raise error from None
+
+
+class _Messages(Mirror[AnyMessage]):
+    """The messages of a thread. The session has their texts, calls and results in OpenAI's format."""
+
+    def key(self, item: AnyMessage) -> Hashable:
+        # A message can be streamed into, and replaced by one with its identifier.
+        content = item.content if isinstance(item.content, str) else json.dumps(item.content, default=str)
+        calls = tuple(call["id"] for call in item.tool_calls) if isinstance(item, AIMessage) else ()
+        return item.type, item.id, content, calls
+
+    def encode(self, item: AnyMessage) -> dict[str, Any]:
+        content = _content(item.content)
+        if isinstance(item, ToolMessage):
+            return {"role": "tool", "tool_call_id": item.tool_call_id, "content": content}
+        if isinstance(item, AIMessage):
+            calls = [
+                {
+                    "type": "function",
+                    "id": call["id"],
+                    "function": {"name": call["name"], "arguments": json.dumps(call["args"])},
+                }
+                for call in item.tool_calls
+            ]
+            return {"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})
+        return {"role": "system" if isinstance(item, SystemMessage) else "user", "content": content}
+
+    def revive(self, item: AnyMessage, shown: dict[str, Any]) -> AnyMessage:
+        changed: dict[str, Any] = {"content": shown.get("content") or ""}
+        if isinstance(item, ToolMessage):
+            changed |= {"artifact": None, "tool_call_id": shown["tool_call_id"]}
+        elif isinstance(item, AIMessage):
+            changed["tool_calls"] = _calls(shown)
+        return item.model_copy(update=changed)
+
+    def make(self, shown: dict[str, Any], name: str) -> AnyMessage:
+        content: Any = shown.get("content") or ""
+        match shown["role"]:
+            case "tool":
+                return ToolMessage(content, tool_call_id=shown["tool_call_id"], id=name)
+            case "assistant":
+                return AIMessage(content, tool_calls=_calls(shown), id=name)
+            case "system":
+                return SystemMessage(content, id=name)
+            case _:
+                return HumanMessage(content, id=name)
+
+
+def _content(content: Any) -> Any:
+    """The content, with what only some providers have as text, so that it is counted."""
+    if isinstance(content, str):
+        return content
+    known = ("text", "image_url", "input_audio", "file")
+    blocks = [{"type": "text", "text": block} if isinstance(block, str) else block for block in content]
+    as_text = ({"type": "text", "text": json.dumps(block, default=str)} for block in blocks)
+    return [block if block.get("type") in known else text for block, text in zip(blocks, as_text)]
+
+
+def _calls(shown: dict[str, Any]) -> list[Any]:
+    calls: list[dict[str, Any]] = shown.get("tool_calls") or []
+    return [
+        {
+            "type": "tool_call",
+            "id": call["id"],
+            "name": call["function"]["name"],
+            "args": json.loads(call["function"]["arguments"]),
+        }
+        for call in calls
+    ]
