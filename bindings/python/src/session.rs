@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_lite::future::block_on;
 use lookback::explain::outcomes;
 use lookback::session::HistoryEntry;
+use lookback::size::Measure;
 use lookback::transcript::Origin;
 use lookback::{Dialect, MemoryStore, Message, Preamble, ProviderError, Response, Role, Store, TooLong};
 use pyo3::exceptions::PyBaseException;
@@ -171,10 +172,10 @@ impl Session {
 
     /// Returns a smaller window, because the provider refused the last one as too long.
     ///
-    /// `error` is the exception of the provider's SDK, or the text of its answer. An exception that says something else is
-    /// raised again.
-    fn overflow(&self, py: Python<'_>, error: &Bound<'_, PyAny>) -> PyResult<Window> {
-        let cause = self.too_long(error)?;
+    /// `error` is the exception of the provider's SDK, or the text of its answer; `None` if only the caller knows. An
+    /// exception that says something else is raised again.
+    fn overflow(&self, py: Python<'_>, error: Option<&Bound<'_, PyAny>>) -> PyResult<Window> {
+        let cause = error.map_or(Ok(TooLong::new(Measure::Tokens)), |error| self.too_long(error))?;
         self.host.with(py, |session| {
             block_on(session.overflow(cause))?;
             Window::of(&block_on(session.window())?)

@@ -19,7 +19,7 @@ def test_an_example_runs(example: str, tmp_path: Path, monkeypatch: pytest.Monke
     printed = capsys.readouterr().out
     for expected in re.findall(r"  # (\d.*)", example):
         assert expected in printed
-    assert printed or "wrap(" in example or "create_agent" in example
+    assert printed or "wrap(" in example or "agent =" in example
 
 
 def test_the_example_of_the_module_runs() -> None:

@@ -73,7 +73,7 @@ class AsyncSession:
         """See :meth:`Session.usage`."""
         await self._do(lambda: self._opened().usage(model, input_tokens))
 
-    async def overflow(self, error: BaseException | str) -> Window:
+    async def overflow(self, error: BaseException | str | None) -> Window:
         """See :meth:`Session.overflow`."""
         return await self._do(lambda: self._opened().overflow(error))
 

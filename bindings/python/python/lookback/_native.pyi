@@ -53,9 +53,10 @@ class Session:
         """Records what the model answered: its message, and the tokens that the provider reports."""
     def usage(self, model: str, input_tokens: int) -> None:
         """Records the input tokens that the provider reported for the last window, cached ones included."""
-    def overflow(self, error: BaseException | str) -> Window:
+    def overflow(self, error: BaseException | str | None) -> Window:
         """Returns a smaller window, because the provider refused the last one as too long.
 
+        ``error`` is the exception of the provider's SDK, or the text of its answer; ``None`` if only the caller knows.
         An exception that says something else is raised again.
         """
     def search(self, query: str, limit: int = 10) -> list[Found]:

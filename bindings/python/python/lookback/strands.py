@@ -1,0 +1,132 @@
+"""A conversation manager for the agents of Strands, which keeps a window and leaves the agent's messages as they are.
+
+>>> from strands import Agent
+>>> from lookback.strands import LookbackManager
+>>> agent = Agent(conversation_manager=LookbackManager("chat-1", store="memory.db"))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Hashable
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from strands.agent.conversation_manager import ConversationManager
+from strands.hooks import AgentInitializedEvent, HookRegistry
+from strands.middleware import InvokeModelStage
+from strands.types.content import Message
+
+from lookback._errors import Irreducible, LookbackError
+from lookback._mirror import Mirror
+from lookback._native import Session
+
+if TYPE_CHECKING:
+    from strands import Agent
+    from strands.middleware.stages import InvokeModelContext
+
+__all__ = ["LookbackManager"]
+
+
+class LookbackManager(ConversationManager):
+    """Has the model see a window of the agent's messages.
+
+    ``session`` is the name of the conversation, and ``store`` where it is kept; without one, it is kept in memory. A
+    manager is for one agent. If the provider refuses a request as too long, the agent asks again with a smaller window.
+    """
+
+    def __init__(
+        self,
+        session: str,
+        *,
+        store: str | PathLike[str] | None = None,
+        model: str | None = None,
+        policy: str | dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__()
+        self._is_stored = store is not None
+        self._mirror = _Messages(Session(session, store=store, model=model, policy=policy, dialect="bedrock"))
+
+    def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
+        """Has the agent ask for a window before each call of the model."""
+        super().register_hooks(registry, **kwargs)
+        registry.add_callback(AgentInitializedEvent, self._begin)
+
+    def _begin(self, event: AgentInitializedEvent) -> None:
+        event.agent.add_middleware(InvokeModelStage.Input, self._window)
+
+    async def _window(self, context: InvokeModelContext) -> InvokeModelContext:
+        # In memory it takes less time than a thread does.
+        messages = await asyncio.to_thread(self._fit, context) if self._is_stored else self._fit(context)
+        return context.replace(messages=messages)
+
+    def _fit(self, context: InvokeModelContext) -> list[Message]:
+        tools: list[Any] = [{"toolSpec": specification} for specification in context.tool_specs]
+        self._mirror.session.preamble(system=context.system_prompt or None, tools=tools or None)
+        return self._mirror.window(context.messages)
+
+    def apply_management(self, agent: Agent, **kwargs: Any) -> None:
+        """Leaves the agent's messages as they are: only the model sees less of them."""
+
+    def reduce_context(self, agent: Agent, e: Exception | None = None, **kwargs: Any) -> None:
+        """Has the next window be smaller, or raises the error again if nothing is left that may go."""
+        session = self._mirror.session
+        try:
+            try:
+                session.overflow(str(e) if e else None)
+            except Irreducible:
+                raise
+            except LookbackError:
+                # The agent knows that it is too long, also if the words do not say so.
+                session.overflow(None)
+        except LookbackError as left:
+            raise (e or left) from left
+
+
+class _Messages(Mirror[Message]):
+    """The messages of an agent. The session has them in Bedrock's format, as the agent does."""
+
+    def key(self, item: Message) -> Hashable:
+        return item["role"], _frozen(item["content"])
+
+    def encode(self, item: Message) -> dict[str, Any]:
+        # What only the agent knows of a message is not sent.
+        return {"role": item["role"], "content": _as_text(item["content"])}
+
+    def revive(self, item: Message, shown: dict[str, Any]) -> Message:
+        return {**item, "content": _as_bytes(shown["content"])}
+
+    def make(self, shown: dict[str, Any], name: str) -> Message:
+        return {"role": shown["role"], "content": _as_bytes(shown["content"]), "tracking_id": name}
+
+
+def _frozen(value: Any) -> Any:
+    """The value as something that can be compared at once."""
+    if isinstance(value, dict):
+        return tuple((key, _frozen(member)) for key, member in value.items())  # pyright: ignore
+    if isinstance(value, (list, tuple)):
+        return tuple(_frozen(item) for item in value)  # pyright: ignore
+    return value
+
+
+def _as_text(value: Any) -> Any:
+    """The value with its bytes in base 64, because JSON has none."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, dict):
+        return {key: _as_text(member) for key, member in value.items()}  # pyright: ignore
+    if isinstance(value, (list, tuple)):
+        return [_as_text(item) for item in value]  # pyright: ignore
+    return value
+
+
+def _as_bytes(value: Any, is_bytes: bool = False) -> Any:
+    """The value as the agent has it."""
+    if isinstance(value, str):
+        return base64.b64decode(value) if is_bytes else value
+    if isinstance(value, dict):
+        return {key: _as_bytes(member, key == "bytes") for key, member in value.items()}  # pyright: ignore
+    if isinstance(value, list):
+        return [_as_bytes(item) for item in value]  # pyright: ignore
+    return value
