@@ -6,6 +6,7 @@
 mod errors;
 mod input;
 mod output;
+mod positions;
 mod session;
 mod settings;
 mod stateless;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use futures_lite::future::block_on;
 use lookback::explain::outcomes;
-use lookback::session::HistoryEntry;
+use lookback::session::{HistoryEntry, Resent};
 use lookback::size::Measure;
-use lookback::transcript::Origin;
+use lookback::transcript::{Origin, Position};
 use lookback::{Dialect, MemoryStore, Message, Preamble, ProviderError, Response, Role, Store, TooLong};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::output::why;
+use crate::positions::Given;
 use crate::window::Window;
 use crate::{errors, input, output, settings};
 
@@ -112,22 +113,38 @@ impl Session {
         self.dialect.name()
     }
 
-    /// Appends a message, or a list of them, and returns their positions in the log.
+    /// Appends a message, or a list of them, and returns the position in the log of each.
     ///
     /// A message is a dictionary, an object of a provider's SDK, or JSON text, which is kept byte for byte.
     fn push(&self, py: Python<'_>, messages: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
-        let messages = self.decode(messages)?;
-        self.host.with(py, |session| block_on(session.extend(messages)))
+        let (messages, given) = self.decode(messages)?;
+        self.host.with(py, |session| {
+            let standing = shown(session);
+            let written = block_on(session.extend(messages))?;
+            let logged: Vec<_> =
+                shown(session).into_iter().filter(|(position, _)| written.contains(position)).collect();
+            Ok(given.positions(&logged, &standing))
+        })
     }
 
     /// Takes over a whole history: what is known is recognized, and the rest is appended. A message that was changed
     /// begins a branch.
     ///
-    /// Returns how many messages were `known`, `new` and `left` behind.
+    /// Returns how many messages were `known`, `new` and `left` behind, and the `positions` of all in the log.
     fn sync<'py>(&self, py: Python<'py>, history: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let history = self.decode(history)?;
-        let synced = self.host.with(py, |session| block_on(session.sync(history)))?;
-        output::json(py, &json!(synced).to_string())
+        let (history, given) = self.decode(history)?;
+        let synced = self.host.with(py, |session| {
+            let synced = block_on(session.sync(history))?;
+            let logged = block_on(session.history())?.into_iter();
+            let logged = logged.filter(|entry| entry.arrival.origin != Origin::Lookback);
+            let logged: Vec<_> = logged.map(|entry| (entry.position, Resent::of(&entry.arrival.message))).collect();
+            let mut told = json!(synced);
+            if let Some(members) = told.as_object_mut() {
+                members.insert("positions".to_owned(), json!(given.positions(&logged, &[])));
+            }
+            Ok(told)
+        })?;
+        output::json(py, &synced.to_string())
     }
 
     /// Says what comes with the messages of each request, because the provider counts it: the system prompt, if it is not
@@ -220,14 +237,22 @@ impl Session {
     }
 }
 
+/// The messages that the window shows, without their contents.
+fn shown(session: &lookback::Session) -> Vec<(Position, Resent)> {
+    session.view().messages().map(|item| (item.position(), Resent::of(item.message()))).collect()
+}
+
 impl Session {
-    fn decode(&self, messages: &Bound<'_, PyAny>) -> PyResult<Vec<Message>> {
+    fn decode(&self, messages: &Bound<'_, PyAny>) -> PyResult<(Vec<Message>, Given)> {
         let py = messages.py();
         let elements = input::messages(messages)?;
         let elements: Vec<&RawValue> = elements.iter().map(|element| &**element).collect();
-        self.dialect
+        let messages = self
+            .dialect
             .decode_list(&elements)
-            .map_err(|(index, fault)| errors::decode(py, &format_args!("messages[{index}]"), &fault.to_string()))
+            .map_err(|(index, fault)| errors::decode(py, &format_args!("messages[{index}]"), &fault.to_string()))?;
+        let given = Given::new(&messages, self.dialect.spans(&elements));
+        Ok((messages, given))
     }
 
     /// Reads from a provider's error how much too long a request was.

@@ -14,7 +14,7 @@ def test_the_calls_are_awaited(tmp_path: Path, stored: bool) -> None:
         session = lookback.AsyncSession("s", store=tmp_path / "memory.db" if stored else None, model="gpt-4o")
         assert await session.push({"role": "user", "content": "Where is the key?"}) == [0]
         history = [{"role": "user", "content": "Where is the key?"}, {"role": "assistant", "content": "Here."}]
-        assert await session.sync(history) == {"known": 1, "new": 1, "left": 0}
+        assert await session.sync(history) == {"known": 1, "new": 1, "left": 0, "positions": [0, 1]}
         await session.preamble(system="Be brief.")
         await session.usage("gpt-4o", 12)
         assert (await session.window()).messages == history

@@ -75,9 +75,27 @@ def test_sources_tell_what_is_as_it_came() -> None:
 def test_a_whole_history_is_recognized() -> None:
     session = lookback.Session("s")
     history = [user("One."), {"role": "assistant", "content": "Two."}]
-    assert session.sync(history) == {"known": 0, "new": 2, "left": 0}
-    assert session.sync([*history, user("Three.")]) == {"known": 2, "new": 1, "left": 0}
-    assert session.sync([user("Other.")]) == {"known": 0, "new": 1, "left": 3}
+    assert session.sync(history) == {"known": 0, "new": 2, "left": 0, "positions": [0, 1]}
+    assert session.sync([*history, user("Three.")]) == {"known": 2, "new": 1, "left": 0, "positions": [0, 1, 2]}
+    # A branch begins with an entry and a checkpoint of its own.
+    assert session.sync([user("Other.")]) == {"known": 0, "new": 1, "left": 3, "positions": [5]}
+
+
+def test_each_message_has_a_position_also_one_that_is_not_written_again() -> None:
+    session = lookback.Session("s", policy="message-window:max_messages=10")
+    system = {"role": "system", "content": "Be brief."}
+    assert session.push([system, user("One."), system]) == [0, 1, 0]
+    assert session.push([system, user("Two.")]) == [0, 2]
+    assert session.sync([system, user("One."), system, system, user("Two.")])["positions"] == [0, 1, 0, 0, 2]
+
+
+def test_items_that_are_one_message_share_its_position() -> None:
+    session = lookback.Session("s", dialect="openai-responses")
+    call = {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]}
+    output = {"type": "function_call_output", "call_id": "c", "output": "1"}
+    assert session.push([user("One."), said, call, output]) == [0, 1, 1, 2]
+    assert [source.positions for source in session.window().sources] == [[0], [1], [1], [2]]
 
 
 def test_an_answer_is_recorded_with_what_the_provider_reports() -> None:

@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
-from typing import Any, Generic, TypeVar
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Sequence
+from os import PathLike
+from threading import Lock
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from lookback._native import Session, Window
+from lookback._errors import LookbackError
+from lookback._native import Session, Source, Window
 
 T = TypeVar("T")
+M = TypeVar("M")
+
+TRIES = 3
+"""How often a window is made smaller because the provider refuses it as too long."""
+
+_MOST_OPEN = 256
+"""The most conversations of an adapter that are kept open."""
+
+
+class _Place(NamedTuple):
+    """Where an element of the session comes from."""
+
+    item: int
+    """The place of the framework's message in its list."""
+    element: int
+    """The place of the element in what the message was encoded as."""
 
 
 class Mirror(ABC, Generic[T]):
@@ -18,11 +39,22 @@ class Mirror(ABC, Generic[T]):
     is lost that only the framework knows.
     """
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    dialect: ClassVar[str] = "openai-chat"
+    """The format of the session's messages."""
+
+    def __init__(
+        self,
+        session: str,
+        *,
+        store: str | PathLike[str] | None = None,
+        model: str | None = None,
+        policy: str | dict[str, Any] | None = None,
+    ) -> None:
+        self.session = Session(session, store=store, model=model, policy=policy, dialect=self.dialect)
+        self._is_stored = store is not None
         self._keys: list[Hashable] = []
-        self._positions: list[int] = []
-        self._items: dict[int, T] = {}
+        self._encoded: list[list[dict[str, Any]]] = []
+        self._places: defaultdict[int, list[_Place]] = defaultdict(list)
         self._is_read = False
 
     @abstractmethod
@@ -30,12 +62,12 @@ class Mirror(ABC, Generic[T]):
         """What a message is recognized by when the framework has it again."""
 
     @abstractmethod
-    def encode(self, item: T) -> dict[str, Any]:
-        """A message in the format of the session."""
+    def encode(self, item: T) -> list[dict[str, Any]]:
+        """A message in the format of the session: several elements if the framework has in one what the format has not."""
 
     @abstractmethod
-    def revive(self, item: T, shown: dict[str, Any]) -> T:
-        """A copy of a message that shows this instead of all that it has."""
+    def revive(self, item: T, shown: list[tuple[int, dict[str, Any]]]) -> T:
+        """A copy of a message that shows these elements of it instead of all: each with its place in ``encode``."""
 
     @abstractmethod
     def make(self, shown: dict[str, Any], name: str) -> T:
@@ -44,32 +76,107 @@ class Mirror(ABC, Generic[T]):
     def window(self, items: Sequence[T]) -> list[T]:
         """Takes over the framework's list, and returns what the model is to see of it."""
         keys = [self.key(item) for item in items]
-        known = next((at for at, (one, other) in enumerate(zip(keys, self._keys)) if one != other), None)
-        is_continued = self._is_read and known is None and len(keys) >= len(self._keys)
-        if not is_continued:
+        if self._is_read and keys[: len(self._keys)] == self._keys:
+            new = [self.encode(item) for item in items[len(self._keys) :]]
+            self._place(new, self.session.push)
+        else:
             # The list was rewritten, or the store may have the session already.
-            self.session.sync([self.encode(item) for item in items])
-            self._positions = [entry["position"] for entry in self.session.history()]
-        elif new := items[len(self._keys) :]:
-            self._positions += self.session.push([self.encode(item) for item in new])
+            self._encoded.clear()
+            self._places.clear()
+            self._place([self.encode(item) for item in items], lambda all: self.session.sync(all)["positions"])
         self._keys, self._is_read = keys, True
-        # The framework may have made its objects anew.
-        self._items = dict(zip(self._positions, items, strict=True))
-        return self._revived(self.session.window())
+        return self._revived(self.session.window(), items)
 
-    def smaller(self, error: BaseException) -> list[T]:
-        """Returns a smaller window, because the provider refused the last one as too long."""
-        return self._revived(self.session.overflow(error))
+    def smaller(self, error: Exception, items: Sequence[T]) -> list[T]:
+        """Returns a smaller window of the same list, because the provider refused the last one as too long.
 
-    def _revived(self, window: Window) -> list[T]:
+        An error that says something else is raised again, and so is one after which nothing is left that may go.
+        """
+        try:
+            window = self.session.overflow(error)
+        except LookbackError:
+            raise error from None
+        return self._revived(window, items)
+
+    async def awindow(self, items: Sequence[T]) -> list[T]:
+        """The same as ``window``, awaited."""
+        return await self.away(self.window, items)
+
+    async def asmaller(self, error: Exception, items: Sequence[T]) -> list[T]:
+        """The same as ``smaller``, awaited."""
+        return await self.away(self.smaller, error, items)
+
+    async def away(self, work: Callable[..., M], *args: Any) -> M:
+        """Does something with the session on a thread, unless it is in memory, where that takes longer than the work."""
+        return await asyncio.to_thread(work, *args) if self._is_stored else work(*args)
+
+    def _place(self, encoded: list[list[dict[str, Any]]], give: Callable[[list[Any]], list[int]]) -> None:
+        """Gives new messages to the session, and notes where it has put them."""
+        places = [
+            _Place(item, element)
+            for item, elements in enumerate(encoded, len(self._encoded))
+            for element in range(len(elements))
+        ]
+        if places or not self._is_read:
+            positions = give([element for elements in encoded for element in elements])
+            for position, place in zip(positions, places, strict=True):
+                self._places[position].append(place)
+        self._encoded += encoded
+
+    def _revived(self, window: Window, items: Sequence[T]) -> list[T]:
         revived: list[T] = []
+        # The message whose elements are being collected, and those that the window shows of it.
+        item, shown, is_whole = -1, list[tuple[int, dict[str, Any]]](), True
+
+        def finish() -> None:
+            if item >= 0:
+                whole = is_whole and len(shown) == len(self._encoded[item])
+                revived.append(items[item] if whole else self.revive(items[item], shown))
+
+        taken = set[_Place]()
         for index, source in enumerate(window.sources):
-            item = next((self._items[at] for at in source.positions if at in self._items), None)
-            if item is None:
-                name = "-".join(["lookback", *map(str, source.positions)])
-                revived.append(self.make(window.messages[index], name))
+            place = self._found(source, window, index, taken)
+            if place is None or place.item != item or place.element <= shown[-1][0]:
+                finish()
+                item, shown, is_whole = (place.item if place else -1), [], True
+            if place is None:
+                revived.append(self.make(window.messages[index], "-".join(["lookback", *map(str, source.positions)])))
             elif source.kind == "unchanged":
-                revived.append(item)
+                shown.append((place.element, self._encoded[item][place.element]))
             else:
-                revived.append(self.revive(item, window.messages[index]))
+                is_whole = False
+                shown.append((place.element, window.messages[index]))
+        finish()
         return revived
+
+    def _found(self, source: Source, window: Window, index: int, taken: set[_Place]) -> _Place | None:
+        """Returns where a message of a window comes from: nowhere if it is Lookback's own."""
+        places = next((self._places[position] for position in source.positions if position in self._places), None)
+        if places is None:
+            return None
+        free = [place for place in places if place not in taken] or places
+        found = free[0]
+        if source.kind == "changed" and len(places) > 1:
+            # Of several elements that are one message, some are left out, and the others are as they were.
+            shown = window.messages[index]
+            found = next((place for place in free if self._encoded[place.item][place.element] == shown), found)
+        taken.add(found)
+        return found
+
+
+class Mirrors(Generic[M]):
+    """The open mirrors of an adapter: those of the conversations that were used last."""
+
+    def __init__(self) -> None:
+        self._mirrors: OrderedDict[str, M] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, conversation: str, make: Callable[[], M]) -> M:
+        """Returns the mirror of a conversation, and makes it if there is none."""
+        with self._lock:
+            mirror = self._mirrors.pop(conversation, None)
+            mirror = make() if mirror is None else mirror
+            self._mirrors[conversation] = mirror
+            if len(self._mirrors) > _MOST_OPEN:
+                self._mirrors.popitem(last=False)
+            return mirror

@@ -36,7 +36,7 @@ class Session:
     def dialect(self) -> str:
         """The format of the messages, such as ``openai-chat``."""
     def push(self, messages: Messages) -> list[int]:
-        """Appends a message, or a list of them, and returns their positions in the log.
+        """Appends a message, or a list of them, and returns the position in the log of each.
 
         A message is a dictionary, an object of a provider's SDK, or JSON text, which is kept byte for byte.
         """

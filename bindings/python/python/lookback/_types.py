@@ -44,6 +44,8 @@ class Synced(TypedDict):
     known: int
     new: int
     left: int
+    positions: list[int]
+    """The position of each message of the history in the log."""
 
 
 class Found(TypedDict):

@@ -10,12 +10,9 @@ state's own.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from os import PathLike
-from threading import Lock
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest
@@ -24,18 +21,9 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 
-from lookback._errors import LookbackError
-from lookback._mirror import Mirror
-from lookback._native import Session
+from lookback._mirror import TRIES, Mirror, Mirrors
 
 __all__ = ["LookbackMiddleware"]
-
-_TRIES = 3
-"""How often a window is made smaller because the provider refuses it as too long."""
-
-_MOST_OPEN = 256
-"""The most threads whose sessions are kept open."""
-
 
 class LookbackMiddleware(AgentMiddleware[Any, Any, Any]):
     """Has the model see a window of each thread's messages.
@@ -54,65 +42,45 @@ class LookbackMiddleware(AgentMiddleware[Any, Any, Any]):
     ) -> None:
         super().__init__()
         self._store = store
-        self._options: dict[str, Any] = {"model": model, "policy": policy, "dialect": "openai-chat"}
-        self._mirrors: OrderedDict[str, _Messages] = OrderedDict()
-        self._lock = Lock()
+        self._options: dict[str, Any] = {"model": model, "policy": policy}
+        self._mirrors = Mirrors[_Messages]()
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Calls the model with a window of the messages."""
-        mirror, messages = self._window(request)
-        for _ in range(_TRIES):
+        mirror = self._mirror(request)
+        messages = mirror.window(request.messages)
+        for _ in range(TRIES):
             try:
                 return handler(request.override(messages=messages))
             except Exception as error:
-                messages = _smaller(mirror, error)
+                messages = mirror.smaller(error, request.messages)
         return handler(request.override(messages=messages))
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Calls the model with a window of the messages."""
-        mirror, messages = await self._away(self._window, request)
-        for _ in range(_TRIES):
+        mirror = self._mirror(request)
+        messages = await mirror.awindow(request.messages)
+        for _ in range(TRIES):
             try:
                 return await handler(request.override(messages=messages))
             except Exception as error:
-                messages = await self._away(_smaller, mirror, error)
+                messages = await mirror.asmaller(error, request.messages)
         return await handler(request.override(messages=messages))
-
-    async def _away(self, work: Callable[..., Any], *args: Any) -> Any:
-        # In memory it takes less time than a thread does.
-        return work(*args) if self._store is None else await asyncio.to_thread(work, *args)
-
-    def _window(self, request: ModelRequest[Any]) -> tuple[_Messages, list[AnyMessage]]:
-        mirror = self._mirror(request)
-        system = request.system_message.text if request.system_message else None
-        tools = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
-        mirror.session.preamble(system=system and {"text": system}, tools=tools or None)
-        return mirror, mirror.window(request.messages)
 
     def _mirror(self, request: ModelRequest[Any]) -> _Messages:
         thread = get_config().get("configurable", {}).get("thread_id")
         # The graph gives each message an identifier of its own.
         first = request.messages[0].id if request.messages else None
         key, store = (f"thread/{thread}", self._store) if thread else (f"run/{first}", None)
-        with self._lock:
-            mirror = self._mirrors.pop(key, None)
-            if mirror is None:
-                mirror = _Messages(Session(f"langchain/{thread}", store=store, **self._options))
-            self._mirrors[key] = mirror
-            if len(self._mirrors) > _MOST_OPEN:
-                self._mirrors.popitem(last=False)
-            return mirror
-
-
-def _smaller(mirror: _Messages, error: Exception) -> list[AnyMessage]:
-    try:
-        return mirror.smaller(error)
-    except LookbackError:
-        raise error from None
+        mirror = self._mirrors.of(key, lambda: _Messages(f"langchain/{thread}", store=store, **self._options))
+        system = request.system_message.text if request.system_message else None
+        tools = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
+        mirror.session.preamble(system=system and {"text": system}, tools=tools or None)
+        return mirror
 
 
 class _Messages(Mirror[AnyMessage]):
@@ -124,10 +92,10 @@ class _Messages(Mirror[AnyMessage]):
         calls = tuple(call["id"] for call in item.tool_calls) if isinstance(item, AIMessage) else ()
         return item.type, item.id, content, calls
 
-    def encode(self, item: AnyMessage) -> dict[str, Any]:
+    def encode(self, item: AnyMessage) -> list[dict[str, Any]]:
         content = _content(item.content)
         if isinstance(item, ToolMessage):
-            return {"role": "tool", "tool_call_id": item.tool_call_id, "content": content}
+            return [{"role": "tool", "tool_call_id": item.tool_call_id, "content": content}]
         if isinstance(item, AIMessage):
             calls = [
                 {
@@ -137,15 +105,16 @@ class _Messages(Mirror[AnyMessage]):
                 }
                 for call in item.tool_calls
             ]
-            return {"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})
-        return {"role": "system" if isinstance(item, SystemMessage) else "user", "content": content}
+            return [{"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})]
+        return [{"role": "system" if isinstance(item, SystemMessage) else "user", "content": content}]
 
-    def revive(self, item: AnyMessage, shown: dict[str, Any]) -> AnyMessage:
-        changed: dict[str, Any] = {"content": shown.get("content") or ""}
+    def revive(self, item: AnyMessage, shown: list[tuple[int, dict[str, Any]]]) -> AnyMessage:
+        [(_, message)] = shown
+        changed: dict[str, Any] = {"content": message.get("content") or ""}
         if isinstance(item, ToolMessage):
-            changed |= {"artifact": None, "tool_call_id": shown["tool_call_id"]}
+            changed |= {"artifact": None, "tool_call_id": message["tool_call_id"]}
         elif isinstance(item, AIMessage):
-            changed["tool_calls"] = _calls(shown)
+            changed["tool_calls"] = _calls(message)
         return item.model_copy(update=changed)
 
     def make(self, shown: dict[str, Any], name: str) -> AnyMessage:

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Hashable
 from os import PathLike
@@ -20,7 +19,6 @@ from strands.types.content import Message
 
 from lookback._errors import Irreducible, LookbackError
 from lookback._mirror import Mirror
-from lookback._native import Session
 
 if TYPE_CHECKING:
     from strands import Agent
@@ -45,8 +43,7 @@ class LookbackManager(ConversationManager):
         policy: str | dict[str, Any] | None = None,
     ) -> None:
         super().__init__()
-        self._is_stored = store is not None
-        self._mirror = _Messages(Session(session, store=store, model=model, policy=policy, dialect="bedrock"))
+        self._mirror = _Messages(session, store=store, model=model, policy=policy)
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Has the agent ask for a window before each call of the model."""
@@ -57,9 +54,7 @@ class LookbackManager(ConversationManager):
         event.agent.add_middleware(InvokeModelStage.Input, self._window)
 
     async def _window(self, context: InvokeModelContext) -> InvokeModelContext:
-        # In memory it takes less time than a thread does.
-        messages = await asyncio.to_thread(self._fit, context) if self._is_stored else self._fit(context)
-        return context.replace(messages=messages)
+        return context.replace(messages=await self._mirror.away(self._fit, context))
 
     def _fit(self, context: InvokeModelContext) -> list[Message]:
         tools: list[Any] = [{"toolSpec": specification} for specification in context.tool_specs]
@@ -87,15 +82,18 @@ class LookbackManager(ConversationManager):
 class _Messages(Mirror[Message]):
     """The messages of an agent. The session has them in Bedrock's format, as the agent does."""
 
+    dialect = "bedrock"
+
     def key(self, item: Message) -> Hashable:
         return item["role"], _frozen(item["content"])
 
-    def encode(self, item: Message) -> dict[str, Any]:
+    def encode(self, item: Message) -> list[dict[str, Any]]:
         # What only the agent knows of a message is not sent.
-        return {"role": item["role"], "content": _as_text(item["content"])}
+        return [{"role": item["role"], "content": _as_text(item["content"])}]
 
-    def revive(self, item: Message, shown: dict[str, Any]) -> Message:
-        return {**item, "content": _as_bytes(shown["content"])}
+    def revive(self, item: Message, shown: list[tuple[int, dict[str, Any]]]) -> Message:
+        [(_, message)] = shown
+        return {**item, "content": _as_bytes(message["content"])}
 
     def make(self, shown: dict[str, Any], name: str) -> Message:
         return {"role": shown["role"], "content": _as_bytes(shown["content"]), "tracking_id": name}
