@@ -1,8 +1,8 @@
 //! The errors that end a command, with their messages and exit codes.
 
+use crate::exit::ExitCode;
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use lookback::memory::{BadLine, FactId, KbError, MemoryError, Refused};
 use lookback::presets::PolicyError;

@@ -1,8 +1,8 @@
 //! `lookback check`: checks whether a provider would accept a conversation.
 
+use crate::exit::ExitCode;
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
-use std::process::ExitCode;
 
 use lookback::dialect::{Finding, Severity};
 use lookback::words;

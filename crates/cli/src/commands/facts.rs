@@ -1,6 +1,6 @@
 //! `lookback facts`: reads and writes facts.
 
-use std::process::ExitCode;
+use crate::exit::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;

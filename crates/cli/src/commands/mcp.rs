@@ -1,7 +1,7 @@
 //! `lookback mcp`: serves a memory to the clients of the Model Context Protocol.
 
+use crate::exit::ExitCode;
 use std::io::{IsTerminal, stdin};
-use std::process::ExitCode;
 
 use futures_lite::future::block_on;
 use lookback::Durability;

@@ -14,7 +14,7 @@ mod store;
 mod tune;
 mod window;
 
-use std::process::ExitCode;
+use crate::exit::ExitCode;
 
 use clap::CommandFactory;
 

@@ -1,6 +1,6 @@
 //! `lookback recall`: reads what has left the window of a session, like the model's tool of the same name.
 
-use std::process::ExitCode;
+use crate::exit::ExitCode;
 
 use futures_lite::future::block_on;
 use lookback::memory::{self, Recall, Recalled};

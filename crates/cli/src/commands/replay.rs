@@ -3,9 +3,9 @@
 mod picture;
 mod tables;
 
+use crate::exit::ExitCode;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

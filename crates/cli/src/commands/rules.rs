@@ -1,7 +1,7 @@
 //! `lookback rules`: explains the rules of providers, by number or by the text of an error.
 
+use crate::exit::ExitCode;
 use std::path::Path;
-use std::process::ExitCode;
 
 use lookback::{Dialect, ProviderError};
 

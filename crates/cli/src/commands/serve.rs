@@ -1,8 +1,8 @@
 //! `lookback serve`: a gateway in front of models.
 
+use crate::exit::ExitCode;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use lookback::store::{Location, Tenant};

@@ -5,8 +5,8 @@ mod erase;
 mod import;
 mod prune;
 
+use crate::exit::ExitCode;
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;

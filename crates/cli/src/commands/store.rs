@@ -1,7 +1,7 @@
 //! `lookback store`: looks after a store.
 
+use crate::exit::ExitCode;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;

@@ -5,9 +5,9 @@ mod grid;
 mod state;
 mod told;
 
+use crate::exit::ExitCode;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,6 +1,6 @@
 //! `lookback window`: writes a conversation with its window in place of its messages.
 
-use std::process::ExitCode;
+use crate::exit::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;

@@ -1,6 +1,6 @@
 //! `lookback sessions erase`: erases what was said long ago, in sessions that are kept.
 
-use std::process::ExitCode;
+use crate::exit::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;

@@ -1,6 +1,6 @@
 //! What a comparison of policies shows: the front, the recommendation, and how sure it is.
 
-use std::process::ExitCode;
+use crate::exit::ExitCode;
 
 use lookback::replay::{Report, front};
 use lookback::{Price, presets};

@@ -1,0 +1,42 @@
+//! The command line of Lookback, as a function: the packages for other languages bring it, too.
+//!
+//! ```
+//! assert_eq!(lookback_cli::run(["lookback", "rules", "AM2"]), 0);
+//! ```
+
+mod args;
+mod changes;
+mod commands;
+mod exit;
+mod failure;
+mod input;
+mod interruption;
+mod json;
+mod output;
+mod recordings;
+mod store;
+#[cfg(feature = "otel")]
+mod telemetry;
+mod warnings;
+mod written;
+
+use std::ffi::OsString;
+
+use clap::Parser;
+
+/// Runs a command, and returns the exit code: 0 if the answer is yes, 1 if it is no, 2 if the input or the command line is
+/// invalid or something failed, and 130 after Ctrl-C. The first argument is the name of the program.
+///
+/// It writes to standard output and standard error, and may be called once in a process.
+pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+    let args = match args::Args::try_parse_from(args) {
+        Ok(args) => args,
+        Err(error) => {
+            // If nobody reads it, nobody misses it.
+            let _ = error.print();
+            return u8::try_from(error.exit_code()).unwrap_or(2);
+        }
+    };
+    warnings::print();
+    commands::run(args).unwrap_or_else(failure::Failure::report).number()
+}
