@@ -1,15 +1,18 @@
 //! Lookback for Python: the native part of the package `lookback`.
 //!
-//! Messages come in as what Python people have (`input.rs`), the engine works without the interpreter's lock, and windows
-//! go out as dictionaries, as bytes, or as decisions about what came in (`window.rs`).
+//! What Python has becomes JSON text (`input.rs`), the calls of `lookback-bindings` work without the interpreter's lock,
+//! and windows go out as dictionaries, as bytes, or as decisions about what came in (`window.rs`).
 
+mod callbacks;
 mod errors;
+mod functions;
 mod input;
+mod interpreter;
+mod logging;
+mod memory;
 mod output;
-mod positions;
+mod policy;
 mod session;
-mod settings;
-mod stateless;
 mod window;
 
 use pyo3::prelude::*;
@@ -17,9 +20,17 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use super::session::Session;
+    use super::callbacks::{Answer, Ask};
     #[pymodule_export]
-    use super::stateless::{check, fit, repair};
+    use super::functions::{check, command_line, fit, presets, prices, repair, replay};
+    #[pymodule_export]
+    use super::interpreter::ends;
+    #[pymodule_export]
+    use super::memory::Memory;
+    #[pymodule_export]
+    use super::policy::Policy;
+    #[pymodule_export]
+    use super::session::Session;
     #[pymodule_export]
     use super::window::{Source, Window};
 }

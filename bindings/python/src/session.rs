@@ -1,150 +1,103 @@
 //! A session: the log of a conversation, and the window of each call.
 
-use std::process;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use futures_lite::future::block_on;
-use lookback::explain::outcomes;
-use lookback::session::{HistoryEntry, Resent};
+use lookback::TooLong;
 use lookback::size::Measure;
-use lookback::transcript::{Origin, Position};
-use lookback::{Dialect, MemoryStore, Message, Preamble, ProviderError, Response, Role, Store, TooLong};
+use lookback_bindings::{self as bindings, Callbacks, Failure, Model, Opening};
 use pyo3::exceptions::PyBaseException;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
-use crate::output::why;
-use crate::positions::Given;
+use crate::callbacks::{Context, Listeners, summarizer};
+use crate::errors::detached;
+use crate::memory::Memory;
 use crate::window::Window;
-use crate::{errors, input, output, settings};
+use crate::{errors, input, logging, output, policy};
 
 /// A conversation that is kept: every message in a log, and the window of it that a model call sends.
 ///
 /// Calls from several threads wait for each other. None of them holds the interpreter's lock while it works.
 #[pyclass(frozen, module = "lookback")]
 pub(crate) struct Session {
-    host: Arc<Host>,
-    /// The name of the session.
-    #[pyo3(get)]
-    name: String,
-    dialect: Dialect,
+    session: bindings::Session,
+    /// The context of the last call that asked for a window, if there is a function that makes summaries.
+    context: Option<Arc<Context>>,
 }
 
-/// The process that has opened a store. Its threads do the waiting for the disk, and a fork leaves them behind.
-static OPENER: AtomicU32 = AtomicU32::new(0);
-
-/// Takes note that this process opens a store.
-///
-/// # Errors
-/// Raises an exception if the process was forked from one that had opened one: it would wait forever.
-fn opens_store(py: Python<'_>) -> PyResult<()> {
-    let (own, relaxed) = (process::id(), Ordering::Relaxed);
-    match OPENER.compare_exchange(0, own, relaxed, relaxed) {
-        Err(opener) if opener != own => Err(errors::other(
-            py,
-            "this process was forked from one that had opened a store; start it with \"spawn\", or open stores after the fork",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// An open session, and the process that opened it.
-struct Host {
-    session: Mutex<lookback::Session>,
-    process: u32,
-}
-
-impl Host {
-    /// Does something with the session. The interpreter goes on meanwhile.
-    fn with<T: Send>(
+impl Session {
+    /// Does something without the interpreter's lock, and returns its JSON as objects.
+    fn told<'py>(
         &self,
-        py: Python<'_>,
-        work: impl FnOnce(&mut lookback::Session) -> Result<T, lookback::Error> + Send,
-    ) -> PyResult<T> {
-        // What a store works with, such as threads, is not there after a fork.
-        if self.process != process::id() {
-            return Err(errors::other(py, "this session was opened before the process was forked; open it here again"));
-        }
-        let worked = py.detach(|| work(&mut self.session.lock().unwrap_or_else(PoisonError::into_inner)));
-        worked.map_err(|error| errors::session(py, &error))
+        py: Python<'py>,
+        work: impl FnOnce(&bindings::Session) -> Result<String, Failure> + Send,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        output::json(py, &detached(py, || work(&self.session))?)
     }
 }
 
 #[pymethods]
 impl Session {
     /// Opens the session of a name, and begins it if there is none.
-    ///
-    /// `store` is where sessions are kept: the path of a file, a folder that ends in `/`, or the URL of a server. Without
-    /// one, they are kept in memory. `dialect` is the format of the messages; without it, it is that of the model's own
-    /// provider, or `openai-chat`. `policy` is a preset such as `"turns:max_turns=8"`, a file, or a dictionary.
     #[new]
-    #[pyo3(signature = (name, *, store=None, model=None, dialect=None, policy=None))]
+    #[pyo3(signature = (
+        name, *, store=None, model=None, dialect=None, policy=None, summarizer=None,
+        on_compact_start=None, on_compact_end=None, on_summary_refused=None,
+    ))]
+    #[allow(clippy::too_many_arguments, reason = "they are named where it is called")]
     fn new(
         py: Python<'_>,
         name: String,
-        store: Option<std::path::PathBuf>,
-        model: Option<&str>,
-        dialect: Option<&str>,
+        store: Option<PathBuf>,
+        model: Option<String>,
+        dialect: Option<String>,
         policy: Option<&Bound<'_, PyAny>>,
+        summarizer: Option<Py<PyAny>>,
+        on_compact_start: Option<Py<PyAny>>,
+        on_compact_end: Option<Py<PyAny>>,
+        on_summary_refused: Option<Py<PyAny>>,
     ) -> PyResult<Session> {
-        let dialect = settings::dialect(py, dialect, model)?;
-        let settings = settings::settings(dialect, model, settings::policy(policy)?);
-        if store.is_some() {
-            opens_store(py)?;
-        }
-        let open = || -> Result<lookback::Session, lookback::Error> {
-            let store: Arc<dyn Store> = match store {
-                Some(place) => lookback::store::open(place)?,
-                None => Arc::new(MemoryStore::new()),
-            };
-            block_on(lookback::Session::open(store, &name, settings))
+        logging::begin();
+        let context = summarizer.is_some().then(Arc::<Context>::default);
+        let named = [
+            ("compact_start", on_compact_start),
+            ("compact_end", on_compact_end),
+            ("summary_refused", on_summary_refused),
+        ];
+        let named = named.into_iter().filter_map(|(name, function)| Some((name, function?))).collect();
+        let callbacks = Callbacks {
+            summarizer: summarizer.zip(context.clone()).map(|(function, context)| self::summarizer(function, context)),
+            on_event: Listeners { named }.tell(),
         };
-        let session = py.detach(open).map_err(|error| errors::session(py, &error))?;
-        let host = Host { session: Mutex::new(session), process: process::id() };
-        Ok(Session { host: Arc::new(host), name, dialect })
+        let model = Model { name: model, dialect };
+        let opening = Opening { store, model, policy: policy::read(policy)?, callbacks };
+        let session = detached(py, || bindings::Session::open(&name, opening))?;
+        Ok(Session { session, context })
+    }
+
+    /// The name of the session.
+    #[getter]
+    fn name(&self) -> &str {
+        self.session.name()
     }
 
     /// The format of the messages, such as `openai-chat`.
     #[getter]
     fn dialect(&self) -> &'static str {
-        self.dialect.name()
+        self.session.dialect()
     }
 
     /// Appends a message, or a list of them, and returns the position in the log of each.
-    ///
-    /// A message is a dictionary, an object of a provider's SDK, or JSON text, which is kept byte for byte.
     fn push(&self, py: Python<'_>, messages: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
-        let (messages, given) = self.decode(messages)?;
-        self.host.with(py, |session| {
-            let standing = shown(session);
-            let written = block_on(session.extend(messages))?;
-            let logged: Vec<_> =
-                shown(session).into_iter().filter(|(position, _)| written.contains(position)).collect();
-            Ok(given.positions(&logged, &standing))
-        })
+        let messages = input::messages(messages)?;
+        detached(py, || self.session.push(&messages))
     }
 
-    /// Takes over a whole history: what is known is recognized, and the rest is appended. A message that was changed
-    /// begins a branch.
-    ///
-    /// Returns how many messages were `known`, `new` and `left` behind, and the `positions` of all in the log.
+    /// Takes over a whole history: what is known is recognized, and the rest is appended.
     fn sync<'py>(&self, py: Python<'py>, history: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (history, given) = self.decode(history)?;
-        let synced = self.host.with(py, |session| {
-            let synced = block_on(session.sync(history))?;
-            let logged = block_on(session.history())?.into_iter();
-            let logged = logged.filter(|entry| entry.arrival.origin != Origin::Lookback);
-            let logged: Vec<_> = logged.map(|entry| (entry.position, Resent::of(&entry.arrival.message))).collect();
-            let mut told = json!(synced);
-            if let Some(members) = told.as_object_mut() {
-                members.insert("positions".to_owned(), json!(given.positions(&logged, &[])));
-            }
-            Ok(told)
-        })?;
-        output::json(py, &synced.to_string())
+        let history = input::messages(history)?;
+        self.told(py, |session| session.sync(&history))
     }
 
     /// Says what comes with the messages of each request, because the provider counts it: the system prompt, if it is not
@@ -158,103 +111,102 @@ impl Session {
     ) -> PyResult<()> {
         let raw = |value: Option<&Bound<'_, PyAny>>, name| value.map(|value| input::value(value, name)).transpose();
         let (system, tools) = (raw(system, "system")?, raw(tools, "tools")?);
-        let mut preamble = Preamble::default();
-        if let Some(system) = system {
-            preamble = preamble.with_system(system);
-        }
-        if let Some(tools) = tools {
-            preamble = preamble.with_tools(tools);
-        }
-        self.host.with(py, |session| block_on(session.set_preamble(&preamble)))
+        detached(py, || self.session.preamble(system, tools))
     }
 
     /// Returns the window for the next model call. It is recorded before it is returned.
     fn window(&self, py: Python<'_>) -> PyResult<Window> {
-        self.host.with(py, |session| Window::of(&block_on(session.window())?))
+        if let Some(context) = &self.context {
+            context.note(py)?;
+        }
+        detached(py, || self.session.window()).map(Window::from)
     }
 
     /// Records what the model answered: its message, and the tokens that the provider reports. It takes the whole response,
     /// not a stream.
     fn answered(&self, py: Python<'_>, response: &Bound<'_, PyAny>) -> PyResult<()> {
-        let text = input::object(response, "response")?;
-        let response = Response::decode(&text, self.dialect)
-            .map_err(|error| errors::decode(py, &"response", &error.to_string()))?;
-        self.host.with(py, |session| block_on(session.answered(response)))
+        let response = input::object(response, "response")?;
+        detached(py, || self.session.answered(&response))
     }
 
     /// Records the input tokens that the provider reported for the last window, cached ones included.
     fn usage(&self, py: Python<'_>, model: &str, input_tokens: u64) -> PyResult<()> {
-        self.host.with(py, |session| block_on(session.usage(model, input_tokens)))
+        detached(py, || self.session.usage(model, input_tokens))
     }
 
     /// Returns a smaller window, because the provider refused the last one as too long.
-    ///
-    /// `error` is the exception of the provider's SDK, or the text of its answer; `None` if only the caller knows. An
-    /// exception that says something else is raised again.
     fn overflow(&self, py: Python<'_>, error: Option<&Bound<'_, PyAny>>) -> PyResult<Window> {
         let cause = error.map_or(Ok(TooLong::new(Measure::Tokens)), |error| self.too_long(error))?;
-        self.host.with(py, |session| {
-            block_on(session.overflow(cause))?;
-            Window::of(&block_on(session.window())?)
-        })
+        detached(py, || self.session.overflow(cause)).map(Window::from)
     }
 
     /// Finds messages by words, also those that have left the window: the best first.
     #[pyo3(signature = (query, limit=10))]
     fn search<'py>(&self, py: Python<'py>, query: &str, limit: usize) -> PyResult<Bound<'py, PyAny>> {
-        let found = self.host.with(py, |session| block_on(session.search(query, limit)))?;
-        output::json(py, &json!(found).to_string())
+        self.told(py, |session| session.search(query, limit))
     }
 
     /// Returns the messages of the conversation, with their positions in the log, and whether the window shows them.
     fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let entries = self.host.with(py, |session| block_on(session.history()))?;
-        let own = |entry: &&HistoryEntry| entry.arrival.origin != Origin::Lookback;
-        let listed = entries.iter().filter(own).map(|HistoryEntry { position, arrival, shown, .. }| {
-            let role = match arrival.message.role() {
-                Role::System => "system",
-                Role::Assistant => "assistant",
-                Role::User if arrival.message.tool_results().next().is_some() => "tool",
-                Role::User => "user",
-            };
-            json!({ "position": position, "role": role, "text": arrival.message.text(), "in_window": shown })
-        });
-        output::json(py, &Value::from_iter(listed).to_string())
+        self.told(py, bindings::Session::history)
+    }
+
+    /// Returns the messages of the conversation as they came, with all that has left the window.
+    fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, bindings::Session::messages)
     }
 
     /// Returns what became of every message, and why.
     fn why<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let dialect = self.dialect;
-        let told = self.host.with(py, |session| {
-            let entries = block_on(session.entries())?;
-            Ok(outcomes(&entries, session.view(), dialect, &session.explain()))
-        })?;
-        output::json(py, &why(&told))
+        self.told(py, bindings::Session::why)
+    }
+
+    /// Returns what each call has sent and cost, and what it would have cost without a window.
+    #[pyo3(signature = (price="anthropic-5m"))]
+    fn receipt<'py>(&self, py: Python<'py>, price: &str) -> PyResult<Bound<'py, PyAny>> {
+        self.told(py, |session| session.receipt(&bindings::price(price)?))
+    }
+
+    /// Changes the policy, from the next window on.
+    fn set_policy(&self, py: Python<'_>, policy: &Bound<'_, PyAny>) -> PyResult<()> {
+        let policy = policy::read(Some(policy))?.unwrap_or_else(lookback::Policy::production);
+        detached(py, || self.session.set_policy(policy))
+    }
+
+    /// Goes on with the session of an earlier process: the last turns stay in the window, and the task follows them.
+    #[pyo3(signature = (task, turns=None))]
+    fn resume<'py>(
+        &self,
+        py: Python<'py>,
+        task: &Bound<'py, PyAny>,
+        turns: Option<u64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let task = input::messages(task)?;
+        self.told(py, |session| session.resume(&task, turns))
+    }
+
+    /// Waits until the summary that is being made is done.
+    fn wait_for_summary(&self, py: Python<'_>) -> PyResult<()> {
+        detached(py, || self.session.wait_for_summary())
+    }
+
+    /// Opens the memory of the session: its facts, and those that it shares with its workspace.
+    #[pyo3(signature = (workspace=None))]
+    fn memory(&self, py: Python<'_>, workspace: Option<&str>) -> PyResult<Memory> {
+        let memory = detached(py, || self.session.memory(workspace))?;
+        Ok(Memory::new_in(memory, self.session.name()))
+    }
+
+    fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {
+        detached(py, || self.session.html())
     }
 
     fn __repr__(&self) -> String {
-        format!("Session({:?}, dialect={:?})", self.name, self.dialect.name())
+        format!("Session({:?}, dialect={:?})", self.session.name(), self.session.dialect())
     }
-}
-
-/// The messages that the window shows, without their contents.
-fn shown(session: &lookback::Session) -> Vec<(Position, Resent)> {
-    session.view().messages().map(|item| (item.position(), Resent::of(item.message()))).collect()
 }
 
 impl Session {
-    fn decode(&self, messages: &Bound<'_, PyAny>) -> PyResult<(Vec<Message>, Given)> {
-        let py = messages.py();
-        let elements = input::messages(messages)?;
-        let elements: Vec<&RawValue> = elements.iter().map(|element| &**element).collect();
-        let messages = self
-            .dialect
-            .decode_list(&elements)
-            .map_err(|(index, fault)| errors::decode(py, &format_args!("messages[{index}]"), &fault.to_string()))?;
-        let given = Given::new(&messages, self.dialect.spans(&elements));
-        Ok((messages, given))
-    }
-
     /// Reads from a provider's error how much too long a request was.
     fn too_long(&self, error: &Bound<'_, PyAny>) -> PyResult<TooLong> {
         let py = error.py();
@@ -269,10 +221,10 @@ impl Session {
                 text.map_or_else(|| error.str()?.extract(), Ok)?
             }
         };
-        match self.dialect.provider_error(status, &body) {
-            ProviderError::TooLong(cause) => Ok(cause),
-            _ if error.is_instance_of::<PyBaseException>() => Err(PyErr::from_value(error.clone())),
-            _ => Err(errors::other(py, "the provider does not say that the request is too long")),
+        match self.session.too_long(status, &body) {
+            Some(cause) => Ok(cause),
+            None if error.is_instance_of::<PyBaseException>() => Err(PyErr::from_value(error.clone())),
+            None => Err(errors::other(py, "the provider does not say that the request is too long")),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Where the messages that Python gives are in the log of their session.
+//! Where the messages that are given to a session are in its log.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
+use lookback::Message;
 use lookback::session::Resent;
 use lookback::transcript::Position;
-use lookback::{Message, Role};
 
 /// Messages that are given to a session, without their contents.
 pub(crate) struct Given {
@@ -19,26 +19,35 @@ impl Given {
         Given { messages: messages.iter().map(Resent::of).collect(), spans }
     }
 
-    /// Returns the position of each element, from those of the messages that are in the log.
+    /// Returns the position of each element. `written` are those of the messages that are in the log, in order.
     ///
-    /// A system message that repeats the standing one is not written again: its position is that of the one before.
-    pub(crate) fn positions(&self, logged: &[(Position, Resent)], standing: &[(Position, Resent)]) -> Vec<Position> {
-        let mut system: HashMap<u128, Position> = HashMap::new();
-        system.extend(standing.iter().map(|(position, resent)| (resent.digest, *position)));
-        let mut logged = logged.iter().peekable();
-        let mut positions = Vec::new();
-        for (message, span) in self.messages.iter().zip(&self.spans) {
-            let found = match logged.next_if(|(_, resent)| resent.digest == message.digest) {
-                Some((position, resent)) => {
-                    if resent.role == Role::System {
-                        system.insert(resent.digest, *position);
-                    }
-                    Some(*position)
-                }
-                None => system.get(&message.digest).copied(),
-            };
-            positions.extend(found.into_iter().flat_map(|position| span.clone().map(move |_| position)));
+    /// A system message that repeats the standing one is not written again: its position is that of the one before, which
+    /// is among the `standing` messages or the given ones. `logged` returns what is in the log at which position.
+    pub(crate) fn positions(
+        &self,
+        written: &[Position],
+        standing: &[(Position, Resent)],
+        logged: impl FnOnce() -> Vec<(Position, Resent)>,
+    ) -> Vec<Position> {
+        if written.len() == self.messages.len() {
+            return self.of_elements(written.iter().copied());
         }
-        positions
+        let digests: HashMap<Position, u128> =
+            logged().into_iter().map(|(position, resent)| (position, resent.digest)).collect();
+        let mut known: HashMap<u128, Position> =
+            standing.iter().map(|(position, resent)| (resent.digest, *position)).collect();
+        let mut written = written.iter().copied().peekable();
+        let mut positions = Vec::with_capacity(self.messages.len());
+        for message in &self.messages {
+            if let Some(position) = written.next_if(|position| digests.get(position) == Some(&message.digest)) {
+                known.insert(message.digest, position);
+            }
+            positions.extend(known.get(&message.digest));
+        }
+        self.of_elements(positions.into_iter())
+    }
+
+    fn of_elements(&self, positions: impl Iterator<Item = Position>) -> Vec<Position> {
+        self.spans.iter().zip(positions).flat_map(|(span, position)| span.clone().map(move |_| position)).collect()
     }
 }

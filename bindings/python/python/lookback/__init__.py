@@ -8,24 +8,51 @@
 [{'role': 'user', 'content': 'What is in notes.txt?'}]
 """
 
-from lookback._async import AsyncSession
+from __future__ import annotations
+
+import atexit
+from typing import TYPE_CHECKING, Any
+
 from lookback._errors import (
     DecodeError,
+    FactRefused,
     HardLimitExceeded,
     Irreducible,
     LookbackError,
     PolicyError,
     StoreError,
 )
-from lookback._native import Session, Source, Window, check, fit, repair
-from lookback._wrap import wrap
+from lookback._native import (
+    Ask,
+    Memory,
+    Policy,
+    Session,
+    Source,
+    Window,
+    check,
+    ends,
+    fit,
+    presets,
+    prices,
+    repair,
+    replay,
+)
+
+if TYPE_CHECKING:
+    from lookback._async import AsyncMemory, AsyncSession
+    from lookback._wrap import wrap
 
 __all__ = [
+    "Ask",
+    "AsyncMemory",
     "AsyncSession",
     "DecodeError",
+    "FactRefused",
     "HardLimitExceeded",
     "Irreducible",
     "LookbackError",
+    "Memory",
+    "Policy",
     "PolicyError",
     "Session",
     "Source",
@@ -33,6 +60,29 @@ __all__ = [
     "Window",
     "check",
     "fit",
+    "presets",
+    "prices",
     "repair",
+    "replay",
     "wrap",
 ]
+
+# A summary may be in the making.
+atexit.register(ends)
+
+
+def __getattr__(name: str) -> Any:
+    # `asyncio` takes most of the time of an import, and most programs need it later or never.
+    if name in ("AsyncMemory", "AsyncSession"):
+        from lookback import _async
+
+        return getattr(_async, name)
+    if name == "wrap":
+        from lookback._wrap import wrap
+
+        return wrap
+    raise AttributeError(f"module 'lookback' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -45,3 +45,7 @@ class Irreducible(LookbackError):
     """Its tokens, by Lookback's count."""
     pinned: list[Pinned]
     """What may not be dropped, with sizes."""
+
+
+class FactRefused(LookbackError, ValueError):
+    """A memory does not accept a fact, or what is to become of one."""

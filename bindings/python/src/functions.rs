@@ -1,0 +1,85 @@
+//! What needs no session: one request, a recording, the presets and prices, and the command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use lookback_bindings::{self as bindings, Model, Replayed};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+
+use crate::errors::detached;
+use crate::window::Window;
+use crate::{input, output, policy};
+
+fn model(name: Option<String>, dialect: Option<String>) -> Model {
+    Model { name, dialect }
+}
+
+/// Returns the window of a request: a list of messages, or all that is sent with them.
+#[pyfunction]
+#[pyo3(signature = (request, *, model=None, dialect=None, policy=None))]
+pub(crate) fn fit(
+    request: &Bound<'_, PyAny>,
+    model: Option<String>,
+    dialect: Option<String>,
+    policy: Option<&Bound<'_, PyAny>>,
+) -> PyResult<Window> {
+    let (text, model, policy) = (input::request(request)?, self::model(model, dialect), policy::read(policy)?);
+    detached(request.py(), || bindings::fit(&text, &model, policy)).map(Window::from)
+}
+
+/// Returns a request with repairs alone: nothing is left out that its provider accepts.
+#[pyfunction]
+#[pyo3(signature = (request, *, dialect=None))]
+pub(crate) fn repair(request: &Bound<'_, PyAny>, dialect: Option<String>) -> PyResult<Window> {
+    let (text, model) = (input::request(request)?, self::model(None, dialect));
+    detached(request.py(), || bindings::repair(&text, &model)).map(Window::from)
+}
+
+/// Returns the rules of its provider that a request breaks, each with its number, its place and what is wrong.
+#[pyfunction]
+#[pyo3(signature = (request, *, dialect=None))]
+pub(crate) fn check<'py>(request: &Bound<'py, PyAny>, dialect: Option<String>) -> PyResult<Bound<'py, PyAny>> {
+    let (text, model) = (input::request(request)?, self::model(None, dialect));
+    output::json(request.py(), &detached(request.py(), || bindings::check(&text, &model))?)
+}
+
+/// Replays a recorded conversation message by message: what its windows would have sent and cost.
+#[pyfunction]
+#[pyo3(signature = (recording, *, model=None, dialect=None, policy=None, price="anthropic-5m"))]
+pub(crate) fn replay<'py>(
+    recording: &Bound<'py, PyAny>,
+    model: Option<String>,
+    dialect: Option<String>,
+    policy: Option<&Bound<'py, PyAny>>,
+    price: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (py, model, policy) = (recording.py(), self::model(model, dialect), policy::read(policy)?);
+    let has_messages = recording.cast::<PyDict>().is_ok() || recording.cast::<PyList>().is_ok();
+    let told = if has_messages {
+        let text = input::request(recording)?;
+        detached(py, || bindings::replay(Replayed::Text(&text), &model, policy, price))
+    } else {
+        let path: PathBuf = recording.extract()?;
+        detached(py, || bindings::replay(Replayed::File(&path), &model, policy, price))
+    };
+    output::json(py, &told?)
+}
+
+/// Returns the presets: the name of each, and what it is for.
+#[pyfunction]
+pub(crate) fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    output::json(py, &bindings::presets())
+}
+
+/// Returns all prices that Lookback knows, by name.
+#[pyfunction]
+pub(crate) fn prices(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+    output::json(py, &bindings::prices())
+}
+
+/// Runs the command line, and returns its exit code.
+#[pyfunction]
+pub(crate) fn command_line(py: Python<'_>, args: Vec<OsString>) -> u8 {
+    py.detach(|| lookback_cli::run(args))
+}

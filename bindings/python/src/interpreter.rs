@@ -1,0 +1,56 @@
+//! The interpreter, as threads reach it that are not its own: never while it ends, because that would end the process.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+/// How long an ending interpreter waits for the threads that are inside.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Default)]
+struct Threads {
+    inside: usize,
+    has_ended: bool,
+}
+
+static THREADS: Mutex<Threads> = Mutex::new(Threads { inside: 0, has_ended: false });
+static LEFT: Condvar = Condvar::new();
+
+/// A thread that is inside.
+struct Inside;
+
+impl Inside {
+    fn enter() -> Option<Inside> {
+        let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        if threads.has_ended {
+            return None;
+        }
+        threads.inside += 1;
+        Some(Inside)
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        THREADS.lock().unwrap_or_else(PoisonError::into_inner).inside -= 1;
+        LEFT.notify_all();
+    }
+}
+
+/// Does something with the interpreter, from any thread; `None` if it is ending.
+pub(crate) fn with<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+    let _inside = Inside::enter()?;
+    Python::try_attach(work)
+}
+
+/// Lets no more threads in, and waits for those that are inside. It is called when the interpreter begins to end.
+#[pyfunction]
+pub(crate) fn ends(py: Python<'_>) {
+    py.detach(|| {
+        let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.has_ended = true;
+        let waited = LEFT.wait_timeout_while(threads, PATIENCE, |threads| threads.inside > 0);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    });
+}

@@ -1,0 +1,123 @@
+//! What a session calls: a function that makes summaries, and those that are told of compactions.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_channel::{Sender, bounded};
+use lookback::session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
+use lookback::summarize::{Ask as LibraryAsk, Function, Summarizer};
+use serde_json::json;
+
+use crate::failure::chained;
+
+/// A function that begins to make a summary. The answer is given later, from any thread.
+pub type Summarize = Arc<dyn Fn(Ask, Answer) + Send + Sync>;
+
+/// A function that is told of an event: its name, and what it says, as JSON.
+pub type Tell = Arc<dyn Fn(&str, String) + Send + Sync>;
+
+/// The functions that a session calls. They must return soon: what takes time happens elsewhere.
+#[derive(Clone, Default)]
+pub struct Callbacks {
+    /// Makes the summaries. Without it, sentences of the conversation itself are chosen.
+    pub summarizer: Option<Summarize>,
+    /// Is told of compactions.
+    pub on_event: Option<Tell>,
+}
+
+impl fmt::Debug for Callbacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (summarizer, on_event) = (self.summarizer.is_some(), self.on_event.is_some());
+        f.debug_struct("Callbacks").field("summarizer", &summarizer).field("on_event", &on_event).finish()
+    }
+}
+
+/// What a function that makes summaries is asked.
+#[derive(Clone)]
+pub struct Ask {
+    /// The system prompt.
+    pub system: String,
+    /// The user's message: the conversation.
+    pub prompt: String,
+    /// The most tokens of the answer.
+    pub budget: u64,
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (system, prompt) = (self.system.len(), self.prompt.len());
+        f.debug_struct("Ask").field("system", &system).field("prompt", &prompt).field("budget", &self.budget).finish()
+    }
+}
+
+/// Where the answer of a function goes. Dropping it says that there is none.
+#[derive(Debug)]
+pub struct Answer(Sender<Result<String, String>>);
+
+impl Answer {
+    /// Gives the summary, or says why there is none, without contents of the conversation.
+    pub fn give(self, answer: Result<String, String>) {
+        // If nobody waits any more, it came too late.
+        let _ = self.0.try_send(answer);
+    }
+}
+
+impl Callbacks {
+    /// Returns the function as a summarizer.
+    pub(crate) fn summarizer(&self) -> Option<impl Summarizer + 'static> {
+        let begin = self.summarizer.clone()?;
+        Some(Function::new("callback", move |ask: LibraryAsk| {
+            let (sender, receiver) = bounded(1);
+            begin(Ask { system: ask.system, prompt: ask.prompt, budget: ask.budget }, Answer(sender));
+            async move {
+                match receiver.recv().await {
+                    Ok(answer) => answer.map_err(Into::into),
+                    Err(_) => Err("the summarizer gave no answer".into()),
+                }
+            }
+        }))
+    }
+
+    /// Returns the functions that are told of compactions.
+    pub(crate) fn hooks(&self) -> Hooks {
+        let Some(tell) = self.on_event.clone() else { return Hooks::default() };
+        let (start, end, refused) = (tell.clone(), tell.clone(), tell);
+        Hooks::default()
+            .on_compact_start(move |event: &CompactStart| {
+                let CompactStart { session, evicted_count, total_tokens, .. } = event;
+                let told = json!({
+                    "session": session.to_string(), "evicted_count": evicted_count, "total_tokens": total_tokens,
+                });
+                start("compact_start", told.to_string());
+            })
+            .on_compact_end(move |event: &CompactEnd| {
+                let (outcome, reason) = match &event.outcome {
+                    CompactionOutcome::Summarized => ("summarized", None),
+                    CompactionOutcome::Refused { .. } => ("refused", None),
+                    CompactionOutcome::Failed { reason } => ("failed", Some(chained(&**reason))),
+                    _ => ("cut", None),
+                };
+                let told = json!({
+                    "session": event.session.to_string(),
+                    "outcome": outcome,
+                    "reason": reason,
+                    "tokens_before": event.tokens_before,
+                    "tokens_after": event.tokens_after,
+                    "summary_tokens": event.summary_tokens,
+                    "seconds": event.duration.as_secs_f64(),
+                });
+                end("compact_end", told.to_string());
+            })
+            .on_summary_refused(move |event: &SummaryRefused| {
+                let SummaryRefused { session, model, faults, again, .. } = event;
+                let told = json!({
+                    "session": session.to_string(),
+                    "model": model,
+                    "again": again,
+                    "invented": faults.invented,
+                    "missing": faults.missing,
+                });
+                refused("summary_refused", told.to_string());
+            })
+    }
+}

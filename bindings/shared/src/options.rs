@@ -1,0 +1,116 @@
+//! What is asked for: the model, the format of its messages, and the policy, as people say them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lookback::tokens::TokenCounter;
+use lookback::{Dialect, Policy, Settings, presets as library};
+use serde_json::json;
+
+use crate::{Callbacks, Failure};
+
+/// How a session is opened.
+#[derive(Debug, Default)]
+pub struct Opening {
+    /// Where sessions are kept: a path or a URL. Without it, in the memory of the process.
+    pub store: Option<PathBuf>,
+    /// The model, and the format of its messages.
+    pub model: Model,
+    /// The policy. Without it, the default.
+    pub policy: Option<Policy>,
+    /// What the session calls.
+    pub callbacks: Callbacks,
+}
+
+/// A model, and the format of its messages.
+#[derive(Debug, Clone, Default)]
+pub struct Model {
+    /// Its name.
+    pub name: Option<String>,
+    /// The name of the format. Without it, that of the model's own provider, or OpenAI's.
+    pub dialect: Option<String>,
+}
+
+impl Model {
+    /// Returns the format.
+    ///
+    /// # Errors
+    /// Returns an error if there is no format of this name.
+    pub fn dialect(&self) -> Result<Dialect, Failure> {
+        if let Some(name) = &self.dialect {
+            return dialect(name);
+        }
+        let is = |family: &str| self.name.as_ref().is_some_and(|model| model.starts_with(family));
+        Ok(if is("claude") {
+            Dialect::Anthropic
+        } else if is("gemini") {
+            Dialect::Gemini
+        } else {
+            Dialect::OpenAiChat
+        })
+    }
+}
+
+/// Returns the format with this name.
+///
+/// # Errors
+/// Returns an error if there is none.
+pub fn dialect(name: &str) -> Result<Dialect, Failure> {
+    name.parse().map_err(|_| {
+        let names: Vec<&str> = Dialect::ALL.iter().map(|dialect| dialect.name()).collect();
+        Failure::decode("dialect", format_args!("there is no format `{name}`; there are {}", names.join(", ")))
+    })
+}
+
+/// Reads a policy: a preset with settings such as `turns:max_turns=8`, the path of a file, or the text of one.
+///
+/// # Errors
+/// Returns an error if the file cannot be read, or if it is no policy.
+pub fn policy(text: &str) -> Result<Policy, Failure> {
+    let is_file = Path::new(text).extension().is_some_and(|extension| extension == "toml" || extension == "json");
+    if text.trim_start().starts_with('{') || text.contains('\n') {
+        return Ok(library::parse(text)?);
+    }
+    if is_file {
+        let unread = |error| Failure::decode("policy", format_args!("cannot read {text}: {error}"));
+        return Ok(library::parse(&std::fs::read_to_string(text).map_err(unread)?)?);
+    }
+    Ok(library::named(text)?)
+}
+
+/// Returns a policy as JSON, with all that it leaves to defaults.
+pub fn policy_document(policy: &Policy) -> String {
+    json!(policy).to_string()
+}
+
+/// Returns a policy as TOML.
+///
+/// # Errors
+/// Returns an error if a value of it has no form in TOML.
+pub fn policy_toml(policy: &Policy) -> Result<String, Failure> {
+    Ok(library::to_toml(policy)?)
+}
+
+/// Returns the presets, as JSON: the name of each, and what it is for.
+pub fn presets() -> String {
+    let preset = |preset: &library::Preset| json!({ "name": preset.name, "purpose": preset.purpose });
+    json!(library::PRESETS.iter().map(preset).collect::<Vec<_>>()).to_string()
+}
+
+/// The model whose tokens are counted if none is named: its vocabulary is that of most models of OpenAI, and comes close to
+/// that of others.
+const USUAL: &str = "gpt-4o";
+
+/// Returns the settings for a model.
+pub(crate) fn settings(dialect: Dialect, model: Option<&str>, policy: Policy) -> Settings {
+    let settings = match model {
+        Some(model) => Settings::for_model(dialect, model),
+        None => Settings::default().dialect(dialect).counter(counter(None)),
+    };
+    settings.policy(policy)
+}
+
+/// Returns what counts the tokens of a model.
+pub(crate) fn counter(model: Option<&str>) -> Arc<dyn TokenCounter> {
+    Settings::for_model(Dialect::default(), model.unwrap_or(USUAL)).counter
+}

@@ -1,0 +1,324 @@
+//! A session: the log of a conversation, and the window of each call.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures_lite::future::block_on;
+use lookback::dialect::{Shown, json_list};
+use lookback::explain::outcomes;
+use lookback::session::{HistoryEntry, Resent};
+use lookback::transcript::{Entry, Origin, Position};
+use lookback::{Dialect, Message, Policy, Preamble, Price, ProviderError, Response, Role, TooLong};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::given::Given;
+use crate::options::settings;
+use crate::process::{self, Process};
+use crate::told::{why, with};
+use crate::{Failure, Memory, Opening, Window, page};
+
+/// A conversation that is kept: every message in a log, and the window of it that a model call sends.
+///
+/// Calls from several threads wait for each other.
+#[derive(Debug, Clone)]
+pub struct Session {
+    host: Arc<Host>,
+    name: String,
+    dialect: Dialect,
+}
+
+/// An open session, and the process that opened it.
+#[derive(Debug)]
+pub(crate) struct Host {
+    session: Mutex<lookback::Session>,
+    process: Process,
+}
+
+impl Host {
+    fn with<T>(&self, work: impl FnOnce(&mut lookback::Session) -> Result<T, Failure>) -> Result<T, Failure> {
+        self.process.must_be_this("session")?;
+        work(&mut self.session.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Returns the log.
+    pub(crate) fn entries(&self) -> Result<Vec<Entry>, Failure> {
+        self.with(|session| Ok(block_on(session.entries())?))
+    }
+}
+
+impl Session {
+    /// Opens the session of a name, and begins it if there is none.
+    ///
+    /// # Errors
+    /// Returns an error if the name is none, or if the store cannot be opened.
+    pub fn open(name: &str, opening: Opening) -> Result<Session, Failure> {
+        let Opening { store, model, policy, callbacks } = opening;
+        let dialect = model.dialect()?;
+        let settings = settings(dialect, model.name.as_deref(), policy.unwrap_or_else(Policy::production));
+        let store = process::store(store.as_deref())?;
+        let mut session = block_on(lookback::Session::open(store, name, settings))?.with_hooks(callbacks.hooks());
+        if let Some(summarizer) = callbacks.summarizer() {
+            session = session.with_summarizer(summarizer);
+        }
+        let host = Host { session: Mutex::new(session), process: Process::this() };
+        Ok(Session { host: Arc::new(host), name: name.to_owned(), dialect })
+    }
+
+    /// Returns the name of the session.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the name of the format of the messages, such as `openai-chat`.
+    pub fn dialect(&self) -> &'static str {
+        self.dialect.name()
+    }
+
+    /// Appends messages, and returns the position in the log of each.
+    ///
+    /// # Errors
+    /// Returns an error if one of them is no message of the format, or if the store fails.
+    pub fn push(&self, messages: &[Box<RawValue>]) -> Result<Vec<Position>, Failure> {
+        let (messages, given) = self.decode(messages)?;
+        self.host.with(|session| {
+            let standing = session.settings().policy.system.one.then(|| shown(session));
+            let written = block_on(session.extend(messages))?;
+            Ok(given.positions(&written, standing.as_deref().unwrap_or_default(), || shown(session)))
+        })
+    }
+
+    /// Takes over a whole history: what is known is recognized, and the rest is appended. A message that was changed
+    /// begins a branch.
+    ///
+    /// Returns how many messages were `known`, `new` and `left` behind, and the `positions` of all in the log, as JSON.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    pub fn sync(&self, history: &[Box<RawValue>]) -> Result<String, Failure> {
+        let (history, given) = self.decode(history)?;
+        self.host.with(|session| {
+            let synced = block_on(session.sync(history))?;
+            let logged: Vec<_> = said(block_on(session.history())?)
+                .map(|entry| (entry.position, Resent::of(&entry.arrival.message)))
+                .collect();
+            let positions: Vec<Position> = logged.iter().map(|(position, _)| *position).collect();
+            let positions = given.positions(&positions, &[], || logged);
+            Ok(with(json!(synced), "positions", json!(positions)).to_string())
+        })
+    }
+
+    /// Says what comes with the messages of each request, because the provider counts it: the system prompt, if it is not
+    /// one of the messages, and the tools.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub fn preamble(&self, system: Option<Box<RawValue>>, tools: Option<Box<RawValue>>) -> Result<(), Failure> {
+        let mut preamble = Preamble::default();
+        if let Some(system) = system {
+            preamble = preamble.with_system(system);
+        }
+        if let Some(tools) = tools {
+            preamble = preamble.with_tools(tools);
+        }
+        self.host.with(|session| Ok(block_on(session.set_preamble(&preamble))?))
+    }
+
+    /// Returns the window for the next model call. It is recorded before it is returned.
+    ///
+    /// # Errors
+    /// Returns an error if what may not be dropped exceeds a hard limit, or if the store fails.
+    pub fn window(&self) -> Result<Window, Failure> {
+        self.host.with(|session| self.window_of(session))
+    }
+
+    fn window_of(&self, session: &mut lookback::Session) -> Result<Window, Failure> {
+        let settings = session.settings().clone();
+        let window = block_on(session.window())?;
+        // The log ends behind the last entry of its path.
+        let end = window.view().path().last().map_or(0, |span| span.end);
+        Ok(Window::of(&window, settings, self.host.clone(), end))
+    }
+
+    /// Records what the model answered: its message, and the tokens that the provider reports. It takes the whole response,
+    /// not a stream.
+    ///
+    /// # Errors
+    /// Returns an error if the text is no response, or if the store fails.
+    pub fn answered(&self, response: &str) -> Result<(), Failure> {
+        let response = Response::decode(response, self.dialect).map_err(|error| Failure::decode("response", error))?;
+        self.host.with(|session| Ok(block_on(session.answered(response))?))
+    }
+
+    /// Records the input tokens that the provider reported for the last window, cached ones included.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub fn usage(&self, model: &str, input_tokens: u64) -> Result<(), Failure> {
+        self.host.with(|session| Ok(block_on(session.usage(model, input_tokens))?))
+    }
+
+    /// Reads from a provider's error by how much a request was too long; `None` if the error says something else.
+    pub fn too_long(&self, status: Option<u16>, body: &str) -> Option<TooLong> {
+        match self.dialect.provider_error(status, body) {
+            ProviderError::TooLong(cause) => Some(cause),
+            _ => None,
+        }
+    }
+
+    /// Returns a smaller window, because the provider refused the last one as too long.
+    ///
+    /// # Errors
+    /// Returns an error if nothing is left that may go, or if the store fails.
+    pub fn overflow(&self, cause: TooLong) -> Result<Window, Failure> {
+        self.host.with(|session| {
+            block_on(session.overflow(cause))?;
+            self.window_of(session)
+        })
+    }
+
+    /// Finds messages by words, also those that have left the window: the best first, as JSON.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub fn search(&self, query: &str, limit: usize) -> Result<String, Failure> {
+        self.host.with(|session| Ok(json!(block_on(session.search(query, limit))?).to_string()))
+    }
+
+    /// Returns the messages of the conversation, as JSON: their positions in the log, their texts, and whether the window
+    /// shows them.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub fn history(&self) -> Result<String, Failure> {
+        let entries = self.host.with(|session| Ok(block_on(session.history())?))?;
+        let listed = said(entries).map(|HistoryEntry { position, arrival, shown, .. }| {
+            let role = match arrival.message.role() {
+                Role::System => "system",
+                Role::Assistant => "assistant",
+                Role::User if arrival.message.tool_results().next().is_some() => "tool",
+                Role::User => "user",
+            };
+            json!({ "position": position, "role": role, "text": arrival.message.text(), "in_window": shown })
+        });
+        Ok(Value::from_iter(listed).to_string())
+    }
+
+    /// Returns the messages of the conversation as they came, as a JSON list, with all that has left the window.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails, or if the format cannot express a message, which was written in another.
+    pub fn messages(&self) -> Result<String, Failure> {
+        let entries = self.host.with(|session| Ok(block_on(session.history())?))?;
+        let mut elements: Vec<Box<RawValue>> = Vec::new();
+        for entry in said(entries) {
+            let message: &Message = &entry.arrival.message;
+            match message.wire().filter(|wire| wire.dialect == self.dialect) {
+                Some(wire) => elements.extend(wire.elements().into_iter().map(RawValue::to_owned)),
+                None => {
+                    let shown = Shown { message, edits: &[] };
+                    elements.extend(self.dialect.encode([shown])?.into_iter().map(Cow::into_owned));
+                }
+            }
+        }
+        Ok(json_list(&elements.iter().map(|element| Cow::Borrowed(&**element)).collect::<Vec<_>>()))
+    }
+
+    /// Returns what became of every message, and why, as JSON.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub fn why(&self) -> Result<String, Failure> {
+        self.host.with(|session| {
+            let entries = block_on(session.entries())?;
+            Ok(why(&outcomes(&entries, session.view(), self.dialect, &session.explain())))
+        })
+    }
+
+    /// Returns what each call has sent and cost, at this price, as JSON.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub fn receipt(&self, price: &Price) -> Result<String, Failure> {
+        self.host.with(|session| Ok(json!(block_on(session.receipt(price))?).to_string()))
+    }
+
+    /// Changes the policy, from the next window on.
+    ///
+    /// # Errors
+    /// Returns an error after a fork.
+    pub fn set_policy(&self, policy: Policy) -> Result<(), Failure> {
+        self.host.with(|session| {
+            session.set_policy(policy);
+            Ok(())
+        })
+    }
+
+    /// Goes on with the session of an earlier process: the last turns stay in the window, and the task follows them.
+    ///
+    /// Returns how many `turns` are before the task, and whether it was left `unfinished`, as JSON.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    pub fn resume(&self, task: &[Box<RawValue>], turns: Option<u64>) -> Result<String, Failure> {
+        let (mut messages, _) = self.decode(task)?;
+        let (Some(task), true) = (messages.pop(), messages.is_empty()) else {
+            return Err(Failure::decode("task", "a task is one message"));
+        };
+        self.host.with(|session| {
+            let resumed = block_on(session.resume(task, turns.unwrap_or(lookback::Session::RESUMED_TURNS)))?;
+            Ok(json!({ "turns": resumed.turns, "unfinished": resumed.unfinished }).to_string())
+        })
+    }
+
+    /// Waits until the summary that is being made is done.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub fn wait_for_summary(&self) -> Result<(), Failure> {
+        // Not with the session, because the function that makes the summary may ask for it.
+        while let Some(pending) = self.host.with(|session| Ok(block_on(session.pending())?))? {
+            block_on(pending);
+        }
+        Ok(())
+    }
+
+    /// Opens the memory of the session: its facts, and those that it shares with its workspace.
+    ///
+    /// # Errors
+    /// Returns an error if the name of the workspace is none.
+    pub fn memory(&self, workspace: Option<&str>) -> Result<Memory, Failure> {
+        let store = self.host.with(|session| Ok(session.store().clone()))?;
+        Memory::in_store(store, &self.name, workspace)
+    }
+
+    /// Returns the session as HTML, for notebooks: a picture of the window, and a table of what became of the messages.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub fn html(&self) -> Result<String, Failure> {
+        self.host.with(|session| {
+            let entries = block_on(session.entries())?;
+            let outcomes = outcomes(&entries, session.view(), self.dialect, &session.explain());
+            Ok(page::session(&self.name, session.stats().messages, &outcomes))
+        })
+    }
+
+    fn decode(&self, elements: &[Box<RawValue>]) -> Result<(Vec<Message>, Given), Failure> {
+        let elements: Vec<&RawValue> = elements.iter().map(|element| &**element).collect();
+        let wrong = |(index, fault)| Failure::decode(format_args!("messages[{index}]"), fault);
+        let messages = self.dialect.decode_list(&elements).map_err(wrong)?;
+        let given = Given::new(&messages, self.dialect.spans(&elements));
+        Ok((messages, given))
+    }
+}
+
+/// The messages of a conversation, without Lookback's own.
+fn said(entries: Vec<HistoryEntry>) -> impl Iterator<Item = HistoryEntry> {
+    entries.into_iter().filter(|entry| entry.arrival.origin != Origin::Lookback)
+}
+
+/// The messages that the window shows, without their contents.
+fn shown(session: &lookback::Session) -> Vec<(Position, Resent)> {
+    session.view().messages().map(|item| (item.position(), Resent::of(item.message()))).collect()
+}

@@ -1,0 +1,57 @@
+//! What needs no session: one request in, and its window, its repair or its mistakes out.
+
+use lookback::{Dialect, Engine, Policy, Request, Settings, calls, words};
+use serde_json::Value;
+
+use crate::options::settings;
+use crate::told::told;
+use crate::{Failure, Model, Window};
+
+/// Returns the window of a request, which is the JSON of a list of messages, or of all that is sent with them.
+///
+/// It is what a session would send that had seen the conversation message by message, so a longer request of the same
+/// conversation begins with the same bytes until the next cut. Without a model, it is the request's.
+///
+/// # Errors
+/// Returns an error if the text is no request, or if a hard limit of the policy is exceeded.
+pub fn fit(request: &str, model: &Model, policy: Option<Policy>) -> Result<Window, Failure> {
+    let request = read(request, model)?;
+    let name = model.name.as_deref().or(request.model());
+    run(settings(request.dialect(), name, policy.unwrap_or_else(Policy::production)), &request)
+}
+
+/// Returns a request with repairs alone: nothing is left out that its provider accepts.
+///
+/// # Errors
+/// Returns an error if the text is no request.
+pub fn repair(request: &str, model: &Model) -> Result<Window, Failure> {
+    let request = read(request, model)?;
+    run(Settings::default().dialect(request.dialect()).policy(Policy::never_compact()), &request)
+}
+
+/// Returns the rules of its provider that a request breaks, as JSON: each with its number, its place and what is wrong.
+///
+/// # Errors
+/// Returns an error if the text is no request.
+pub fn check(request: &str, model: &Model) -> Result<String, Failure> {
+    let request = read(request, model)?;
+    let findings = request.dialect().check(&request);
+    let told = findings.iter().map(|finding| told(finding, &words::problem(&finding.problem)));
+    Ok(Value::from_iter(told).to_string())
+}
+
+fn read(request: &str, model: &Model) -> Result<Request, Failure> {
+    // What the request looks like tells more than the model's name.
+    let dialect: Option<Dialect> = model.dialect.as_deref().map(crate::dialect).transpose()?;
+    Ok(Request::decode(request.to_owned(), dialect)?)
+}
+
+fn run(settings: Settings, request: &Request) -> Result<Window, Failure> {
+    let mut engine = Engine::new(settings);
+    let mut run = calls::run_request(&mut engine, request, &mut |_| None, &mut |_| {})?;
+    if let Some(exceeded) = run.outcome.exceeded.take() {
+        return Err(lookback::Error::from(exceeded).into());
+    }
+    let view = run.outcome.on_read.take().map_or_else(|| engine.view().clone(), |view| *view);
+    Ok(Window::of_engine(&engine, view, run.entries))
+}

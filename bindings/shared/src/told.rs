@@ -1,0 +1,31 @@
+//! JSON with sentences for people.
+
+use lookback::explain::MessageOutcome;
+use lookback::words;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Returns a value as JSON, with what it says in words.
+pub(crate) fn told(value: &impl Serialize, words: &str) -> Value {
+    with(json!(value), "words", words.into())
+}
+
+/// Returns a JSON object with one more member.
+pub(crate) fn with(mut object: Value, name: &str, value: Value) -> Value {
+    if let Some(members) = object.as_object_mut() {
+        members.insert(name.to_owned(), value);
+    }
+    object
+}
+
+/// Returns what became of messages, as JSON.
+pub(crate) fn why(outcomes: &[MessageOutcome]) -> String {
+    Value::from_iter(outcomes.iter().map(|outcome| told(outcome, &in_words(outcome)))).to_string()
+}
+
+/// Returns why messages became what they are, in words.
+pub(crate) fn in_words(outcome: &MessageOutcome) -> String {
+    let mends = outcome.mends.iter().map(|mend| words::mend(*mend));
+    let words: Vec<String> = [words::reason(&outcome.reason)].into_iter().chain(mends).collect();
+    words.join("; ")
+}

@@ -1,0 +1,157 @@
+//! A window: what one model call sends, where each message of it comes from, and why.
+
+use std::sync::Arc;
+
+use lookback::engine::LogState;
+use lookback::explain::{MessageOutcome, outcomes};
+use lookback::session::{MessageSource, SourceKind, sources};
+use lookback::size::Excess;
+use lookback::transcript::{Entry, Position};
+use lookback::{ConversionError, Dialect, Engine, Settings, View};
+use serde_json::json;
+
+use crate::session::Host;
+use crate::told::why;
+use crate::{Failure, page};
+
+/// The messages that one model call sends.
+#[derive(Debug)]
+pub struct Window {
+    view: View,
+    settings: Settings,
+    tokens: u64,
+    compacted: bool,
+    over: Vec<Excess>,
+    log: Log,
+}
+
+/// Where the log of a window is, from which its explanation is made.
+#[derive(Debug)]
+pub(crate) enum Log {
+    /// In a session, up to a position.
+    Session(Arc<Host>, Position),
+    /// Here.
+    Entries(Vec<Entry>),
+}
+
+/// Where a message of a window comes from.
+#[derive(Debug, Clone)]
+pub struct Source(MessageSource);
+
+impl Source {
+    /// Returns `unchanged` if it has exactly the bytes of its entry, `changed` if it shows less, was repaired, or merged from
+    /// several, and `own` if Lookback made it.
+    pub fn kind(&self) -> &'static str {
+        match self.0.kind {
+            SourceKind::Unchanged => "unchanged",
+            SourceKind::Changed => "changed",
+            SourceKind::Own => "own",
+        }
+    }
+
+    /// Returns the positions of its entries in the log.
+    pub fn positions(&self) -> &[u64] {
+        &self.0.positions
+    }
+}
+
+impl Window {
+    /// Takes over what a session made. The log ends at `end`.
+    pub(crate) fn of(window: &lookback::Window<'_>, settings: Settings, host: Arc<Host>, end: Position) -> Window {
+        let compacted = is_compacted(window.entries());
+        let (tokens, over) = (window.tokens(), window.over().to_vec());
+        Window { view: window.view().clone(), settings, tokens, compacted, over, log: Log::Session(host, end) }
+    }
+
+    /// The window of an engine that has run a whole request.
+    pub(crate) fn of_engine(engine: &Engine, view: View, entries: Vec<Entry>) -> Window {
+        Window {
+            tokens: engine.tokens(&view),
+            over: engine.over(&view),
+            compacted: is_compacted(&entries),
+            settings: engine.settings().clone(),
+            view,
+            log: Log::Entries(entries),
+        }
+    }
+
+    fn dialect(&self) -> Dialect {
+        self.settings.dialect
+    }
+
+    /// Returns the tokens, with the system prompt and the tools, as Lookback counts them.
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Returns whether this call cut the conversation.
+    pub fn compacted(&self) -> bool {
+        self.compacted
+    }
+
+    /// Returns the messages as a JSON list. What is unchanged has the bytes with which it came.
+    ///
+    /// # Errors
+    /// Returns an error if the format cannot express a message, which was written in another.
+    pub fn json(&self) -> Result<String, Failure> {
+        Ok(lookback::dialect::json_list(&self.view.encode(self.dialect())?))
+    }
+
+    /// Returns the JSON of one message of the list.
+    ///
+    /// # Errors
+    /// The same as [`Window::json`].
+    pub fn message(&self, index: usize) -> Result<Option<String>, Failure> {
+        Ok(self.view.encode(self.dialect())?.get(index).map(|message| message.get().to_owned()))
+    }
+
+    /// Returns where each of the messages comes from, in the same order. No JSON is written for it.
+    ///
+    /// # Errors
+    /// The same as [`Window::json`].
+    pub fn sources(&self) -> Result<Vec<Source>, Failure> {
+        let sources = sources(&self.view, self.dialect()).map_err(|error: ConversionError| Failure::from(error))?;
+        Ok(sources.into_iter().map(Source).collect())
+    }
+
+    /// Returns the limits that it exceeds, because what is left may not be dropped, as JSON.
+    pub fn over(&self) -> String {
+        json!(self.over).to_string()
+    }
+
+    /// Returns what became of every message of the history, and why, as JSON.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub fn why(&self) -> Result<String, Failure> {
+        Ok(why(&self.outcomes()?))
+    }
+
+    /// Returns the window as HTML, for notebooks: a picture, and a table of what became of the messages.
+    ///
+    /// # Errors
+    /// The same as [`Window::why`].
+    pub fn html(&self) -> Result<String, Failure> {
+        Ok(page::window(self.tokens, self.compacted, &self.outcomes()?))
+    }
+
+    fn outcomes(&self) -> Result<Vec<MessageOutcome>, Failure> {
+        let explain = |entries: &[Entry]| {
+            let log = LogState { view: self.view.clone(), end: entries.len() as u64, since_checkpoint: 0 };
+            let engine = Engine::resume(self.settings.clone(), log);
+            outcomes(entries, &self.view, self.dialect(), &engine.explain())
+        };
+        match &self.log {
+            Log::Entries(entries) => Ok(explain(entries)),
+            Log::Session(host, end) => {
+                let entries = host.entries()?;
+                let end = usize::try_from(*end).unwrap_or(usize::MAX).min(entries.len());
+                Ok(explain(entries.get(..end).unwrap_or_default()))
+            }
+        }
+    }
+}
+
+fn is_compacted(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| matches!(entry, Entry::Compaction(_)))
+}
