@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from os import PathLike
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from lookback._errors import LookbackError
@@ -51,6 +51,8 @@ class Mirror(ABC, Generic[T]):
         policy: str | dict[str, Any] | None = None,
     ) -> None:
         self.session = Session(session, store=store, model=model, policy=policy, dialect=self.dialect)
+        self.lock = RLock()
+        """What is held while the list is taken over, because two runs may have the same conversation."""
         self._is_stored = store is not None
         self._keys: list[Hashable] = []
         self._encoded: list[list[dict[str, Any]]] = []
@@ -75,28 +77,30 @@ class Mirror(ABC, Generic[T]):
 
     def window(self, items: Sequence[T]) -> list[T]:
         """Takes over the framework's list, and returns what the model is to see of it."""
-        keys = [self.key(item) for item in items]
-        if self._is_read and keys[: len(self._keys)] == self._keys:
-            new = [self.encode(item) for item in items[len(self._keys) :]]
-            self._place(new, self.session.push)
-        else:
-            # The list was rewritten, or the store may have the session already.
-            self._encoded.clear()
-            self._places.clear()
-            self._place([self.encode(item) for item in items], lambda all: self.session.sync(all)["positions"])
-        self._keys, self._is_read = keys, True
-        return self._revived(self.session.window(), items)
+        with self.lock:
+            keys = [self.key(item) for item in items]
+            if self._is_read and keys[: len(self._keys)] == self._keys:
+                new = [self.encode(item) for item in items[len(self._keys) :]]
+                self._place(new, self.session.push)
+            else:
+                # The list was rewritten, or the store may have the session already.
+                self._encoded.clear()
+                self._places.clear()
+                self._place([self.encode(item) for item in items], lambda all: self.session.sync(all)["positions"])
+            self._keys, self._is_read = keys, True
+            return self._revived(self.session.window(), items)
 
     def smaller(self, error: Exception, items: Sequence[T]) -> list[T]:
         """Returns a smaller window of the same list, because the provider refused the last one as too long.
 
         An error that says something else is raised again, and so is one after which nothing is left that may go.
         """
-        try:
-            window = self.session.overflow(error)
-        except LookbackError:
-            raise error from None
-        return self._revived(window, items)
+        with self.lock:
+            try:
+                window = self.session.overflow(error)
+            except LookbackError:
+                raise error from None
+            return self._revived(window, items)
 
     async def awindow(self, items: Sequence[T]) -> list[T]:
         """The same as ``window``, awaited."""
@@ -180,3 +184,12 @@ class Mirrors(Generic[M]):
             if len(self._mirrors) > _MOST_OPEN:
                 self._mirrors.popitem(last=False)
             return mirror
+
+
+def frozen(value: Any) -> Any:
+    """The value as something that can be compared at once, for ``key``."""
+    if isinstance(value, dict):
+        return tuple((key, frozen(member)) for key, member in value.items())  # pyright: ignore
+    if isinstance(value, (list, tuple)):
+        return tuple(frozen(item) for item in value)  # pyright: ignore
+    return value

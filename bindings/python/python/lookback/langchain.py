@@ -97,13 +97,12 @@ class _Messages(Mirror[AnyMessage]):
         if isinstance(item, ToolMessage):
             return [{"role": "tool", "tool_call_id": item.tool_call_id, "content": content}]
         if isinstance(item, AIMessage):
+            given: list[tuple[Any, str]] = [(call, json.dumps(call["args"])) for call in item.tool_calls]
+            # Of a call whose arguments are no JSON the provider gets the text back, with its result.
+            given += [(call, call["args"] or "") for call in item.invalid_tool_calls if call["id"] is not None]
             calls = [
-                {
-                    "type": "function",
-                    "id": call["id"],
-                    "function": {"name": call["name"], "arguments": json.dumps(call["args"])},
-                }
-                for call in item.tool_calls
+                {"type": "function", "id": call["id"], "function": {"name": call["name"], "arguments": arguments}}
+                for call, arguments in given
             ]
             return [{"role": "assistant", "content": content} | ({"tool_calls": calls} if calls else {})]
         return [{"role": "system" if isinstance(item, SystemMessage) else "user", "content": content}]
@@ -114,7 +113,9 @@ class _Messages(Mirror[AnyMessage]):
         if isinstance(item, ToolMessage):
             changed |= {"artifact": None, "tool_call_id": message["tool_call_id"]}
         elif isinstance(item, AIMessage):
-            changed["tool_calls"] = _calls(message)
+            left = {call["id"] for call in message.get("tool_calls") or []}
+            changed["tool_calls"] = [call for call in item.tool_calls if call["id"] in left]
+            changed["invalid_tool_calls"] = [call for call in item.invalid_tool_calls if call["id"] in left]
         return item.model_copy(update=changed)
 
     def make(self, shown: dict[str, Any], name: str) -> AnyMessage:
@@ -123,7 +124,7 @@ class _Messages(Mirror[AnyMessage]):
             case "tool":
                 return ToolMessage(content, tool_call_id=shown["tool_call_id"], id=name)
             case "assistant":
-                return AIMessage(content, tool_calls=_calls(shown), id=name)
+                return AIMessage(content, id=name)
             case "system":
                 return SystemMessage(content, id=name)
             case _:
@@ -138,16 +139,3 @@ def _content(content: Any) -> Any:
     blocks = [{"type": "text", "text": block} if isinstance(block, str) else block for block in content]
     as_text = ({"type": "text", "text": json.dumps(block, default=str)} for block in blocks)
     return [block if block.get("type") in known else text for block, text in zip(blocks, as_text)]
-
-
-def _calls(shown: dict[str, Any]) -> list[Any]:
-    calls: list[dict[str, Any]] = shown.get("tool_calls") or []
-    return [
-        {
-            "type": "tool_call",
-            "id": call["id"],
-            "name": call["function"]["name"],
-            "args": json.loads(call["function"]["arguments"]),
-        }
-        for call in calls
-    ]

@@ -18,7 +18,7 @@ from strands.middleware import InvokeModelStage
 from strands.types.content import Message
 
 from lookback._errors import Irreducible, LookbackError
-from lookback._mirror import Mirror
+from lookback._mirror import Mirror, frozen
 
 if TYPE_CHECKING:
     from strands import Agent
@@ -85,7 +85,7 @@ class _Messages(Mirror[Message]):
     dialect = "bedrock"
 
     def key(self, item: Message) -> Hashable:
-        return item["role"], _frozen(item["content"])
+        return item["role"], frozen(item["content"])
 
     def encode(self, item: Message) -> list[dict[str, Any]]:
         # What only the agent knows of a message is not sent.
@@ -97,15 +97,6 @@ class _Messages(Mirror[Message]):
 
     def make(self, shown: dict[str, Any], name: str) -> Message:
         return {"role": shown["role"], "content": _as_bytes(shown["content"]), "tracking_id": name}
-
-
-def _frozen(value: Any) -> Any:
-    """The value as something that can be compared at once."""
-    if isinstance(value, dict):
-        return tuple((key, _frozen(member)) for key, member in value.items())  # pyright: ignore
-    if isinstance(value, (list, tuple)):
-        return tuple(_frozen(item) for item in value)  # pyright: ignore
-    return value
 
 
 def _as_text(value: Any) -> Any:
