@@ -78,17 +78,22 @@ class Mirror(ABC, Generic[T]):
     def window(self, items: Sequence[T]) -> list[T]:
         """Takes over the framework's list, and returns what the model is to see of it."""
         with self.lock:
+            self.take(items)
+            return self._revived(self.session.window(), items)
+
+    def take(self, items: Sequence[T]) -> None:
+        """Takes over the framework's list."""
+        with self.lock:
             keys = [self.key(item) for item in items]
             if self._is_read and keys[: len(self._keys)] == self._keys:
-                new = [self.encode(item) for item in items[len(self._keys) :]]
-                self._place(new, self.session.push)
+                if new := items[len(self._keys) :]:
+                    self._place(new, self.session.push)
             else:
                 # The list was rewritten, or the store may have the session already.
                 self._encoded.clear()
                 self._places.clear()
-                self._place([self.encode(item) for item in items], lambda all: self.session.sync(all)["positions"])
+                self._place(items, lambda elements: self.session.sync(elements)["positions"])
             self._keys, self._is_read = keys, True
-            return self._revived(self.session.window(), items)
 
     def smaller(self, error: Exception, items: Sequence[T]) -> list[T]:
         """Returns a smaller window of the same list, because the provider refused the last one as too long.
@@ -114,17 +119,17 @@ class Mirror(ABC, Generic[T]):
         """Does something with the session on a thread, unless it is in memory, where that takes longer than the work."""
         return await asyncio.to_thread(work, *args) if self._is_stored else work(*args)
 
-    def _place(self, encoded: list[list[dict[str, Any]]], give: Callable[[list[Any]], list[int]]) -> None:
-        """Gives new messages to the session, and notes where it has put them."""
+    def _place(self, items: Sequence[T], give: Callable[[list[dict[str, Any]]], list[int]]) -> None:
+        """Gives messages to the session, and notes where it has put them."""
+        encoded = [self.encode(item) for item in items]
         places = [
             _Place(item, element)
             for item, elements in enumerate(encoded, len(self._encoded))
             for element in range(len(elements))
         ]
-        if places or not self._is_read:
-            positions = give([element for elements in encoded for element in elements])
-            for position, place in zip(positions, places, strict=True):
-                self._places[position].append(place)
+        positions = give([element for elements in encoded for element in elements])
+        for position, place in zip(positions, places, strict=True):
+            self._places[position].append(place)
         self._encoded += encoded
 
     def _revived(self, window: Window, items: Sequence[T]) -> list[T]:

@@ -113,7 +113,8 @@ class _Messages(Mirror[AnyMessage]):
         if isinstance(item, ToolMessage):
             changed |= {"artifact": None, "tool_call_id": message["tool_call_id"]}
         elif isinstance(item, AIMessage):
-            left = {call["id"] for call in message.get("tool_calls") or []}
+            sent: list[dict[str, Any]] = message.get("tool_calls") or []
+            left = {call["id"] for call in sent}
             changed["tool_calls"] = [call for call in item.tool_calls if call["id"] in left]
             changed["invalid_tool_calls"] = [call for call in item.invalid_tool_calls if call["id"] in left]
         return item.model_copy(update=changed)
