@@ -7,6 +7,7 @@
 mod callbacks;
 mod failure;
 mod given;
+mod logging;
 mod memory;
 mod options;
 mod page;
@@ -20,6 +21,7 @@ mod window;
 
 pub use callbacks::{Answer, Ask, Callbacks, Summarize, Tell};
 pub use failure::{Failure, Kind};
+pub use logging::log_to;
 pub use memory::{Memory, Statement};
 pub use options::{Model, Opening, dialect, policy, policy_document, policy_toml, presets};
 pub use prices::{price, prices};

@@ -1,0 +1,15 @@
+// The native part of the package, for this platform. It is a package of its own, which npm installs beside this one.
+'use strict'
+
+const { platform, arch } = process
+const triple = { linux: `linux-${arch}-gnu`, darwin: `darwin-${arch}`, win32: `win32-${arch}-msvc` }[platform]
+
+try {
+  module.exports = require(`@lookback/native-${triple ?? `${platform}-${arch}`}`)
+} catch (cause) {
+  throw new Error(
+    `lookback has no native part for ${platform} on ${arch}, or it was not installed: ` +
+      'install without --omit=optional, or build it from a checkout (docs/packages.md)',
+    { cause },
+  )
+}

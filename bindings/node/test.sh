@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# Builds the packages for npm from what `cargo build -p lookback-node -p stand-in` has made, installs them into a fresh
+# project, and runs the tests there.
+#
+#   bindings/node/test.sh [TEST ...]
+set -euo pipefail
+cd "$(dirname "$0")"
+root=$(cd ../.. && pwd)
+project=$root/.npm/bindings
+export LOOKBACK_EXAMPLES=$root/examples LOOKBACK_CORPUS=$root/corpus LOOKBACK_STAND_IN=$root/target/debug/stand-in
+npm install --no-audit --no-fund --no-package-lock --loglevel=error >/dev/null
+npx tsc
+node build.mjs "$root/target/debug/liblookback_node.so" "$root/target/npm"
+mkdir -p "$project"
+# What is installed already is kept, but for the packages themselves.
+rm -rf "$project"/node_modules/{lookback,@lookback} "$project"/{package-lock.json,out,*.ts,*.cts}
+cp tests/* "$project"
+cd "$project"
+npm install --no-audit --no-fund --loglevel=error --install-links "$root"/target/npm/native-* "$root/target/npm/lookback" >/dev/null
+npx tsc -p .
+tests=(out/*.test.js)
+if [ $# -gt 0 ]; then
+    tests=("${@/#/out/}")
+    tests=("${tests[@]/%/.test.js}")
+fi
+node --test --test-concurrency=2 "${tests[@]}"
