@@ -25,6 +25,13 @@ pypi() {
     .venv/bin/pip install --quiet --disable-pip-version-check "$@"
 }
 
+# A fresh environment of Python with what tests need, and pip.
+environment() {
+    rm -rf "$1"
+    .venv/bin/uv venv --quiet --seed "$1"
+    .venv/bin/uv pip install --quiet --python "$1/bin/python" -r "bindings/python/tests/$2.txt"
+}
+
 has cc || debian gcc libc6-dev
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
@@ -49,10 +56,10 @@ npm_packages() {
 has npm || debian nodejs npm
 has unshare ip || debian util-linux iproute2
 (
-    pypi mcp==2.3.0 maturin==1.16.0 -r crates/cli/tests/clients/requirements.txt
-    rm -rf .python
-    python3 -m venv .python
-    .python/bin/pip install --quiet --disable-pip-version-check -r bindings/python/tests/requirements.txt
+    pypi mcp==2.3.0 maturin==1.16.0 twine==7.0.0 uv==0.10.12 -r crates/cli/tests/clients/requirements.txt
+    environment .python requirements
+    environment .python-llama-index requirements-llama-index
+    environment .python-crewai requirements-crewai
     npm_packages sdks
     npm_packages agents
 ) &
@@ -71,10 +78,6 @@ if cargo tree -p lookback-cli --no-default-features -e normal --prefix none --lo
     exit 1
 fi
 
-step "the engine, for a browser"
-rustup target list --installed 2>/dev/null | grep -q '^wasm32-unknown-unknown$' || rustup target add wasm32-unknown-unknown
-cargo check --target wasm32-unknown-unknown -p lookback-core --locked
-
 step "tests"
 cargo test --workspace --all-features --locked
 
@@ -89,14 +92,33 @@ cargo build -p stand-in -p lookback-cli --locked
 step "the package for Python, from a wheel"
 rm -rf target/wheels
 .venv/bin/maturin build --quiet --locked --manifest-path bindings/python/Cargo.toml
-.python/bin/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps target/wheels/*.whl
+.venv/bin/twine check --strict target/wheels/*.whl
+for folder in .python .python-llama-index .python-crewai; do
+    .venv/bin/uv pip install --quiet --python "$folder/bin/python" --force-reinstall --no-deps target/wheels/*.whl
+done
 (
     cd bindings/python
-    ../../.python/bin/pytest -q
+    ../../.python/bin/pytest -q --ignore tests/test_llama_index.py --ignore tests/test_crewai.py --ignore tests/upstream
     ../../.python/bin/mypy python tests
-    ../../.python/bin/pyright --pythonpath ../../.python/bin/python python tests
+    ../../.python/bin/pyright --pythonpath ../../.python/bin/python
     ../../.python/bin/stubtest --ignore-disjoint-bases lookback._native
+    for name in llama-index crewai; do
+        own=../../.python-$name/bin module=${name/-/_}
+        "$own/pytest" -q "tests/test_$module.py"
+        "$own/mypy" "python/lookback/$module.py" "tests/test_$module.py"
+        ../../.python/bin/pyright --pythonpath "$own/python" "python/lookback/$module.py"
+    done
 )
+
+step "the frameworks' own tests, with the adapters for Python"
+.python/bin/python bindings/python/tests/upstream/run.py
+
+step "the packages for Node"
+cargo build -p lookback-node --locked
+bindings/node/test.sh
+
+step "the engine for browsers"
+bindings/wasm/test.sh
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked --quiet
@@ -109,7 +131,7 @@ RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
     cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test work
 
 step "packages"
-cargo package --workspace --exclude bench --exclude stand-in --exclude lookback-python --locked --no-verify --allow-dirty --quiet
+cargo package --workspace --exclude bench --exclude stand-in --exclude lookback-python --exclude lookback-node --exclude lookback-wasm --exclude lookback-bindings --locked --no-verify --allow-dirty --quiet
 
 step "dependencies: licenses, sources, duplicates"
 if ! command -v cargo-deny >/dev/null; then

@@ -7,7 +7,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 root=$(cd ../.. && pwd)
 project=$root/.npm/bindings
-export LOOKBACK_EXAMPLES=$root/examples LOOKBACK_CORPUS=$root/corpus LOOKBACK_STAND_IN=$root/target/debug/stand-in
+export LOOKBACK_EXAMPLES=$root/examples LOOKBACK_CORPUS=$root/corpus LOOKBACK_SURFACE=$root/bindings/surface.toml
+export LOOKBACK_STAND_IN=$root/target/debug/stand-in
 npm install --no-audit --no-fund --no-package-lock --loglevel=error >/dev/null
 npx tsc
 node build.mjs "$root/target/debug/liblookback_node.so" "$root/target/npm"

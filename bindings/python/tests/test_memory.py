@@ -22,7 +22,7 @@ def test_a_fact_is_remembered_replaced_and_forgotten(tmp_path: Path) -> None:
 def test_preferences_are_shared_between_the_sessions_of_a_store(tmp_path: Path) -> None:
     store = tmp_path / "memory.db"
     lookback.Memory("chat-1", store=store).remember("preference", "Use pnpm, not npm.")
-    assert [fact["statement"]["text"] for fact in lookback.Memory("chat-2", store=store).search("pnpm")] == [
+    assert [fact["statement"].get("text") for fact in lookback.Memory("chat-2", store=store).search("pnpm")] == [
         "Use pnpm, not npm."
     ]
     assert lookback.Memory("chat-2", store=store, workspace="other").facts() == []
@@ -66,13 +66,13 @@ def test_what_is_no_fact_is_refused() -> None:
 
 
 def test_the_calls_are_awaited(tmp_path: Path) -> None:
-    async def run(store: Path | None) -> list[str]:
+    async def run(store: Path | None) -> list[str | None]:
         session = lookback.AsyncSession("s", store=store)
         memory = await session.memory()
         stated = await memory.remember("blocker", "The key is missing.")
         await memory.resolve(stated["id"], "it came")
         await memory.remember("finding", "It works.")
-        return [fact["statement"]["text"] for fact in await memory.facts()]
+        return [fact["statement"].get("text") for fact in await memory.facts()]
 
     assert asyncio.run(run(None)) == ["It works."]
     assert asyncio.run(run(tmp_path / "memory.db")) == ["It works."]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import logging
 import subprocess
 import sys
@@ -62,10 +63,10 @@ def test_a_coroutine_runs_on_the_loop_of_the_session() -> None:
         session = lookback.AsyncSession("s", policy=POLICY, summarizer=summarize)
         for number in range(8):
             await session.push({"role": "user", "content": f"Question {number}, please?"})
-            window = await session.window()
+            await session.window()
             await session.push({"role": "assistant", "content": f"Answer {number}, of course."})
             await session.wait_for_summary()
-        assert "They spoke of questions" in window.messages[0]["content"]
+        assert "They spoke of questions" in (await session.window()).messages[0]["content"]
         assert loops and all(loop is asyncio.get_running_loop() for loop in loops)
 
     asyncio.run(run())
@@ -160,6 +161,7 @@ def test_a_loop_that_closes_takes_nothing_with_it() -> None:
     assert asyncio.run(run()) == 16
     # Another loop goes on with the session.
     assert asyncio.run(run()) == 32
+    gc.collect()
 
 
 def test_compactions_are_told() -> None:

@@ -1,0 +1,68 @@
+// The vectors of the project, which any implementation can run.
+
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { check, LookbackError, Memory, Session } from 'lookback'
+
+const corpus = process.env.LOOKBACK_CORPUS!
+
+function vectors(folder: string): [file: string, vector: any][] {
+  return readdirSync(join(corpus, folder)).flatMap((file) =>
+    JSON.parse(readFileSync(join(corpus, folder, file), 'utf8')).map((vector: any) => [file.replace('.json', ''), vector]),
+  )
+}
+
+test('a check finds what a provider refuses', () => {
+  for (const [dialect, { name, request, previous, findings }] of vectors('rules')) {
+    // A check looks at one request alone.
+    if (previous) continue
+    const found = check(request, { dialect }).map(({ rule, path, problem }) => ({ rule, path, kind: problem.kind }))
+    assert.deepEqual(found, findings, `${dialect}: ${name}`)
+  }
+})
+
+test('a session sends the repaired messages', async () => {
+  for (const [dialect, { name, request, findings, repaired }] of vectors('rules')) {
+    const isList = Array.isArray(request)
+    const messages = isList ? request : (request.messages ?? request.input ?? request.contents)
+    // A session takes messages: not a text alone, nor what goes on with a history of the provider.
+    if (!Array.isArray(messages) || request.previous_response_id || request.conversation) continue
+    const session = await Session.open('s', { dialect, policy: 'none' })
+    const system = request.system ?? request.instructions ?? request.systemInstruction
+    if (!isList) await session.preamble({ system, tools: request.tools })
+    await session.push(messages)
+    const sent = (await session.window()).messages
+    if (repaired) assert.deepEqual(sent, repaired, `${dialect}: ${name}`)
+    else if (findings.length === 0) assert.deepEqual(sent, messages, `${dialect}: ${name}`)
+  }
+})
+
+test('an error is understood', async () => {
+  class Refused extends Error {
+    constructor(readonly status: number | null, readonly responseBody: string) {
+      super(responseBody)
+    }
+  }
+  for (const [dialect, { name, status, body, error }] of vectors('errors')) {
+    const session = await Session.open('s', { dialect })
+    // Nothing was sent yet, so nothing is left that may go.
+    const expected = typeof error === 'object' && 'too_long' in error ? LookbackError : Refused
+    await assert.rejects(session.overflow(new Refused(status, body)), expected, `${dialect}: ${name}`)
+  }
+})
+
+test('the tools of a memory answer', async () => {
+  for (const { name, facts = [], calls } of JSON.parse(readFileSync(join(corpus, 'memory/tools.json'), 'utf8'))) {
+    const memory = await Memory.open('s')
+    for (const { kind, text, scope, by = 'model', ...more } of facts) {
+      const said = by === 'tool' ? { tool: 'grep' } : by
+      await memory.remember(kind, text, { ...more, by: said, shared: scope === 'shared' })
+    }
+    for (const { tool, with: given, gives, fails } of calls) {
+      const reply = await memory.call(tool, given)
+      assert.deepEqual(reply, { text: fails ?? gives, error: fails !== undefined }, name)
+    }
+  }
+})
