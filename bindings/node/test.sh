@@ -14,7 +14,7 @@ npx tsc
 node build.mjs "$root/target/debug/liblookback_node.so" "$root/target/npm"
 mkdir -p "$project"
 # What is installed already is kept, but for the packages themselves.
-rm -rf "$project"/node_modules/{lookback,@lookback} "$project"/{package-lock.json,out,*.ts,*.cts}
+rm -rf "$project"/node_modules/{lookback,@lookback} "$project"/{package-lock.json,out,*.ts,*.cts,example-*}
 cp tests/* "$project"
 cd "$project"
 npm install --no-audit --no-fund --loglevel=error --install-links "$root"/target/npm/native-* "$root/target/npm/lookback" >/dev/null
