@@ -1,8 +1,10 @@
 """A server that stands in for the providers: it enforces their rules, counts tokens, and follows a script."""
 
 import json
+import os
 import re
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -31,6 +33,40 @@ class StandIn:
         """What was seen."""
         with urllib.request.urlopen(f"{self.base}/stand-in/report") as answer:
             return json.load(answer)
+
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def examples(page: str) -> dict[str, str]:
+    """The examples in Python of a page, by the headings above them."""
+    found: dict[str, str] = {}
+    for section in re.split(r"^#+ ", (DOCS / page).read_text(), flags=re.M):
+        for number, example in enumerate(re.findall(r"```python\n(.*?)```", section, re.S)):
+            heading = section.split("\n")[0]
+            found[f"{heading} {number + 1}" if number else heading] = example
+    return found
+
+
+def run_example(code: str, folder: Path, server: StandIn) -> str:
+    """Runs an example as a program of its own, against a provider that enforces its rules. Returns what it prints."""
+    environment = os.environ | {
+        "OPENAI_API_KEY": "k",
+        "OPENAI_BASE_URL": f"{server.base}/v1",
+        "OPENAI_API_BASE": f"{server.base}/v1",
+        "ANTHROPIC_API_KEY": "k",
+        "ANTHROPIC_BASE_URL": server.base,
+        "GOOGLE_API_KEY": "k",
+        "GOOGLE_GEMINI_BASE_URL": server.base,
+        "HAYSTACK_TELEMETRY_ENABLED": "False",
+        "CREWAI_DISABLE_TELEMETRY": "true",
+        "CREWAI_TRACING_ENABLED": "false",
+        "OTEL_SDK_DISABLED": "true",
+    }
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert server.report()["refused"] == []
+    return done.stdout
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import pytest
-from conftest import StandIn
+from conftest import StandIn, examples, run_example
 
 # CrewAI reads these when it is imported: it sends nothing anywhere, and keeps its files out of the home.
 os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true", "CREWAI_TRACING_ENABLED": "false"}
@@ -207,3 +207,8 @@ def test_what_only_crewai_knows_stays_with_a_message() -> None:
     assert shown[0] is messages[0] and shown[1] is messages[1]
     cleared: Any = llm._mirror(messages, None, None).smaller(RuntimeError("prompt is too long"), messages)
     assert cleared[-1]["name"] == "run" and len(cleared[-1]["content"]) < len(messages[-1]["content"])
+
+
+def test_the_example_of_the_page_runs(stand_in: StandIn, tmp_path: Path) -> None:
+    assert run_example(examples("adapters.md")["CrewAI"], tmp_path, stand_in).strip()
+    assert (tmp_path / "memory.db").exists()

@@ -19,8 +19,8 @@ def run(name: str, folder: Path, stand_in: StandIn) -> str:
         "ANTHROPIC_BASE_URL": stand_in.base,
     }
     asked = "Hello.\nAnd now?\n"
-    options = {"capture_output": True, "text": True, "cwd": folder, "env": environment, "input": asked}
-    done: "subprocess.CompletedProcess[str]" = subprocess.run([sys.executable, EXAMPLES / name], **options)
+    command = [sys.executable, EXAMPLES / name]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, input=asked)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StandIn
+from conftest import StandIn, examples, run_example
 from llama_index.core.agent.workflow import AgentInput, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRole, TextBlock, ToolCallBlock
 from llama_index.core.chat_engine import SimpleChatEngine
@@ -254,3 +254,8 @@ def test_pictures_stay_what_they_are(tmp_path: Path, stored: bool) -> None:
     # The text of the result was truncated.
     assert window[2].blocks[-1] is picture and len(window[2].content or "") < len(seen.content or "")
     assert memory.get_all()[2] is seen
+
+
+def test_the_example_of_the_page_runs(stand_in: StandIn, tmp_path: Path) -> None:
+    assert run_example(examples("adapters.md")["LlamaIndex"], tmp_path, stand_in).strip()
+    assert (tmp_path / "memory.db").exists()

@@ -1,0 +1,26 @@
+"""The examples of the pages run as they are written, against a provider that enforces its rules."""
+
+from pathlib import Path
+
+import pytest
+from conftest import StandIn, examples, run_example
+
+import lookback
+
+# Those are tested in their own environments.
+ELSEWHERE = ("LlamaIndex", "CrewAI")
+ADAPTERS = {name: code for name, code in examples("adapters.md").items() if name not in ELSEWHERE}
+
+
+@pytest.mark.parametrize("name", ADAPTERS)
+def test_an_adapter_keeps_the_conversation(name: str, tmp_path: Path, stand_in: StandIn) -> None:
+    assert run_example(ADAPTERS[name], tmp_path, stand_in).strip()
+    done = run_example("import lookback, sys; lookback._native.command_line(['lookback', 'sessions', 'list', '--json', '--store', 'memory.db'])", tmp_path, stand_in)
+    assert '"session"' in done
+
+
+def test_every_adapter_has_an_example() -> None:
+    folder = Path(lookback.__file__).parent
+    modules = {file.stem for file in folder.glob("[a-z]*.py")}
+    text = "".join(examples("adapters.md").values())
+    assert modules and {module for module in modules if f"lookback.{module} import" not in text} == set()
