@@ -19,7 +19,7 @@ def run(name: str, folder: Path, stand_in: StandIn) -> str:
         "ANTHROPIC_BASE_URL": stand_in.base,
     }
     asked = "Hello.\nAnd now?\n"
-    command = [sys.executable, EXAMPLES / name]
+    command = [sys.executable, str(EXAMPLES / name)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment, input=asked)
     assert done.returncode == 0, done.stderr
     return done.stdout

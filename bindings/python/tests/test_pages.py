@@ -24,3 +24,8 @@ def test_every_adapter_has_an_example() -> None:
     modules = {file.stem for file in folder.glob("[a-z]*.py")}
     text = "".join(examples("adapters.md").values())
     assert modules and {module for module in modules if f"lookback.{module} import" not in text} == set()
+
+
+@pytest.mark.parametrize(("name", "code"), examples("migration.md").items())
+def test_what_is_moved_from_and_to_runs(name: str, code: str, tmp_path: Path, stand_in: StandIn) -> None:
+    assert run_example(code, tmp_path, stand_in).strip()

@@ -68,6 +68,16 @@ for (const [name, wrong, where] of WRONG) {
   })
 }
 
+test('the example of the README runs as it is written', async () => {
+  const readme = readFileSync(new URL('../../../target/npm-wasm/README.md', import.meta.url), 'utf8')
+  const [, code] = /```js\n(.*?)```/s.exec(readme)
+  const printed = []
+  const log = (...values) => printed.push(values.join(' '))
+  const body = code.replace(/import .*\n/, '').replace('console.log', 'log')
+  await new (async () => {}).constructor('load', 'log', body)(load, log)
+  assert.ok(code.includes(`// ${printed[0]}`), printed[0])
+})
+
 test('many calls need no more memory than one', async () => {
   const engine = await load()
   const text = 'word '.repeat(20_000)
