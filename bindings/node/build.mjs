@@ -25,6 +25,11 @@ const PLATFORMS = {
 }
 
 const source = JSON.parse(readFileSync(join(here, 'package.json'), 'utf8'))
+const workspace = /^version = "(.*)"$/m.exec(readFileSync(join(root, 'Cargo.toml'), 'utf8'))[1]
+for (const place of [join(here, 'package.json'), join(here, '../wasm/package/package.json')]) {
+  const { version } = JSON.parse(readFileSync(place, 'utf8'))
+  if (version !== workspace) throw new Error(`${place} has version ${version}, and the workspace ${workspace}`)
+}
 const { devDependencies, private: _, ...published } = source
 const common = join(folder, 'lookback')
 rmSync(folder, { recursive: true, force: true })
@@ -58,5 +63,5 @@ const { version, description, license, engines } = source
 const limits = { os: [os], cpu: [cpu], ...(libc && { libc: [libc] }) }
 const name = `@lookback/native-${triple}`
 const files = ['lookback.node', 'LICENSE-APACHE', 'LICENSE-MIT']
-describe(native, { name, version, description: `${description}: the native part`, license, engines, ...limits, main: 'lookback.node', files })
+describe(native, { name, version, description: `${description}: the native part`, license, engines, type: 'commonjs', ...limits, main: 'lookback.node', files })
 copyFileSync(library, join(native, 'lookback.node'))

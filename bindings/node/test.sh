@@ -18,6 +18,8 @@ rm -rf "$project"/node_modules/{lookback,@lookback} "$project"/{package-lock.jso
 cp tests/* "$project"
 cd "$project"
 npm install --no-audit --no-fund --loglevel=error --install-links "$root"/target/npm/native-* "$root/target/npm/lookback" >/dev/null
+for package in "$root"/target/npm/*; do npx publint --strict "$package"; done
+npx attw --quiet --profile node16 --pack "$root/target/npm/lookback"
 npx tsc -p .
 tests=(out/*.test.js)
 if [ $# -gt 0 ]; then
