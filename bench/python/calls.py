@@ -104,6 +104,20 @@ def beside(length: int) -> None:
     told("Strands: SlidingWindowConversationManager", median(strands, 10))
 
 
+def memory() -> None:
+    """How much each open session takes, in memory and in a store."""
+    import resource
+    import tempfile
+
+    for name, store in (("in memory", None), ("in a store", tempfile.mkdtemp() + "/memory.db")):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        kept = [lookback.Session(f"s{number}", store=store) for number in range(1_000)]
+        for session in kept:
+            session.push(conversation(40))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print(f"  an open session of 40 messages, {name:22} {(peak - before) / len(kept):10.1f} KiB")
+
+
 def imported() -> None:
     for name in ("lookback", "langchain.agents", "strands"):
         command = [sys.executable, "-c", f"import time; b = time.perf_counter(); import {name}; print(time.perf_counter() - b)"]
@@ -112,6 +126,7 @@ def imported() -> None:
 
 
 if __name__ == "__main__":
+    memory()
     recorded()
     for length in (100, 1_000, 10_000, 100_000):
         beside(length)

@@ -4,12 +4,13 @@
 //! them, or all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
 //! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. `... locomo FILE` asks the
 //! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. `... stores`,
-//! `... scale`, `... model` and `... trips` compare the stores, and start servers of PostgreSQL and Redis. `... gateway` puts
+//! `... scale`, `... model` and `... trips` compare the stores, and start servers of PostgreSQL and Redis. `... calls` measures what the packages for other languages measure, too. `... gateway` puts
 //! the gateway beside other proxies, and `... gateway recorded FILE` sends real transcripts through it. Shared machines are
 //! noisy, so read the ratios, which are medians.
 
 mod alloc;
 mod body;
+mod calls;
 mod check;
 mod compaction;
 mod corpus;
@@ -66,6 +67,7 @@ fn main() {
         ["compaction"] => compaction::run(),
         ["open"] => open::run(),
         ["body"] => body::run(),
+        ["calls"] => calls::run(),
         ["count"] => count::run(),
         ["faces"] => faces::run(),
         ["summary"] => summary::run(),
@@ -94,7 +96,7 @@ fn main() {
         ["count", counter, file] => count::child(counter, file),
         _ => {
             eprintln!(
-                "usage: bench [push|compaction|open|body|count|faces|summary|stores|scale|model|trips|gateway|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
+                "usage: bench [push|compaction|open|body|calls|count|faces|summary|stores|scale|model|trips|gateway|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
             );
             std::process::exit(2);
         }

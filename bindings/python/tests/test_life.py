@@ -1,0 +1,73 @@
+"""What can happen to a program: a full disk, many threads, and texts of any size."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lookback
+
+FULL = """
+import resource, signal, sys, lookback
+# What is written beyond fails, as on a disk that is full.
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+session = lookback.Session("s", store=sys.argv[1])
+acknowledged = 0
+resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
+try:
+    for number in range(1000):
+        session.push({"role": "user", "content": f"{number} " * 2000})
+        acknowledged += 1
+except lookback.StoreError as error:
+    print(type(error).__name__, acknowledged)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    session.push({"role": "user", "content": "There is room again."})
+    print(len(session.messages()))
+"""
+
+
+@pytest.mark.parametrize("store", ["memory.db", "files/"])
+def test_a_full_disk_is_told_and_loses_nothing_that_was_acknowledged(store: str, tmp_path: Path) -> None:
+    # A path of its own keeps the slash at its end.
+    place = f"{tmp_path}/{store}"
+    done = subprocess.run([sys.executable, "-c", FULL, place], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told, after = done.stdout.splitlines()
+    acknowledged = int(told.removeprefix("StoreError "))
+    assert acknowledged > 3 and int(after) == acknowledged + 1
+    said = lookback.Session("s", store=place).messages()
+    texts = [message["content"] for message in said]
+    assert texts == [f"{number} " * 2000 for number in range(acknowledged)] + ["There is room again."]
+
+
+@pytest.mark.parametrize("store", [None, "memory.db"])
+def test_many_threads_lose_nothing(store: "str | None", tmp_path: Path) -> None:
+    session = lookback.Session("s", store=store and tmp_path / store)
+
+    def work(number: int) -> None:
+        for step in range(10):
+            session.push({"role": "user", "content": f"{number}.{step}"})
+            assert session.window().messages and session.search(str(number)) is not None
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    said: list[Any] = session.messages()
+    assert sorted(message["content"] for message in said) == sorted(f"{n}.{s}" for n in range(8) for s in range(10))
+
+
+def test_a_message_of_any_size_is_a_message() -> None:
+    session = lookback.Session("s")
+    session.push({"role": "user", "content": "word " * 400_000})
+    window = session.window()
+    assert window.tokens > 300_000 and len(window.json) > 2_000_000
+
+
+def test_what_is_open_cannot_be_pickled() -> None:
+    import pickle
+
+    for value in (lookback.Session("s"), lookback.Memory("s"), lookback.Policy()):
+        with pytest.raises(TypeError):
+            pickle.dumps(value)
