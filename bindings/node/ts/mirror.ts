@@ -69,21 +69,9 @@ export class Mirror<T> {
 
   /** Takes over the framework's list, and returns what the model is to see of it. */
   window(items: readonly T[], preamble: { system?: unknown; tools?: unknown } = {}): Promise<T[]> {
-    return this.#after(async () => {
-      const session = await this.#opened
+    return this.#after(async (session) => {
       await session.preamble(preamble)
-      const keys = items.map((item) => this.#format.key(item))
-      const seen = this.#keys
-      if (seen && seen.length <= keys.length && seen.every((key, at) => key === keys[at])) {
-        const fresh = items.slice(seen.length)
-        if (fresh.length > 0) await this.#place(fresh, (elements) => session.push(elements))
-      } else {
-        // The list was rewritten, or the store may have the session already.
-        this.#encoded = []
-        this.#places.clear()
-        await this.#place(items, async (elements) => (await session.sync(elements)).positions)
-      }
-      this.#keys = keys
+      await this.#take(session, items)
       return this.#revived(await session.window(), items)
     })
   }
@@ -94,9 +82,11 @@ export class Mirror<T> {
    * An error that says something else is thrown again, and so is one after which nothing is left that may go.
    */
   smaller(error: unknown, items: readonly T[]): Promise<T[]> {
-    return this.#after(async () => {
+    return this.#after(async (session) => {
+      // Another run may have taken over another list meanwhile.
+      await this.#take(session, items)
       try {
-        return this.#revived(await (await this.#opened).overflow(error), items)
+        return this.#revived(await session.overflow(error), items)
       } catch (failed) {
         throw failed instanceof LookbackError ? error : failed
       }
@@ -120,10 +110,25 @@ export class Mirror<T> {
     return model(window)
   }
 
-  #after<R>(work: () => Promise<R>): Promise<R> {
-    const done = this.#last.then(work)
+  #after<R>(work: (session: Session) => Promise<R>): Promise<R> {
+    const done = this.#last.then(async () => work(await this.#opened))
     this.#last = done.catch(() => undefined)
     return done
+  }
+
+  async #take(session: Session, items: readonly T[]): Promise<void> {
+    const keys = items.map((item) => this.#format.key(item))
+    const seen = this.#keys
+    if (seen && seen.length <= keys.length && seen.every((key, at) => key === keys[at])) {
+      const fresh = items.slice(seen.length)
+      if (fresh.length > 0) await this.#place(fresh, (elements) => session.push(elements))
+    } else {
+      // The list was rewritten, or the store may have the session already.
+      this.#encoded = []
+      this.#places.clear()
+      await this.#place(items, async (elements) => (await session.sync(elements)).positions)
+    }
+    this.#keys = keys
   }
 
   /** Gives new messages to the session, and notes where it has put them. */

@@ -101,6 +101,8 @@ class Mirror(ABC, Generic[T]):
         An error that says something else is raised again, and so is one after which nothing is left that may go.
         """
         with self.lock:
+            # Another run may have taken over another list meanwhile.
+            self.take(items)
             try:
                 window = self.session.overflow(error)
             except LookbackError:
