@@ -20,7 +20,7 @@ declare namespace native {
     readonly compacted: boolean
     json(): string
     message(index: number): string | null
-    sources(): number[]
+    sources(): Uint32Array
     over(): string
     why(): string
     html(): string

@@ -4,6 +4,9 @@
 //! promises and its errors are in TypeScript, in `ts/`. Each call of a session exists twice: at once, for sessions in
 //! memory, and on a thread of Node's pool, for those in a store.
 
+// What the macros of napi export is not exported to a program of tests, of which there is none.
+#![cfg_attr(test, allow(dead_code))]
+
 mod callbacks;
 mod errors;
 mod functions;

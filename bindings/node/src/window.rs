@@ -1,6 +1,7 @@
 //! A window: what one model call sends, and where each message of it comes from.
 
 use lookback_bindings as bindings;
+use napi::bindgen_prelude::Uint32Array;
 use napi_derive::napi;
 
 use crate::errors::done;
@@ -46,7 +47,7 @@ impl NativeWindow {
     /// Where each message comes from: for each, its kind (0 unchanged, 1 changed, 2 own), the number of its positions, and
     /// these.
     #[napi]
-    pub fn sources(&self) -> napi::Result<Vec<u32>> {
+    pub fn sources(&self) -> napi::Result<Uint32Array> {
         let mut packed = Vec::new();
         for source in done(self.0.sources())? {
             packed.push(match source.kind() {
@@ -57,7 +58,7 @@ impl NativeWindow {
             packed.push(u32::try_from(source.positions().len()).unwrap_or(u32::MAX));
             packed.extend(source.positions().iter().map(|position| u32::try_from(*position).unwrap_or(u32::MAX)));
         }
-        Ok(packed)
+        Ok(Uint32Array::new(packed))
     }
 
     /// The limits that it exceeds, as JSON.

@@ -68,7 +68,8 @@ export class Window<M = any> {
     const sources: Source[] = []
     for (let at = 0; at < packed.length; ) {
       const end = at + 2 + packed[at + 1]!
-      sources.push({ kind: KINDS[packed[at]!]!, positions: packed.slice(at + 2, end) })
+      const positions = end === at + 3 ? [packed[at + 2]!] : [...packed.subarray(at + 2, end)]
+      sources.push({ kind: KINDS[packed[at]!]!, positions })
       at = end
     }
     return sources

@@ -7,6 +7,7 @@
 mod callbacks;
 mod failure;
 mod given;
+mod logged;
 mod logging;
 mod memory;
 mod options;

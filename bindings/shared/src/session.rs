@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::given::Given;
+use crate::logged::Logged;
 use crate::options::settings;
 use crate::process::{self, Process};
 use crate::told::{why, with};
@@ -32,6 +33,8 @@ pub struct Session {
 #[derive(Debug)]
 pub(crate) struct Host {
     session: Mutex<lookback::Session>,
+    /// Where its messages are in the log.
+    logged: Mutex<Logged>,
     process: Process,
 }
 
@@ -61,7 +64,7 @@ impl Session {
         if let Some(summarizer) = callbacks.summarizer() {
             session = session.with_summarizer(summarizer);
         }
-        let host = Host { session: Mutex::new(session), process: Process::this() };
+        let host = Host { session: Mutex::new(session), logged: Mutex::default(), process: Process::this() };
         Ok(Session { host: Arc::new(host), name: name.to_owned(), dialect })
     }
 
@@ -98,12 +101,12 @@ impl Session {
     pub fn sync(&self, history: &[Box<RawValue>]) -> Result<String, Failure> {
         let (history, given) = self.decode(history)?;
         self.host.with(|session| {
+            let mut logged = self.host.logged.lock().unwrap_or_else(PoisonError::into_inner);
+            let (was_known, end) = (logged.is_of(session), session.stats().entries);
             let synced = block_on(session.sync(history))?;
-            let logged: Vec<_> = said(block_on(session.history())?)
-                .map(|entry| (entry.position, Resent::of(&entry.arrival.message)))
-                .collect();
-            let positions: Vec<Position> = logged.iter().map(|(position, _)| *position).collect();
-            let positions = given.positions(&positions, &[], || logged);
+            logged.follow(session, was_known, end, synced)?;
+            let positions: Vec<Position> = logged.messages().iter().map(|(position, _)| *position).collect();
+            let positions = given.positions(&positions, &[], || logged.messages().to_vec());
             Ok(with(json!(synced), "positions", json!(positions)).to_string())
         })
     }
