@@ -110,6 +110,13 @@ done
     done
 )
 
+step "the command line from the wheel, without installing it"
+(
+    wheel=$(echo "$PWD"/target/wheels/*.whl) session=$PWD/examples/session.jsonl uvx=$PWD/.venv/bin/uvx
+    cd "$(mktemp -d)"
+    "$uvx" --quiet --from "$wheel" lookback replay "$session" --json | tail -n 1 | grep '"calls":78'
+)
+
 step "the frameworks' own tests, with the adapters for Python"
 .python/bin/python bindings/python/tests/upstream/run.py
 

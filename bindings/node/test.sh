@@ -21,6 +21,7 @@ npm install --no-audit --no-fund --loglevel=error --install-links "$root"/target
 for package in "$root"/target/npm/*; do npx publint --strict "$package"; done
 npx attw --quiet --profile node16 --pack "$root/target/npm/lookback"
 npx tsc -p .
+(cd "$(mktemp -d "$project/example-XXXX")" && npx lookback replay "$root/examples/session.jsonl" --json | tail -n 1 | grep '"calls":78')
 tests=(out/*.test.js)
 if [ $# -gt 0 ]; then
     tests=("${@/#/out/}")
