@@ -13,6 +13,14 @@ from typing import Any
 
 import pytest
 
+POLICY: dict[str, Any] = {
+    "limits": {"body": 7000},
+    "target": {"body": 3500},
+    "start": "user_or_tool_pair",
+    "stages": [{"kind": "clear_results", "keep": 2}, {"kind": "drop"}],
+}
+"""A policy that cuts several times in a task of 24 steps."""
+
 STAND_IN = Path(__file__).parents[3] / "target" / "debug" / "stand-in"
 
 

@@ -24,18 +24,12 @@ from agent_framework import (
 )
 from agent_framework.exceptions import ChatClientException, ChatClientInvalidRequestException
 from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
-from conftest import StandIn
+from conftest import POLICY, StandIn
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 import lookback
 from lookback.agent_framework import LookbackMiddleware, _Messages
 
-POLICY: dict[str, Any] = {
-    "limits": {"body": 7000},
-    "target": {"body": 3500},
-    "start": "user_or_tool_pair",
-    "stages": [{"kind": "clear_results", "keep": 2}, {"kind": "drop"}],
-}
 TASK = "Run steps 1 to 24."
 KINDS = [(OpenAIChatCompletionClient, False), (OpenAIChatClient, True)]
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import pytest
-from conftest import StandIn, examples, run_example
+from conftest import POLICY, StandIn, examples, run_example
 
 # CrewAI reads these when it is imported: it sends nothing anywhere, and keeps its files out of the home.
 os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true", "CREWAI_TRACING_ENABLED": "false"}
@@ -25,12 +25,6 @@ from crewai.utilities.exceptions.context_window_exceeding_exception import LLMCo
 import lookback
 from lookback.crewai import LookbackLLM
 
-POLICY: dict[str, Any] = {
-    "limits": {"body": 7000},
-    "target": {"body": 3500},
-    "start": "user_or_tool_pair",
-    "stages": [{"kind": "clear_results", "keep": 2}, {"kind": "drop"}],
-}
 TASK = "Run steps 1 to 24."
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from conftest import StandIn
+from conftest import POLICY, StandIn
 from google.adk.agents import LlmAgent, RunConfig
 from google.adk.agents.context_cache_config import ContextCacheConfig
 from google.adk.agents.run_config import StreamingMode  # type: ignore[attr-defined]
@@ -28,12 +28,6 @@ import lookback
 from lookback.google_adk import LookbackPlugin, _Contents
 
 os.environ["OTEL_SDK_DISABLED"] = "true"
-POLICY: dict[str, Any] = {
-    "limits": {"body": 7000},
-    "target": {"body": 3500},
-    "start": "user_or_tool_pair",
-    "stages": [{"kind": "clear_results", "keep": 2}, {"kind": "drop"}],
-}
 TASK = "Run steps 1 to 24."
 
 

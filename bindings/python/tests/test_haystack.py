@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 
 os.environ["HAYSTACK_TELEMETRY_ENABLED"] = "False"
-from conftest import StandIn
+from conftest import POLICY, StandIn
 from haystack import Pipeline
 from haystack.components.agents import Agent
 from haystack.components.generators.chat import OpenAIChatGenerator, OpenAIResponsesChatGenerator
@@ -21,12 +21,6 @@ from openai import BadRequestError
 import lookback
 from lookback.haystack import LookbackChatGenerator, _Messages
 
-POLICY: dict[str, Any] = {
-    "limits": {"body": 7000},
-    "target": {"body": 3500},
-    "start": "user_or_tool_pair",
-    "stages": [{"kind": "clear_results", "keep": 2}, {"kind": "drop"}],
-}
 TASK = ChatMessage.from_user("Run steps 1 to 24.")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StandIn
+from conftest import POLICY, StandIn
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, ToolMessage
 from langchain_core.tools import tool
@@ -17,12 +17,6 @@ from openai import BadRequestError
 import lookback
 from lookback.langchain import LookbackMiddleware
 
-POLICY: dict[str, Any] = {
-    "limits": {"body": 7000},
-    "target": {"body": 3500},
-    "start": "user_or_tool_pair",
-    "stages": [{"kind": "clear_results", "keep": 2}, {"kind": "drop"}],
-}
 TASK = {"messages": [{"role": "user", "content": "Run steps 1 to 24."}]}
 THREAD: Any = {"configurable": {"thread_id": "t"}, "recursion_limit": 200}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StandIn, examples, run_example
+from conftest import POLICY, StandIn, examples, run_example
 from llama_index.core.agent.workflow import AgentInput, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ImageBlock, MessageRole, TextBlock, ToolCallBlock
 from llama_index.core.chat_engine import SimpleChatEngine
@@ -18,12 +18,6 @@ from openai import BadRequestError
 import lookback
 from lookback.llama_index import LookbackAgent, LookbackMemory
 
-POLICY: dict[str, Any] = {
-    "limits": {"body": 7000},
-    "target": {"body": 3500},
-    "start": "user_or_tool_pair",
-    "stages": [{"kind": "clear_results", "keep": 2}, {"kind": "drop"}],
-}
 TASK = "Run steps 1 to 24."
 
 

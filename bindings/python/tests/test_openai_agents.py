@@ -20,18 +20,12 @@ from agents import (
 from agents.extensions.handoff_filters import remove_all_tools
 from agents.memory import Session
 from agents.testing import ScriptedModel, assistant_message, function_call
-from conftest import StandIn
+from conftest import POLICY, StandIn
 from openai import AsyncOpenAI, BadRequestError
 
 import lookback
 from lookback.openai_agents import LookbackFilter, LookbackSession
 
-POLICY: dict[str, Any] = {
-    "limits": {"body": 7000},
-    "target": {"body": 3500},
-    "start": "user_or_tool_pair",
-    "stages": [{"kind": "clear_results", "keep": 2}, {"kind": "drop"}],
-}
 TASK = "Run steps 1 to 24."
 
 

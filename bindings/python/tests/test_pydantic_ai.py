@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StandIn
+from conftest import POLICY, StandIn
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from pydantic_ai import Agent, RunContext, Tool
 from pydantic_ai.capabilities import Capability, ModelFallback, ProcessHistory
@@ -37,12 +37,6 @@ from pydantic_ai.providers.openai import OpenAIProvider
 import lookback
 from lookback.pydantic_ai import LookbackCapability, _Messages
 
-POLICY: dict[str, Any] = {
-    "limits": {"body": 7000},
-    "target": {"body": 3500},
-    "start": "user_or_tool_pair",
-    "stages": [{"kind": "clear_results", "keep": 2}, {"kind": "drop"}],
-}
 TASK = "Run steps 1 to 24."
 
 

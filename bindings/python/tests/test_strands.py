@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import StandIn
+from conftest import POLICY, StandIn
 from strands import Agent, tool
 from strands.agent.conversation_manager import NullConversationManager
 from strands.models.openai import OpenAIModel
@@ -15,12 +15,6 @@ from strands.types.exceptions import ContextWindowOverflowException
 import lookback
 from lookback.strands import LookbackManager
 
-POLICY: dict[str, Any] = {
-    "limits": {"body": 7000},
-    "target": {"body": 3500},
-    "start": "user_or_tool_pair",
-    "stages": [{"kind": "clear_results", "keep": 2}, {"kind": "drop"}],
-}
 TASK = "Run steps 1 to 24."
 
 

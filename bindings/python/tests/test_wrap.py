@@ -12,16 +12,10 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from conftest import StandIn
+from conftest import POLICY, StandIn
 
 import lookback
 
-POLICY: dict[str, Any] = {
-    "limits": {"body": 7000},
-    "target": {"body": 3500},
-    "start": "user_or_tool_pair",
-    "stages": [{"kind": "clear_results", "keep": 2}, {"kind": "drop"}],
-}
 TASK: dict[str, Any] = {"role": "user", "content": "Run steps 1 to 24."}
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 CHAT: Any = [{"type": "function", "function": {"name": "run", "description": "Runs it.", "parameters": SCHEMA}}]
