@@ -14,7 +14,7 @@ use crate::common::{LOOKBACK, Lab};
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The commands of the pages that are not run, and why. A new command must be run or added here.
-const NOT_RUN: [(&str, &[&str]); 8] = [
+const NOT_RUN: [(&str, &[&str]); 10] = [
     (
         "names a server of the reader's; `servers.rs` runs the commands with one",
         &[
@@ -39,7 +39,32 @@ const NOT_RUN: [(&str, &[&str]); 8] = [
             "INSTA_UPDATE=always cargo test -p lookback-cli",
             ".venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback",
             ".venv/bin/python crates/cli/tests/clients/run.py Codex",
-            "maturin develop --manifest-path bindings/python/Cargo.toml && pytest bindings/python",
+            "maturin develop --manifest-path bindings/python/Cargo.toml && (cd bindings/python && pytest)",
+            ".python/bin/python bindings/python/tests/upstream/run.py Strands",
+            "cargo build -p lookback-node -p stand-in && bindings/node/test.sh session",
+            "bindings/wasm/test.sh",
+        ],
+    ),
+    (
+        "builds the packages for other languages, which `test.sh` does in another way",
+        &[
+            "pip install maturin",
+            "maturin build --profile dist --manifest-path bindings/python/Cargo.toml",
+            "cargo build --profile dist -p lookback-node",
+            "(cd bindings/node && npm install && node build.mjs ../../target/dist/liblookback_node.so ../../target/npm)",
+            "npm pack ./target/npm/lookback ./target/npm/native-*",
+            "bindings/wasm/build.sh target/npm-wasm && npm pack ./target/npm-wasm",
+        ],
+    ),
+    (
+        "builds for other systems, with a linker that is not part of the project",
+        &[
+            "pip install maturin ziglang",
+            "rustup target add aarch64-unknown-linux-gnu",
+            "maturin build --profile dist --zig --compatibility manylinux_2_17 --manifest-path bindings/python/Cargo.toml",
+            "maturin build --profile dist --zig --compatibility manylinux_2_17 --target aarch64-unknown-linux-gnu --manifest-path bindings/python/Cargo.toml",
+            "cargo install cargo-zigbuild",
+            "cargo zigbuild --profile dist -p lookback-node --target aarch64-unknown-linux-gnu.2.17",
         ],
     ),
     (
@@ -264,7 +289,10 @@ fn folder() -> Lab {
     }
     for file in fs::read_dir(Path::new(PROJECT).join("examples")).unwrap() {
         let file = file.unwrap();
-        fs::copy(file.path(), lab.path("examples").join(file.file_name())).unwrap();
+        // The programs in its folders are run by the tests of their packages.
+        if file.path().is_file() {
+            fs::copy(file.path(), lab.path("examples").join(file.file_name())).unwrap();
+        }
     }
     lab.with(".kb/memory/shared/memory.json", r#"{"preferences":["Use pnpm, not npm."],"constraints":[]}"#)
 }
