@@ -40,17 +40,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
-    pub const ALL: [Kind; 7] = [
-        Kind::Other,
-        Kind::Decode,
-        Kind::Policy,
-        Kind::Store,
-        Kind::HardLimitExceeded,
-        Kind::Irreducible,
-        Kind::FactRefused,
-    ];
-
     /// Returns the name of the exception.
     pub fn name(self) -> &'static str {
         match self {

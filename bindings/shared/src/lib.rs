@@ -26,7 +26,6 @@ pub use logging::log_to;
 pub use memory::{Memory, Statement};
 pub use options::{Model, Opening, dialect, policy, policy_document, policy_toml, presets};
 pub use prices::{price, prices};
-pub use process::after_fork;
 pub use replay::{Replayed, replay};
 pub use session::Session;
 pub use stateless::{check, fit, repair};

@@ -62,9 +62,3 @@ impl Process {
         Err(Failure::other(format!("this {what} was opened before the process was forked; open it here again")))
     }
 }
-
-/// Says whether this process was forked from one that had opened a store.
-pub fn after_fork() -> bool {
-    let opener = OPENER.load(Ordering::Relaxed);
-    opener != 0 && opener != process::id()
-}
