@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 import subprocess
 import urllib.request
 from collections.abc import Awaitable, Callable
@@ -82,6 +83,50 @@ def messages_stream(client: Any, history: History) -> bool:
         return after_message(history, stream.get_final_message())
 
 
+def chat_events(client: Any, history: History) -> bool:
+    for _ in client.chat.completions.create(model="gpt-4o", messages=history, stream=True):
+        pass
+    return False
+
+
+def chat_left(client: Any, history: History) -> bool:
+    with client.chat.completions.stream(model="gpt-4o", messages=history) as stream:
+        assert [event.type for event in stream if event.type == "content.done"]
+    return False
+
+
+def responses_events(client: Any, history: History) -> bool:
+    with client.responses.stream(model="gpt-4o", input=history) as stream:
+        assert stream.get_final_response().output
+    return False
+
+
+def messages_text(client: Any, history: History) -> bool:
+    with client.messages.stream(model="claude-sonnet-5", max_tokens=99, messages=history) as stream:
+        assert "".join(stream.text_stream)
+    return False
+
+
+async def chat_events_async(client: Any, history: History) -> bool:
+    stream = await client.chat.completions.create(model="gpt-4o", messages=history, stream=True)
+    assert [event async for event in stream]
+    return False
+
+
+async def messages_text_async(client: Any, history: History) -> bool:
+    async with client.messages.stream(model="claude-sonnet-5", max_tokens=99, messages=history) as stream:
+        assert "".join([text async for text in stream.text_stream])
+    return False
+
+
+async def responses_events_async(client: Any, history: History) -> bool:
+    async with client.responses.stream(model="gpt-4o", input=history) as stream:
+        async for _ in stream:
+            pass
+        assert (await stream.get_final_response()).output
+    return False
+
+
 async def chat_async(client: Any, history: History) -> bool:
     answer = await client.chat.completions.create(model="gpt-4o", messages=history, tools=CHAT)
     return after_chat(history, answer.choices[0].message)
@@ -121,6 +166,17 @@ def converse(step: Step, client: Any) -> History:
     return asyncio.run(go())
 
 
+def converse_once(step: Step, client: Any) -> None:
+    """Asks one question."""
+
+    async def go() -> None:
+        asked = step(client, [{"role": "user", "content": "Hello."}])
+        if isinstance(asked, Awaitable):
+            await asked
+
+    asyncio.run(go())
+
+
 @pytest.mark.parametrize(
     "step",
     [chat, chat_stream, responses, messages, messages_stream, chat_async, messages_async, messages_stream_async],
@@ -145,6 +201,26 @@ def test_a_refused_request_is_sent_again_with_less(step: Step, stand_in: StandIn
     converse(step, lookback.wrap(client_for(step, stand_in), "task", policy="none"))
     report = stand_in.report()
     assert report["too_long"] > 0 and report["refused"] == []
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        chat,
+        chat_events,
+        chat_left,
+        responses_events,
+        messages_text,
+        messages_async,
+        chat_events_async,
+        messages_text_async,
+        responses_events_async,
+    ],
+)
+def test_the_tokens_that_the_provider_reports_are_recorded(step: Step, stand_in: StandIn, tmp_path: Path) -> None:
+    converse_once(step, lookback.wrap(client_for(step, stand_in), "task", store=f"{tmp_path}/"))
+    log = "".join(path.read_text() for path in tmp_path.rglob("*.jsonl"))
+    assert re.findall(r'"reported":(\d+)', log) == [str(stand_in.report()["input"])]
 
 
 def test_what_fits_is_sent_as_it_is(stand_in: StandIn) -> None:

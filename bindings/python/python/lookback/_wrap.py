@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 from lookback._async import AsyncSession
 from lookback._errors import LookbackError
 from lookback._native import Session, Window
+from lookback._streams import Record, reported_by, streamed
 
 T = TypeVar("T")
 
@@ -117,17 +118,32 @@ class _Call:
         return self.arguments | {self.seam.history: window.messages}
 
 
-def _reported(answer: Any) -> tuple[str, int] | None:
-    """The model, and the input tokens that the provider reports, cached ones included."""
-    usage, model = getattr(answer, "usage", None), getattr(answer, "model", None)
-    members = ("prompt_tokens", "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    counts = [getattr(usage, member, None) for member in members]
-    tokens = sum(count for count in counts if isinstance(count, int))
-    return (model, tokens) if isinstance(model, str) and tokens else None
-
-
 def _failed(error: LookbackError) -> None:
     _log.warning("the request is sent as it is: %s", error)
+
+
+def _unrecorded(error: LookbackError) -> None:
+    _log.warning("the usage is not recorded: %s", error)
+
+
+def _recorder(session: Session) -> Record:
+    def record(model: str, tokens: int) -> None:
+        try:
+            session.usage(model, tokens)
+        except LookbackError as error:
+            _unrecorded(error)
+
+    return record
+
+
+def _async_recorder(session: AsyncSession) -> Record:
+    async def record(model: str, tokens: int) -> None:
+        try:
+            await session.usage(model, tokens)
+        except LookbackError as error:
+            _unrecorded(error)
+
+    return record
 
 
 class _Wrapped:
@@ -200,11 +216,11 @@ class _Wrapped:
                         sent = call.with_window(session.overflow(error))
                     except LookbackError:
                         raise error from None
-            try:
-                if reported := _reported(answer):
-                    session.usage(*reported)
-            except LookbackError as error:
-                _log.warning("the usage is not recorded: %s", error)
+            record = _recorder(session)
+            if not recovers or arguments.get("stream") is True:
+                return streamed(answer, record)
+            if reported := reported_by(answer):
+                record(*reported)
             return answer
 
         return call
@@ -235,11 +251,11 @@ class _Wrapped:
                         sent = call.with_window(await session.overflow(error))
                     except LookbackError:
                         raise error from None
-            try:
-                if reported := _reported(answer):
-                    await session.usage(*reported)
-            except LookbackError as error:
-                _log.warning("the usage is not recorded: %s", error)
+            record = _async_recorder(session)
+            if arguments.get("stream") is True:
+                return streamed(answer, record)
+            if reported := reported_by(answer):
+                await record(*reported)
             return answer
 
         return call
