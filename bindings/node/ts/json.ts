@@ -9,6 +9,8 @@ export type Message = object | string
 export function messages(given: Message | readonly Message[]): string {
   if (typeof given === 'string') return given.trimStart().startsWith('[') ? given : `[${given}]`
   if (!Array.isArray(given)) return `[${json(given, 'messages')}]`
+  // Written at once, which is sooner than one after another.
+  if (!given.some((message) => typeof message === 'string')) return json(given, 'messages')
   const each = (message: Message, index: number): string =>
     typeof message === 'string' ? message : json(message, `messages[${index}]`)
   return `[${(given as readonly Message[]).map(each).join(',')}]`
@@ -23,7 +25,8 @@ export function text(given: unknown, name: string): string {
 export function json(value: unknown, name: string): string {
   let written: string | undefined
   try {
-    written = JSON.stringify(value, exact)
+    written = JSON.stringify(value)
+    if (isChanged(value)) throw new TypeError('not the same in JSON')
   } catch {
     throw fault(value, name)
   }
@@ -36,12 +39,12 @@ export function json(value: unknown, name: string): string {
   return written
 }
 
-/** Refuses what JSON would silently change. */
-function exact(this: unknown, key: string, value: unknown): unknown {
-  if (typeof value === 'number' && !Number.isFinite(value)) throw new TypeError('not finite')
-  const before = (this as Record<string, unknown>)[key]
-  if (ArrayBuffer.isView(before)) throw new TypeError('binary')
-  return value
+/** Whether JSON silently changes a value: a number that is not finite becomes `null`, and bytes become an object. */
+function isChanged(given: unknown): boolean {
+  if (ArrayBuffer.isView(given)) return true
+  const value = typeof (given as { toJSON?: unknown } | null)?.toJSON === 'function' ? (given as Date).toJSON() : given
+  if (typeof value === 'number') return !Number.isFinite(value)
+  return typeof value === 'object' && value !== null && Object.values(value).some(isChanged)
 }
 
 function fault(value: unknown, name: string): DecodeError {
