@@ -175,7 +175,7 @@ impl NativeSession {
     #[napi]
     pub fn wait_for_summary(&self) -> AsyncTask<Work<()>> {
         let session = self.0.clone();
-        promise(move || session.wait_for_summary())
+        promise(move || session.wait_for_summary(|| true))
     }
 
     /// The format of the messages.

@@ -1,8 +1,9 @@
 //! Functions of Python that a session calls: one that makes summaries, and those that are told of compactions.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lookback_bindings as bindings;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 
@@ -62,64 +63,110 @@ impl Answer {
     }
 }
 
-/// The context variables of the call that asked for a window. What a summarizer does belongs to it.
-#[derive(Default)]
-pub(crate) struct Context(Mutex<Option<Py<PyAny>>>);
+/// The functions of one session. They may hold the session, so the collector of cycles can take them away.
+pub(crate) struct Functions {
+    summarizer: Mutex<Option<Py<PyAny>>>,
+    /// Those that are told of events, by the events' names.
+    listeners: Mutex<Vec<(&'static str, Py<PyAny>)>>,
+    /// The context variables of the call that asked for a window. What a summarizer does belongs to it.
+    context: Mutex<Option<Py<PyAny>>>,
+}
 
-impl Context {
-    /// Takes note of the context of this call.
-    pub(crate) fn note(&self, py: Python<'_>) -> PyResult<()> {
+impl Functions {
+    pub(crate) fn new<const N: usize>(
+        summarizer: Option<Py<PyAny>>,
+        listeners: [(&'static str, Option<Py<PyAny>>); N],
+    ) -> Arc<Functions> {
+        let listeners = listeners.into_iter().filter_map(|(name, function)| Some((name, function?))).collect();
+        let (summarizer, listeners) = (Mutex::new(summarizer), Mutex::new(listeners));
+        Arc::new(Functions { summarizer, listeners, context: Mutex::default() })
+    }
+
+    /// Returns them as a session calls them.
+    pub(crate) fn callbacks(self: &Arc<Self>) -> bindings::Callbacks {
+        let mut callbacks = bindings::Callbacks::default();
+        if locked(&self.summarizer).is_some() {
+            let functions = self.clone();
+            callbacks.summarizer = Some(Arc::new(move |ask, answer| functions.summarize(ask, answer)));
+        }
+        if !locked(&self.listeners).is_empty() {
+            let functions = self.clone();
+            callbacks.on_event = Some(Arc::new(move |event: &str, told: String| functions.tell(event, &told)));
+        }
+        callbacks
+    }
+
+    /// Takes note of the context of this call, if there is a function that makes summaries.
+    pub(crate) fn note_context(&self, py: Python<'_>) -> PyResult<()> {
         static COPY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let context = COPY.import(py, "contextvars", "copy_context")?.call0()?.unbind();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(context);
+        if locked(&self.summarizer).is_some() {
+            let context = COPY.import(py, "contextvars", "copy_context")?.call0()?.unbind();
+            // What was there before is let go without the lock, because that may do anything.
+            drop(locked(&self.context).replace(context));
+        }
         Ok(())
     }
 
-    fn get(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(|context| context.clone_ref(py))
-    }
-}
-
-/// Returns a function that has Python's function make a summary, on a thread of Python's own.
-pub(crate) fn summarizer(function: Py<PyAny>, context: Arc<Context>) -> bindings::Summarize {
-    Arc::new(move |ask, answer| {
-        let begun = interpreter::with(|py| -> PyResult<()> {
+    /// Has Python's function make a summary, on a thread of Python's own.
+    fn summarize(&self, ask: bindings::Ask, answer: bindings::Answer) {
+        interpreter::with(|py| {
             static BEGIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-            let answer = Answer(Mutex::new(Some(answer)));
-            let given = (&function, Ask(ask), answer, context.get(py));
-            BEGIN.import(py, "lookback._callbacks", "begin")?.call1(given)?;
-            Ok(())
+            let Some(function) = copied(py, &self.summarizer) else { return };
+            let begun = || -> PyResult<()> {
+                let answer = Answer(Mutex::new(Some(answer)));
+                let given = (&function, Ask(ask), answer, copied(py, &self.context));
+                BEGIN.import(py, "lookback._callbacks", "begin")?.call1(given)?;
+                Ok(())
+            };
+            // Without an answer the summary fails, and is tried again later.
+            if let Err(error) = begun() {
+                error.write_unraisable(py, Some(function.bind(py)));
+            }
         });
-        // Without an answer the summary fails, and is tried again later.
-        if let Some(Err(error)) = begun {
-            report(error, &function);
-        }
-    })
-}
+    }
 
-/// The functions that are told of events, by the events' names.
-pub(crate) struct Listeners {
-    pub(crate) named: Vec<(&'static str, Py<PyAny>)>,
-}
-
-impl Listeners {
-    /// Returns a function that tells them.
-    pub(crate) fn tell(self) -> Option<bindings::Tell> {
-        if self.named.is_empty() {
-            return None;
-        }
-        Some(Arc::new(move |event: &str, told: String| {
-            for (_, function) in self.named.iter().filter(|(name, _)| *name == event) {
-                let called = interpreter::with(|py| function.call1(py, (output::json(py, &told)?,)).map(drop));
-                if let Some(Err(error)) = called {
-                    report(error, function);
+    /// Tells an event.
+    fn tell(&self, event: &str, told: &str) {
+        interpreter::with(|py| {
+            let listeners: Vec<_> = locked(&self.listeners)
+                .iter()
+                .filter(|(name, _)| *name == event)
+                .map(|(_, function)| function.clone_ref(py))
+                .collect();
+            for function in listeners {
+                let called = output::json(py, told).and_then(|told| function.call1(py, (told,)));
+                // Nobody could catch it.
+                if let Err(error) = called {
+                    error.write_unraisable(py, Some(function.bind(py)));
                 }
             }
-        }))
+        });
+    }
+
+    /// Names all that is held. What a thread is about to change is not named, and is collected the next time.
+    pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        for held in [&self.summarizer, &self.context] {
+            if let Some(function) = held.try_lock().ok().as_deref().and_then(Option::as_ref) {
+                visit.call(function)?;
+            }
+        }
+        let listeners = self.listeners.try_lock();
+        listeners.iter().flat_map(|held| held.iter()).try_for_each(|(_, function)| visit.call(function))
+    }
+
+    /// Lets all of it go.
+    pub(crate) fn clear(&self) {
+        let summarizer = locked(&self.summarizer).take();
+        let context = locked(&self.context).take();
+        let listeners = std::mem::take(&mut *locked(&self.listeners));
+        drop((summarizer, context, listeners));
     }
 }
 
-/// Reports an exception that nobody can catch, as Python does.
-fn report(error: PyErr, function: &Py<PyAny>) {
-    interpreter::with(|py| error.write_unraisable(py, Some(function.bind(py))));
+fn locked<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn copied(py: Python<'_>, held: &Mutex<Option<Py<PyAny>>>) -> Option<Py<PyAny>> {
+    locked(held).as_ref().map(|function| function.clone_ref(py))
 }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use lookback_bindings::{self as bindings, Model, Replayed};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
 
 use crate::errors::detached;
 use crate::window::Window;
@@ -55,8 +54,7 @@ pub(crate) fn replay<'py>(
     price: &str,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (py, model, policy) = (recording.py(), self::model(model, dialect), policy::read(policy)?);
-    let has_messages = recording.cast::<PyDict>().is_ok() || recording.cast::<PyList>().is_ok();
-    let told = if has_messages {
+    let told = if input::has_messages(recording) {
         let text = input::request(recording)?;
         detached(py, || bindings::replay(Replayed::Text(&text), &model, policy, price))
     } else {

@@ -14,6 +14,9 @@ use crate::errors;
 /// How deep what Python gives may be nested. What contains itself is deeper.
 const DEEPEST: usize = 200;
 
+/// How many steps into a value an error names.
+const SHOWN_STEPS: usize = 12;
+
 /// Where a value stands, for errors: `messages[3].content[0]`.
 struct Place<'a> {
     above: Option<&'a Place<'a>>,
@@ -39,6 +42,13 @@ impl<'a> Place<'a> {
 
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Of what is nested deep, the outermost steps say where it is.
+        if self.depth > SHOWN_STEPS {
+            let above = std::iter::successors(self.above, |place| place.above);
+            if let Some(place) = above.into_iter().find(|place| place.depth <= SHOWN_STEPS) {
+                return write!(f, "{place}...");
+            }
+        }
         if let Some(above) = self.above {
             above.fmt(f)?;
         }
@@ -115,6 +125,36 @@ pub(crate) fn value(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Box<RawVal
     json(value, &Place::root(name))
 }
 
+/// Refuses a number that JSON does not have.
+///
+/// # Errors
+/// Raises `DecodeError` with the name.
+pub(crate) fn finite(py: Python<'_>, number: f64, name: &str) -> PyResult<()> {
+    if number.is_finite() { Ok(()) } else { Err(errors::decode(py, &Place::root(name), "not a finite number")) }
+}
+
+/// Returns a function that Python gives.
+///
+/// # Errors
+/// Raises `DecodeError` with the name if it cannot be called.
+pub(crate) fn function(given: Option<Bound<'_, PyAny>>, name: &str) -> PyResult<Option<Py<PyAny>>> {
+    match given {
+        Some(given) if !given.is_callable() => Err(errors::decode(given.py(), &Place::root(name), "not a function")),
+        given => Ok(given.map(Bound::unbind)),
+    }
+}
+
+/// Returns whether Python gives messages, or text with some, and not the path of a file.
+pub(crate) fn has_messages(value: &Bound<'_, PyAny>) -> bool {
+    match value.cast::<PyString>() {
+        Ok(text) => text.to_str().is_ok_and(|text| text.trim_start().starts_with(['[', '{'])),
+        Err(_) => {
+            let is_bytes = value.cast::<PyBytes>().is_ok() || value.cast::<PyByteArray>().is_ok();
+            is_bytes || value.cast::<PyDict>().is_ok() || items(value).is_ok_and(|items| items.is_some())
+        }
+    }
+}
+
 /// Returns text that Python gives as `str` or as bytes.
 fn text(value: &Bound<'_, PyAny>, place: &Place<'_>) -> PyResult<Option<String>> {
     if let Ok(text) = value.cast::<PyString>() {
@@ -187,8 +227,12 @@ fn write(value: &Bound<'_, PyAny>, out: &mut Vec<u8>, place: &Place<'_>) -> PyRe
     } else if value.cast::<PyInt>().is_ok() {
         match value.extract::<i64>() {
             Ok(number) => out.extend(number.to_string().as_bytes()),
-            // It may have any number of digits.
-            Err(_) => out.extend(py.get_type::<PyInt>().call1((value,))?.str()?.to_str()?.as_bytes()),
+            // It may have more digits, up to what Python itself writes.
+            Err(_) => {
+                let number = py.get_type::<PyInt>().call1((value,))?.str();
+                let number = number.map_err(|_| wrong("a whole number with too many digits"))?;
+                out.extend(number.to_str()?.as_bytes());
+            }
         }
     } else if let Ok(number) = value.cast::<PyFloat>() {
         let number = serde_json::Number::from_f64(number.value()).ok_or_else(|| wrong("not a finite number"))?;

@@ -64,6 +64,10 @@ impl Memory {
         shared: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let by = by.map(|by| input::value(&by, "by")).transpose()?;
+        if let Some(confidence) = confidence {
+            // JSON has no NaN, and would leave it out.
+            input::finite(py, confidence, "confidence")?;
+        }
         let statement = serde_json::json!({
             "kind": kind, "text": text, "about": about, "confidence": confidence, "by": by, "trust": trust,
             "tags": tags.unwrap_or_default(), "supersedes": supersedes.unwrap_or_default(), "shared": shared,

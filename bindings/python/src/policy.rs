@@ -40,7 +40,7 @@ impl Policy {
 
 /// Reads a policy: a `Policy`, a preset with settings, a file, or a dictionary.
 pub(crate) fn read(source: Option<&Bound<'_, PyAny>>) -> PyResult<Option<lookback::Policy>> {
-    let Some(source) = source else { return Ok(None) };
+    let Some(source) = source.filter(|source| !source.is_none()) else { return Ok(None) };
     let py = source.py();
     if let Ok(policy) = source.cast::<Policy>() {
         return Ok(Some(policy.get().0.clone()));

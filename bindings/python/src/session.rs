@@ -5,16 +5,17 @@ use std::sync::Arc;
 
 use lookback::TooLong;
 use lookback::size::Measure;
-use lookback_bindings::{self as bindings, Callbacks, Failure, Model, Opening};
+use lookback_bindings::{self as bindings, Failure, Model, Opening};
 use pyo3::exceptions::PyBaseException;
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use crate::callbacks::{Context, Listeners, summarizer};
+use crate::callbacks::Functions;
 use crate::errors::detached;
 use crate::memory::Memory;
 use crate::window::Window;
-use crate::{errors, input, logging, output, policy};
+use crate::{errors, input, interpreter, logging, output, policy};
 
 /// A conversation that is kept: every message in a log, and the window of it that a model call sends.
 ///
@@ -22,8 +23,7 @@ use crate::{errors, input, logging, output, policy};
 #[pyclass(frozen, module = "lookback")]
 pub(crate) struct Session {
     session: bindings::Session,
-    /// The context of the last call that asked for a window, if there is a function that makes summaries.
-    context: Option<Arc<Context>>,
+    functions: Arc<Functions>,
 }
 
 impl Session {
@@ -53,27 +53,24 @@ impl Session {
         model: Option<String>,
         dialect: Option<String>,
         policy: Option<&Bound<'_, PyAny>>,
-        summarizer: Option<Py<PyAny>>,
-        on_compact_start: Option<Py<PyAny>>,
-        on_compact_end: Option<Py<PyAny>>,
-        on_summary_refused: Option<Py<PyAny>>,
+        summarizer: Option<Bound<'_, PyAny>>,
+        on_compact_start: Option<Bound<'_, PyAny>>,
+        on_compact_end: Option<Bound<'_, PyAny>>,
+        on_summary_refused: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Session> {
         logging::begin();
-        let context = summarizer.is_some().then(Arc::<Context>::default);
-        let named = [
-            ("compact_start", on_compact_start),
-            ("compact_end", on_compact_end),
-            ("summary_refused", on_summary_refused),
+        let summarizer = input::function(summarizer, "summarizer")?;
+        let listeners = [
+            ("compact_start", input::function(on_compact_start, "on_compact_start")?),
+            ("compact_end", input::function(on_compact_end, "on_compact_end")?),
+            ("summary_refused", input::function(on_summary_refused, "on_summary_refused")?),
         ];
-        let named = named.into_iter().filter_map(|(name, function)| Some((name, function?))).collect();
-        let callbacks = Callbacks {
-            summarizer: summarizer.zip(context.clone()).map(|(function, context)| self::summarizer(function, context)),
-            on_event: Listeners { named }.tell(),
-        };
+        let functions = Functions::new(summarizer, listeners);
+        let callbacks = functions.callbacks();
         let model = Model { name: model, dialect };
         let opening = Opening { store, model, policy: policy::read(policy)?, callbacks };
         let session = detached(py, || bindings::Session::open(&name, opening))?;
-        Ok(Session { session, context })
+        Ok(Session { session, functions })
     }
 
     /// The name of the session.
@@ -116,9 +113,7 @@ impl Session {
 
     /// Returns the window for the next model call. It is recorded before it is returned.
     fn window(&self, py: Python<'_>) -> PyResult<Window> {
-        if let Some(context) = &self.context {
-            context.note(py)?;
-        }
+        self.functions.note_context(py)?;
         detached(py, || self.session.window()).map(Window::from)
     }
 
@@ -187,7 +182,15 @@ impl Session {
 
     /// Waits until the summary that is being made is done.
     fn wait_for_summary(&self, py: Python<'_>) -> PyResult<()> {
-        detached(py, || self.session.wait_for_summary())
+        let mut interrupted = Ok(());
+        detached(py, || {
+            self.session.wait_for_summary(|| {
+                // Such as by Ctrl-C.
+                interrupted = interpreter::with(|py| py.check_signals()).unwrap_or(Ok(()));
+                interrupted.is_ok()
+            })
+        })?;
+        interrupted
     }
 
     /// Opens the memory of the session: its facts, and those that it shares with its workspace.
@@ -195,6 +198,15 @@ impl Session {
     fn memory(&self, py: Python<'_>, workspace: Option<&str>) -> PyResult<Memory> {
         let memory = detached(py, || self.session.memory(workspace))?;
         Ok(Memory::new_in(memory, self.session.name()))
+    }
+
+    /// Names what the session holds to the collector of cycles: its functions may hold the session.
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.functions.traverse(&visit)
+    }
+
+    fn __clear__(&self) {
+        self.functions.clear();
     }
 
     fn _repr_html_(&self, py: Python<'_>) -> PyResult<String> {

@@ -1,7 +1,9 @@
 """What is no message: an exception that says what and where, and nothing is written."""
 
+import json
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -143,3 +145,43 @@ def test_a_store_that_cannot_be_opened_is_told(tmp_path: Any) -> None:
     assert isinstance(raised.value, OSError) and "text.db" in str(raised.value)
     with pytest.raises(lookback.LookbackError):
         lookback.Session("../s")
+
+
+@pytest.mark.parametrize(
+    ("call", "where", "words"),
+    [
+        (lambda: lookback.Session("s", summarizer="x"), "summarizer", "not a function"),  # type: ignore[arg-type]
+        (lambda: lookback.Session("s", on_compact_end=5), "on_compact_end", "not a function"),  # type: ignore[arg-type]
+        (lambda: lookback.Session("s").preamble(system=5), "system", "not a text or a list of parts"),  # type: ignore[arg-type]
+        (lambda: lookback.Session("s").preamble(tools="x"), "tools", "not a list"),
+        (lambda: lookback.Memory("s").remember("finding", "x", confidence=float("nan")), "confidence", "not a finite"),
+        (lambda: lookback.Memory("s").remember("finding", "x", confidence=5), "confidence", "from 0 to 1"),
+        (lambda: lookback.Memory("s").remember("finding", "x", by="q"), "by", "not `person`, `model`"),  # type: ignore[arg-type]
+        (lambda: lookback.Session("s").push({"role": "user", "n": 10**5000}), "messages.n", "too many digits"),
+    ],
+)
+def test_what_has_no_meaning_is_refused_when_it_is_given(call: Any, where: str, words: str) -> None:
+    with pytest.raises(lookback.DecodeError, match=words) as raised:
+        call()
+    assert raised.value.where == where
+
+
+def test_the_place_of_what_contains_itself_is_short() -> None:
+    with pytest.raises(lookback.DecodeError) as raised:
+        lookback.Session("s").push(cyclic())
+    assert raised.value.where.startswith("messages.content[0].content[0]") and len(raised.value.where) < 150
+
+
+def test_a_number_of_any_length_can_be_read_again() -> None:
+    session = lookback.Session("s")
+    session.push('{"role":"user","content":"x","n":' + "1" * 5000 + ',"m":7}')
+    [message] = session.messages()
+    assert message["m"] == 7 and message["n"] == Decimal("1" * 5000)
+
+
+@pytest.mark.parametrize("given", [bytes, bytearray, str, tuple])
+def test_a_recording_is_taken_in_every_form_that_a_request_is(given: type, tmp_path: Path) -> None:
+    messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"}]
+    text = json.dumps(messages)
+    recording: Any = tuple(messages) if given is tuple else text if given is str else given(text.encode())
+    assert lookback.replay(recording)["total"]["calls"] == 1

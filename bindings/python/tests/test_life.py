@@ -1,7 +1,9 @@
 """What can happen to a program: a full disk, many threads, and texts of any size."""
 
+import gc
 import subprocess
 import sys
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -71,3 +73,55 @@ def test_what_is_open_cannot_be_pickled() -> None:
     for value in (lookback.Session("s"), lookback.Memory("s"), lookback.Policy()):
         with pytest.raises(TypeError):
             pickle.dumps(value)
+
+
+def test_a_hook_may_use_its_session() -> None:
+    seen: list[int] = []
+
+    def told(_: object) -> None:
+        seen.append(len(session.messages()))
+
+    session = lookback.Session("s", policy="messages:max_messages=4", on_compact_end=told)
+    for number in range(6):
+        session.push([{"role": "user", "content": f"{number}?"}, {"role": "assistant", "content": "Yes."}])
+        session.window()
+    assert seen and seen[-1] > 4, seen
+
+
+INTERRUPTED = """
+import os, signal, threading, time, lookback
+session = lookback.Session("s", policy="rolling-summary:window_size=4", summarizer=lambda ask: time.sleep(60))
+for number in range(8):
+    session.push([{"role": "user", "content": f"{number}?"}, {"role": "assistant", "content": "Yes."}])
+    session.window()
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    session.wait_for_summary()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    os._exit(0)
+"""
+
+
+def test_waiting_for_a_summary_can_be_interrupted() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=30)
+    assert done.stdout == "interrupted\n", done.stderr
+
+
+class Agent:
+    """An agent that writes the summaries of its own session."""
+
+    def __init__(self) -> None:
+        self.session = lookback.Session("s", summarizer=self.write, on_compact_end=self.tell)
+
+    def write(self, ask: lookback.Ask) -> str:
+        return ask.prompt[:20]
+
+    def tell(self, event: object) -> None:
+        pass
+
+
+def test_a_session_in_a_cycle_with_its_functions_is_freed() -> None:
+    agents = [weakref.ref(Agent()) for _ in range(5)]
+    gc.collect()
+    assert [agent() for agent in agents] == [None] * 5

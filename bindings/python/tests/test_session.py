@@ -166,3 +166,12 @@ def test_threads_wait_for_each_other(tmp_path: Path) -> None:
     for number in range(4):
         own = [text for text in said if text.startswith(f"{number}.")]
         assert own == [f"{number}.{turn}" for turn in range(20)]
+
+
+def test_each_message_has_its_position_also_if_the_window_does_not_show_it() -> None:
+    session = lookback.Session("s", policy={"system": {"one": True}})
+    system = {"role": "system", "content": "Be brief."}
+    assert session.push([system, user("One.")]) == [0, 1]
+    orphan = {"role": "tool", "tool_call_id": "none", "content": "A result of no call."}
+    assert session.push([orphan, system, user("Two.")]) == [2, 0, 3]
+    assert session.push(system) == [0]

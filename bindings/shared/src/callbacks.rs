@@ -1,7 +1,8 @@
 //! What a session calls: a function that makes summaries, and those that are told of compactions.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, ThreadId};
 
 use async_channel::{Sender, bounded};
 use lookback::session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
@@ -78,17 +79,20 @@ impl Callbacks {
         }))
     }
 
-    /// Returns the functions that are told of compactions.
-    pub(crate) fn hooks(&self) -> Hooks {
-        let Some(tell) = self.on_event.clone() else { return Hooks::default() };
-        let (start, end, refused) = (tell.clone(), tell.clone(), tell);
-        Hooks::default()
+    /// Returns the functions that are told of compactions: as hooks, and as what holds their events back.
+    pub(crate) fn hooks(&self) -> (Hooks, Arc<Events>) {
+        let events = Arc::new(Events { tell: self.on_event.clone(), held: Mutex::default() });
+        if self.on_event.is_none() {
+            return (Hooks::default(), events);
+        }
+        let (start, end, refused) = (events.clone(), events.clone(), events.clone());
+        let hooks = Hooks::default()
             .on_compact_start(move |event: &CompactStart| {
                 let CompactStart { session, evicted_count, total_tokens, .. } = event;
                 let told = json!({
                     "session": session.to_string(), "evicted_count": evicted_count, "total_tokens": total_tokens,
                 });
-                start("compact_start", told.to_string());
+                start.tell("compact_start", told.to_string());
             })
             .on_compact_end(move |event: &CompactEnd| {
                 let (outcome, reason) = match &event.outcome {
@@ -106,7 +110,7 @@ impl Callbacks {
                     "summary_tokens": event.summary_tokens,
                     "seconds": event.duration.as_secs_f64(),
                 });
-                end("compact_end", told.to_string());
+                end.tell("compact_end", told.to_string());
             })
             .on_summary_refused(move |event: &SummaryRefused| {
                 let SummaryRefused { session, model, faults, again, .. } = event;
@@ -117,7 +121,51 @@ impl Callbacks {
                     "invented": faults.invented,
                     "missing": faults.missing,
                 });
-                refused("summary_refused", told.to_string());
-            })
+                refused.tell("summary_refused", told.to_string());
+            });
+        (hooks, events)
+    }
+}
+
+/// Tells the events of a session. Those that happen while a thread works with the session are told when it is done,
+/// because what is told may ask the session something.
+pub(crate) struct Events {
+    tell: Option<Tell>,
+    held: Mutex<Held>,
+}
+
+/// The events that wait, and for which thread.
+#[derive(Default)]
+struct Held {
+    by: Option<ThreadId>,
+    events: Vec<(&'static str, String)>,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("tells", &self.tell.is_some()).finish_non_exhaustive()
+    }
+}
+
+impl Events {
+    /// Holds back what happens on this thread.
+    pub(crate) fn hold(&self) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).by = Some(thread::current().id());
+    }
+
+    /// Returns what was held back, and holds back nothing any more.
+    pub(crate) fn release(&self) -> Vec<(&'static str, String)> {
+        std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner)).events
+    }
+
+    pub(crate) fn tell(&self, event: &'static str, told: String) {
+        let Some(tell) = &self.tell else { return };
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.by == Some(thread::current().id()) {
+            held.events.push((event, told));
+        } else {
+            drop(held);
+            tell(event, told);
+        }
     }
 }

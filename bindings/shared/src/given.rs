@@ -42,7 +42,9 @@ impl Given {
             if let Some(position) = written.next_if(|position| digests.get(position) == Some(&message.digest)) {
                 known.insert(message.digest, position);
             }
-            positions.extend(known.get(&message.digest));
+            // Each message has a position, so that none takes that of another.
+            let nearest = positions.last().copied().or_else(|| written.peek().copied()).unwrap_or_default();
+            positions.push(known.get(&message.digest).copied().unwrap_or(nearest));
         }
         self.of_elements(positions.into_iter())
     }

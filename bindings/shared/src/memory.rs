@@ -147,7 +147,8 @@ impl Statement {
         let kind: FactKind = self.kind.parse().map_err(|error| Failure::decode("kind", error))?;
         let by = match self.by {
             None => Speaker::Person,
-            Some(by) => serde_json::from_value(by).map_err(|error| Failure::decode("by", error))?,
+            Some(by) => serde_json::from_value(by)
+                .map_err(|_| Failure::decode("by", "not `person`, `model` or {\"tool\": NAME}"))?,
         };
         let mut statement = LibraryStatement::new(kind, self.text, Source::of(by));
         statement.about = self.about;
@@ -155,6 +156,9 @@ impl Statement {
         statement.tags = self.tags;
         statement.supersedes = self.supersedes.iter().map(|id| fact(id)).collect::<Result<_, _>>()?;
         if let Some(confidence) = self.confidence {
+            if !(0.0..=1.0).contains(&confidence) {
+                return Err(Failure::decode("confidence", "not a number from 0 to 1"));
+            }
             statement = statement.confidence(confidence);
         }
         let scope = match self.shared {

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use futures_lite::future::block_on;
+use async_io::Timer;
+use futures_lite::future::{block_on, or};
 use lookback::dialect::{Shown, json_list};
 use lookback::explain::outcomes;
 use lookback::session::{HistoryEntry, Resent};
@@ -12,12 +14,16 @@ use lookback::{Dialect, Message, Policy, Preamble, Price, ProviderError, Respons
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::callbacks::Events;
 use crate::given::Given;
 use crate::logged::Logged;
 use crate::options::settings;
 use crate::process::{self, Process};
 use crate::told::{why, with};
 use crate::{Failure, Memory, Opening, Window, page};
+
+/// How often somebody who waits for a summary is asked whether to go on.
+const ASKED_EVERY: Duration = Duration::from_millis(100);
 
 /// A conversation that is kept: every message in a log, and the window of it that a model call sends.
 ///
@@ -35,13 +41,20 @@ pub(crate) struct Host {
     session: Mutex<lookback::Session>,
     /// Where its messages are in the log.
     logged: Mutex<Logged>,
+    events: Arc<Events>,
     process: Process,
 }
 
 impl Host {
     fn with<T>(&self, work: impl FnOnce(&mut lookback::Session) -> Result<T, Failure>) -> Result<T, Failure> {
         self.process.must_be_this("session")?;
-        work(&mut self.session.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        self.events.hold();
+        let done = work(&mut session);
+        let told = self.events.release();
+        drop(session);
+        told.into_iter().for_each(|(event, told)| self.events.tell(event, told));
+        done
     }
 
     /// Returns the log.
@@ -60,11 +73,12 @@ impl Session {
         let dialect = model.dialect()?;
         let settings = settings(dialect, model.name.as_deref(), policy.unwrap_or_else(Policy::production));
         let store = process::store(store.as_deref())?;
-        let mut session = block_on(lookback::Session::open(store, name, settings))?.with_hooks(callbacks.hooks());
+        let (hooks, events) = callbacks.hooks();
+        let mut session = block_on(lookback::Session::open(store, name, settings))?.with_hooks(hooks);
         if let Some(summarizer) = callbacks.summarizer() {
             session = session.with_summarizer(summarizer);
         }
-        let host = Host { session: Mutex::new(session), logged: Mutex::default(), process: Process::this() };
+        let host = Host { session: Mutex::new(session), logged: Mutex::default(), events, process: Process::this() };
         Ok(Session { host: Arc::new(host), name: name.to_owned(), dialect })
     }
 
@@ -87,7 +101,8 @@ impl Session {
         self.host.with(|session| {
             let standing = session.settings().policy.system.one.then(|| shown(session));
             let written = block_on(session.extend(messages))?;
-            Ok(given.positions(&written, standing.as_deref().unwrap_or_default(), || shown(session)))
+            let logged = || written_at(session, &written);
+            Ok(given.positions(&written, standing.as_deref().unwrap_or_default(), logged))
         })
     }
 
@@ -115,9 +130,17 @@ impl Session {
     /// one of the messages, and the tools.
     ///
     /// # Errors
-    /// Returns an error if the store fails.
+    /// Returns an error if these are neither, or if the store fails.
     pub fn preamble(&self, system: Option<Box<RawValue>>, tools: Option<Box<RawValue>>) -> Result<(), Failure> {
         let mut preamble = Preamble::default();
+        let is =
+            |raw: &Option<Box<RawValue>>, begins: &[char]| raw.as_ref().is_none_or(|raw| raw.get().starts_with(begins));
+        if !is(&system, &['"', '[', '{']) {
+            return Err(Failure::decode("system", "not a text or a list of parts"));
+        }
+        if !is(&tools, &['[']) {
+            return Err(Failure::decode("tools", "not a list"));
+        }
         if let Some(system) = system {
             preamble = preamble.with_system(system);
         }
@@ -274,14 +297,28 @@ impl Session {
         })
     }
 
-    /// Waits until the summary that is being made is done.
+    /// Waits until the summary that is being made is done, or until `goes_on`, which is asked now and then, says no.
     ///
     /// # Errors
     /// Returns an error if the store fails.
-    pub fn wait_for_summary(&self) -> Result<(), Failure> {
+    pub fn wait_for_summary(&self, mut goes_on: impl FnMut() -> bool) -> Result<(), Failure> {
         // Not with the session, because the function that makes the summary may ask for it.
-        while let Some(pending) = self.host.with(|session| Ok(block_on(session.pending())?))? {
-            block_on(pending);
+        while let Some(mut pending) = self.host.with(|session| Ok(block_on(session.pending())?))? {
+            let soon = || async {
+                Timer::after(ASKED_EVERY).await;
+                false
+            };
+            while !block_on(or(
+                async {
+                    (&mut pending).await;
+                    true
+                },
+                soon(),
+            )) {
+                if !goes_on() {
+                    return Ok(());
+                }
+            }
         }
         Ok(())
     }
@@ -319,6 +356,17 @@ impl Session {
 /// The messages of a conversation, without Lookback's own.
 fn said(entries: Vec<HistoryEntry>) -> impl Iterator<Item = HistoryEntry> {
     entries.into_iter().filter(|entry| entry.arrival.origin != Origin::Lookback)
+}
+
+/// The messages that were just written, without their contents. The window need not show them.
+fn written_at(session: &lookback::Session, written: &[Position]) -> Vec<(Position, Resent)> {
+    let (Some(first), Some(last)) = (written.first(), written.last()) else { return Vec::new() };
+    let bodies = block_on(session.store().read(session.name(), *first..last + 1)).unwrap_or_default();
+    let entries = (*first..).zip(bodies).filter_map(|(position, body)| match serde_json::from_str(&body) {
+        Ok(Entry::Message(arrival)) => Some((position, Resent::of(&arrival.message))),
+        _ => None,
+    });
+    entries.collect()
 }
 
 /// The messages that the window shows, without their contents.

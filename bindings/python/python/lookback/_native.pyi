@@ -76,7 +76,8 @@ class Session:
 
         If the policy makes a running summary, ``summarizer`` is a function that writes it, or one that returns a
         coroutine. It is called in the background, on a thread of its own. Without one, sentences of the conversation
-        itself are chosen, offline. The other functions are told of compactions, and have to return soon.
+        itself are chosen, offline. The other functions are told of compactions, and have to return soon. They may use
+        the session: what a call does is told when it is done.
         """
 
     @property
