@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use lookback_core::dialect::{Mend, Mended};
-use lookback_core::edit::{self, Change, Hidden};
+use lookback_core::edit::{self, Change, Edit, Hidden};
 use lookback_core::plan::{Action, Decision, Reason};
-use lookback_core::transcript::{Arrival, Entry, Position};
+use lookback_core::transcript::{Arrival, Compaction, Entry, Position};
 use lookback_core::view::{Item, View};
 use lookback_core::{Dialect, Explanation};
 use serde::{Serialize, Serializer};
@@ -104,36 +104,58 @@ pub fn mends(view: &View, dialect: Dialect) -> HashMap<Position, Vec<Mend>> {
 /// The messages that can be described together: those of one group of the window, or of one outcome of a past
 /// compaction.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Bundle {
+pub(crate) enum Bundle {
     Present(usize),
-    Compacted { compaction: usize, outcome: usize },
+    Compacted { compaction: Position, outcome: usize },
     Alone(Position),
 }
 
 /// What past compactions did to each entry: the last one that shortened it, and the one that dropped it.
-#[derive(Default)]
-struct PastDecisions<'a> {
-    shortened: HashMap<Position, &'a Decision>,
-    dropped: HashMap<Position, (Bundle, &'a Decision)>,
+#[derive(Debug, Default)]
+pub(crate) struct PastDecisions {
+    shortened: HashMap<Position, (Bundle, Decision)>,
+    dropped: HashMap<Position, (Bundle, Decision)>,
 }
 
-impl<'a> PastDecisions<'a> {
-    fn of(entries: &'a [Entry]) -> PastDecisions<'a> {
+impl PastDecisions {
+    fn of(entries: &[Entry]) -> PastDecisions {
         let mut past = PastDecisions::default();
-        for (compaction, entry) in entries.iter().enumerate() {
-            let Entry::Compaction(record) = entry else { continue };
-            for (index, outcome) in record.groups.iter().enumerate() {
-                let decision = &outcome.decision;
-                let positions = outcome.spans.iter().cloned().flatten();
-                if decision.action.is_gone() {
-                    let group = Bundle::Compacted { compaction, outcome: index };
-                    past.dropped.extend(positions.map(|position| (position, (group, decision))));
-                } else if decision.action != Action::Keep {
-                    past.shortened.extend(positions.map(|position| (position, decision)));
-                }
+        for (compaction, entry) in (0..).zip(entries) {
+            if let Entry::Compaction(record) = entry {
+                past.read(compaction, record);
             }
         }
         past
+    }
+
+    /// Reads the compaction at this position.
+    pub(crate) fn read(&mut self, compaction: Position, record: &Compaction) {
+        for (index, outcome) in record.groups.iter().enumerate() {
+            let decision = &outcome.decision;
+            let bundle = Bundle::Compacted { compaction, outcome: index };
+            let decided = match decision.action {
+                Action::Keep => continue,
+                action if action.is_gone() => &mut self.dropped,
+                _ => &mut self.shortened,
+            };
+            let positions = outcome.spans.iter().cloned().flatten();
+            decided.extend(positions.map(|position| (position, (bundle, decision.clone()))));
+        }
+    }
+
+    /// Forgets the compactions from a position on, because a branch goes back to it.
+    pub(crate) fn forget_from(&mut self, end: Position) {
+        let is_before = |(bundle, _): &(Bundle, Decision)| match bundle {
+            Bundle::Compacted { compaction, .. } => *compaction < end,
+            Bundle::Present(_) | Bundle::Alone(_) => true,
+        };
+        self.shortened.retain(|_, decided| is_before(decided));
+        self.dropped.retain(|_, decided| is_before(decided));
+    }
+
+    /// Returns the decision by which an entry left the window, if there is one.
+    pub(crate) fn dropped(&self, position: Position) -> Option<&Decision> {
+        self.dropped.get(&position).map(|(_, decision)| decision)
     }
 
     fn outcome(
@@ -150,35 +172,45 @@ impl<'a> PastDecisions<'a> {
                 }
                 (_, Some((group, decision))) => (*group, decision.action, decision.reason),
                 (_, None) => {
-                    let why = arrival.edits.iter().find_map(|edit| match edit.change {
-                        Change::Hide(why) => Some(why),
-                        _ => None,
-                    });
-                    let reason = why.map_or(Reason::Recent, |why| Reason::Repaired { why });
+                    let reason = hidden(&arrival.edits).map_or(Reason::Recent, |why| Reason::Repaired { why });
                     (Bundle::Alone(position), Action::Drop, reason)
                 }
             };
         };
         let group = here.map_or(Bundle::Alone(position), |(group, _)| Bundle::Present(group));
-        let cut = item.edits().iter().any(|edit| matches!(edit.change, Change::Cut { .. }));
-        let shortens = |decision: &&Decision| decision.action != Action::Keep && !decision.action.is_gone();
         let now = here.map(|(_, decision)| decision);
-        match now.filter(shortens).or(self.shortened.get(&position).copied()) {
-            _ if !cut => (
-                group,
-                Action::Keep,
-                now.filter(|now| now.action == Action::Keep).map_or(Reason::Recent, |now| now.reason),
-            ),
-            Some(decision) => (group, decision.action, decision.reason),
-            None => {
-                let repeated = edit::repeated_lines(item.message(), item.edits());
-                let capped = || match edit::shown_characters(item.message(), item.edits()) {
-                    // White space at the end of a text, or a note in a result without content.
-                    (_, 0) => Reason::Repaired { why: Hidden::Blank },
-                    (shown, of) => Reason::Capped { shown, of },
-                };
-                (group, Action::Truncate, repeated.map_or_else(capped, |lines| Reason::Repeated { lines }))
-            }
-        }
+        let shortens = |decision: &&Decision| decision.action != Action::Keep && !decision.action.is_gone();
+        let (action, reason) = self.shortened(item, now.filter(shortens)).unwrap_or_else(|| {
+            let kept = now.filter(|now| now.action == Action::Keep);
+            (Action::Keep, kept.map_or(Reason::Recent, |now| now.reason))
+        });
+        (group, action, reason)
     }
+
+    /// Returns what shortened a message of the window, and why: the decision that is given, an earlier one, or what
+    /// happened as it arrived. `None` if all of it is shown.
+    pub(crate) fn shortened(&self, item: &Item, now: Option<&Decision>) -> Option<(Action, Reason)> {
+        if !item.edits().iter().any(|edit| matches!(edit.change, Change::Cut { .. })) {
+            return None;
+        }
+        let decided = now.or_else(|| self.shortened.get(&item.position()).map(|(_, decision)| decision));
+        if let Some(decision) = decided {
+            return Some((decision.action, decision.reason));
+        }
+        let repeated = edit::repeated_lines(item.message(), item.edits());
+        let capped = || match edit::shown_characters(item.message(), item.edits()) {
+            // White space at the end of a text, or a note in a result without content.
+            (_, 0) => Reason::Repaired { why: Hidden::Blank },
+            (shown, of) => Reason::Capped { shown, of },
+        };
+        Some((Action::Truncate, repeated.map_or_else(capped, |lines| Reason::Repeated { lines })))
+    }
+}
+
+/// Returns why a part of a message is hidden, if one is.
+pub(crate) fn hidden(edits: &[Edit]) -> Option<Hidden> {
+    edits.iter().find_map(|edit| match edit.change {
+        Change::Hide(why) => Some(why),
+        _ => None,
+    })
 }

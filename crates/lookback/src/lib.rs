@@ -49,6 +49,7 @@ pub mod search;
 pub mod session;
 pub mod store;
 pub mod summarize;
+pub mod timeline;
 pub mod words;
 
 pub use lookback_core::{

@@ -109,6 +109,11 @@ impl Item {
         &self.edits
     }
 
+    /// Returns the message and its edits without copying them, for those who keep them longer than the view.
+    pub fn shared(&self) -> (Arc<Message>, Arc<[Edit]>) {
+        (self.message.clone(), self.edits.clone())
+    }
+
     /// Returns its size as it is shown.
     pub fn size(&self) -> Size {
         self.size

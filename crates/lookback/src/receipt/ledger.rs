@@ -94,8 +94,7 @@ impl<'a> Ledger<'a> {
     pub(crate) fn read(&mut self, position: Position, entry: &Entry) {
         if let Entry::Message(arrival) = entry {
             self.now = arrival.time.or(self.now);
-            let is_answer = arrival.message.role() == Role::Assistant;
-            if is_answer && self.view.history_len() > 0 {
+            if self.is_answer(arrival) {
                 self.call(position, arrival);
             } else {
                 self.since.messages = true;
@@ -117,6 +116,21 @@ impl<'a> Ledger<'a> {
             // Labels and checkpoints, and entries that this version does not know.
             _ => {}
         }
+    }
+
+    /// Whether the next message answers a call.
+    pub(crate) fn is_answer(&self, arrival: &Arrival) -> bool {
+        arrival.message.role() == Role::Assistant && self.view.history_len() > 0
+    }
+
+    /// Returns what the model would be sent now.
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Returns the newest call.
+    pub(crate) fn newest(&self) -> Option<&CallReceipt> {
+        self.calls.last()
     }
 
     /// Begins a branch, of which this is the view: the entries before `end`.

@@ -3,15 +3,15 @@
 use std::collections::{HashMap, HashSet};
 
 use lookback_core::transcript::Position;
+use lookback_core::view::View;
 use lookback_core::{Preamble, edit};
 
 use crate::cache::shown_as;
-use crate::session::Window;
 use lookback_core::identifiers::identifiers;
 
 /// The identifiers of a history, and where each was.
 #[derive(Default)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     numbers: HashMap<String, usize>,
     // The messages that contain each identifier.
     places: Vec<Vec<Position>>,
@@ -21,15 +21,15 @@ pub(super) struct Seen {
 }
 
 /// What the model used again in one message.
-pub(super) struct Reused {
+pub(crate) struct Reused {
     /// The number of identifiers.
-    pub(super) identifiers: u64,
+    pub(crate) identifiers: u64,
     /// Those among them that the window did not hold.
-    pub(super) missed: Vec<String>,
+    pub(crate) missed: Vec<String>,
 }
 
 impl Seen {
-    pub(super) fn set_preamble(&mut self, preamble: &Preamble) {
+    pub(crate) fn set_preamble(&mut self, preamble: &Preamble) {
         for raw in [&preamble.system, &preamble.tools].into_iter().flatten() {
             for word in identifiers(raw.get()) {
                 let number = self.number(word);
@@ -48,7 +48,7 @@ impl Seen {
         number
     }
 
-    pub(super) fn push(&mut self, position: Position, text: &str) {
+    pub(crate) fn push(&mut self, position: Position, text: &str) {
         for word in identifiers(text) {
             let number = self.number(word);
             if let Some(places) = self.places.get_mut(number).filter(|places| places.last() != Some(&position)) {
@@ -57,9 +57,21 @@ impl Seen {
         }
     }
 
+    /// Forgets the entries from a position on, because a branch goes back to it.
+    pub(crate) fn forget_from(&mut self, end: Position) {
+        for places in &mut self.places {
+            places.retain(|place| *place < end);
+        }
+    }
+
+    /// Returns the newest entry that has an identifier.
+    pub(crate) fn place(&self, word: &str) -> Option<Position> {
+        self.places.get(*self.numbers.get(word)?)?.last().copied()
+    }
+
     /// Finds the identifiers in the model's next message that were in its history, and those of them that were not in
     /// its window.
-    pub(super) fn compare(&mut self, next: &str, window: &Window<'_>) -> Reused {
+    pub(crate) fn compare(&mut self, next: &str, view: &View) -> Reused {
         let words: HashSet<usize> = identifiers(next).filter_map(|word| self.numbers.get(word).copied()).collect();
         let reused: Vec<usize> = words
             .into_iter()
@@ -69,7 +81,7 @@ impl Seen {
             .collect();
         let mut whole = HashSet::new();
         let mut edited = Vec::new();
-        for item in window.view().messages() {
+        for item in view.messages() {
             // What Lookback says itself was never said before.
             if item.edits().is_empty() && !item.is_own() {
                 whole.insert(item.position());
@@ -82,7 +94,7 @@ impl Seen {
                 && !self.places.get(**word).is_some_and(|places| places.iter().rev().any(|place| whole.contains(place)))
         };
         let mut missed: Vec<usize> = reused.iter().filter(missing).copied().collect();
-        if let Some(index) = window.view().index().filter(|_| !missed.is_empty()) {
+        if let Some(index) = view.index().filter(|_| !missed.is_empty()) {
             // A path is split there into its folder and its file, so its text is not read.
             let listed: HashSet<usize> =
                 index.names.iter().filter_map(|listed| self.numbers.get(&listed.name).copied()).collect();

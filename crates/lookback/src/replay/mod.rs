@@ -11,6 +11,9 @@ mod resample;
 mod said;
 mod spans;
 
+pub(crate) use identifiers::Seen;
+pub(crate) use said::said;
+
 pub use blocks::{blocks, unrecorded};
 pub use call::{Groups, ReplayedCall};
 pub use digest::digest;

@@ -172,7 +172,7 @@ impl Player<'_> {
         self.report.compactions += u64::from(compacted || on_read);
         self.report.invalid_requests += u64::from(!is_valid(self.dialect, &window)?);
         let next = said(answer);
-        let reused = self.seen.compare(&next, &window);
+        let reused = self.seen.compare(&next, window.view());
         let copied = self.stretches.compare(&next, &window);
         self.report.reused_identifiers += reused.identifiers;
         self.report.missed_identifiers += reused.missed.len() as u64;

@@ -6,7 +6,7 @@ use lookback_core::message::PartRef;
 use serde_json::Value;
 
 /// Returns the text of a message. The arguments of a call are its strings and numbers, one a line.
-pub(super) fn said(message: &Message) -> String {
+pub(crate) fn said(message: &Message) -> String {
     if message.tool_calls().next().is_none() {
         return message.text();
     }

@@ -15,7 +15,9 @@ mod search;
 mod source;
 mod summaries;
 mod sync;
+mod timeline;
 mod unclear;
+mod walk;
 mod window;
 mod writing;
 
@@ -44,6 +46,7 @@ pub use source::{MessageSource, SourceKind, sources};
 pub use summaries::{Job, NoSummary};
 pub(crate) use summaries::{are_summaries_of, check_note};
 pub use sync::{Resent, Synced};
+pub use timeline::{timeline, view_at};
 pub use window::Window;
 
 use self::log::{load, read};

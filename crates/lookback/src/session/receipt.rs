@@ -1,13 +1,12 @@
 //! The receipt of a session: what its calls sent and cost, read from its log.
 
 use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::Entry;
 
-use super::log::{fold, read};
-use super::{Error, PAGE, Session};
+use super::walk::{Step, walk};
+use super::{Error, Session};
 use crate::prices::Price;
 use crate::receipt::{Ledger, Receipt};
-use crate::store::{Damage, LogName, Store, StoreError};
+use crate::store::{LogName, Store, StoreError};
 
 /// Computes the receipt of a session that need not be open (see [`receipt`](crate::receipt)). It reads the whole log,
 /// page by page.
@@ -23,33 +22,13 @@ pub async fn receipt(
     counter: &dyn TokenCounter,
     price: &Price,
 ) -> Result<Receipt, StoreError> {
-    let head = store.head(log, None).await?;
-    let end = head.map_or(0, |head| head.end);
     let mut ledger = Ledger::new(price, counter);
-    let mut branch = None;
-    let mut at = 0;
-    if let Some(newest) = head.and_then(|head| head.checkpoint)
-        && let Some(Entry::Checkpoint(newest)) = read(store, log, newest..newest + 1).await?.first()
-        && newest.erased_before > 0
-    {
-        at = newest.erased_before;
-        ledger.begin(at, fold(store, log, Some(at), at + 1).await?);
-    }
-    while at < end {
-        let page = at..end.min(at + PAGE);
-        for (position, entry) in page.clone().zip(read(store, log, page.clone()).await?) {
-            match (branch.take(), &entry) {
-                // Each branch begins with a checkpoint, which has what was before it.
-                (Some(before), Entry::Checkpoint(_)) => {
-                    ledger.go_back(before, fold(store, log, Some(position), position + 1).await?);
-                }
-                (Some(_), _) => return Err(StoreError::damaged(log, position, Damage::Dangling)),
-                (None, Entry::Branch { at }) => branch = Some(*at),
-                (None, _) => ledger.read(position, &entry),
-            }
-        }
-        at = page.end;
-    }
+    walk(store, log, &mut |step| match step {
+        Step::Begin(at, view) => ledger.begin(at, view),
+        Step::Read(position, entry) => ledger.read(position, entry),
+        Step::GoBack(end, view) => ledger.go_back(end, view),
+    })
+    .await?;
     Ok(ledger.receipt())
 }
 

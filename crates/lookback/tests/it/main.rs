@@ -44,6 +44,7 @@ mod summaries;
 mod summarize;
 mod summarize_http;
 mod summary_check;
+mod timelines;
 mod transfer;
 mod two_tier;
 mod vectors;

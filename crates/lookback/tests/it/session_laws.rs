@@ -438,5 +438,6 @@ proptest! {
         life.make();
         life.window();
         life.holds();
+        crate::timelines::shows_what_each_call_saw(&*life.store, life.session.name());
     }
 }

@@ -1,0 +1,252 @@
+//! Going through a log entry by entry, and writing down what each call saw.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use lookback_core::Message;
+use lookback_core::plan::{Action, Reason};
+use lookback_core::tokens::TokenCounter;
+use lookback_core::transcript::{Arrival, Compaction, Entry, Position};
+use lookback_core::view::{Item, View};
+
+use super::order::Order;
+use super::{Call, CompactionMark, ExceededLimit, Fate, Missed, Row, RowKind, SentPreamble, State, Timeline};
+use crate::explain::{PastDecisions, hidden};
+use crate::prices::Price;
+use crate::receipt::Ledger;
+use crate::replay::{Seen, said};
+
+/// A timeline, as far as the log was read.
+pub(crate) struct Builder<'a> {
+    ledger: Ledger<'a>,
+    seen: Seen,
+    past: PastDecisions,
+    timeline: Timeline,
+    order: Order,
+    /// The newest row of each message.
+    known: HashMap<(Position, RowKind), usize>,
+    /// The rows that the newest call sent.
+    shown: HashSet<usize>,
+    /// The messages that have arrived since.
+    arrived: Vec<(Position, Arrival)>,
+}
+
+impl<'a> Builder<'a> {
+    pub(crate) fn new(price: &'a Price, counter: &'a dyn TokenCounter) -> Self {
+        Builder {
+            ledger: Ledger::new(price, counter),
+            seen: Seen::default(),
+            past: PastDecisions::default(),
+            timeline: Timeline::default(),
+            order: Order::default(),
+            known: HashMap::new(),
+            shown: HashSet::new(),
+            arrived: Vec::new(),
+        }
+    }
+
+    /// Begins at a checkpoint with this view, because contents before it were erased.
+    pub(crate) fn begin(&mut self, at: Position, view: View) {
+        if let Some(preamble) = view.preamble() {
+            self.seen.set_preamble(preamble);
+        }
+        for item in view.messages() {
+            self.seen.push(item.position(), &said(item.message()));
+        }
+        self.ledger.begin(at, view);
+    }
+
+    /// Reads the next entry. Call [`Builder::go_back`] after a branch.
+    pub(crate) fn read(&mut self, position: Position, entry: &Entry) {
+        let answer = match entry {
+            Entry::Message(arrival) if self.ledger.is_answer(arrival) => Some(arrival),
+            _ => None,
+        };
+        if answer.is_some() {
+            self.look();
+        }
+        let missed = answer.map(|answer| self.missed(&answer.message));
+        let (window, preamble) = (self.ledger.view().totals(), self.ledger.view().preamble_size());
+        self.ledger.read(position, entry);
+        if let (Some(answer), Some(missed), Some(receipt)) = (answer, missed, self.ledger.newest()) {
+            let (receipt, time) = (*receipt, answer.time);
+            self.timeline.calls.push(Call { receipt, time, window, preamble_tokens: preamble.tokens, missed });
+        }
+        match entry {
+            Entry::Message(arrival) => {
+                if let Some(wire) = arrival.message.wire() {
+                    self.timeline.dialect = wire.dialect;
+                }
+                self.seen.push(position, &said(&arrival.message));
+                self.arrived.push((position, arrival.clone()));
+            }
+            Entry::Preamble { preamble, size } => {
+                self.seen.set_preamble(preamble);
+                let call = self.timeline.next_call();
+                self.timeline.preambles.push(SentPreamble { call, preamble: preamble.clone(), size: *size });
+            }
+            Entry::Compaction(compaction) => {
+                self.past.read(position, compaction);
+                let mark = mark(self.timeline.next_call(), position, compaction);
+                self.timeline.compactions.push(mark);
+            }
+            // Repairs are seen in what is shown, and the ledger has the rest.
+            _ => {}
+        }
+    }
+
+    /// Begins a branch, of which this is the view: the entries before `end`.
+    pub(crate) fn go_back(&mut self, end: Position, view: View) {
+        self.seen.forget_from(end);
+        self.past.forget_from(end);
+        self.ledger.go_back(end, view);
+    }
+
+    /// Returns the timeline of the entries that were read.
+    pub(crate) fn timeline(mut self) -> Timeline {
+        self.look();
+        let mut rows: Vec<Option<Row>> = self.timeline.rows.into_iter().map(Some).collect();
+        self.timeline.rows = self.order.rows().filter_map(|row| rows.get_mut(row)?.take()).collect();
+        self.timeline.receipt = self.ledger.receipt();
+        // A report that came after a call corrects it.
+        for (call, receipt) in self.timeline.calls.iter_mut().zip(&self.timeline.receipt.calls) {
+            call.receipt = *receipt;
+        }
+        self.timeline
+    }
+
+    /// Returns the names in an answer that were no longer in the window.
+    fn missed(&mut self, answer: &Message) -> Vec<Missed> {
+        let reused = self.seen.compare(&said(answer), self.ledger.view());
+        let place = |name: String| Some(Missed { position: self.seen.place(&name)?, name });
+        let mut missed: Vec<Missed> = reused.missed.into_iter().filter_map(place).collect();
+        missed.sort_by(|a, b| a.name.cmp(&b.name));
+        missed
+    }
+
+    /// Writes down what the window of the next call shows.
+    fn look(&mut self) {
+        let call = self.timeline.next_call();
+        let view = self.ledger.view();
+        let mut shown = HashSet::with_capacity(self.shown.len());
+        // From the end, so that what comes before a message that is known can be put there.
+        let mut behind: Option<usize> = None;
+        for item in view.messages().rev() {
+            let kind = kind(view, item);
+            let key = (item.position(), kind);
+            let known = self.known.get(&key).copied();
+            let in_place = known.filter(|row| behind.is_none_or(|behind| self.order.place(*row) < behind));
+            let row = in_place.unwrap_or_else(|| {
+                self.order.insert(behind);
+                let row = self.timeline.rows.len();
+                if let Some(known) = known {
+                    leave(&mut self.timeline.rows, known, call, Fate::Moved);
+                }
+                let arrived = self.arrived.iter().find(|(position, _)| *position == item.position());
+                let arrival = arrived.map(|(_, arrival)| arrival).filter(|_| kind != RowKind::Summary);
+                self.timeline.rows.push(Row {
+                    position: item.position(),
+                    kind,
+                    message: item.shared().0,
+                    time: arrival.and_then(|arrival| arrival.time),
+                    tokens: item.size().tokens,
+                    states: Vec::new(),
+                });
+                self.known.insert(key, row);
+                row
+            });
+            behind = Some(self.order.place(row));
+            shown.insert(row);
+            let Some(row) = self.timeline.rows.get_mut(row) else { continue };
+            let tokens = item.size().tokens;
+            let is_same = |state: &State| state.is_shown && state.tokens == tokens && *state.edits == *item.edits();
+            if !row.states.last().is_some_and(is_same) {
+                let fate = fate(&self.past, item);
+                push(row, State { call, is_shown: true, fate, tokens, edits: item.shared().1 });
+            }
+        }
+        let on_path = |position: Position| view.is_on_path(&(position..position + 1));
+        for row in self.shown.difference(&shown) {
+            let Some(Row { position, kind, .. }) = self.timeline.rows.get(*row) else { continue };
+            let fate = match self.past.dropped(*position) {
+                _ if !on_path(*position) => Fate::Abandoned,
+                Some(decision) => Fate::Decided { action: decision.action, reason: decision.reason },
+                None if matches!(kind, RowKind::Note) => Fate::Decided { action: Action::Drop, reason: Reason::Spent },
+                None => Fate::Replaced,
+            };
+            leave(&mut self.timeline.rows, *row, call, fate);
+        }
+        for (position, arrival) in self.arrived.drain(..) {
+            let key = [RowKind::Message, RowKind::Aside, RowKind::Note].map(|kind| (position, kind));
+            if key.iter().any(|key| self.known.contains_key(key)) {
+                continue;
+            }
+            // It was never sent: a part that no provider takes, or a message that left before the first call.
+            let fate = match (self.past.dropped(position), hidden(&arrival.edits)) {
+                _ if !on_path(position) => Fate::Abandoned,
+                (Some(decision), _) => Fate::Decided { action: decision.action, reason: decision.reason },
+                (None, Some(why)) => Fate::Decided { action: Action::Drop, reason: Reason::Repaired { why } },
+                (None, None) => Fate::Replaced,
+            };
+            let rows = &self.timeline.rows;
+            self.order.insert(self.order.find(|row| rows.get(row).is_some_and(|row| row.position > position)));
+            let mut row = Row {
+                position,
+                kind: RowKind::Message,
+                message: arrival.message.clone(),
+                time: arrival.time,
+                tokens: arrival.size.tokens,
+                states: Vec::new(),
+            };
+            push(&mut row, State { call, is_shown: false, fate, tokens: 0, edits: Arc::default() });
+            self.known.insert((position, RowKind::Message), self.timeline.rows.len());
+            self.timeline.rows.push(row);
+        }
+        self.shown = shown;
+    }
+}
+
+/// Adds a state. The one of the same call was never seen.
+fn push(row: &mut Row, state: State) {
+    if row.states.last().is_some_and(|last| last.call == state.call) {
+        row.states.pop();
+    }
+    row.states.push(state);
+}
+
+/// Notes that a row is not sent from a call on.
+fn leave(rows: &mut [Row], row: usize, call: u64, fate: Fate) {
+    if let Some(row) = rows.get_mut(row).filter(|row| row.states.last().is_some_and(|state| state.is_shown)) {
+        push(row, State { call, is_shown: false, fate, tokens: 0, edits: Arc::default() });
+    }
+}
+
+fn kind(view: &View, item: &Item) -> RowKind {
+    if item.stands_for_others() {
+        let is_index = view.index().is_some_and(|index| std::ptr::eq(&*index.message, item.message()));
+        return if is_index { RowKind::Index } else { RowKind::Summary };
+    }
+    match (item.is_note(), item.is_own(), item.is_beside()) {
+        (true, ..) => RowKind::Note,
+        (_, true, _) => RowKind::Mend,
+        (.., true) => RowKind::Aside,
+        _ => RowKind::Message,
+    }
+}
+
+/// Returns what was done with a message of the window.
+fn fate(past: &PastDecisions, item: &Item) -> Fate {
+    if let Some((action, reason)) = past.shortened(item, None) {
+        return Fate::Decided { action, reason };
+    }
+    if item.edits().is_empty() { Fate::Whole } else { Fate::Repaired }
+}
+
+fn mark(call: u64, position: Position, compaction: &Compaction) -> CompactionMark {
+    let limit = compaction.groups.iter().find_map(|group| match group.decision.reason {
+        Reason::Exceeded { measure, actual, limit, target } => Some(ExceededLimit { measure, actual, limit, target }),
+        _ => None,
+    });
+    let Compaction { occasion, before, after, .. } = compaction;
+    CompactionMark { call, position, occasion: *occasion, limit, before: *before, after: *after }
+}

@@ -1,0 +1,245 @@
+//! Timelines: what the model saw at each call of a session, what it did not see, and why.
+//!
+//! A timeline is computed from the log alone, because the view of the entries before an answer is what the model was
+//! sent. To make one, see [`session::timeline`](crate::session::timeline()).
+//!
+//! It has a [`Row`] for each message, in the order in which they are shown, and each row has its [`State`]s: from which
+//! call on the message was sent, from which call on less of it was shown, and from which call on it was gone. So it grows
+//! with the messages and with what became of them, and not with messages times calls. The window of a call is what the
+//! rows show there:
+//!
+//! ```
+//! # futures_lite::future::block_on(async {
+//! use lookback::{MemoryStore, Message, Prices, Session, Settings, presets, session};
+//!
+//! let settings = Settings::default().policy(presets::messages(2));
+//! let mut chat = Session::open(MemoryStore::new(), "chat-1", settings).await?;
+//! for number in 1..=3 {
+//!     chat.push(Message::user(format!("Question {number}?"))).await?;
+//!     chat.window().await?;
+//!     chat.push(Message::assistant(format!("Answer {number}."))).await?;
+//! }
+//!
+//! let price = Prices::builtin().find("anthropic-5m").unwrap();
+//! let counter = &chat.settings().counter;
+//! let timeline = session::timeline(&**chat.store(), chat.name(), &**counter, price).await?;
+//! let sent = |call| timeline.window(call).map(|(row, _)| row.message.text()).collect::<Vec<_>>();
+//! assert_eq!(sent(1), ["Question 1?"]);
+//! assert_eq!(sent(3).last().unwrap(), "Question 3?");
+//! let gone = timeline.rows[1].at(3).unwrap();
+//! assert!(!gone.is_shown, "the first answer has left the window of the third call");
+//! # Ok::<(), lookback::Error>(())
+//! # }).unwrap();
+//! ```
+
+mod build;
+mod order;
+
+use std::sync::Arc;
+
+use lookback_core::edit::Edit;
+use lookback_core::plan::{Action, Occasion, Reason};
+use lookback_core::size::{Measure, Size, Totals};
+use lookback_core::transcript::{Millis, Position};
+use lookback_core::{Dialect, Message, Preamble};
+
+pub(crate) use self::build::Builder;
+use crate::receipt::{CallReceipt, Receipt};
+
+/// The calls of a session, and what each of them saw.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Timeline {
+    /// The dialect of the messages.
+    pub dialect: Dialect,
+    /// The calls, in the order in which they were made.
+    pub calls: Vec<Call>,
+    /// The messages, in the order in which they are shown.
+    pub rows: Vec<Row>,
+    /// The compactions, in order.
+    pub compactions: Vec<CompactionMark>,
+    /// The system prompts and tools, each with the call from which on it was sent.
+    pub preambles: Vec<SentPreamble>,
+    /// The receipt of the calls.
+    pub receipt: Receipt,
+}
+
+/// One call of the model.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Call {
+    /// What it sent and cost.
+    pub receipt: CallReceipt,
+    /// When the answer arrived, if that is known.
+    pub time: Option<Millis>,
+    /// The size of the window, as it was counted.
+    pub window: Totals,
+    /// The tokens of the system prompt and tools.
+    pub preamble_tokens: u64,
+    /// Names in the answer that had been in the history, and were no longer in the window.
+    pub missed: Vec<Missed>,
+}
+
+/// A name that the model used, and that was no longer in its window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Missed {
+    /// The name.
+    pub name: String,
+    /// The newest entry that has it.
+    pub position: Position,
+}
+
+/// A message, and what became of it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Row {
+    /// The position of its entry in the log.
+    pub position: Position,
+    /// What it is.
+    pub kind: RowKind,
+    /// The whole message.
+    pub message: Arc<Message>,
+    /// When it arrived, if that is known.
+    pub time: Option<Millis>,
+    /// The tokens that it had when it arrived.
+    pub tokens: u64,
+    /// What became of it, from the call on for which it was there.
+    pub states: Vec<State>,
+}
+
+/// What a row of a timeline is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RowKind {
+    /// A message of the conversation.
+    Message,
+    /// An answer of the model that the client did not get, or a result that it did not give.
+    Aside,
+    /// A note from Lookback, such as a fact sheet.
+    Note,
+    /// A message that repairs the history: a stand-in for a missing result, or an opening.
+    Mend,
+    /// The running summary.
+    Summary,
+    /// An index of names that have left the window.
+    Index,
+}
+
+/// What became of a message, from one call on.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct State {
+    /// The number of the call, from 1.
+    pub call: u64,
+    /// Whether the message is sent.
+    pub is_shown: bool,
+    /// What was done with it, and why.
+    pub fate: Fate,
+    /// The tokens that it has as it is sent.
+    pub tokens: u64,
+    /// The edits under which it is sent.
+    pub edits: Arc<[Edit]>,
+}
+
+/// What was done with a message, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fate {
+    /// It is sent as it arrived.
+    Whole,
+    /// A part of it could not be sent as it arrived, and is left out or changed.
+    Repaired,
+    /// A decision of the engine.
+    Decided {
+        /// What was done.
+        action: Action,
+        /// Why.
+        reason: Reason,
+    },
+    /// Another message took its place: a newer summary or index, or another system message.
+    Replaced,
+    /// It is sent at another place from then on.
+    Moved,
+    /// The client changed its history, and it is on a branch that was left.
+    Abandoned,
+}
+
+/// A compaction on a timeline.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct CompactionMark {
+    /// The call before which it was made.
+    pub call: u64,
+    /// Its position in the log.
+    pub position: Position,
+    /// Why it was made at lower limits than usual, if it was.
+    pub occasion: Option<Occasion>,
+    /// The limit that was exceeded, if that is known.
+    pub limit: Option<ExceededLimit>,
+    /// The totals of the window before.
+    pub before: Totals,
+    /// The totals of the window after.
+    pub after: Totals,
+}
+
+/// A limit that a window exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExceededLimit {
+    /// What it limits.
+    pub measure: Measure,
+    /// The amount in the window.
+    pub actual: u64,
+    /// The limit.
+    pub limit: u64,
+    /// The target of the compaction.
+    pub target: u64,
+}
+
+/// A system prompt with tools.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SentPreamble {
+    /// The call from which on it was sent.
+    pub call: u64,
+    /// The system prompt and the tools.
+    pub preamble: Arc<Preamble>,
+    /// Their size.
+    pub size: Size,
+}
+
+impl Timeline {
+    /// Returns the number of the call that would be made now. It is the last one that the states of rows know.
+    pub fn next_call(&self) -> u64 {
+        self.calls.len() as u64 + 1
+    }
+
+    /// Returns the rows that a call sent, each with its state there. The [next call](Timeline::next_call) sends those of
+    /// the window as it is now.
+    pub fn window(&self, call: u64) -> impl Iterator<Item = (&Row, &State)> {
+        self.rows.iter().filter_map(move |row| Some((row, row.at(call)?))).filter(|(_, state)| state.is_shown)
+    }
+
+    /// Returns the rows that a call sent in another way than another call, each with its states at both: what came, what
+    /// left, and of what less or more is shown.
+    pub fn difference(&self, before: u64, after: u64) -> impl Iterator<Item = (&Row, Option<&State>, Option<&State>)> {
+        self.rows.iter().filter_map(move |row| {
+            let (from, to) = (row.at(before), row.at(after));
+            let shows = |state: Option<&State>| state.filter(|state| state.is_shown).map(|state| state.edits.clone());
+            (shows(from) != shows(to)).then_some((row, from, to))
+        })
+    }
+
+    /// Returns the system prompt and tools that a call sent.
+    pub fn preamble(&self, call: u64) -> Option<&SentPreamble> {
+        self.preambles.iter().rfind(|sent| sent.call <= call)
+    }
+}
+
+impl Row {
+    /// Returns what had become of the message at a call; `None` if it was not there yet.
+    pub fn at(&self, call: u64) -> Option<&State> {
+        self.states.get(self.states.partition_point(|state| state.call <= call).checked_sub(1)?)
+    }
+}
