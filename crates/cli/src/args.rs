@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Rules(RulesArgs),
     Replay(ReplayArgs),
     Tune(TuneArgs),
-    /// Manage the sessions in a store: list, show, window, calls, export, search, delete
+    /// Manage the sessions in a store: list, show, window, diff, calls, export, search, delete
     #[command(
         subcommand,
         after_help = "Examples:\n  lookback sessions list\n  lookback sessions show replay/session\n  lookback sessions search \"worse than the bug\" --session replay/session"

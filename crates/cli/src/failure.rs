@@ -60,6 +60,8 @@ pub(crate) enum Failure {
     KbFolder(String),
     #[error("there is no session `{name}` in {store}")]
     NoSession { name: String, store: String },
+    #[error("session `{session}` has {calls} calls, and no call {call}; `lookback sessions calls` lists them")]
+    NoCall { session: String, call: u64, calls: u64 },
     #[error("session `{session}`: {error}")]
     Import { session: String, error: Error },
     #[error("there is another session `{session}` in {store}; delete it, or give the transcript another `id`")]
@@ -158,6 +160,7 @@ impl Failure {
                 Refused::Gone { .. } | Refused::Private { .. } | Refused::NoBlocker { .. } | Refused::Trusted { .. },
             ))
             | Failure::NoFact { .. }
+            | Failure::NoCall { .. }
             | Failure::OtherSession { .. }
             | Failure::NoSession { .. } => 1,
             Failure::Unreadable { .. }

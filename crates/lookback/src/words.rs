@@ -20,6 +20,8 @@ use lookback_core::policy::Start;
 use lookback_core::size::Excess;
 
 use crate::memory::is_unseen;
+use crate::receipt::PrefixBreak;
+use crate::timeline::{Fate, RowKind};
 
 /// Names what is done with a group, in one word.
 pub fn action(action: Action) -> &'static str {
@@ -84,6 +86,56 @@ pub fn reason(reason: &Reason) -> String {
         Reason::Refused => "the provider refused its signed reasoning, which is left out".to_owned(),
         Reason::Repaired { why } => format!("could not be sent: {}", hidden(*why)),
         _ => "for a reason that this version cannot describe".to_owned(),
+    }
+}
+
+/// Says in one word what became of a message.
+pub fn fate(fate: &Fate) -> &'static str {
+    match fate {
+        Fate::Whole | Fate::Decided { action: Action::Keep, .. } => "kept",
+        Fate::Repaired => "repaired",
+        Fate::Decided { action: Action::Truncate, .. } => "truncated",
+        Fate::Decided { action: Action::Clear, .. } => "cleared",
+        Fate::Decided { action: Action::Summarize, .. } => "summarized",
+        Fate::Decided { .. } => "dropped",
+        Fate::Replaced => "replaced",
+        Fate::Moved => "moved",
+        Fate::Abandoned => "abandoned",
+    }
+}
+
+/// Describes why that became of a message.
+pub fn why(fate: &Fate) -> String {
+    match fate {
+        Fate::Whole => "sent as it arrived".to_owned(),
+        Fate::Repaired => "a part of it could not be sent as it arrived".to_owned(),
+        Fate::Decided { reason, .. } => self::reason(reason),
+        Fate::Replaced => "another message took its place".to_owned(),
+        Fate::Moved => "sent at another place from then on".to_owned(),
+        Fate::Abandoned => "the client changed its history, and this is not in it any more".to_owned(),
+    }
+}
+
+/// Names what a row of a timeline is. `None` if it is a message of the conversation.
+pub fn row_kind(kind: RowKind) -> Option<&'static str> {
+    match kind {
+        RowKind::Message => None,
+        RowKind::Aside => Some("answered by Lookback"),
+        RowKind::Note => Some("note"),
+        RowKind::Mend => Some("repair"),
+        RowKind::Summary => Some("summary"),
+        RowKind::Index => Some("index"),
+    }
+}
+
+/// Describes why a request does not extend the one before it.
+pub fn prefix_break(broken: PrefixBreak) -> &'static str {
+    match broken {
+        PrefixBreak::Branch => "a branch: the client changed its history",
+        PrefixBreak::Compaction => "a compaction",
+        PrefixBreak::Preamble => "another system prompt, or other tools",
+        PrefixBreak::Repair => "a repair",
+        PrefixBreak::Insertion => "a message was put before the end of the request",
     }
 }
 

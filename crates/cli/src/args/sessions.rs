@@ -29,13 +29,40 @@ pub(crate) enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print the window of a session: the messages that a model would see
-    #[command(after_help = "Example:\n  lookback sessions window replay/session | jq length")]
+    /// Print the window of a session: the messages that a model would see, or those that it saw at a call
+    #[command(after_help = "\
+Examples:
+  lookback sessions window replay/session | jq length
+  lookback sessions window replay/session --call 53 --explain")]
     Window {
         /// The session
         name: String,
+        /// The window that this call sent: its number, from 1, as `sessions calls` lists them
+        #[arg(long, value_name = "N")]
+        call: Option<u64>,
+        /// Also tell on standard error what became of each message by then, and why
+        #[arg(long)]
+        explain: bool,
+        /// With --explain, print one JSON object with the window and what became of each message
+        #[arg(long, requires = "explain")]
+        json: bool,
         #[command(flatten)]
         store: StoreArg,
+    },
+    /// Show what two calls of a session sent differently: what came, what left, what was cut, and why
+    #[command(after_help = "Example:\n  lookback sessions diff replay/session 52 53")]
+    Diff {
+        /// The session
+        name: String,
+        /// The number of a call, from 1, as `sessions calls` lists them
+        before: u64,
+        /// The number of the other call
+        after: u64,
+        #[command(flatten)]
+        store: StoreArg,
+        /// Print a JSON line for each message that differs
+        #[arg(long)]
+        json: bool,
     },
     /// Show what each model call of a session sent and cost, and what it would have cost without a window
     ///

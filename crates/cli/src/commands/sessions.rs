@@ -1,9 +1,11 @@
 //! `lookback sessions`: reads and deletes the sessions in a store.
 
 mod calls;
+mod diff;
 mod erase;
 mod import;
 mod prune;
+mod window;
 
 use crate::exit::ExitCode;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +30,10 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     match command {
         SessionsCommand::List { store, json } => return list(&open(&store)?, json),
         SessionsCommand::Show { name, store, json } => show(&name, &store, json)?,
-        SessionsCommand::Window { name, store } => window(&name, &store)?,
+        SessionsCommand::Window { name, call, explain, json, store } => {
+            window::run(&name, call, explain, json, &store)?;
+        }
+        SessionsCommand::Diff { name, before, after, store, json } => diff::run(&name, before, after, &store, json)?,
         SessionsCommand::Calls { name, prices, store, json } => calls::run(&name, &prices.name, &store, json)?,
         SessionsCommand::Export { name, store } => export(&name, &store)?,
         SessionsCommand::Search { query, session, within, limit, store, json } => {
@@ -238,17 +243,6 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
 fn erased(session: &Session, history: &[HistoryEntry]) -> u64 {
     let left = history.iter().filter(|entry| entry.arrival.origin != Origin::Lookback).count();
     session.stats().messages.saturating_sub(left as u64)
-}
-
-/// Prints what a model call would send now. Records nothing, because no call is made.
-fn window(name: &str, place: &StoreArg) -> Result<(), Failure> {
-    let session = existing(name, place)?;
-    let wire = session.view().messages().find_map(|item| item.message().wire());
-    let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
-    // What has to be repaired depends on the format.
-    let settings = Settings::default().dialect(dialect);
-    let session = block_on(Session::open(session.store().clone(), name, settings))?;
-    output::json_line(&session.preview().messages().map_err(Error::from)?)
 }
 
 fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {

@@ -17,11 +17,12 @@ fn replayed() -> Lab {
     lab
 }
 
-const COMMANDS: [&[&str]; 7] = [
+const COMMANDS: [&[&str]; 8] = [
     &["sessions", "list"],
     &["sessions", "show", "replay/session"],
     &["sessions", "window", "replay/session"],
     &["sessions", "calls", "replay/session"],
+    &["sessions", "diff", "replay/session", "1", "2"],
     &["sessions", "export", "replay/session"],
     &["sessions", "search", "shell"],
     &["sessions", "delete", "replay/session"],
@@ -96,6 +97,41 @@ fn each_call_of_a_session_is_told_with_what_it_cost_and_what_the_window_saved() 
     let run = lab.run(&["sessions", "calls", "replay/session"]);
     run.out();
     assert_snapshot!(lab.told(&run));
+}
+
+#[test]
+fn the_window_of_a_call_is_told_with_what_became_of_each_message() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    let args = ["sessions", "window", "replay/session", "--call", "53", "--explain"];
+    let run = lab.run(&args);
+    let sent: serde_json::Value = serde_json::from_str(run.out()).unwrap();
+    assert_snapshot!(run.stderr.lines().take(12).collect::<Vec<_>>().join("\n"));
+    let explained = lab.run(&[&args[..], &["--json"]].concat()).json();
+    assert_eq!((&explained["call"], &explained["messages"]), (&53.into(), &sent));
+    let shown = explained["rows"].as_array().unwrap().iter().filter(|row| row["sent"] == true).count();
+    assert_eq!(shown, sent.as_array().unwrap().len());
+    // Without --explain, it is the window alone, and the newest call is not the window of now.
+    let plain = lab.run(&["sessions", "window", "replay/session", "--call", "53"]);
+    assert_eq!((serde_json::from_str::<serde_json::Value>(plain.out()).unwrap(), &*plain.stderr), (sent, ""));
+    for call in ["0", "79"] {
+        let run = lab.run(&["sessions", "window", "replay/session", "--call", call]);
+        run.fails(1, &format!("session `replay/session` has 78 calls, and no call {call}"));
+    }
+}
+
+#[test]
+fn two_calls_are_compared() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    let cut = lab.run(&["sessions", "diff", "replay/session", "64", "65"]);
+    cut.out();
+    assert_snapshot!(lab.told(&cut));
+    let lines = lab.run(&["sessions", "diff", "replay/session", "64", "65", "--json"]).lines();
+    assert!(lines.iter().any(|line| line["change"] == "dropped" && line["is"] == 0 && line["was"].as_u64() > Some(0)));
+    assert!(lines.iter().any(|line| line["change"] == "came" && line["sent"] == true));
+    let same = lab.run(&["sessions", "diff", "replay/session", "5", "5"]);
+    assert_eq!(same.stderr, "the same messages\n");
 }
 
 #[test]

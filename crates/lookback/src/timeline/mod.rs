@@ -41,7 +41,7 @@ use lookback_core::edit::Edit;
 use lookback_core::plan::{Action, Occasion, Reason};
 use lookback_core::size::{Measure, Size, Totals};
 use lookback_core::transcript::{Millis, Position};
-use lookback_core::{Dialect, Message, Preamble};
+use lookback_core::{Dialect, Message, Preamble, Role};
 
 pub(crate) use self::build::Builder;
 use crate::receipt::{CallReceipt, Receipt};
@@ -238,6 +238,16 @@ impl Timeline {
 }
 
 impl Row {
+    /// Returns who wrote the message, in a word: `system`, `user`, `assistant` or `tool`.
+    pub fn role(&self) -> &'static str {
+        match self.message.role() {
+            Role::System => "system",
+            Role::Assistant => "assistant",
+            Role::User if self.message.tool_results().next().is_some() => "tool",
+            Role::User => "user",
+        }
+    }
+
     /// Returns what had become of the message at a call; `None` if it was not there yet.
     pub fn at(&self, call: u64) -> Option<&State> {
         self.states.get(self.states.partition_point(|state| state.call <= call).checked_sub(1)?)

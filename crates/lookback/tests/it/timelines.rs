@@ -9,9 +9,7 @@ use lookback::replay::{ReplayedCall, replay};
 use lookback::store::Record;
 use lookback::timeline::{Fate, Row, RowKind, State, Timeline};
 use lookback::tokens::Estimate;
-use lookback::{
-    LogName, MemoryStore, Prices, Recording, Session, Settings, Store, presets, session,
-};
+use lookback::{LogName, MemoryStore, Prices, Recording, Session, Settings, Store, presets, session};
 
 fn timeline(store: &dyn Store, name: &LogName) -> Timeline {
     let price = Prices::builtin().find("anthropic-5m").unwrap();
@@ -99,7 +97,7 @@ fn what_is_gone_has_the_reason_that_an_explanation_gives() {
             let mut session = Session::open(store.clone(), "s", Settings::default()).await.unwrap();
             session.entries().await.unwrap()
         });
-            let session = block_on(Session::open(store.clone(), "s", Settings::default())).unwrap();
+        let session = block_on(Session::open(store.clone(), "s", Settings::default())).unwrap();
         let outcomes = outcomes(&entries, session.view(), timeline.dialect, &session.explain());
         let ordinary: Vec<&Row> = {
             let mut rows: Vec<_> = timeline.rows.iter().filter(|row| row.kind == RowKind::Message).collect();

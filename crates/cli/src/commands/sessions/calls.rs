@@ -99,13 +99,7 @@ fn note(call: &CallReceipt) -> String {
     if call.compacted {
         notes.push(words::compaction(call.occasion));
     }
-    let broken = match call.prefix_break {
-        Some(PrefixBreak::Branch) => Some("a branch: the client changed its history"),
-        Some(PrefixBreak::Preamble) => Some("another system prompt, or other tools"),
-        Some(PrefixBreak::Repair) => Some("a repair"),
-        Some(PrefixBreak::Compaction) | None => None,
-        Some(_) => Some("does not extend the previous call"),
-    };
+    let broken = call.prefix_break.filter(|broken| *broken != PrefixBreak::Compaction).map(words::prefix_break);
     let cold = (call.cold && call.prefix_break.is_none() && call.occasion.is_none()).then_some("cache cold");
     notes.extend([broken, cold].into_iter().flatten().map(str::to_owned));
     notes.join(", ")

@@ -1,0 +1,103 @@
+//! `lookback sessions diff`: what two calls of a session sent differently.
+
+use lookback::timeline::{Fate, Row, State};
+use lookback::words;
+use serde::Serialize;
+
+use super::window::{Line, known, timeline};
+use crate::args::StoreArg;
+use crate::failure::Failure;
+use crate::output;
+
+pub(super) fn run(name: &str, before: u64, after: u64, place: &StoreArg, json: bool) -> Result<(), Failure> {
+    let store = super::open(place)?;
+    let log = super::log(&*store, name, place)?;
+    let timeline = timeline(&*store, &log)?;
+    let (before, after) = (known(&timeline, &log, before)?, known(&timeline, &log, after)?);
+    let differences: Vec<_> = timeline.difference(before, after).collect();
+    if json {
+        for (row, from, to) in &differences {
+            let Some(state) = to.or(*from) else { continue };
+            let (was, is) = (tokens(*from), tokens(*to));
+            output::json_line(&Difference { change: change(*from, *to), was, is, line: Line::of(row, state) })?;
+        }
+        return Ok(());
+    }
+    // Neighbors of which the same became share a row.
+    let shares = |a: &Differing<'_>, b: &Differing<'_>| {
+        what(a) == what(b) && change(a.1, a.2) == change(b.1, b.2) && why(a) == why(b)
+    };
+    let row = |rows: &[Differing<'_>]| {
+        let ((first, from, to), (last, ..)) = (rows.first()?, rows.last()?);
+        let entries = match rows.len() {
+            1 => first.position.to_string(),
+            _ => format!("{}-{}", first.position, last.position),
+        };
+        let was = rows.iter().map(|(_, from, _)| tokens(*from)).sum();
+        let is = rows.iter().map(|(.., to)| tokens(*to)).sum();
+        let change = change(*from, *to).to_owned();
+        let [was, is] = [was, is].map(output::number);
+        Some([entries, what(rows.first()?).to_owned(), change, was, is, why(rows.first()?)])
+    };
+    if differences.is_empty() {
+        output::tell("the same messages");
+    } else {
+        let header = ["entries", "what", "change", "was", "is", "why"];
+        let table = output::table(header, &[0, 1, 2, 5], differences.chunk_by(shares).filter_map(row));
+        output::rows(&output::text_without(&table, &[3, 1]))?;
+    }
+    let number_of = |call: u64| usize::try_from(call).ok().and_then(|call| timeline.calls.get(call.checked_sub(1)?));
+    if let (Some(from), Some(to)) = (number_of(before), number_of(after)) {
+        if from.preamble_tokens != to.preamble_tokens {
+            output::line("\nThe system prompt or the tools are others.")?;
+        }
+        let size = |call: &lookback::timeline::Call| output::number(call.receipt.sent_tokens);
+        output::line(&format!("\nCall {before} sent {} tokens, and call {after} {}.", size(from), size(to)))?;
+        if let Some(broken) = to.receipt.prefix_break.filter(|_| after == before + 1) {
+            output::line(&format!("It does not extend the call before: {}.", words::prefix_break(broken)))?;
+        }
+    }
+    Ok(())
+}
+
+/// A message, and what the two calls sent of it.
+type Differing<'a> = (&'a Row, Option<&'a State>, Option<&'a State>);
+
+#[derive(Serialize)]
+struct Difference<'a> {
+    change: &'static str,
+    was: u64,
+    is: u64,
+    #[serde(flatten)]
+    line: Line<'a>,
+}
+
+/// The tokens that a call sent of a message.
+fn tokens(state: Option<&State>) -> u64 {
+    state.map_or(0, |state| state.tokens)
+}
+
+/// Says in a word or two what became of a message between the calls.
+fn change(from: Option<&State>, to: Option<&State>) -> &'static str {
+    let shown = |state: Option<&State>| state.is_some_and(|state| state.is_shown);
+    match (shown(from), shown(to)) {
+        (false, true) if from.is_none() => "came",
+        (false, _) => "came back",
+        (true, false) => to.map_or("left", |to| words::fate(&to.fate)),
+        (true, true) if tokens(to) > tokens(from) => "more is shown",
+        (true, true) => to.map_or("changed", |to| words::fate(&to.fate)),
+    }
+}
+
+/// What a message is, in a word.
+fn what((row, ..): &Differing<'_>) -> &'static str {
+    words::row_kind(row.kind).unwrap_or("message")
+}
+
+/// Why less of a message is sent, or nothing.
+fn why((.., to): &Differing<'_>) -> String {
+    match to {
+        Some(to) if to.fate != Fate::Whole => words::why(&to.fate),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,149 @@
+//! `lookback sessions window`: what a model would see now, or what it saw at a call, and what became of the rest.
+
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback::timeline::{Fate, Row, State, Timeline};
+use lookback::{Dialect, Error, LogName, Session, Settings, Store, View, session, words};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::args::StoreArg;
+use crate::failure::Failure;
+use crate::{input, output};
+
+pub(super) fn run(name: &str, call: Option<u64>, explain: bool, json: bool, place: &StoreArg) -> Result<(), Failure> {
+    let store = super::open(place)?;
+    // A session may have facts only.
+    let log = super::known(&*store, name, place)?;
+    if call.is_none() && !explain {
+        return now(&store, name);
+    }
+    let timeline = timeline(&*store, &log)?;
+    let call = match call {
+        Some(call) => known(&timeline, &log, call)?,
+        None => timeline.next_call(),
+    };
+    let view = view(&*store, &log, &timeline, call)?;
+    let messages = view.encode(timeline.dialect).map_err(Error::from)?;
+    if json {
+        let messages = messages.into_iter().map(|raw| raw.into_owned()).collect();
+        let rows = rows_at(&timeline, call).map(|(row, state)| Line::of(row, state)).collect();
+        return output::json_line(&Explained { call, messages, rows });
+    }
+    if explain {
+        output::tell(&table(&timeline, call));
+    }
+    output::json_line(&messages)
+}
+
+/// Prints what a model call would send now. Records nothing, because no call is made.
+fn now(store: &Arc<dyn Store>, name: &str) -> Result<(), Failure> {
+    let session = block_on(Session::open(store.clone(), name, Settings::default()))?;
+    let wire = session.view().messages().find_map(|item| item.message().wire());
+    let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
+    // What has to be repaired depends on the format.
+    let settings = Settings::default().dialect(dialect);
+    let session = block_on(Session::open(store.clone(), name, settings))?;
+    output::json_line(&session.preview().messages().map_err(Error::from)?)
+}
+
+/// Reads the timeline of a session.
+pub(super) fn timeline(store: &dyn Store, log: &LogName) -> Result<Timeline, Failure> {
+    // The counter of a replay that is given no model. Any price does, because costs are not shown.
+    let (settings, price) = (input::settings(None), input::price("anthropic-5m")?);
+    Ok(block_on(session::timeline(store, log, &*settings.counter, &price))?)
+}
+
+/// Returns the number of a call, which must have been made.
+pub(super) fn known(timeline: &Timeline, log: &LogName, call: u64) -> Result<u64, Failure> {
+    let calls = timeline.calls.len() as u64;
+    if (1..=calls).contains(&call) {
+        return Ok(call);
+    }
+    Err(Failure::NoCall { session: log.to_string(), call, calls })
+}
+
+/// Returns what a call sent.
+fn view(store: &dyn Store, log: &LogName, timeline: &Timeline, call: u64) -> Result<View, Failure> {
+    let known = usize::try_from(call).ok().and_then(|call| timeline.calls.get(call.checked_sub(1)?));
+    let position = match known {
+        Some(call) => call.receipt.position,
+        None => block_on(store.head(log, None))?.map_or(0, |head| head.end),
+    };
+    Ok(block_on(session::view_at(store, log, position))?)
+}
+
+/// Returns the rows that were there at a call, each with its state, in the order in which they are shown.
+fn rows_at(timeline: &Timeline, call: u64) -> impl Iterator<Item = (&Row, &State)> {
+    timeline.rows.iter().filter_map(move |row| Some((row, row.at(call)?)))
+}
+
+#[derive(Serialize)]
+struct Explained<'a> {
+    call: u64,
+    messages: Vec<Box<RawValue>>,
+    rows: Vec<Line<'a>>,
+}
+
+/// What became of a message, as JSON.
+#[derive(Serialize)]
+pub(super) struct Line<'a> {
+    entry: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'a str>,
+    role: &'a str,
+    sent: bool,
+    fate: &'a str,
+    why: String,
+    /// The call from which on it was so.
+    since: u64,
+    tokens: u64,
+    sent_tokens: u64,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn of(row: &'a Row, state: &State) -> Line<'a> {
+        Line {
+            entry: row.position,
+            kind: words::row_kind(row.kind),
+            role: row.role(),
+            sent: state.is_shown,
+            fate: words::fate(&state.fate),
+            why: words::why(&state.fate),
+            since: state.call,
+            tokens: row.tokens,
+            sent_tokens: state.tokens,
+        }
+    }
+}
+
+/// Returns a table of what became of the messages. Neighbors of which the same became share a row.
+fn table(timeline: &Timeline, call: u64) -> String {
+    let rows: Vec<_> = rows_at(timeline, call).collect();
+    let shares = |a: &(&Row, &State), b: &(&Row, &State)| {
+        (a.0.kind, a.1.is_shown, a.1.fate) == (b.0.kind, b.1.is_shown, b.1.fate)
+            && (a.1.is_shown || a.1.call == b.1.call)
+    };
+    let line = |rows: &[(&Row, &State)]| {
+        let ((first, state), (last, _)) = (rows.first()?, rows.last()?);
+        let entries = match rows.len() {
+            1 => first.position.to_string(),
+            _ => format!("{}-{}", first.position, last.position),
+        };
+        let is_gone = !state.is_shown;
+        let since =
+            if is_gone { format!("{} at call {}", words::fate(&state.fate), state.call) } else { String::new() };
+        Some([
+            entries,
+            words::row_kind(first.kind).unwrap_or("message").to_owned(),
+            output::number(rows.iter().map(|(row, _)| row.tokens).sum()),
+            output::number(rows.iter().map(|(_, state)| state.tokens).sum()),
+            if is_gone { since } else { words::fate(&state.fate).to_owned() },
+            if state.fate == Fate::Whole { String::new() } else { words::why(&state.fate) },
+        ])
+    };
+    let lines = rows.chunk_by(shares).filter_map(line);
+    let header = ["entries", "what", "tokens", "sent", "fate", "why"];
+    output::text_without(&output::table(header, &[0, 1, 4, 5], lines), &[1])
+}
