@@ -43,6 +43,7 @@ test('a policy is a value', () => {
   for (const wrong of ['turns:max_turns=-1', 'nothing', { limits: { turns: 'many' } }]) {
     assert.throws(() => new Policy(wrong), PolicyError)
   }
+  assert.throws(() => new Policy({ limits: new Map() as any }), { name: 'DecodeError', where: 'policy.limits' })
   assert.ok(presets().some(({ name }) => name === 'default') && 'anthropic-5m' in prices())
 })
 

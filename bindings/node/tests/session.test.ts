@@ -1,12 +1,13 @@
 // Sessions and windows.
 
 import assert from 'node:assert/strict'
-import { mkdtempSync } from 'node:fs'
+import { mkdirSync, mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import type Anthropic from '@anthropic-ai/sdk'
 import { DecodeError, HardLimitExceeded, Irreducible, LookbackError, Policy, Session, StoreError } from 'lookback'
+import { type Format, Mirror } from 'lookback/adapter'
 import type OpenAI from 'openai'
 
 type Chat = OpenAI.Chat.ChatCompletionMessageParam
@@ -96,6 +97,50 @@ test('an overflow is answered with less', async () => {
   await assert.rejects(session.overflow(new RangeError('something else')), RangeError)
   await assert.rejects(session.overflow('something else'), LookbackError)
   await assert.rejects(async () => { for (let tries = 0; tries < 20; tries++) await session.overflow() }, Irreducible)
+})
+
+test('a status that no provider sends is left alone', async () => {
+  const session = await Session.open<Chat>('s')
+  await session.push(user('One.'))
+  for (const status of [-1, 70_000, 400.5, Number.NaN]) {
+    await assert.rejects(session.overflow({ status, message: 'something else' }), LookbackError)
+  }
+})
+
+/** Messages that are their own elements. What Lookback makes is marked. */
+const plain: Format<any> = {
+  dialect: 'openai-chat',
+  key: (item) => JSON.stringify(item),
+  encode: (item) => [item],
+  revive: (_, [shown]) => shown![1],
+  make: (shown, name) => ({ ...shown, name }),
+}
+
+test('a list that was refused changes nothing of the next one', async () => {
+  const mirror = new Mirror('s', plain, {})
+  const list: any[] = [user('One.'), assistant('Two.'), user('Three.')]
+  await mirror.window(list)
+  await assert.rejects(mirror.window([user('One.'), { role: 'emperor', content: 'x' }]), DecodeError)
+  list.push(assistant('Four.'), user('Five.'))
+  const window = await mirror.window(list)
+  assert.equal(window.length, 5)
+  window.forEach((message, index) => assert.equal(message, list[index]))
+})
+
+test('messages that were refused are pushed later, once', async () => {
+  const mirror = new Mirror('s', plain, {})
+  const list: any[] = [user('One.')]
+  await mirror.window(list)
+  await assert.rejects(mirror.window([...list, { role: 'emperor', content: 'x' }]), DecodeError)
+  assert.deepEqual(await mirror.window([...list, user('Two.')]), [user('One.'), user('Two.')])
+})
+
+test('a store that could not be opened is opened the next time', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'lookback-'))
+  const mirror = new Mirror('s', plain, { store: join(folder, 'later/memory.db') })
+  await assert.rejects(mirror.window([user('One.')]), StoreError)
+  mkdirSync(join(folder, 'later'))
+  assert.deepEqual(await mirror.window([user('One.')]), [user('One.')])
 })
 
 test('a hard limit is an error with its values', async () => {

@@ -1,7 +1,7 @@
 // Summaries by functions of the program, and what a session tells of compactions.
 
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { test } from 'node:test'
 import { type CompactEnd, type CompactStart, Session } from 'lookback'
 
@@ -57,6 +57,22 @@ test('compactions are told', async () => {
   await talk(session, 4)
   await new Promise((done) => setTimeout(done, 10))
   assert.ok(started[0]?.session === 's' && started[0].evicted_count > 0)
+})
+
+test('a listener that is asynchronous and throws does not end the process', () => {
+  const program = `
+    const { Session } = require('lookback')
+    const main = async () => {
+      const onCompactEnd = async () => { throw new Error('the listener failed') }
+      const session = await Session.open('s', { policy: 'messages:max_messages=2', onCompactEnd })
+      await session.push(['One.', 'Two.', 'Three.'].map((content) => ({ role: 'user', content })))
+      await session.window()
+      setTimeout(() => console.log('still here'), 50)
+    }
+    main()`
+  const { stdout, stderr } = spawnSync(process.execPath, ['-e', program], { encoding: 'utf8', timeout: 30_000 })
+  assert.equal(stdout, 'still here\n')
+  assert.match(stderr, /the listener failed/)
 })
 
 test('a process ends in the middle of a summary', () => {

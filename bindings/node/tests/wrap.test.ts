@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import Anthropic from '@anthropic-ai/sdk'
-import { Session, wrap } from 'lookback'
+import { DecodeError, PolicyError, Session, windowed, wrap, type WrapOptions } from 'lookback'
 import OpenAI from 'openai'
 import { type StandIn, standIn } from './stand-in.js'
 
@@ -150,6 +150,97 @@ test('what sends no history passes as it is, and so does what the provider has',
   assert.deepEqual(JSON.parse(bodies[1]!).input, input)
   await client.responses.create({ model: 'gpt-4o', input: 'Just a text.' })
   assert.equal(JSON.parse(bodies[2]!).input, 'Just a text.')
+})
+
+const user = (content: any, more: object = {}): any => ({ role: 'user', content, ...more })
+const assistant = (content: string): any => ({ role: 'assistant', content })
+
+/** Returns a function that makes a call, and returns the body that was sent. */
+function caller(options: WrapOptions = {}, path = 'chat/completions'): (messages: any[], more?: object) => Promise<any> {
+  const sent = new Map<string, any>()
+  const fetch = windowed(async (_, init) => {
+    const body = JSON.parse(init.body)
+    sent.set(body.user, body)
+    return new Response('{}')
+  }, 's', options)
+  let calls = 0
+  return async (messages, more = {}) => {
+    const id = String(calls++)
+    await fetch(`http://localhost/v1/${path}`, { body: JSON.stringify({ model: 'gpt-4o', user: id, messages, ...more }) })
+    return sent.get(id)
+  }
+}
+
+const file = (): string => join(mkdtempSync(join(tmpdir(), 'lookback-')), 'memory.db')
+
+for (const place of ['in memory', 'in a store']) {
+  for (const kind of ['conversations', 'branches of one conversation']) {
+    test(`${kind} at the same time each send their own, ${place}`, async () => {
+      const store = place === 'in a store' ? file() : undefined
+      const call = caller({ store, policy: 'messages:max_messages=8,target_messages=4' })
+      const speakers = ['A', 'B', 'C', 'D'].map((tag) => {
+        const history = [user(kind === 'conversations' ? `${tag} begins.` : 'It begins.')]
+        return { tag, history, more: tag === 'D' ? { model: 'gpt-4.1' } : {} }
+      })
+      for (let turn = 0; turn < 12; turn++) {
+        const sent = await Promise.all(speakers.map(({ history, more }) => call(history, more)))
+        for (const [index, { tag, history }] of speakers.entries()) {
+          const { messages } = sent[index]
+          assert.deepEqual(messages.at(-1), history.at(-1))
+          for (const message of messages) assert.ok(history.some(({ content }) => content === message.content), message.content)
+          history.push(assistant(`${tag} answers ${turn}.`), user(`${tag} asks ${turn}.`))
+        }
+      }
+    })
+  }
+}
+
+test('a call beside a conversation has a session beside it, and its cached beginning stays', async () => {
+  const store = file()
+  const policy = 'messages:max_messages=12,target_messages=6'
+  const alone = caller({ policy })
+  const call = caller({ store, policy })
+  const history: any[] = [{ role: 'system', content: 'Be brief.' }]
+  for (let turn = 0; turn < 20; turn++) {
+    history.push(user(`Question ${turn}`))
+    assert.deepEqual((await call(history)).messages, (await alone(history)).messages)
+    await call([{ role: 'system', content: 'Find a title.' }, user(`Find a title: ${turn}`)])
+    history.push(assistant(`Answer ${turn}`))
+  }
+  // Nothing is written twice: the newest message is behind the others, and behind the cuts.
+  const kept = await (await Session.open('s', { store })).history()
+  assert.equal(kept.length, 40)
+  assert.ok(kept.at(-1)!.position < 50)
+})
+
+test('a conversation is known again without its cache marker, and under another system prompt', async () => {
+  const store = file()
+  const call = caller({ store }, 'messages')
+  const marked = (text: string, more: object = {}): any => user([{ type: 'text', text, ...more }])
+  await call([marked('One.', { cache_control: { type: 'ephemeral' } })], { system: 'It is Monday.' })
+  await call([user('One.'), assistant('Two.'), marked('Three.')], { system: 'It is Tuesday.' })
+  assert.equal((await (await Session.open('s', { store, dialect: 'anthropic' })).messages()).length, 3)
+})
+
+test('a history that is sent in another order is not taken for the whole', async () => {
+  const tool_calls = [{ id: 'a', type: 'function', function: { name: 'run', arguments: '{}' } }]
+  const asked = { role: 'assistant', content: null, tool_calls }
+  const result = { role: 'tool', tool_call_id: 'a', content: 'Done.' }
+  const { messages } = await caller()([user('Run it.'), asked, user('Wait.'), result])
+  assert.deepEqual(messages, [user('Run it.'), asked, result, user('Wait.')])
+})
+
+test('a mistake in the options is told at once', () => {
+  assert.throws(() => wrap(openai(), 's', { policy: 'messages:max_mesages=4' }), PolicyError)
+  assert.throws(() => wrap(openai(), 5 as any), DecodeError)
+  assert.throws(() => wrap(openai(), 's', { store: 5 as any }), DecodeError)
+})
+
+test('a message that is none is sent as it is, and the process is warned', async (t) => {
+  const warned: string[] = []
+  t.mock.method(process, 'emitWarning', (warning: string) => warned.push(warning))
+  assert.deepEqual((await caller()([null])).messages, [null])
+  assert.match(warned.join('\n'), /the request is sent as it is/)
 })
 
 test('if Lookback fails, the request is sent as it is, and the process is warned', async (t) => {

@@ -1,7 +1,7 @@
 // What needs no session: one request, a recording, the presets and the prices.
 
 import { called } from './errors.js'
-import { text } from './json.js'
+import { mustBe, text } from './json.js'
 import native from './native.js'
 import { type PolicySource, policyText } from './policy.js'
 import { Window } from './window.js'
@@ -60,19 +60,19 @@ export function fit(
   options: ModelOptions & { policy?: PolicySource | undefined } = {},
 ): Window {
   const { policy, ...model } = options
-  return new Window(called(() => native.fit(text(request, 'request'), model, policyText(policy))))
+  return new Window(called(() => native.fit(text(request, 'request'), named(model), policyText(policy))))
 }
 
 /** Returns a request with repairs alone: nothing is left out that its provider accepts. */
 export function repair<M extends object>(request: readonly M[], options?: { dialect?: string }): Window<M>
 export function repair(request: object | string, options?: { dialect?: string }): Window
 export function repair(request: object | string, options: { dialect?: string } = {}): Window {
-  return new Window(called(() => native.repair(text(request, 'request'), options)))
+  return new Window(called(() => native.repair(text(request, 'request'), named(options))))
 }
 
 /** Returns the rules of its provider that a request breaks, each with its number, its place and what is wrong. */
 export function check(request: object | string, options: { dialect?: string } = {}): Finding[] {
-  return JSON.parse(called(() => native.check(text(request, 'request'), options))) as Finding[]
+  return JSON.parse(called(() => native.check(text(request, 'request'), named(options)))) as Finding[]
 }
 
 /**
@@ -86,9 +86,15 @@ export function replay(
   options: ModelOptions & { policy?: PolicySource; price?: string } = {},
 ): Replay {
   const { policy, price = 'anthropic-5m', ...model } = options
+  mustBe('text', { price })
   const isFile = typeof recording === 'string'
-  const given = isFile ? recording : text(recording, 'recording')
-  return JSON.parse(called(() => native.replay(given, isFile, model, policyText(policy), price))) as Replay
+  const given = text(recording, 'recording')
+  return JSON.parse(called(() => native.replay(given, isFile, named(model), policyText(policy), price))) as Replay
+}
+
+function named({ model, dialect }: ModelOptions): ModelOptions {
+  mustBe('text', {}, { model, dialect })
+  return { model, dialect }
 }
 
 /** Returns the presets: the name of each, and what it is for. */

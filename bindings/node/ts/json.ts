@@ -1,4 +1,5 @@
-// What a program gives, as JSON text: objects, text that is JSON already, and a place for what has no form in JSON.
+// What a program gives, as JSON text: objects, text that is JSON already, and a place for what has no form in JSON. And
+// arguments of other kinds.
 
 import { DecodeError, decodeError } from './errors.js'
 
@@ -7,18 +8,31 @@ export type Message = object | string
 
 /** Returns messages as a JSON list: one of them, several, or text that is either. */
 export function messages(given: Message | readonly Message[]): string {
-  if (typeof given === 'string') return given.trimStart().startsWith('[') ? given : `[${given}]`
+  if (typeof given === 'string') return given.trimStart().startsWith('[') ? text(given, 'messages') : `[${one(given, 'messages')}]`
   if (!Array.isArray(given)) return `[${json(given, 'messages')}]`
   // Written at once, which is sooner than one after another.
   if (!given.some((message) => typeof message === 'string')) return json(given, 'messages')
   const each = (message: Message, index: number): string =>
-    typeof message === 'string' ? message : json(message, `messages[${index}]`)
+    typeof message === 'string' ? one(message, `messages[${index}]`) : json(message, `messages[${index}]`)
   return `[${(given as readonly Message[]).map(each).join(',')}]`
+}
+
+/** Returns the text of one message, because a list would take several for as many. */
+function one(given: string, where: string): string {
+  try {
+    JSON.parse(given)
+  } catch {
+    throw decodeError(where, 'not the JSON of one message')
+  }
+  return text(given, where)
 }
 
 /** Returns the JSON of a value, or the text if it is JSON already. */
 export function text(given: unknown, name: string): string {
-  return typeof given === 'string' ? given : json(given, name)
+  if (typeof given !== 'string') return json(given, name)
+  const found = half(given, name)
+  if (found) throw found
+  return given
 }
 
 /** Returns the JSON of a value. */
@@ -27,8 +41,8 @@ export function json(value: unknown, name: string): string {
   try {
     written = JSON.stringify(value)
     if (isChanged(value)) throw new TypeError('not the same in JSON')
-  } catch {
-    throw fault(value, name)
+  } catch (error) {
+    throw find(value, name) ?? decodeError(name, error instanceof RangeError ? 'nested too deep' : thrown(error))
   }
   // Half of a character is written as an escape, and so is what only looks like one.
   if (written === undefined || /\\ud[89a-f]/.test(written)) {
@@ -39,40 +53,104 @@ export function json(value: unknown, name: string): string {
   return written
 }
 
-/** Whether JSON silently changes a value: a number that is not finite becomes `null`, and bytes become an object. */
+/** Whether JSON silently changes a value, or something in it. */
 function isChanged(given: unknown): boolean {
-  if (ArrayBuffer.isView(given)) return true
-  const value = typeof (given as { toJSON?: unknown } | null)?.toJSON === 'function' ? (given as Date).toJSON() : given
-  if (typeof value === 'number') return !Number.isFinite(value)
+  const value = replaced(given)
+  if (problem(given) || (value !== given && problem(value))) return true
   return typeof value === 'object' && value !== null && Object.values(value).some(isChanged)
 }
 
-function fault(value: unknown, name: string): DecodeError {
-  return find(value, name) ?? decodeError(name, 'nested too deep')
+/** Says why a value has no form in JSON, or would silently get another one. What is in it is another matter. */
+function problem(value: unknown): string | undefined {
+  switch (typeof value) {
+    case 'number':
+      return Number.isFinite(value) ? undefined : 'not a finite number'
+    case 'bigint':
+    case 'function':
+    case 'symbol':
+      return `JSON has no ${typeof value}`
+    case 'object':
+      if (Array.isArray(value)) return value.includes(undefined) ? 'a list in JSON has no undefined' : undefined
+      if (value instanceof Date) return Number.isNaN(value.getTime()) ? 'not a valid date' : undefined
+      return ArrayBuffer.isView(value) || isEmptied(value) ? `JSON has no ${kindOf(value)}` : undefined
+  }
+  return undefined
+}
+
+/** Whether JSON writes an object without members and loses what it has, such as that of a `Map`. */
+function isEmptied(value: object | null): boolean {
+  if (value === null || Object.keys(value).length > 0 || hasOwnForm(value)) return false
+  return !['Object', 'Number', 'String', 'Boolean'].includes(kindOf(value))
+}
+
+/** Returns the name of an object's kind, which is the same for objects of other contexts. */
+function kindOf(value: object | null): string {
+  return Object.prototype.toString.call(value).slice('[object '.length, -1)
+}
+
+function hasOwnForm(value: unknown): value is { toJSON(): unknown } {
+  return typeof (value as { toJSON?: unknown } | null)?.toJSON === 'function'
+}
+
+/** Returns what JSON writes in place of a value that says it itself, such as a date. */
+function replaced(value: unknown): unknown {
+  return hasOwnForm(value) ? value.toJSON() : value
 }
 
 /** How deep what is given may be nested. What contains itself is deeper. */
 const DEEPEST = 200
 
 /** Finds the first value that has no form in JSON, and says where it is. */
-function find(value: unknown, where: string, depth = 0): DecodeError | undefined {
+function find(given: unknown, where: string, depth = 0): DecodeError | undefined {
   if (depth > DEEPEST) return decodeError(where.slice(0, 200), 'nested too deep; it may contain itself')
-  if (typeof value === 'number' && !Number.isFinite(value)) return decodeError(where, 'not a finite number')
-  if (typeof value === 'bigint') return decodeError(where, 'JSON has no bigint')
+  let value: unknown
+  let members: [string, unknown][]
+  try {
+    value = replaced(given)
+    const wrong = problem(given) ?? problem(value)
+    if (wrong) return decodeError(where, wrong)
+    members = typeof value === 'object' && value !== null ? Object.entries(value) : []
+  } catch (error) {
+    return decodeError(where, thrown(error))
+  }
   if (typeof value === 'string') return half(value, where)
-  if (typeof value !== 'object' || value === null) return undefined
-  if (ArrayBuffer.isView(value)) return decodeError(where, `JSON has no ${value.constructor.name}`)
-  const isList = Array.isArray(value)
-  for (const [key, member] of Object.entries(value)) {
-    const place = isList ? `${where}[${key}]` : `${where}.${key.slice(0, 40)}`
+  for (const [key, member] of members) {
+    const place = Array.isArray(value) ? `${where}[${key}]` : `${where}.${key.slice(0, 40)}`
     const found = half(key, where) ?? find(member, place, depth + 1)
     if (found) return found
   }
   return undefined
 }
 
+/** Says that reading a value has failed: a getter or `toJSON` may throw anything. */
+function thrown(error: unknown): string {
+  return `cannot be read: ${String(error).slice(0, 200)}`
+}
+
 /** Finds half of a character: a surrogate without the other one. */
 function half(text: string, where: string): DecodeError | undefined {
   if (!/[\ud800-\udfff]/.test(text.replace(/[\ud800-\udbff][\udc00-\udfff]/g, ''))) return undefined
   return decodeError(where, 'half of a character: a surrogate without its other half')
+}
+
+/** What an argument can be. */
+const KINDS = {
+  text: [(value: unknown) => typeof value === 'string', 'a string'],
+  count: [(value: unknown) => Number.isInteger(value) && value === (value as number) >>> 0, 'a whole number from 0 to 4294967295'],
+  share: [(value: unknown) => typeof value === 'number' && value >= 0 && value <= 1, 'a number from 0 to 1'],
+  function: [(value: unknown) => typeof value === 'function', 'a function'],
+} as const
+
+/** Refuses arguments of another kind, with their names. Those of `optional` may be left out. */
+export function mustBe(
+  kind: keyof typeof KINDS,
+  required: Record<string, unknown>,
+  optional: Record<string, unknown> = {},
+): void {
+  const [is, what] = KINDS[kind]
+  const left = Object.entries(optional).filter(([, value]) => value !== undefined)
+  for (const [name, value] of [...Object.entries(required), ...left]) {
+    const found = is(value) ? typeof value === 'string' && half(value, name) : decodeError(name, `not ${what}`)
+    if (found) throw found
+  }
 }

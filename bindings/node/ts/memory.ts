@@ -1,7 +1,7 @@
 // A memory: facts that outlive the window and the session.
 
 import { awaited, called } from './errors.js'
-import { json, text } from './json.js'
+import { json, mustBe, text } from './json.js'
 import native from './native.js'
 import type { NativeMemory } from './native-types.js'
 
@@ -102,11 +102,14 @@ export class Memory {
   /** Opens the memory of a session. `workspace` is `shared` unless another is given. */
   static async open(session: string, options: { store?: string; workspace?: string } = {}): Promise<Memory> {
     const { store, workspace } = options
+    mustBe('text', { session }, { store, workspace })
     return new Memory(session, await awaited(called(() => native.openMemory(session, store, workspace))))
   }
 
   /** Writes a fact, or confirms the one that says the same. */
   async remember(kind: FactKind, text: string, options: FactOptions = {}): Promise<Stated> {
+    mustBe('text', { kind, text })
+    mustBe('share', {}, { confidence: options.confidence })
     return told(this.#native.remember(json({ ...options, kind, text }, 'fact')))
   }
 
@@ -117,36 +120,46 @@ export class Memory {
 
   /** Returns the current facts that have any of these words: the best first. */
   async search(query: string, limit = 10): Promise<Fact[]> {
+    mustBe('text', { query })
+    mustBe('count', { limit })
     return told(this.#native.search(query, limit))
   }
 
   /** Ends a blocker, and says what resolved it. */
   async resolve(id: string, by: string): Promise<void> {
+    mustBe('text', { id, by })
     await awaited(this.#native.resolve(id, by))
   }
 
   /** Removes a fact from the fact sheet. Its versions stay readable. */
   async forget(id: string, why?: string): Promise<void> {
+    mustBe('text', { id }, { why })
     await awaited(this.#native.forget(id, why))
   }
 
   /** Returns what happened to a fact, to those that it replaced, and to those that replaced it. */
   async history(id: string): Promise<FactEvent[]> {
+    mustBe('text', { id })
     return told(this.#native.history(id))
   }
 
   /** Returns the fact sheet: its text for the model, within a budget of tokens, and what it shows and leaves out. */
   async sheet(options: { budget?: number; model?: string } = {}): Promise<Sheet> {
-    return told(this.#native.sheet(options.budget, options.model))
+    const { budget, model } = options
+    mustBe('count', {}, { budget })
+    mustBe('text', {}, { model })
+    return told(this.#native.sheet(budget, model))
   }
 
   /** Returns the tools with which a model reads and writes its memory, for the `tools` of a request. */
   async tools(dialect = 'openai-chat'): Promise<any[]> {
+    mustBe('text', { dialect })
     return told(this.#native.tools(dialect))
   }
 
   /** Carries out a model's call of one of the tools, and returns the text of the result, and whether it is an error. */
   async call(tool: string, args: object | string): Promise<Reply> {
+    mustBe('text', { tool })
     return told(this.#native.call(tool, text(args, 'arguments')))
   }
 }

@@ -8,8 +8,20 @@ import type { Source, Window } from './window.js'
 /** How often a window is made smaller because the provider refuses it as too long. */
 export const TRIES = 3
 
-/** The most conversations of an adapter that are kept open. */
+/** The most conversations that are kept open. */
 const MOST_OPEN = 256
+
+/** Work in several steps that must not mix with that of others: it is done one after another. */
+export class Queue {
+  #last: Promise<unknown> = Promise.resolve()
+
+  /** Does this after all that came before, also if that has failed. */
+  do<R>(work: () => Promise<R>): Promise<R> {
+    const done = this.#last.then(work)
+    this.#last = done.catch(() => undefined)
+    return done
+  }
+}
 
 /** What every adapter can be told. */
 export interface AdapterOptions {
@@ -52,19 +64,18 @@ export interface Format<T> {
  */
 export class Mirror<T> {
   readonly #format: Format<T>
-  readonly #opened: Promise<Session>
+  readonly #open: () => Promise<Session>
+  readonly #queue = new Queue()
+  #session: Session | undefined
+  /** What the messages of the list are recognized by, if all of them are in the tables. */
   #keys: string[] | undefined
   #encoded: object[][] = []
   #places = new Map<number, Place[]>()
-  /** The call before, which the next one waits for. */
-  #last: Promise<unknown> = Promise.resolve()
 
   constructor(session: string, format: Format<T>, options: AdapterOptions) {
     const { store, model, policy } = options
     this.#format = format
-    this.#opened = Session.open(session, { store, model, policy, dialect: format.dialect })
-    // It is thrown where the session is used.
-    this.#opened.catch(() => undefined)
+    this.#open = () => Session.open(session, { store, model, policy, dialect: format.dialect })
   }
 
   /** Takes over the framework's list, and returns what the model is to see of it. */
@@ -111,14 +122,15 @@ export class Mirror<T> {
   }
 
   #after<R>(work: (session: Session) => Promise<R>): Promise<R> {
-    const done = this.#last.then(async () => work(await this.#opened))
-    this.#last = done.catch(() => undefined)
-    return done
+    // A store that could not be opened may be there the next time.
+    return this.#queue.do(async () => work((this.#session ??= await this.#open())))
   }
 
   async #take(session: Session, items: readonly T[]): Promise<void> {
     const keys = items.map((item) => this.#format.key(item))
     const seen = this.#keys
+    // If this fails, nothing is known of the tables and the session, and the whole list is taken over the next time.
+    this.#keys = undefined
     if (seen && seen.length <= keys.length && seen.every((key, at) => key === keys[at])) {
       const fresh = items.slice(seen.length)
       if (fresh.length > 0) await this.#place(fresh, (elements) => session.push(elements))
@@ -194,16 +206,19 @@ export class Mirror<T> {
   }
 }
 
-/** The open mirrors of an adapter: those of the conversations that were used last. */
-export class Mirrors<T> {
-  readonly #mirrors = new Map<string, Mirror<T>>()
+/** What is kept of each conversation while it is open: of those that were used last. */
+export class Conversations<V> {
+  readonly #open = new Map<string, V>()
 
-  /** Returns the mirror of a conversation, and makes it if there is none. */
-  of(conversation: string, make: () => Mirror<T>): Mirror<T> {
-    const mirror = this.#mirrors.get(conversation) ?? make()
-    this.#mirrors.delete(conversation)
-    this.#mirrors.set(conversation, mirror)
-    if (this.#mirrors.size > MOST_OPEN) this.#mirrors.delete(this.#mirrors.keys().next().value!)
-    return mirror
+  /** Returns what is kept of a conversation, and makes it if there is nothing. */
+  of(conversation: string, make: () => V): V {
+    const kept = this.#open.get(conversation) ?? make()
+    this.#open.delete(conversation)
+    this.#open.set(conversation, kept)
+    if (this.#open.size > MOST_OPEN) this.#open.delete(this.#open.keys().next().value!)
+    return kept
   }
 }
+
+/** The open mirrors of an adapter. */
+export class Mirrors<T> extends Conversations<Mirror<T>> {}

@@ -1,7 +1,7 @@
 // A policy: what a window may contain.
 
-import { called } from './errors.js'
-import { json } from './json.js'
+import { called, decodeError } from './errors.js'
+import { text } from './json.js'
 import native from './native.js'
 
 /**
@@ -29,7 +29,14 @@ export class Policy {
   }
 }
 
-/** Returns a policy as text for the native part. */
+/** Returns a policy as text for the native part, if there is one. */
 export function policyText(source: PolicySource | undefined): string | undefined {
-  return typeof source === 'object' ? json(source, 'policy') : source
+  return source === undefined ? undefined : writtenPolicy(source)
+}
+
+/** Returns a policy as text for the native part. */
+export function writtenPolicy(source: PolicySource): string {
+  const isOne = typeof source === 'string' || (typeof source === 'object' && source !== null)
+  if (!isOne) throw decodeError('policy', 'neither a policy nor text nor an object')
+  return text(source, 'policy')
 }

@@ -1,11 +1,11 @@
 // A session: the log of a conversation, and the window of each call.
 
 import { awaited, called, LookbackError } from './errors.js'
-import { json, type Message, messages, text } from './json.js'
+import { json, type Message, messages, mustBe, text } from './json.js'
 import { Memory } from './memory.js'
 import native from './native.js'
 import type { NativeSession, NativeWindow, Waiting } from './native-types.js'
-import { type PolicySource, policyText } from './policy.js'
+import { type PolicySource, policyText, writtenPolicy } from './policy.js'
 import { type Outcome, Window } from './window.js'
 
 /** What a summarizer is asked. */
@@ -138,6 +138,9 @@ export class Session<M = any> {
   /** Opens the session of a name, and begins it if there is none. */
   static async open<M = any>(name: string, options: SessionOptions = {}): Promise<Session<M>> {
     const { store, model, dialect, policy, summarizer } = options
+    const { onCompactStart, onCompactEnd, onSummaryRefused } = options
+    mustBe('text', { name }, { store, model, dialect })
+    mustBe('function', {}, { summarizer, onCompactStart, onCompactEnd, onSummaryRefused })
     const opening = { store, model, dialect, policy: policyText(policy) }
     const asked = summarizer && summarizing(summarizer)
     const opened = called(() => native.openSession(name, opening, asked, listener(options)))
@@ -190,6 +193,8 @@ export class Session<M = any> {
 
   /** Records the input tokens that the provider reported for the last window, cached ones included. */
   async usage(model: string, inputTokens: number): Promise<void> {
+    mustBe('text', { model })
+    mustBe('count', { inputTokens })
     await this.#do(() => this.#native.usageNow(model, inputTokens), () => this.#native.usage(model, inputTokens))
   }
 
@@ -212,6 +217,8 @@ export class Session<M = any> {
 
   /** Finds messages by words, also those that have left the window: the best first. */
   async search(query: string, limit = 10): Promise<Found[]> {
+    mustBe('text', { query })
+    mustBe('count', { limit })
     return this.#told(() => this.#native.searchNow(query, limit), () => this.#native.search(query, limit))
   }
 
@@ -232,12 +239,13 @@ export class Session<M = any> {
 
   /** Returns what each call has sent and cost, and what it would have cost without a window, in US dollars. */
   async receipt(price = 'anthropic-5m'): Promise<Receipt> {
+    mustBe('text', { price })
     return this.#told(() => this.#native.receiptNow(price), () => this.#native.receipt(price))
   }
 
   /** Changes the policy, from the next window on. */
   async setPolicy(policy: PolicySource): Promise<void> {
-    const source = policyText(policy)!
+    const source = writtenPolicy(policy)
     await this.#do(() => this.#native.setPolicyNow(source), () => this.#native.setPolicy(source))
   }
 
@@ -246,6 +254,7 @@ export class Session<M = any> {
    * the task follows them. If the session was left in the middle of this task, it goes on there.
    */
   async resume(task: Message, turns?: number): Promise<Resumed> {
+    mustBe('count', {}, { turns })
     const list = messages(task)
     return this.#told(() => this.#native.resumeNow(list, turns), () => this.#native.resume(list, turns))
   }
@@ -258,6 +267,7 @@ export class Session<M = any> {
 
   /** Opens the memory of the session: its facts, and those that it shares with its workspace. */
   async memory(workspace?: string): Promise<Memory> {
+    mustBe('text', {}, { workspace })
     const memory = await this.#do(() => this.#native.memoryNow(workspace), () => this.#native.memory(workspace))
     return new Memory(this.name, memory)
   }
@@ -292,14 +302,11 @@ function listener(options: SessionOptions): ((event: string, told: string) => vo
     summary_refused: options.onSummaryRefused,
   }
   if (!Object.values(named).some(Boolean)) return undefined
-  return (event, told) => {
-    try {
-      named[event]?.(JSON.parse(told) as never)
-    } catch (error) {
-      // It must not end the process, which has nothing to do with it.
-      process.emitWarning(error instanceof Error ? error : String(error), 'LookbackWarning')
-    }
+  const tell = async (event: string, told: string): Promise<void> => {
+    await named[event]?.(JSON.parse(told) as never)
   }
+  // What a function throws, at once or later, must not end the process, which has nothing to do with it.
+  return (event, told) => void tell(event, told).catch(warn)
 }
 
 function summarizing(summarizer: (ask: Ask) => string | Promise<string>) {
@@ -310,11 +317,15 @@ function summarizing(summarizer: (ask: Ask) => string | Promise<string>) {
       waiting.give(made)
     }
     make().catch((error: unknown) => {
-      process.emitWarning(error instanceof Error ? error : String(error), 'LookbackWarning')
+      warn(error)
       // The session is told the kind of error only: its message may have contents.
       waiting.fail(`the summarizer threw ${error instanceof Error ? error.name : typeof error}`)
     })
   }
+}
+
+function warn(error: unknown): void {
+  process.emitWarning(error instanceof Error ? error : String(error), 'LookbackWarning')
 }
 
 /** Returns the status and the words of a provider's error, as its SDK has them. */
@@ -323,6 +334,7 @@ function said(error: unknown): [status: number | undefined, body: string | undef
   if (typeof error === 'string') return [undefined, error]
   if (typeof error !== 'object') return [undefined, String(error)]
   const { status, statusCode, responseBody, message } = error as Record<string, unknown>
-  const number = [status, statusCode].find((code) => typeof code === 'number') as number | undefined
+  const isStatus = (code: unknown): boolean => Number.isInteger(code) && Number(code) >= 100 && Number(code) <= 599
+  const number = [status, statusCode].find(isStatus) as number | undefined
   return [number, typeof responseBody === 'string' ? responseBody : String(message ?? error)]
 }

@@ -1,9 +1,11 @@
 // Clients of providers whose model calls keep a window.
 
-import { LookbackError } from './errors.js'
-import { TRIES } from './mirror.js'
-import type { PolicySource } from './policy.js'
-import { Session } from './session.js'
+import { createHash } from 'node:crypto'
+import { LookbackError, StoreError } from './errors.js'
+import { mustBe } from './json.js'
+import { Conversations, Queue, TRIES } from './mirror.js'
+import { Policy, type PolicySource } from './policy.js'
+import { Session, type SessionOptions } from './session.js'
 import type { Window } from './window.js'
 
 type Fetch = (url: any, init?: any) => Promise<Response>
@@ -35,15 +37,19 @@ const SEAMS: Seam[] = [
   { path: '/messages', dialect: 'anthropic', history: 'messages', system: 'system' },
 ]
 
+/** The body of a request. */
+type Body = Record<string, any>
+
 /** Members of a body that name a history which the provider has. What is sent with them is not all of it. */
 const STORED = ['previous_response_id', 'conversation']
 
 /**
- * Returns a client of `openai` or `@anthropic-ai/sdk` whose model calls keep a window of one conversation.
+ * Returns a client of `openai` or `@anthropic-ai/sdk` whose model calls keep a window of each conversation.
  *
  * The program goes on sending its whole history with each call, and nothing else changes: without `wrap` it works as before.
- * `session` is the name of the conversation. If the provider refuses a request as too long, a smaller one is sent, at most three
- * times. If Lookback fails, the request is sent as it is, and the process is warned.
+ * `session` is the name of the first conversation. What begins otherwise, such as a call that finds a title, has a session
+ * beside it. If the provider refuses a request as too long, a smaller one is sent, at most three times. If Lookback fails, the
+ * request is sent as it is, and the process is warned. Only a mistake in the options is thrown, at once.
  */
 export function wrap<C extends Client>(client: C, session: string, options: WrapOptions = {}): C {
   const own = (client as { fetch?: Fetch }).fetch ?? globalThis.fetch
@@ -51,66 +57,123 @@ export function wrap<C extends Client>(client: C, session: string, options: Wrap
 }
 
 /** Returns a `fetch` that sends windows: for any client that takes one. */
-export function windowed(fetch: Fetch, name: string, options: WrapOptions = {}): Fetch {
-  const sessions = new Map<string, Promise<Session>>()
-  const open = (dialect: string, model: string | undefined): Promise<Session> => {
-    const key = `${dialect} ${model}`
-    const session = sessions.get(key) ?? Session.open(name, { ...options, dialect, model })
-    sessions.set(key, session)
-    session.catch(() => sessions.delete(key))
-    return session
+export function windowed(fetch: Fetch, session: string, options: WrapOptions = {}): Fetch {
+  const { store } = options
+  mustBe('text', { session }, { store })
+  const policy = options.policy === undefined ? undefined : new Policy(options.policy)
+  const conversations = new Conversations<Conversation>()
+  /** How the first conversation begins, which has the name. */
+  let first: string | undefined
+  const conversationOf = (call: Call): Conversation => {
+    const begins = beginning(call)
+    const name = begins === (first ??= begins) ? session : `${session}/${begins}`
+    return conversations.of(begins, () => new Conversation(name, { store, policy, dialect: call.seam.dialect }))
   }
   return async (url, init) => {
-    const { pathname } = new URL(typeof url === 'string' || url instanceof URL ? url : url.url)
-    const seam = SEAMS.find(({ path }) => pathname.endsWith(path))
-    const body = seam && read(init?.body)
-    if (!body || !Array.isArray(body[seam.history]) || STORED.some((name) => body[name])) return fetch(url, init)
-    let session: Session
-    let window: Window
+    const call = callOf(url, init)
+    if (!call) return fetch(url, init)
+    let conversation: Conversation
+    let sent: Sent
     try {
-      session = await open(seam.dialect, typeof body.model === 'string' ? body.model : undefined)
-      await session.preamble({ system: seam.system && body[seam.system], tools: body.tools })
-      await session.sync(body[seam.history])
-      window = await session.window()
+      conversation = conversationOf(call)
+      sent = await conversation.sent(call, (session) => session.window())
     } catch (error) {
       warn('the request is sent as it is', error)
       return fetch(url, init)
     }
     for (let tries = 0; ; tries++) {
-      const response = await fetch(url, { ...init, ...sent(body, seam, window, init) })
-      if (response.status < 400) return watched(response, session)
+      const response = await fetch(url, { ...init, body: sent.text })
+      if (response.status < 400) return watched(response, sent.session)
       if (tries === TRIES) return response
-      const smaller = await refused(response, session)
-      if (!smaller) return response
-      window = smaller
+      try {
+        const error = { status: response.status, message: await response.clone().text() }
+        sent = await conversation.sent(call, (session) => session.overflow(error))
+      } catch (error) {
+        // Most often it says something else than that the request is too long.
+        if (error instanceof StoreError || !(error instanceof LookbackError)) warn('no smaller request is sent', error)
+        return response
+      }
     }
   }
 }
 
-function read(body: unknown): Record<string, any> | undefined {
-  if (typeof body !== 'string') return undefined
-  try {
-    return JSON.parse(body) as Record<string, any>
-  } catch {
-    return undefined
+/** A call of a model that sends a history: its body, also as the text that came. */
+interface Call {
+  seam: Seam
+  body: Body
+  text: string
+}
+
+/** A body with a window, and the session that made it. */
+interface Sent {
+  text: string
+  session: Session
+}
+
+/** A conversation: a session for each model that is asked. They have one log, so its calls wait for each other. */
+class Conversation {
+  readonly #name: string
+  readonly #options: SessionOptions
+  readonly #queue = new Queue()
+  readonly #sessions = new Map<unknown, Session>()
+
+  constructor(name: string, options: SessionOptions) {
+    this.#name = name
+    this.#options = options
+  }
+
+  /** Takes over what comes with a call, and returns its body with the window that is made then. */
+  sent({ seam, body, text }: Call, make: (session: Session) => Promise<Window>): Promise<Sent> {
+    return this.#queue.do(async () => {
+      const session = await this.#session(body.model)
+      await session.preamble({ system: seam.system && body[seam.system], tools: body.tools })
+      const { positions } = await session.sync(body[seam.history])
+      const window = await make(session)
+      const sources = window.sources
+      const isWhole =
+        sources.length === positions.length &&
+        sources.every(({ kind, positions: [at] }, index) => kind === 'unchanged' && at === positions[index])
+      return { session, text: isWhole ? text : JSON.stringify({ ...body, [seam.history]: window.messages }) }
+    })
+  }
+
+  async #session(asked: unknown): Promise<Session> {
+    const model = typeof asked === 'string' ? asked : undefined
+    const session = this.#sessions.get(model) ?? (await Session.open(this.#name, { ...this.#options, model }))
+    this.#sessions.set(model, session)
+    return session
   }
 }
 
-/** Returns the body with the window in place of the history, unless that is all of it. */
-function sent(body: Record<string, any>, seam: Seam, window: Window, init: any): { body: string } {
-  const sources = window.sources
-  const isWhole = sources.length === body[seam.history].length && sources.every(({ kind }) => kind === 'unchanged')
-  return { body: isWhole ? init.body : JSON.stringify({ ...body, [seam.history]: window.messages }) }
+/**
+ * Returns what a conversation is told by: its format, and its first message that is not the system's, which can be another
+ * in each call. Cache markers do not count, because clients move them.
+ */
+function beginning({ seam: { dialect, history }, body }: Call): string {
+  const list: any[] = body[history]
+  const { content, ...rest } = list.find((message) => !['system', 'developer'].includes(message.role)) ?? list[0]
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content
+  const unmarked = (name: string, value: unknown): unknown => (name === 'cache_control' ? undefined : value)
+  const told = JSON.stringify([dialect, { ...rest, content: parts }], unmarked)
+  return createHash('sha256').update(told).digest('hex').slice(0, 16)
 }
 
-/** Returns a smaller window if the provider says that the last one was too long. */
-async function refused(response: Response, session: Session): Promise<Window | undefined> {
+/** Returns the call that a request is, if it is one of a model and brings all of its history. */
+function callOf(url: any, init: any): Call | undefined {
+  const { pathname } = new URL(typeof url === 'string' || url instanceof URL ? url : url.url)
+  const seam = SEAMS.find(({ path }) => pathname.endsWith(path))
+  const body = seam && read(init?.body)
+  if (!body || STORED.some((name) => body[name])) return undefined
+  const history: unknown = body[seam.history]
+  return Array.isArray(history) && history.length > 0 ? { seam, body, text: init.body } : undefined
+}
+
+function read(body: unknown): Body | undefined {
+  if (typeof body !== 'string') return undefined
   try {
-    const error = { status: response.status, message: await response.clone().text() }
-    return await session.overflow(error)
-  } catch (error) {
-    if (error instanceof LookbackError) return undefined
-    throw error
+    return JSON.parse(body) as Body
+  } catch {
+    return undefined
   }
 }
 
