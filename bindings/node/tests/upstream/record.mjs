@@ -1,0 +1,26 @@
+// Runs before each file of tests: puts our middleware into each call of `generate`, and notes how each test ends.
+
+import { appendFileSync } from 'node:fs'
+import { afterEach, beforeEach } from 'node:test'
+
+let reached = false
+globalThis.lookback = () => []
+
+if (process.env.LOOKBACK_OURS) {
+  const [{ Mirror }, { lookback }] = await Promise.all([import('lookback/adapter'), import('lookback/genkit')])
+  const { call } = Mirror.prototype
+  Mirror.prototype.call = function (...given) {
+    reached = true
+    return call.apply(this, given)
+  }
+  const window = lookback()
+  globalThis.lookback = () => [window()]
+}
+
+beforeEach(() => {
+  reached = false
+})
+afterEach((test) => {
+  const told = { test: test.fullName, passed: test.passed, reached }
+  appendFileSync(process.env.LOOKBACK_RECORD, `${JSON.stringify(told)}\n`)
+})
