@@ -98,14 +98,15 @@ for folder in .python .python-llama-index .python-crewai; do
 done
 (
     cd bindings/python
-    ../../.python/bin/pytest -q --ignore tests/test_llama_index.py --ignore tests/test_crewai.py --ignore tests/upstream
+    ../../.python/bin/pytest -q --ignore tests/test_llama_index.py --ignore tests/test_seam_llama_index.py \
+        --ignore tests/test_crewai.py --ignore tests/upstream
     ../../.python/bin/mypy python tests
     ../../.python/bin/pyright --pythonpath ../../.python/bin/python
     ../../.python/bin/stubtest --ignore-disjoint-bases lookback._native
     for name in llama-index crewai; do
         own=../../.python-$name/bin module=${name/-/_}
-        "$own/pytest" -q "tests/test_$module.py"
-        "$own/mypy" "python/lookback/$module.py" "tests/test_$module.py"
+        "$own/pytest" -q tests/test_*"$module".py
+        "$own/mypy" "python/lookback/$module.py" tests/test_*"$module".py
         ../../.python/bin/pyright --pythonpath "$own/python" "python/lookback/$module.py"
     done
 )
@@ -119,6 +120,7 @@ step "the command line from the wheel, without installing it"
 
 step "the frameworks' own tests, with the adapters for Python"
 .python/bin/python bindings/python/tests/upstream/run.py
+.python-crewai/bin/python bindings/python/tests/upstream/run.py crewai
 
 step "the packages for Node"
 cargo build -p lookback-node --locked

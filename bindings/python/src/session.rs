@@ -230,6 +230,8 @@ impl Session {
                 let response = error.getattr_opt("response")?;
                 let text = response.and_then(|response| response.getattr_opt("text").ok().flatten());
                 let text = text.and_then(|text| text.extract::<String>().ok());
+                // A response that was read already has none, and the exception has its words.
+                let text = text.filter(|text| !text.trim().is_empty());
                 text.map_or_else(|| error.str()?.extract(), Ok)?
             }
         };

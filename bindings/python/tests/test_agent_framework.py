@@ -5,6 +5,7 @@ import gc
 import json
 import os
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from agent_framework.exceptions import ChatClientException, ChatClientInvalidReq
 from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
 from conftest import POLICY, StandIn
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+from test_mirror import threads_of_sessions
 
 import lookback
 from lookback.agent_framework import LookbackMiddleware, _Messages
@@ -237,3 +239,13 @@ def test_a_message_of_several_contents_stays_one() -> None:
     interrupted = [*messages[:2], Message("tool", [messages[2].contents[0]]), Message("user", ["Stop."])]
     own = _Messages("mended").window(interrupted)[3]
     assert (own.role, own.contents[0].call_id, own.message_id) == ("tool", "b", "lookback-4")
+
+
+def test_a_store_holds_the_loop_up_nowhere(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of_sessions(monkeypatch)
+    made = agent(stand_in, LookbackMiddleware(store=tmp_path / "memory.db", policy="none"))
+    # It is also made smaller.
+    asyncio.run(ask(made, TASK, made.create_session()))
+    assert threads and threading.main_thread() not in threads

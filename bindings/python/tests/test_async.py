@@ -1,7 +1,11 @@
 """Sessions in an event loop."""
 
 import asyncio
+import subprocess
+import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,3 +55,54 @@ def test_another_loop_may_use_it(tmp_path: Path) -> None:
     session = lookback.AsyncSession("s", store=tmp_path / "memory.db")
     for number in range(3):
         assert asyncio.run(session.push({"role": "user", "content": "Hi"})) == [number]
+
+
+def test_a_call_that_is_cancelled_in_the_queue_is_done(tmp_path: Path) -> None:
+    held = threading.Event()
+
+    class Slow:
+        """A message that holds the session's thread up."""
+
+        def model_dump(self, **options: Any) -> Any:
+            assert held.wait(30)
+            return {"role": "user", "content": "Slow"}
+
+    async def run() -> None:
+        session = lookback.AsyncSession("s", store=tmp_path / "memory.db")
+        slow: Any = Slow()
+        first = asyncio.create_task(session.push(slow))
+        queued = asyncio.create_task(session.push({"role": "user", "content": "Queued"}))
+        await asyncio.sleep(0.05)
+        queued.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await queued
+        held.set()
+        await first
+        assert [message["content"] for message in await session.messages()] == ["Slow", "Queued"]
+
+    asyncio.run(run())
+
+
+FORK = """
+import asyncio, os, sys, lookback
+session = lookback.AsyncSession("s", store=sys.argv[1])
+memory = lookback.AsyncMemory("s", store=sys.argv[1])
+asyncio.run(session.push({"role": "user", "content": "Hi"}))
+asyncio.run(memory.facts())
+child = os.fork()
+if child == 0:
+    for call in (session.messages, memory.facts):
+        try:
+            asyncio.run(asyncio.wait_for(call(), 10))
+        except lookback.LookbackError as error:
+            print(error, flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_after_a_fork_a_session_says_so(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FORK, tmp_path / "m.db"], capture_output=True, text=True, timeout=50)
+    assert done.stdout.splitlines() == [
+        f"this {what} was opened before the process was forked; open it here again" for what in ("session", "memory")
+    ], done.stderr

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import threading
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any, ClassVar
@@ -21,6 +22,7 @@ from crewai.llms.base_llm import BaseLLM, call_stop_override
 from crewai.llms.providers.openai.completion import OpenAICompletion
 from crewai.tools import tool
 from crewai.utilities.exceptions.context_window_exceeding_exception import LLMContextLengthExceededError
+from test_mirror import threads_of_sessions
 
 import lookback
 from lookback.crewai import LookbackLLM
@@ -197,12 +199,22 @@ def test_what_only_crewai_knows_stays_with_a_message() -> None:
         {"role": "assistant", "content": None, "tool_calls": [call], "raw_tool_call_parts": [object()]},
         {"role": "tool", "tool_call_id": "1", "name": "run", "content": "long " * 50_000},
     ]
-    shown: Any = llm._mirror(messages, None, None).window(messages)
+    shown: Any = llm._mirror(messages, None).window(messages)
     assert shown[0] is messages[0] and shown[1] is messages[1]
-    cleared: Any = llm._mirror(messages, None, None).smaller(RuntimeError("prompt is too long"), messages)
+    cleared: Any = llm._mirror(messages, None).smaller(RuntimeError("prompt is too long"), messages)
     assert cleared[-1]["name"] == "run" and len(cleared[-1]["content"]) < len(messages[-1]["content"])
 
 
 def test_the_example_of_the_page_runs(stand_in: StandIn, tmp_path: Path) -> None:
     assert run_example(examples("adapters.md")["CrewAI"], tmp_path, stand_in).strip()
     assert (tmp_path / "memory.db").exists()
+
+
+def test_a_store_holds_the_loop_up_nowhere(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of_sessions(monkeypatch)
+    said: Any = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hi"}]
+    llm = LookbackLLM(model(stand_in), store=tmp_path / "memory.db")
+    assert asyncio.run(llm.acall([*said, {"role": "user", "content": "And now?"}]))
+    assert threads and threading.main_thread() not in threads

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from google.adk.sessions import InMemorySessionService
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from google.genai.errors import ClientError
 from google.genai.types import Blob, Content, FunctionCall, FunctionResponse, Part
+from test_mirror import threads_of_sessions
 
 import lookback
 from lookback.google_adk import LookbackPlugin, _Contents
@@ -269,3 +271,13 @@ def test_pictures_stay_bytes() -> None:
     responses = [part.function_response for part in shown[2].parts if part.function_response]
     assert [response.name for response in responses] == ["look", "look"] and responses[0] == result.function_response
     assert PICTURE in shown[2].parts
+
+
+def test_a_store_holds_the_loop_up_nowhere(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of_sessions(monkeypatch)
+    window = LookbackPlugin(store=tmp_path / "memory.db", policy="none")
+    # It is also made smaller.
+    talk(runner(worker(stand_in), window), TASK)
+    assert threads and threading.main_thread() not in threads

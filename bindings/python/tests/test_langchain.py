@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from openai import BadRequestError
+from test_mirror import threads_of_sessions
 
 import lookback
 from lookback.langchain import LookbackMiddleware
@@ -106,3 +108,39 @@ def test_a_rewritten_state_is_followed(stand_in: StandIn) -> None:
     state = made.invoke({"messages": [*removed, HumanMessage("Four")]}, THREAD)
     assert [message.content for message in state["messages"] if isinstance(message, HumanMessage)] == ["Three", "Four"]
     assert stand_in.report()["refused"] == []
+
+
+def test_an_agent_that_is_a_tool_has_a_session_of_its_own(stand_in: StandIn, tmp_path: Path) -> None:
+    window = LookbackMiddleware(store=f"{tmp_path}/", policy=POLICY)
+    helper = agent(stand_in, window)
+
+    @tool("run")
+    def ask(command: str) -> str:
+        """Runs a command."""
+        state = helper.invoke({"messages": [{"role": "user", "content": f"Say {command}"}]})
+        return str(state["messages"][-1].content)
+
+    model: Any = ChatOpenAI(model="gpt-4o", base_url=f"{stand_in.base}/v1", api_key=lambda: "k", max_retries=0)
+    made = create_agent(model, [ask], middleware=[window])
+    state = made.invoke({"messages": [{"role": "user", "content": "Run steps 1 to 3."}]}, THREAD)
+    kept = lookback.Session("langchain/t", store=f"{tmp_path}/")
+    assert [said["content"] for said in kept.messages()] == [said.content for said in state["messages"][:-1]]
+    last = max(found["entry"] for found in kept.search("step", 100))
+    assert last < 2 * len(state["messages"]), "nothing is written again"
+    assert stand_in.report()["refused"] == []
+
+
+def test_a_store_holds_the_loop_up_nowhere(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of_sessions(monkeypatch)
+    made = agent(stand_in, LookbackMiddleware(store=tmp_path / "memory.db"))
+    asyncio.run(made.ainvoke({"messages": [{"role": "user", "content": "Hello."}]}, THREAD))
+    assert threads and threading.main_thread() not in threads
+
+
+def test_a_store_that_cannot_be_opened_is_told(stand_in: StandIn, tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("not a database, and long enough to be seen as none" * 20)
+    made = agent(stand_in, LookbackMiddleware(store=tmp_path / "text.db"))
+    with pytest.raises(lookback.StoreError):
+        made.invoke(TASK, THREAD)

@@ -125,3 +125,27 @@ def test_a_session_in_a_cycle_with_its_functions_is_freed() -> None:
     agents = [weakref.ref(Agent()) for _ in range(5)]
     gc.collect()
     assert [agent() for agent in agents] == [None] * 5
+
+
+FORK = """
+import os, sys, lookback
+session = lookback.Session("s", store=sys.argv[1])
+in_memory = lookback.Session("s")
+child = os.fork()
+if child == 0:
+    for call in (session.messages, in_memory.messages, lambda: lookback.Session("s", store=sys.argv[1])):
+        try:
+            call()
+        except lookback.LookbackError as error:
+            print(error, flush=True)
+    print(lookback.Session("s").messages(), flush=True)
+    os._exit(0)
+os.waitpid(child, 0)
+"""
+
+
+def test_a_process_that_was_forked_opens_no_store_again(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", FORK, tmp_path / "m.db"], capture_output=True, text=True, timeout=50)
+    stored, in_memory, opened, own = done.stdout.splitlines()
+    assert stored == in_memory and "before the process was forked" in stored
+    assert "spawn" in opened and own == "[]"

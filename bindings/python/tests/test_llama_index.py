@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.workflow import Context
 from llama_index.llms.openai_like import OpenAILike  # type: ignore[import-untyped]
 from openai import BadRequestError
+from test_mirror import threads_of_sessions
 
 import lookback
 from lookback.llama_index import LookbackAgent, LookbackMemory
@@ -253,3 +255,14 @@ def test_pictures_stay_what_they_are(tmp_path: Path, stored: bool) -> None:
 def test_the_example_of_the_page_runs(stand_in: StandIn, tmp_path: Path) -> None:
     assert run_example(examples("adapters.md")["LlamaIndex"], tmp_path, stand_in).strip()
     assert (tmp_path / "memory.db").exists()
+
+
+def test_a_store_holds_the_loop_up_nowhere(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of_sessions(monkeypatch)
+    memory = LookbackMemory("task", store=tmp_path / "memory.db", policy="none")
+    threads.clear()
+    # It is also made smaller.
+    ask(agent(stand_in), TASK, memory=memory)
+    assert threads and threading.main_thread() not in threads

@@ -2,6 +2,7 @@
 
 import asyncio
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from agents.memory import Session
 from agents.testing import ScriptedModel, assistant_message, function_call
 from conftest import POLICY, StandIn
 from openai import AsyncOpenAI, BadRequestError
+from test_mirror import threads_of_sessions
 
 import lookback
 from lookback.openai_agents import LookbackFilter, LookbackSession
@@ -291,3 +293,12 @@ def test_sessions_of_one_name_see_each_others_items(tmp_path: Path) -> None:
         assert await LookbackSession("t", store=tmp_path / "memory.db").get_items() == []
 
     asyncio.run(in_turns())
+
+
+def test_a_store_holds_the_loop_up_nowhere(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of_sessions(monkeypatch)
+    window = LookbackFilter("task", store=tmp_path / "memory.db")
+    asyncio.run(talk(agent(stand_in), "Hello.", window))
+    assert threads and threading.main_thread() not in threads

@@ -1,9 +1,10 @@
 """The examples of the pages run as they are written, against a provider that enforces its rules."""
 
+import re
 from pathlib import Path
 
 import pytest
-from conftest import StandIn, examples, run_example
+from conftest import DOCS, StandIn, examples, run_example
 
 import lookback
 
@@ -24,6 +25,12 @@ def test_every_adapter_has_an_example() -> None:
     modules = {file.stem for file in folder.glob("[a-z]*.py")}
     text = "".join(examples("adapters.md").values())
     assert modules and {module for module in modules if f"lookback.{module} import" not in text} == set()
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+def test_no_empty_line_breaks_a_table(page: str) -> None:
+    # A table that follows another has a line below its heads.
+    assert not re.search(r"\|\n\n\|.*\n(?!\|[-:| ]+\|\n)", (DOCS / page).read_text())
 
 
 @pytest.mark.parametrize(("name", "code"), examples("migration.md").items())

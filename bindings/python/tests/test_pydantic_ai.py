@@ -3,6 +3,7 @@
 import asyncio
 import json
 import subprocess
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.providers.openai import OpenAIProvider
+from test_mirror import threads_of_sessions
 
 import lookback
 from lookback.pydantic_ai import LookbackCapability, _Messages
@@ -291,3 +293,13 @@ def test_a_broken_history_is_repaired() -> None:
 def test_a_request_without_words_is_sent() -> None:
     history: list[ModelMessage] = [ModelRequest([], instructions="Begin.")]
     assert _Messages("a").window(history) == history
+
+
+def test_a_store_holds_the_loop_up_nowhere(
+    stand_in: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = threads_of_sessions(monkeypatch)
+    made = agent(stand_in, LookbackCapability(store=tmp_path / "memory.db", policy="none"))
+    # It is also made smaller.
+    asyncio.run(made.run(TASK))
+    assert threads and threading.main_thread() not in threads

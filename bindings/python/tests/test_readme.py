@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,14 @@ def test_an_example_runs(example: str, tmp_path: Path, monkeypatch: pytest.Monke
     for expected in re.findall(r"print\(.*\)  # (.*)", example):
         assert expected in printed
     assert printed or "wrap(" in example
+
+
+def test_the_distribution_and_its_extras_are_named() -> None:
+    project = tomllib.loads((README.parent / "pyproject.toml").read_text())["project"]
+    text = README.read_text()
+    assert f"pip install {project['name']} " in text
+    named = set(re.findall(r"`([a-z-]+)`", text)) | set(re.findall(r"\[([a-z-]+)\]'", text))
+    assert set(project["optional-dependencies"]) - named == set()
 
 
 def test_the_example_of_the_module_runs() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -86,6 +87,29 @@ def test_a_summary_belongs_to_the_context_of_the_call() -> None:
     assert seen and set(seen) == {"call"}
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_summary_belongs_to_the_context_of_an_awaited_call(tmp_path: Path, stored: bool) -> None:
+    span: contextvars.ContextVar[str] = contextvars.ContextVar("span", default="none")
+    seen: list[str] = []
+
+    async def summarize(ask: lookback.Ask) -> str:
+        seen.append(span.get())
+        return "They spoke of questions and answers."
+
+    async def run() -> None:
+        store = tmp_path / "memory.db" if stored else None
+        session = lookback.AsyncSession("s", store=store, policy=POLICY, summarizer=summarize)
+        span.set("call")
+        for number in range(8):
+            await session.push({"role": "user", "content": f"Question {number}, please?"})
+            await session.push({"role": "assistant", "content": f"Answer {number}, of course."})
+            await session.window()
+        await session.wait_for_summary()
+
+    asyncio.run(run())
+    assert "call" in seen and set(seen) == {"call"}
+
+
 def test_a_function_that_raises_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
     def summarize(ask: lookback.Ask) -> str:
         raise ValueError("secret")
@@ -162,6 +186,54 @@ def test_a_loop_that_closes_takes_nothing_with_it() -> None:
     # Another loop goes on with the session.
     assert asyncio.run(run()) == 32
     gc.collect()
+
+
+CLOSED = f"""
+import asyncio, time, lookback
+async def summarize(ask):
+    await asyncio.sleep(0.5)
+    return "They spoke."
+session = lookback.AsyncSession("s", policy={POLICY!r}, summarizer=summarize)
+async def talk():
+    for number in range(8):
+        await session.push({{"role": "user", "content": f"Question {{number}}, please?"}})
+        await session.push({{"role": "assistant", "content": f"Answer {{number}}, of course."}})
+        await session.window()
+async def again():
+    await talk()
+    await asyncio.wait_for(session.wait_for_summary(), 10)
+    return "ended"
+loop = asyncio.new_event_loop()
+loop.run_until_complete(talk())
+time.sleep(0.3)
+END
+print(asyncio.run(again()))
+"""
+
+
+@pytest.mark.parametrize("end", ["loop.close()", "# It has stopped, and nobody goes on with it."])
+def test_a_summary_does_not_wait_for_a_loop_that_has_ended(end: str) -> None:
+    program = CLOSED.replace("END", end)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+    assert "exception calling callback" not in done.stderr
+
+
+def test_a_summarizer_that_takes_long_is_waited_for() -> None:
+    async def summarize(ask: lookback.Ask) -> str:
+        await asyncio.sleep(1.5)
+        return "They spoke of questions and answers."
+
+    async def run() -> None:
+        session = lookback.AsyncSession("s", policy=POLICY, summarizer=summarize)
+        for number in range(8):
+            await session.push({"role": "user", "content": f"Question {number}, please?"})
+            await session.push({"role": "assistant", "content": f"Answer {number}, of course."})
+            await session.window()
+        await session.wait_for_summary()
+        assert "They spoke of questions" in (await session.window()).messages[0]["content"]
+
+    asyncio.run(run())
 
 
 def test_compactions_are_told() -> None:

@@ -5,15 +5,21 @@ import json
 import logging
 import re
 import subprocess
+import sys
+import threading
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anthropic
 import openai
 import pytest
 from conftest import POLICY, StandIn
+from test_mirror import threads_of_sessions
 
 import lookback
 
@@ -137,10 +143,59 @@ async def messages_async(client: Any, history: History) -> bool:
     return after_message(history, answer)
 
 
+async def chat_stream_async(client: Any, history: History) -> bool:
+    async with client.chat.completions.stream(model="gpt-4o", messages=history, tools=CHAT) as stream:
+        return after_chat(history, (await stream.get_final_completion()).choices[0].message)
+
+
 async def messages_stream_async(client: Any, history: History) -> bool:
     options: Any = {"model": "claude-sonnet-5", "max_tokens": 99, "tools": MESSAGES}
     async with client.messages.stream(messages=history, **options) as stream:
         return after_message(history, await stream.get_final_message())
+
+
+def messages_parse(client: Any, history: History) -> bool:
+    answer = client.messages.parse(model="claude-sonnet-5", max_tokens=99, messages=history, tools=MESSAGES)
+    return after_message(history, answer)
+
+
+def messages_beta(client: Any, history: History) -> bool:
+    answer = client.beta.messages.parse(model="claude-sonnet-5", max_tokens=99, messages=history, tools=MESSAGES)
+    return after_message(history, answer)
+
+
+def messages_raw(client: Any, history: History) -> bool:
+    raw = client.messages.with_raw_response
+    answer = raw.create(model="claude-sonnet-5", max_tokens=99, messages=history, tools=MESSAGES)
+    return after_message(history, answer.parse())
+
+
+def chat_raw(client: Any, history: History) -> bool:
+    raw = client.with_raw_response.chat.completions.create(model="gpt-4o", messages=history, tools=CHAT)
+    return after_chat(history, raw.parse().choices[0].message)
+
+
+def chat_streaming(client: Any, history: History) -> bool:
+    streaming = client.chat.completions.with_streaming_response
+    with streaming.create(model="gpt-4o", messages=history, tools=CHAT) as answer:
+        return after_chat(history, answer.parse().choices[0].message)
+
+
+def chat_generator(client: Any, history: History) -> bool:
+    answer = client.chat.completions.create(model="gpt-4o", messages=(said for said in history), tools=CHAT)
+    return after_chat(history, answer.choices[0].message)
+
+
+async def chat_raw_async(client: Any, history: History) -> bool:
+    raw = client.chat.completions.with_raw_response
+    answer = await raw.create(model="gpt-4o", messages=history, tools=CHAT)
+    return after_chat(history, answer.parse().choices[0].message)
+
+
+async def chat_streaming_async(client: Any, history: History) -> bool:
+    streaming = client.chat.completions.with_streaming_response
+    async with streaming.create(model="gpt-4o", messages=history, tools=CHAT) as answer:
+        return after_chat(history, (await answer.parse()).choices[0].message)
 
 
 def client_for(step: Step, stand_in: StandIn) -> Any:
@@ -196,7 +251,44 @@ def test_a_wrapped_client_keeps_a_window(step: Step, stand_in: StandIn, tmp_path
     assert (synced["left"], synced["new"]) == (0, 1), "all but the last answer is in the session"
 
 
-@pytest.mark.parametrize("step", [chat, responses, messages, chat_async, messages_async])
+OTHERS: Any = [
+    messages_parse,
+    messages_beta,
+    messages_raw,
+    chat_raw,
+    chat_streaming,
+    chat_generator,
+    chat_raw_async,
+    chat_streaming_async,
+]
+
+
+@pytest.mark.parametrize("step", OTHERS)
+def test_no_call_with_a_history_is_missed(step: Step, stand_in: StandIn, tmp_path: Path) -> None:
+    client = lookback.wrap(client_for(step, stand_in), "task", store=tmp_path / "memory.db", policy=POLICY)
+    history = converse(step, client)
+    report = stand_in.report()
+    assert (report["refused"], report["too_long"]) == ([], 0)
+    kept = lookback.Session("task", store=tmp_path / "memory.db", dialect="anthropic" if "mess" in str(step) else None)
+    assert kept.sync(history)["new"] == 1
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        chat,
+        chat_stream,
+        chat_streaming,
+        responses,
+        messages,
+        messages_stream,
+        chat_async,
+        chat_stream_async,
+        chat_streaming_async,
+        messages_async,
+        messages_stream_async,
+    ],
+)
 def test_a_refused_request_is_sent_again_with_less(step: Step, stand_in: StandIn) -> None:
     converse(step, lookback.wrap(client_for(step, stand_in), "task", policy="none"))
     report = stand_in.report()
@@ -207,6 +299,8 @@ def test_a_refused_request_is_sent_again_with_less(step: Step, stand_in: StandIn
     "step",
     [
         chat,
+        chat_raw,
+        chat_raw_async,
         chat_events,
         chat_left,
         responses_events,
@@ -258,3 +352,254 @@ def test_if_lookback_fails_the_request_is_sent(
     with caplog.at_level(logging.WARNING, "lookback"):
         assert chat(client, [{"role": "user", "content": "Hi"}]) is False
     assert "the request is sent as it is" in caplog.text and "text.db" in caplog.text
+
+
+class Fake:
+    """A client whose model answers nothing, and is told what to do with each request."""
+
+    def __init__(self, told: Callable[..., Any]) -> None:
+        self.timeout = 60
+
+        @contextmanager
+        def stream(**arguments: Any) -> Iterator[Any]:
+            yield told(**arguments)
+
+        completions = SimpleNamespace(create=told, stream=stream)
+        self.chat = SimpleNamespace(completions=completions)
+
+
+class AsyncFake:
+    """The same for an event loop."""
+
+    def __init__(self, told: Callable[..., Any]) -> None:
+        async def create(**arguments: Any) -> Any:
+            await asyncio.sleep(0)
+            return told(**arguments)
+
+        class Manager:
+            def __init__(self, **arguments: Any) -> None:
+                self.arguments = arguments
+
+            async def __aenter__(self) -> Any:
+                return await create(**self.arguments)
+
+            async def __aexit__(self, *error: Any) -> None:
+                pass
+
+        self.chat = SimpleNamespace(completions=SimpleNamespace(create=create, stream=Manager))
+
+    async def __aenter__(self) -> Any:
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        pass
+
+
+def user(text: str) -> Any:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str) -> Any:
+    return {"role": "assistant", "content": text}
+
+
+def lines(history: History) -> set[str]:
+    return {message["content"].split(":")[0] for message in history} - {"Hello."}
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_calls_at_once_send_each_its_own_history(stored: bool, tmp_path: Path) -> None:
+    wrong: list[Any] = []
+
+    def told(*, messages: History, user: str, **rest: Any) -> None:
+        if lines(messages) != {user}:
+            wrong.append((user, lines(messages)))
+
+    client: Any = lookback.wrap(Fake(told), "s", store=tmp_path / "memory.db" if stored else None)
+
+    def run(name: str) -> None:
+        # They begin alike, so that they are one conversation.
+        history = [user("Hello.")]
+        for number in range(40):
+            history.append(assistant(f"{name}:{number}"))
+            history.append(user(f"{name}:{number}"))
+            client.chat.completions.create(messages=history, model=f"gpt-4{'o' * (number % 2)}", user=name)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(run, "ABCD"))
+    finally:
+        sys.setswitchinterval(before)
+    assert wrong == []
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_tasks_at_once_send_each_its_own_history(stored: bool, tmp_path: Path) -> None:
+    wrong: list[Any] = []
+
+    def told(*, messages: History, user: str, **rest: Any) -> None:
+        if lines(messages) != {user}:
+            wrong.append((user, lines(messages)))
+
+    client: Any = lookback.wrap(AsyncFake(told), "s", store=tmp_path / "memory.db" if stored else None)
+
+    async def run(place: int, name: str) -> None:
+        history = [user("Hello.")] + [assistant(f"{name}:before {number}") for number in range(place)]
+        for number in range(20):
+            history.append(user(f"{name}:{number}"))
+            await client.chat.completions.create(messages=history, model="gpt-4o", user=name)
+            history.append(assistant(f"{name}:{number}"))
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(run(place, name) for place, name in enumerate("ABCD")))
+
+    asyncio.run(all_of_them())
+    assert wrong == []
+
+
+def test_what_is_sent_again_is_of_the_same_history() -> None:
+    sent: list[tuple[str, set[str]]] = []
+
+    def told(*, messages: History, user: str, **rest: Any) -> None:
+        sent.append((user, lines(messages)))
+        if user == "A" and len(sent) == 1:
+            client.chat.completions.create(messages=history("B"), model="gpt-4o", user="B")
+            raise RuntimeError("prompt is too long")
+
+    def history(name: str) -> History:
+        said = [made for number in range(9) for made in (assistant(f"{name}:{number}"), user(f"{name}:{number} " * 99))]
+        return [user("Hello."), *said]
+
+    client: Any = lookback.wrap(Fake(told), "s", policy="none")
+    client.chat.completions.create(messages=history("A"), model="gpt-4o", user="A")
+    assert sent == [("A", {"A"}), ("B", {"B"}), ("A", {"A"})]
+
+
+def test_calls_beside_a_conversation_leave_it_as_it_is(tmp_path: Path) -> None:
+    sent: list[History] = []
+
+    def converse_with(name: str, title: bool) -> int:
+        def told(*, messages: History, **rest: Any) -> None:
+            if messages[-1]["content"].startswith("Question"):
+                sent.append(messages)
+
+        sent.clear()
+        client: Any = lookback.wrap(Fake(told), "chat", store=f"{tmp_path}/{name}/", policy=POLICY)
+        history: History = []
+        for number in range(30):
+            history.append(user(f"Question {number} " * 90))
+            client.chat.completions.create(messages=history, model="gpt-4o")
+            history.append(assistant(f"Answer {number}"))
+            if title:
+                asked = [{"role": "system", "content": "A title."}, user(f"A title for question {number}")]
+                client.chat.completions.create(messages=asked, model="gpt-4o")
+        kept = lookback.Session("chat", store=f"{tmp_path}/{name}/")
+        assert [message["content"] for message in kept.messages()] == [message["content"] for message in history[:-1]]
+        return max(found["entry"] for found in kept.search("Question", 100))
+
+    alone = converse_with("alone", title=False)
+    before = list(sent)
+    assert converse_with("beside", title=True) == alone, "nothing is written again"
+    assert sent == before, "every request has the same window"
+
+
+def test_a_program_that_begins_with_another_call_finds_its_conversation(tmp_path: Path) -> None:
+    store = tmp_path / "memory.db"
+    history = [user("Hello."), assistant("Hi."), user("And now?")]
+    for title in (False, True):
+        # With another program, another call comes first.
+        client: Any = lookback.wrap(Fake(lambda **arguments: None), "chat", store=store)
+        if title:
+            client.chat.completions.create(messages=[user("A title for this")], model="gpt-4o")
+        client.chat.completions.create(messages=history, model="gpt-4o")
+    kept = lookback.Session("chat", store=store)
+    assert kept.messages() == history
+    assert kept.search("title") == [] and len(kept.history()) == 3
+
+
+def test_a_system_prompt_that_changes_begins_no_other_conversation(tmp_path: Path) -> None:
+    client: Any = lookback.wrap(Fake(lambda **arguments: None), "chat", store=f"{tmp_path}/")
+    for number in range(3):
+        said = [{"role": "system", "content": f"It is {number} o'clock."}, user("Hello.")]
+        client.chat.completions.create(messages=said, model="gpt-4o")
+    assert len(list(tmp_path.rglob("turns.jsonl"))) == 1
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_create_and_stream_are_of_one_conversation(stored: bool, tmp_path: Path) -> None:
+    sent: list[History] = []
+
+    def told(*, messages: History, **rest: Any) -> None:
+        sent.append(messages)
+
+    def requests(name: str, streams: bool) -> list[History]:
+        store = tmp_path / f"{name}.db" if stored else None
+        completions = lookback.wrap(AsyncFake(told), "s", store=store, policy=POLICY).chat.completions
+
+        async def run() -> None:
+            history: History = []
+            for number in range(30):
+                history.append(user(f"Question {number} " * 90))
+                if streams and number % 2:
+                    async with completions.stream(model="gpt-4o", messages=history):
+                        pass
+                else:
+                    await completions.create(model="gpt-4o", messages=history)
+                history.append(assistant(f"Answer {number}"))
+
+        sent.clear()
+        asyncio.run(run())
+        return list(sent)
+
+    assert requests("both", True) == requests("create", False)
+
+
+def test_a_store_holds_the_loop_up_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = threads_of_sessions(monkeypatch, "lookback._wrap")
+    completions = lookback.wrap(AsyncFake(lambda **arguments: None), "s", store=tmp_path / "memory.db").chat.completions
+
+    async def run() -> None:
+        await completions.create(model="gpt-4o", messages=[user("Hello.")])
+        async with completions.stream(model="gpt-4o", messages=[user("Hello."), user("And now?")]):
+            pass
+
+    asyncio.run(run())
+    assert threads and threading.main_thread() not in threads
+
+
+def test_a_wrapped_client_is_what_it_was(stand_in: StandIn) -> None:
+    plain = client_for(chat, stand_in)
+    client = lookback.wrap(plain, "task")
+    assert isinstance(client, openai.OpenAI) and isinstance(client.chat.completions, type(plain.chat.completions))
+    assert set(dir(plain)) == set(dir(client))
+    client.timeout = 5
+    assert plain.timeout == 5
+    assert client.chat.completions.create.__name__ == "create"
+    # A second one around it still is no client for an event loop.
+    assert chat(lookback.wrap(client, "again"), [user("Hello.")]) is False
+
+
+def test_a_mistake_in_the_policy_is_told_at_once() -> None:
+    with pytest.raises(lookback.PolicyError, match="mesages"):
+        lookback.wrap(Fake(lambda **arguments: None), "s", policy="messages:max_mesages=4")
+
+
+class Broken:
+    """An object that cannot be read."""
+
+    def model_dump(self, **options: Any) -> Any:
+        raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize("content", [Broken(), 10**5000, "\ud800", object()], ids=["broken", "long", "half", "object"])
+def test_whatever_fails_the_request_is_sent(content: Any, caplog: pytest.LogCaptureFixture) -> None:
+    sent: list[Any] = []
+    history = [user("Hello."), {"role": "user", "content": content}]
+    for said in (history, history[1:]):
+        client: Any = lookback.wrap(Fake(lambda **arguments: sent.append(arguments["messages"])), "s")
+        with caplog.at_level(logging.WARNING, "lookback"):
+            client.chat.completions.create(model="gpt-4o", messages=said)
+        assert sent.pop() is said
+    assert caplog.text.count("the request is sent as it is") == 2

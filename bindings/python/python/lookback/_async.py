@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lookback._callbacks import on_loop
+from lookback._errors import LookbackError
 from lookback._native import Memory, Policy, Session, Window
 
 if TYPE_CHECKING:
@@ -46,17 +49,25 @@ class _Awaited(Generic[H]):
     another on a thread of its own. A call whose task is cancelled is finished all the same.
     """
 
-    def __init__(self, is_stored: bool, make: Callable[[], H]) -> None:
+    def __init__(self, what: str, is_stored: bool, make: Callable[[], H]) -> None:
+        self._what = what
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="lookback") if is_stored else None
         self._make = make
         self._host: H | None = None
+        self._process: int | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
 
     async def do(self, call: Callable[[H], T]) -> T:
         self.loop = asyncio.get_running_loop()
         if self._worker is None:
             return call(self._made())
-        return await self.loop.run_in_executor(self._worker, lambda: call(self._made()))
+        # A fork leaves the thread behind, and nobody would do the work.
+        self._process = self._process or os.getpid()
+        if self._process != os.getpid():
+            raise LookbackError(f"this {self._what} was opened before the process was forked; open it here again")
+        done = self._worker.submit(copy_context().run, lambda: call(self._made()))
+        # If the task is cancelled, only the waiting ends.
+        return await asyncio.shield(asyncio.wrap_future(done))
 
     def _made(self) -> H:
         # Only the worker comes here, or the loop if there is none.
@@ -100,7 +111,7 @@ class AsyncSession:
                 on_summary_refused=on_summary_refused,
             )
 
-        self._awaited = _Awaited(store is not None, opened)
+        self._awaited = _Awaited("session", store is not None, opened)
 
     async def push(self, messages: Messages) -> list[int]:
         """See :meth:`Session.push`."""
@@ -177,12 +188,17 @@ class AsyncMemory:
         self, session: str, *, store: str | PathLike[str] | None = None, workspace: str | None = None
     ) -> None:
         self.name = session
-        self._awaited = _Awaited(store is not None, lambda: Memory(session, store=store, workspace=workspace))
+
+        def opened() -> Memory:
+            return Memory(session, store=store, workspace=workspace)
+
+        self._awaited = _Awaited("memory", store is not None, opened)
 
     @classmethod
     def _of(cls, memory: Memory, session: _Awaited[Session]) -> AsyncMemory:
         made = cls(memory.name)
-        made._awaited = _Awaited(session._worker is not None, lambda: memory)  # pyright: ignore[reportPrivateUsage]
+        is_stored = session._worker is not None  # pyright: ignore[reportPrivateUsage]
+        made._awaited = _Awaited("memory", is_stored, lambda: memory)
         return made
 
     async def remember(

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
+from concurrent.futures import TimeoutError
 from contextvars import Context
 from threading import Thread
 from typing import TYPE_CHECKING, TypeAlias
@@ -17,6 +18,10 @@ _log = logging.getLogger("lookback")
 
 Summarizer: TypeAlias = "Callable[[Ask], str | Awaitable[str]]"
 """A function that makes a summary: it is asked with a system prompt, a prompt, and a budget of tokens."""
+
+
+_LOOK_AGAIN = 1
+"""After how many seconds a summary that is awaited looks whether its loop is there."""
 
 
 def begin(summarizer: Summarizer, ask: Ask, answer: Answer, context: Context | None) -> None:
@@ -33,7 +38,18 @@ def on_loop(summarizer: Summarizer, loop: Callable[[], asyncio.AbstractEventLoop
         running = loop()
         if isinstance(made, str) or running is None or running.is_closed():
             return made
-        return asyncio.run_coroutine_threadsafe(_awaited(made), running).result()
+        summary = asyncio.run_coroutine_threadsafe(_awaited(made), running)
+        while True:
+            try:
+                return summary.result(timeout=_LOOK_AGAIN)
+            except TimeoutError:
+                if summary.done():
+                    return summary.result()
+                is_left = running.is_closed() or loop() is not running
+                if is_left and not running.is_running():
+                    if not running.is_closed():
+                        summary.cancel()
+                    raise RuntimeError("the event loop of the summarizer has ended") from None
 
     return asked
 

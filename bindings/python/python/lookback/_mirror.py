@@ -23,6 +23,11 @@ _MOST_OPEN = 256
 """The most conversations of an adapter that are kept open."""
 
 
+async def away(is_stored: bool, work: Callable[..., M], *args: Any) -> M:
+    """Does something with a store on a thread. What is only in memory takes less time than that."""
+    return await asyncio.to_thread(work, *args) if is_stored else work(*args)
+
+
 class _Place(NamedTuple):
     """Where an element of the session comes from."""
 
@@ -54,10 +59,9 @@ class Mirror(ABC, Generic[T]):
         self.lock = RLock()
         """What is held while the list is taken over, because two runs may have the same conversation."""
         self._is_stored = store is not None
-        self._keys: list[Hashable] = []
+        self._keys: list[Hashable] | None = None
         self._encoded: list[list[dict[str, Any]]] = []
         self._places: defaultdict[int, list[_Place]] = defaultdict(list)
-        self._is_read = False
 
     @abstractmethod
     def key(self, item: T) -> Hashable:
@@ -75,9 +79,14 @@ class Mirror(ABC, Generic[T]):
     def make(self, shown: dict[str, Any], name: str) -> T:
         """A message of Lookback's own, with a name that it always has."""
 
-    def window(self, items: Sequence[T]) -> list[T]:
-        """Takes over the framework's list, and returns what the model is to see of it."""
+    def window(self, items: Sequence[T], preamble: dict[str, Any] | None = None) -> list[T]:
+        """Takes over the framework's list, and returns what the model is to see of it.
+
+        ``preamble`` is what the request has beside the messages: its ``system`` prompt and its ``tools``.
+        """
         with self.lock:
+            if preamble is not None:
+                self.session.preamble(**preamble)
             self.take(items)
             return self._revived(self.session.window(), items)
 
@@ -85,15 +94,17 @@ class Mirror(ABC, Generic[T]):
         """Takes over the framework's list."""
         with self.lock:
             keys = [self.key(item) for item in items]
-            if self._is_read and keys[: len(self._keys)] == self._keys:
-                if new := items[len(self._keys) :]:
+            # If this fails, the next list is compared with all that the session has.
+            known, self._keys = self._keys, None
+            if known is not None and keys[: len(known)] == known:
+                if new := items[len(known) :]:
                     self._place(new, self.session.push)
             else:
                 # The list was rewritten, or the store may have the session already.
                 self._encoded.clear()
                 self._places.clear()
                 self._place(items, lambda elements: self.session.sync(elements)["positions"])
-            self._keys, self._is_read = keys, True
+            self._keys = keys
 
     def smaller(self, error: Exception, items: Sequence[T]) -> list[T]:
         """Returns a smaller window of the same list, because the provider refused the last one as too long.
@@ -109,17 +120,17 @@ class Mirror(ABC, Generic[T]):
                 raise error from None
             return self._revived(window, items)
 
-    async def awindow(self, items: Sequence[T]) -> list[T]:
+    async def awindow(self, items: Sequence[T], preamble: dict[str, Any] | None = None) -> list[T]:
         """The same as ``window``, awaited."""
-        return await self.away(self.window, items)
+        return await self.away(self.window, items, preamble)
 
     async def asmaller(self, error: Exception, items: Sequence[T]) -> list[T]:
         """The same as ``smaller``, awaited."""
         return await self.away(self.smaller, error, items)
 
     async def away(self, work: Callable[..., M], *args: Any) -> M:
-        """Does something with the session on a thread, unless it is in memory, where that takes longer than the work."""
-        return await asyncio.to_thread(work, *args) if self._is_stored else work(*args)
+        """Does something with the session on a thread, unless it is in memory."""
+        return await away(self._is_stored, work, *args)
 
     def _place(self, items: Sequence[T], give: Callable[[list[dict[str, Any]]], list[int]]) -> None:
         """Gives messages to the session, and notes where it has put them."""
@@ -178,16 +189,30 @@ class Mirror(ABC, Generic[T]):
 class Mirrors(Generic[M]):
     """The open mirrors of an adapter: those of the conversations that were used last."""
 
-    def __init__(self) -> None:
-        self._mirrors: OrderedDict[str, M] = OrderedDict()
+    def __init__(self, store: object) -> None:
+        self._is_stored = store is not None
+        self._mirrors: OrderedDict[Hashable, M] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, conversation: str, make: Callable[[], M]) -> M:
+    def of(self, conversation: Hashable, make: Callable[[], M]) -> M:
         """Returns the mirror of a conversation, and makes it if there is none."""
+        mirror = self._used(conversation)
+        if mirror is None:
+            # Others do not wait while it is opened. If two open the same one, the first stays.
+            made = make()
+            mirror = self._used(conversation, made) or made
+        return mirror
+
+    async def aof(self, conversation: Hashable, make: Callable[[], M]) -> M:
+        """The same as ``of``, awaited."""
+        mirror = self._used(conversation)
+        return await away(self._is_stored, self.of, conversation, make) if mirror is None else mirror
+
+    def _used(self, conversation: Hashable, made: M | None = None) -> M | None:
         with self._lock:
-            mirror = self._mirrors.pop(conversation, None)
-            mirror = make() if mirror is None else mirror
-            self._mirrors[conversation] = mirror
+            mirror = self._mirrors.pop(conversation, made)
+            if mirror is not None:
+                self._mirrors[conversation] = mirror
             if len(self._mirrors) > _MOST_OPEN:
                 self._mirrors.popitem(last=False)
             return mirror

@@ -15,6 +15,12 @@ _SNAPSHOTS = ("current_message_snapshot", "current_completion_snapshot")
 
 def reported_by(answer: Any) -> tuple[str, int] | None:
     """The model, and the input tokens that a whole answer reports, cached ones included."""
+    if not hasattr(answer, "usage") and hasattr(answer, "parse"):
+        # It is a raw response, which is read only once. Whoever reads it gets its errors.
+        try:
+            answer = answer.parse()
+        except Exception:
+            return None
     model, tokens = getattr(answer, "model", None), _tokens(answer)
     return (model, tokens) if isinstance(model, str) and tokens else None
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
+from hashlib import sha256
 from os import PathLike
 from threading import Lock
 from typing import Any, TypeVar, cast
 
-from lookback._async import AsyncSession
-from lookback._errors import LookbackError
-from lookback._native import Session, Window
+from lookback._mirror import TRIES, Mirrors, away
+from lookback._native import Policy, Session, Window
 from lookback._streams import Record, reported_by, streamed
 
 T = TypeVar("T")
 
 _log = logging.getLogger("lookback")
-
-_TRIES = 3
-"""How often a window is made smaller because the provider refuses it as too long."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +36,21 @@ _CHAT = _Seam("openai-chat", "messages", None)
 _RESPONSES = _Seam("openai-responses", "input", "instructions")
 _MESSAGES = _Seam("anthropic", "messages", "system")
 
-_SEAMS = {
-    "chat.completions.create": _CHAT,
-    "chat.completions.parse": _CHAT,
-    "chat.completions.stream": _CHAT,
-    "responses.create": _RESPONSES,
-    "responses.parse": _RESPONSES,
-    "responses.stream": _RESPONSES,
-    "messages.create": _MESSAGES,
-    "messages.stream": _MESSAGES,
-    "beta.messages.create": _MESSAGES,
-    "beta.messages.stream": _MESSAGES,
+_SEAMS: dict[tuple[str, ...], _Seam] = {
+    (*resource.split("."), call): seam
+    for resource, seam in {
+        "chat.completions": _CHAT,
+        "beta.chat.completions": _CHAT,
+        "responses": _RESPONSES,
+        "beta.responses": _RESPONSES,
+        "messages": _MESSAGES,
+        "beta.messages": _MESSAGES,
+    }.items()
+    for call in ("create", "parse", "stream")
 }
+
+_RAW = "with_raw_response"
+_STREAMING = "with_streaming_response"
 
 _STORED = ("previous_response_id", "conversation")
 """Arguments that name a history which the provider has. What is sent with them is not all of it."""
@@ -59,47 +61,43 @@ def wrap(
     session: str,
     *,
     store: str | PathLike[str] | None = None,
-    policy: str | dict[str, Any] | None = None,
+    policy: str | dict[str, Any] | Policy | None = None,
 ) -> T:
-    """Returns a client of ``openai`` or ``anthropic`` whose model calls keep a window of one conversation.
+    """Returns a client of ``openai`` or ``anthropic`` whose model calls keep windows of their conversations.
 
     The program goes on sending its whole history with each call, and nothing else changes: without ``wrap`` it works as
-    before. ``session`` is the name of the conversation, and ``store`` where it is kept; without one, it is kept in
-    memory. If the provider refuses a request as too long, a smaller one is sent, at most three times, but not for the
-    context managers of ``stream``. If Lookback fails, the request is sent as it is, and ``logging`` tells why.
+    before. ``store`` is where conversations are kept; without one, they are kept in memory. The first one has the name
+    ``session``. What begins with another message, such as a call that only makes a title, has a session beside it.
+
+    If the provider refuses a request as too long, a smaller one is sent, at most three times. If Lookback fails, the
+    request is sent as it is, and ``logging`` tells why.
     """
-    keeper = _Keeper(session, store, policy)
-    is_async = hasattr(type(client), "__aenter__")
-    return cast(T, _Wrapped(client, "", keeper, is_async))
-
-
-class _Keeper:
-    """The sessions of a client: one for each format and model that it asks."""
-
-    def __init__(self, name: str, store: str | PathLike[str] | None, policy: str | dict[str, Any] | None) -> None:
-        self._options: dict[str, Any] = {"store": store, "policy": policy}
-        self._name = name
-        self._sessions: dict[Any, Any] = {}
-        self._lock = Lock()
-
-    def open(self, kind: Callable[..., T], seam: _Seam, model: Any) -> T:
-        model = model if isinstance(model, str) else None
-        with self._lock:
-            key = (kind, seam.dialect, model)
-            if key not in self._sessions:
-                self._sessions[key] = kind(self._name, model=model, dialect=seam.dialect, **self._options)
-            return cast(T, self._sessions[key])
+    keeper = _Keeper(session, store, policy if policy is None else Policy(policy))
+    # Not its type, which is that of a wrapper if it is wrapped already.
+    is_async = hasattr(client.__class__, "__aenter__")
+    return cast(T, _Wrapped(client, (), keeper, is_async))
 
 
 class _Call:
-    """One call, and the window that it sends."""
+    """A call of a client."""
 
     def __init__(self, seam: _Seam, arguments: dict[str, Any]) -> None:
         self.seam, self.arguments = seam, arguments
-        self.history = arguments.get(seam.history)
+        self.history: list[Any] | tuple[Any, ...] = ()
+        given = arguments.get(seam.history)
+        if any(arguments.get(name) for name in _STORED):
+            return
+        if isinstance(given, (list, tuple)):
+            self.history = cast(Any, given)
+        elif isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping)):
+            # A generator has its messages only once.
+            self.history = list(given)  # pyright: ignore
+            self.arguments = arguments | {seam.history: self.history}
 
-    def has_window(self) -> bool:
-        return isinstance(self.history, (list, tuple)) and not any(self.arguments.get(name) for name in _STORED)
+    @property
+    def model(self) -> str | None:
+        model = self.arguments.get("model")
+        return model if isinstance(model, str) else None
 
     def preamble(self) -> dict[str, Any]:
         # The SDKs have values of their own for what is not given.
@@ -110,68 +108,213 @@ class _Call:
             "tools": cast(Any, tools) if isinstance(tools, list) else None,
         }
 
-    def with_window(self, window: Window) -> dict[str, Any]:
-        """The arguments, with the window in place of the history, unless that is all of it."""
-        unchanged = all(source.kind == "unchanged" for source in window.sources)
-        if unchanged and len(window.sources) == len(cast("list[Any]", self.history)):
-            return self.arguments
-        return self.arguments | {self.seam.history: window.messages}
+    def with_window(self, window: Window, positions: list[int]) -> dict[str, Any]:
+        """The arguments, with the window in place of the history, unless that is all of it.
+
+        ``positions`` are those of the history in the log.
+        """
+        sources = window.sources
+        is_whole = len(sources) == len(positions) and all(
+            source.kind == "unchanged" and position in source.positions
+            for source, position in zip(sources, positions)
+        )
+        return self.arguments if is_whole else self.arguments | {self.seam.history: window.messages}
 
 
-def _failed(error: LookbackError) -> None:
-    _log.warning("the request is sent as it is: %s", error)
+class _Conversation:
+    """A conversation of a client, with a model. Calls at once may have other histories, so they wait for each other."""
+
+    def __init__(self, session: Session, lock: Lock) -> None:
+        self._session, self._lock = session, lock
+
+    def window(self, call: _Call) -> dict[str, Any]:
+        """The arguments of a call, with a window."""
+        with self._lock:
+            positions = self._take(call)
+            return call.with_window(self._session.window(), positions)
+
+    def smaller(self, call: _Call, error: Exception) -> dict[str, Any]:
+        """The same with a smaller window, because the provider refused the last one as too long."""
+        with self._lock:
+            positions = self._take(call)
+            return call.with_window(self._session.overflow(error), positions)
+
+    def usage(self, model: str, tokens: int) -> None:
+        """Records what the provider has counted."""
+        with self._lock:
+            self._session.usage(model, tokens)
+
+    def _take(self, call: _Call) -> list[int]:
+        self._session.preamble(**call.preamble())
+        return self._session.sync(cast(Any, call.history))["positions"]
 
 
-def _unrecorded(error: LookbackError) -> None:
-    _log.warning("the usage is not recorded: %s", error)
+class _Keeper:
+    """The conversations of a client: one for each format, model and beginning."""
+
+    def __init__(self, name: str, store: str | PathLike[str] | None, policy: Policy | None) -> None:
+        self.is_stored = store is not None
+        self._name = name
+        self._options: dict[str, Any] = {"store": store, "policy": policy}
+        self._conversations = Mirrors[_Conversation](store)
+        # One for all, because conversations with several models have the same log.
+        self._lock = Lock()
+        self._first: str | None = None
+        """How the conversation begins that has the name."""
+
+    def of(self, call: _Call) -> _Conversation:
+        """Returns the conversation that a call goes on with."""
+        begins = _digest(call.history)
+        key = (call.seam.dialect, call.model, begins)
+        return self._conversations.of(key, lambda: self._opened(call, begins))
+
+    def _opened(self, call: _Call, begins: str) -> _Conversation:
+        options: dict[str, Any] = self._options | {"model": call.model, "dialect": call.seam.dialect}
+        with self._lock:
+            if self._first is None:
+                # An earlier program may have kept another conversation under the name.
+                said = Session(self._name, **options).messages() if self.is_stored else []
+                self._first = _digest(said) if said else begins
+        name = self._name if begins == self._first else f"{self._name}/{begins}"
+        return _Conversation(Session(name, **options), self._lock)
 
 
-def _recorder(session: Session) -> Record:
-    def record(model: str, tokens: int) -> None:
+class _Exchange:
+    """A call, and what it sends."""
+
+    def __init__(self, keeper: _Keeper, call: _Call) -> None:
+        self._keeper, self._call = keeper, call
+        self._conversation: _Conversation | None = None
+        self._arguments = call.arguments
+
+    def send(self, target: Callable[[dict[str, Any]], T]) -> T:
+        """Sends it with a window: with a smaller one if the provider refuses that as too long."""
+        self._begin()
+        for _ in range(TRIES):
+            try:
+                return target(self._arguments)
+            except Exception as error:
+                if not self._shrink(error):
+                    raise
+        return target(self._arguments)
+
+    async def asend(self, target: Callable[[dict[str, Any]], Awaitable[T]]) -> T:
+        """The same as ``send``, awaited."""
+        await self._away(self._begin)
+        for _ in range(TRIES):
+            try:
+                return await target(self._arguments)
+            except Exception as error:
+                if not await self._away(self._shrink, error):
+                    raise
+        return await target(self._arguments)
+
+    def record(self, model: str, tokens: int) -> None:
+        """Records the tokens that the provider reports."""
+        if self._conversation is not None:
+            try:
+                self._conversation.usage(model, tokens)
+            except Exception as error:
+                _log.warning("the usage is not recorded: %s", error)
+
+    async def arecord(self, model: str, tokens: int) -> None:
+        """The same as ``record``, awaited."""
+        await self._away(self.record, model, tokens)
+
+    def _begin(self) -> None:
         try:
-            session.usage(model, tokens)
-        except LookbackError as error:
-            _unrecorded(error)
+            conversation = self._keeper.of(self._call)
+            self._arguments = conversation.window(self._call)
+            self._conversation = conversation
+        except Exception as error:
+            _log.warning("the request is sent as it is: %s", error)
 
-    return record
-
-
-def _async_recorder(session: AsyncSession) -> Record:
-    async def record(model: str, tokens: int) -> None:
+    def _shrink(self, error: Exception) -> bool:
+        """Returns whether there is a smaller window. There is none if the error says something else."""
+        if self._conversation is None:
+            return False
         try:
-            await session.usage(model, tokens)
-        except LookbackError as error:
-            _unrecorded(error)
+            self._arguments = self._conversation.smaller(self._call, error)
+        except Exception as failed:
+            if failed is not error:
+                _log.warning("no smaller request is sent: %s", failed)
+            return False
+        return True
 
-    return record
+    async def _away(self, work: Callable[..., T], *args: Any) -> T:
+        return await away(self._keeper.is_stored, work, *args)
+
+
+class _Manager:
+    """A context manager of a client, which makes its request when it is entered."""
+
+    def __init__(self, exchange: _Exchange, target: Callable[..., Any], *, is_raw: bool) -> None:
+        self._exchange, self._target, self._is_raw = exchange, target, is_raw
+        self._entered: Any = None
+
+    def __enter__(self) -> Any:
+        def enter(arguments: dict[str, Any]) -> Any:
+            self._entered = self._made(arguments, self._exchange.record)
+            return self._entered.__enter__()
+
+        return self._exchange.send(enter)
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._entered.__exit__(*error)
+
+    async def __aenter__(self) -> Any:
+        async def enter(arguments: dict[str, Any]) -> Any:
+            self._entered = self._made(arguments, self._exchange.arecord)
+            return await self._entered.__aenter__()
+
+        return await self._exchange.asend(enter)
+
+    async def __aexit__(self, *error: Any) -> Any:
+        return await self._entered.__aexit__(*error)
+
+    def _made(self, arguments: dict[str, Any], record: Record) -> Any:
+        made = self._target(**arguments)
+        return made if self._is_raw else streamed(made, record)
 
 
 class _Wrapped:
     """A client, or a part of one."""
 
-    def __init__(self, target: Any, path: str, keeper: _Keeper, is_async: bool) -> None:
-        self._target, self._path, self._keeper, self._is_async = target, path, keeper, is_async
+    _target: Any
+    _path: tuple[str, ...]
+    _keeper: _Keeper
+    _is_async: bool
+
+    def __init__(self, target: Any, path: tuple[str, ...], keeper: _Keeper, is_async: bool) -> None:
+        # Other attributes are the client's.
+        vars(self).update(_target=target, _path=path, _keeper=keeper, _is_async=is_async)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The client's class, for ``isinstance``."""
+        return self._target.__class__
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._target, name)
-        path = f"{self._path}.{name}".lstrip(".")
-        if seam := _SEAMS.get(path):
-            if self._is_async and name != "stream":
-                return self._awaiting(seam, value)
-            return self._calling(seam, value, recovers=name != "stream")
-        if any(known.startswith(f"{path}.") for known in _SEAMS):
+        path = (*self._path, name)
+        known = tuple(step for step in path if step not in (_RAW, _STREAMING))
+        if seam := _SEAMS.get(known):
+            is_manager = name == "stream" or _STREAMING in path
+            return self._calling(seam, value, is_manager=is_manager, is_raw=_RAW in path or _STREAMING in path)
+        if any(call[: len(known)] == known for call in _SEAMS):
             return _Wrapped(value, path, self._keeper, self._is_async)
-        if path in ("with_options", "copy"):
+        if known in (("with_options",), ("copy",)):
             return self._again(value)
         return value
 
-    def _again(self, make: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps the clients that a method of the client makes."""
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._target, name, value)
 
-        def made(*args: Any, **options: Any) -> Any:
-            return _Wrapped(make(*args, **options), "", self._keeper, self._is_async)
+    def __delattr__(self, name: str) -> None:
+        delattr(self._target, name)
 
-        return made
+    def __dir__(self) -> list[str]:
+        return dir(self._target)
 
     def __enter__(self) -> Any:
         self._target.__enter__()
@@ -190,72 +333,68 @@ class _Wrapped:
     def __repr__(self) -> str:
         return f"lookback.wrap({self._target!r})"
 
-    def _calling(self, seam: _Seam, target: Callable[..., Any], *, recovers: bool) -> Callable[..., Any]:
-        def call(*args: Any, **arguments: Any) -> Any:
-            call = _Call(seam, arguments)
-            if args or not call.has_window():
-                return target(*args, **arguments)
-            try:
-                session = self._keeper.open(Session, seam, arguments.get("model"))
-                session.preamble(**call.preamble())
-                session.sync(cast(Any, call.history))
-                sent = call.with_window(session.window())
-            except LookbackError as error:
-                _failed(error)
-                return target(**arguments)
-            tries = _TRIES if recovers else 0
-            while True:
-                try:
-                    answer = target(**sent)
-                    break
-                except Exception as error:
-                    if not tries:
-                        raise
-                    tries -= 1
-                    try:
-                        sent = call.with_window(session.overflow(error))
-                    except LookbackError:
-                        raise error from None
-            record = _recorder(session)
-            if not recovers or arguments.get("stream") is True:
-                return streamed(answer, record)
-            if reported := reported_by(answer):
-                record(*reported)
-            return answer
+    def _again(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        """Wraps the clients that a method of the client makes."""
 
-        return call
+        @wraps(make)
+        def made(*args: Any, **options: Any) -> Any:
+            return _Wrapped(make(*args, **options), (), self._keeper, self._is_async)
 
-    def _awaiting(self, seam: _Seam, target: Callable[..., Any]) -> Callable[..., Any]:
-        async def call(*args: Any, **arguments: Any) -> Any:
+        return made
+
+    def _calling(
+        self, seam: _Seam, target: Callable[..., Any], *, is_manager: bool, is_raw: bool
+    ) -> Callable[..., Any]:
+        """A call of the client that sends windows."""
+
+        @wraps(target)
+        def managed(*args: Any, **arguments: Any) -> Any:
             call = _Call(seam, arguments)
-            if args or not call.has_window():
-                return await target(*args, **arguments)
-            try:
-                session = self._keeper.open(AsyncSession, seam, arguments.get("model"))
-                await session.preamble(**call.preamble())
-                await session.sync(cast(Any, call.history))
-                sent = call.with_window(await session.window())
-            except LookbackError as error:
-                _failed(error)
-                return await target(**arguments)
-            tries = _TRIES
-            while True:
-                try:
-                    answer = await target(**sent)
-                    break
-                except Exception as error:
-                    if not tries:
-                        raise
-                    tries -= 1
-                    try:
-                        sent = call.with_window(await session.overflow(error))
-                    except LookbackError:
-                        raise error from None
-            record = _async_recorder(session)
+            if args or not call.history:
+                return target(*args, **call.arguments)
+            return _Manager(_Exchange(self._keeper, call), target, is_raw=is_raw)
+
+        @wraps(target)
+        def called(*args: Any, **arguments: Any) -> Any:
+            call = _Call(seam, arguments)
+            if args or not call.history:
+                return target(*args, **call.arguments)
+            exchange = _Exchange(self._keeper, call)
+            answer = exchange.send(lambda arguments: target(**arguments))
             if arguments.get("stream") is True:
-                return streamed(answer, record)
+                return answer if is_raw else streamed(answer, exchange.record)
             if reported := reported_by(answer):
-                await record(*reported)
+                exchange.record(*reported)
             return answer
 
-        return call
+        @wraps(target)
+        async def awaited(*args: Any, **arguments: Any) -> Any:
+            call = _Call(seam, arguments)
+            if args or not call.history:
+                return await target(*args, **call.arguments)
+            exchange = _Exchange(self._keeper, call)
+            answer = await exchange.asend(lambda arguments: target(**arguments))
+            if arguments.get("stream") is True:
+                return answer if is_raw else streamed(answer, exchange.arecord)
+            if reported := reported_by(answer):
+                await exchange.arecord(*reported)
+            return answer
+
+        return managed if is_manager else awaited if self._is_async else called
+
+
+def _digest(history: Sequence[Any]) -> str:
+    """How a conversation begins. The system prompt can be another in each call."""
+    begins = next((message for message in history if _role(message) not in ("system", "developer")), history[0])
+    return sha256(json.dumps(begins, sort_keys=True, default=_plain).encode()).hexdigest()[:16]
+
+
+def _role(message: Any) -> Any:
+    return message.get("role") if isinstance(message, Mapping) else getattr(message, "role", None)  # pyright: ignore
+
+
+def _plain(value: Any) -> Any:
+    """The typed object of an SDK as the SDK sends it."""
+    if isinstance(value, Mapping):
+        return dict(value)  # pyright: ignore
+    return value.model_dump(mode="json", by_alias=True, exclude_unset=True)

@@ -61,7 +61,7 @@ class LookbackMiddleware(ChatMiddleware):
     ) -> None:
         self._store = store
         self._options: dict[str, Any] = {"model": model, "policy": policy}
-        self._mirrors = Mirrors[_Messages]()
+        self._mirrors = Mirrors[_Messages](store)
         # A run has its first message until it ends.
         self._runs = WeakKeyDictionary[Message, _Messages]()
 
@@ -74,8 +74,8 @@ class LookbackMiddleware(ChatMiddleware):
                 "LookbackMiddleware needs the whole history with each call. Set the option `store` to False, "
                 "and do not set `require_per_service_call_history_persistence`."
             )
-        mirror = self._mirror(context, items)
-        context.messages = await mirror.away(mirror.fit, items, options)
+        mirror = await self._mirror(context, items)
+        context.messages = await mirror.awindow(items, _preamble(options))
         for _ in range(TRIES):
             try:
                 return await _call(context, call_next)
@@ -83,10 +83,10 @@ class LookbackMiddleware(ChatMiddleware):
                 context.messages = await mirror.asmaller(error, items)
         await _call(context, call_next)
 
-    def _mirror(self, context: ChatContext, items: list[Message]) -> _Messages:
+    async def _mirror(self, context: ChatContext, items: list[Message]) -> _Messages:
         if context.session is not None:
             name = f"agent_framework/{context.session.session_id}"
-            return self._mirrors.of(name, lambda: _Messages(name, store=self._store, **self._options))
+            return await self._mirrors.aof(name, lambda: _Messages(name, store=self._store, **self._options))
         mirror = self._runs.get(items[0]) if items else None
         if mirror is None:
             mirror = _Messages("agent_framework/run", **self._options)
@@ -136,16 +136,6 @@ class _Element(NamedTuple):
 class _Messages(Mirror[Message]):
     """The messages of an agent's session. Lookback's session has them in OpenAI's format."""
 
-    def fit(self, items: list[Message], options: Mapping[str, Any]) -> list[Message]:
-        """Takes over the messages and what comes with them, and returns what the model is to see of them."""
-        system = options.get("instructions")
-        # Tools of other kinds are the provider's own, and only it knows what they add.
-        tools = [tool for tool in normalize_tools(options.get("tools")) if isinstance(tool, FunctionTool)]
-        self.session.preamble(
-            system=system and {"text": system}, tools=[tool.to_json_schema_spec() for tool in tools] or None
-        )
-        return self.window(items)
-
     def key(self, item: Message) -> Hashable:
         # Few messages have identifiers, and the agent writes its name into its answers after the run.
         return item.role, tuple(map(_key, item.contents))
@@ -166,6 +156,16 @@ class _Messages(Mirror[Message]):
 
     def make(self, shown: dict[str, Any], name: str) -> Message:
         return Message(shown["role"], _contents(shown, _Element({}, [])), message_id=name)
+
+
+def _preamble(options: Mapping[str, Any]) -> dict[str, Any]:
+    system = options.get("instructions")
+    # Tools of other kinds are the provider's own, and only it knows what they add.
+    tools = [tool for tool in normalize_tools(options.get("tools")) if isinstance(tool, FunctionTool)]
+    return {
+        "system": {"text": system} if system else None,
+        "tools": [tool.to_json_schema_spec() for tool in tools] or None,
+    }
 
 
 def _key(content: Content) -> Hashable:

@@ -23,7 +23,7 @@ from crewai.utilities.exceptions.context_window_exceeding_exception import LLMCo
 from crewai.utilities.types import LLMMessage
 from pydantic import PrivateAttr
 
-from lookback._mirror import TRIES, Mirror, Mirrors
+from lookback._mirror import TRIES, Mirror, Mirrors, away
 
 if TYPE_CHECKING:
     from crewai import Task
@@ -56,7 +56,7 @@ class LookbackLLM(BaseLLM):
         super().__init__(**fields)
         self._llm = llm
         self._options = {"store": store, "model": model, "policy": policy}
-        self._mirrors = Mirrors[_Messages]()
+        self._mirrors = Mirrors[_Messages](store)
 
     # How it is called is left to CrewAI: some models do not take all of it.
 
@@ -66,8 +66,8 @@ class LookbackLLM(BaseLLM):
             if isinstance(messages, str) or not _is_answered(messages):
                 return self._llm.call(messages, *args, **kwargs)
             items: list[Any] = list(messages)
-            mirror = self._mirror(items, kwargs.get("tools"), kwargs.get("from_task"))
-            window: Any = mirror.window(items)
+            mirror = self._mirror(items, kwargs.get("from_task"))
+            window: Any = mirror.window(items, {"tools": kwargs.get("tools") or None})
             for _ in range(TRIES):
                 try:
                     return self._llm.call(window, *args, **kwargs)
@@ -81,8 +81,9 @@ class LookbackLLM(BaseLLM):
             if isinstance(messages, str) or not _is_answered(messages):
                 return await self._llm.acall(messages, *args, **kwargs)
             items: list[Any] = list(messages)
-            mirror = self._mirror(items, kwargs.get("tools"), kwargs.get("from_task"))
-            window: Any = await mirror.awindow(items)
+            is_stored = self._options["store"] is not None
+            mirror = await away(is_stored, self._mirror, items, kwargs.get("from_task"))
+            window: Any = await mirror.awindow(items, {"tools": kwargs.get("tools") or None})
             for _ in range(TRIES):
                 try:
                     return await self._llm.acall(window, *args, **kwargs)
@@ -105,14 +106,12 @@ class LookbackLLM(BaseLLM):
         with call_stop_override(self._llm, self.stop_sequences or None), call_stream_override(self._llm, stream):
             yield
 
-    def _mirror(self, messages: list[Any], tools: list[Any] | None, task: Task | None) -> _Messages:
+    def _mirror(self, messages: list[Any], task: Task | None) -> _Messages:
         first = next((index for index, message in enumerate(messages) if message["role"] == "user"), 0)
         beginning = json.dumps([_said(message) for message in messages[: first + 1]], default=str)
         digest = sha256(beginning.encode()).hexdigest()[:16]
         name = f"crewai/{task.id}/{digest}" if task else f"crewai/{digest}"
-        mirror = self._mirrors.of(name, lambda: _Messages(name, **self._options))
-        mirror.session.preamble(tools=tools or None)
-        return mirror
+        return self._mirrors.of(name, lambda: _Messages(name, **self._options))
 
     # What the model can do is what the other one can.
 

@@ -48,7 +48,7 @@ class LookbackPlugin(BasePlugin):
     ) -> None:
         super().__init__(name)
         self._options: dict[str, Any] = {"store": store, "model": model, "policy": policy}
-        self._mirrors = Mirrors[_Contents]()
+        self._mirrors = Mirrors[_Contents](store)
 
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
@@ -56,7 +56,7 @@ class LookbackPlugin(BasePlugin):
         """Has the request send a window of the contents."""
         # If it goes on from an interaction, the provider has the contents before.
         if llm_request.contents and not llm_request.previous_interaction_id:
-            mirror = self._mirror(callback_context)
+            mirror = await self._mirror(callback_context)
             llm_request.contents = await mirror.away(mirror.fit, llm_request, callback_context.session.events)
         return None
 
@@ -67,7 +67,7 @@ class LookbackPlugin(BasePlugin):
         agent = callback_context.get_invocation_context().agent
         if llm_request.previous_interaction_id or not isinstance(agent, LlmAgent):
             return None
-        mirror = self._mirror(callback_context)
+        mirror = await self._mirror(callback_context)
         llm = await agent.canonical_model_async(callback_context)
         for _ in range(TRIES):
             try:
@@ -83,10 +83,10 @@ class LookbackPlugin(BasePlugin):
                 error = again
         return None
 
-    def _mirror(self, context: CallbackContext) -> _Contents:
+    async def _mirror(self, context: CallbackContext) -> _Contents:
         session = context.session
         name = f"google-adk/{session.app_name}/{session.user_id}/{session.id}/{context.agent_name}"
-        return self._mirrors.of(name, lambda: _Contents(name, **self._options))
+        return await self._mirrors.aof(name, lambda: _Contents(name, **self._options))
 
 
 class _Contents(Mirror[Content]):
@@ -109,13 +109,13 @@ class _Contents(Mirror[Content]):
         config: Any = request.config
         system: str | None = config.system_instruction
         tools = [_dumped(tool) for tool in config.tools or () if isinstance(tool, Tool)]
-        self.session.preamble(system={"parts": [{"text": system}]} if system else None, tools=tools or None)
+        preamble = {"system": {"parts": [{"text": system}]} if system else None, "tools": tools or None}
         contents = request.contents
         answered = max((at for at, content in enumerate(contents, 1) if content.role == "model"), default=0)
         self._tail = contents[answered:]
         # What an instruction or a memory adds comes from no event. In the next request it is elsewhere, or gone.
         self.whole = contents[:answered] + [content for content in self._tail if _is_kept(content, events)]
-        return self.with_asides(self.window(self.whole) if self.whole else [])
+        return self.with_asides(self.window(self.whole, preamble) if self.whole else [])
 
     def with_asides(self, window: list[Content]) -> list[Content]:
         """Returns the window with what is only for this request, where the framework has put it."""

@@ -65,7 +65,7 @@ class LookbackChatGenerator:
         """Calls the model with a window of the messages."""
         inputs = _given(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
         items = [ChatMessage.from_user(messages)] if isinstance(messages, str) else messages
-        window = self._fit(items, tools)
+        window = self._mirror.window(items, self._preamble(tools))
         for _ in range(TRIES):
             try:
                 return self._call(window, inputs)
@@ -85,7 +85,7 @@ class LookbackChatGenerator:
         """Calls the model with a window of the messages."""
         inputs = _given(streaming_callback=streaming_callback, generation_kwargs=generation_kwargs, tools=tools)
         items = [ChatMessage.from_user(messages)] if isinstance(messages, str) else messages
-        window = await self._mirror.away(self._fit, items, tools)
+        window = await self._mirror.awindow(items, self._preamble(tools))
         for _ in range(TRIES):
             try:
                 return await self._acall(window, inputs)
@@ -93,12 +93,11 @@ class LookbackChatGenerator:
                 window = await self._mirror.asmaller(error, items)
         return await self._acall(window, inputs)
 
-    def _fit(self, items: list[ChatMessage], tools: ToolsType | None) -> list[ChatMessage]:
+    def _preamble(self, tools: ToolsType | None) -> dict[str, Any]:
         # A generator can have tools of its own.
         known = flatten_tools_or_toolsets(tools or getattr(self.chat_generator, "tools", None))
         specifications = [{"type": "function", "function": tool.tool_spec} for tool in known]
-        self._mirror.session.preamble(tools=specifications or None)
-        return self._mirror.window(items)
+        return {"tools": specifications or None}
 
     def _call(self, window: list[ChatMessage], inputs: dict[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = self.chat_generator.run(messages=window, **inputs)

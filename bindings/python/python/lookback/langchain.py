@@ -21,16 +21,17 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.config import get_config
 
-from lookback._mirror import TRIES, Mirror, Mirrors
+from lookback._mirror import TRIES, Mirror, Mirrors, away
 
 __all__ = ["LookbackMiddleware"]
+
 
 class LookbackMiddleware(AgentMiddleware[Any, Any, Any]):
     """Has the model see a window of each thread's messages.
 
-    ``store`` is where the sessions are kept, one for each ``thread_id``; without one, they are kept in memory. A run
-    without a ``thread_id`` has a session of its own, in memory. If the provider refuses a request as too long, a smaller
-    one is sent, at most three times.
+    ``store`` is where the sessions are kept; without one, they are kept in memory. There is one for each ``thread_id``,
+    and one for each agent that is a tool or a part of a graph. A run without a ``thread_id`` has a session of its own,
+    in memory. If the provider refuses a request as too long, a smaller one is sent, at most three times.
     """
 
     def __init__(
@@ -43,14 +44,14 @@ class LookbackMiddleware(AgentMiddleware[Any, Any, Any]):
         super().__init__()
         self._store = store
         self._options: dict[str, Any] = {"model": model, "policy": policy}
-        self._mirrors = Mirrors[_Messages]()
+        self._mirrors = Mirrors[_Messages](store)
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Calls the model with a window of the messages."""
         mirror = self._mirror(request)
-        messages = mirror.window(request.messages)
+        messages = mirror.window(request.messages, _preamble(request))
         for _ in range(TRIES):
             try:
                 return handler(request.override(messages=messages))
@@ -62,8 +63,8 @@ class LookbackMiddleware(AgentMiddleware[Any, Any, Any]):
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Calls the model with a window of the messages."""
-        mirror = self._mirror(request)
-        messages = await mirror.awindow(request.messages)
+        mirror = await away(self._store is not None, self._mirror, request)
+        messages = await mirror.awindow(request.messages, _preamble(request))
         for _ in range(TRIES):
             try:
                 return await handler(request.override(messages=messages))
@@ -72,15 +73,29 @@ class LookbackMiddleware(AgentMiddleware[Any, Any, Any]):
         return await handler(request.override(messages=messages))
 
     def _mirror(self, request: ModelRequest[Any]) -> _Messages:
-        thread = get_config().get("configurable", {}).get("thread_id")
         # The graph gives each message an identifier of its own.
         first = request.messages[0].id if request.messages else None
+        thread = _thread(first)
         key, store = (f"thread/{thread}", self._store) if thread else (f"run/{first}", None)
-        mirror = self._mirrors.of(key, lambda: _Messages(f"langchain/{thread}", store=store, **self._options))
-        system = request.system_message.text if request.system_message else None
-        tools = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
-        mirror.session.preamble(system=system and {"text": system}, tools=tools or None)
-        return mirror
+        name = f"langchain/{thread or 'run'}"
+        return self._mirrors.of(key, lambda: _Messages(name, store=store, **self._options))
+
+
+def _thread(first: str | None) -> str | None:
+    """The name of the thread of a request. What runs in it has its identifier, too, and a place of its own."""
+    configurable = get_config().get("configurable", {})
+    thread, place = configurable.get("thread_id"), configurable.get("checkpoint_ns") or ""
+    if not thread:
+        return None
+    # The last part of the place is the model's own. A part ends with an identifier that is another in each run.
+    nodes = [part.split(":")[0] for part in place.split("|")[:-1]]
+    return "/".join([str(thread), *nodes, str(first)]) if nodes else str(thread)
+
+
+def _preamble(request: ModelRequest[Any]) -> dict[str, Any]:
+    system = request.system_message.text if request.system_message else None
+    tools = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
+    return {"system": {"text": system} if system else None, "tools": tools or None}
 
 
 class _Messages(Mirror[AnyMessage]):

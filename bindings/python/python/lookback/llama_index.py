@@ -36,7 +36,7 @@ from llama_index.core.memory import BaseMemory
 from llama_index.core.tools import AsyncBaseTool
 from llama_index.core.workflow import Context
 
-from lookback._mirror import TRIES, Mirror
+from lookback._mirror import TRIES, Mirror, away
 from lookback._native import Session
 
 __all__ = ["LookbackAgent", "LookbackMemory"]
@@ -89,18 +89,20 @@ class LookbackMemory(BaseMemory):
 
     def get(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:
         """Returns the window for the next call of the model."""
-        return self._messages.window(self._messages.items)
+        with self._messages.lock:
+            return self._messages.window(self._messages.items)
 
     def smaller(self, error: Exception) -> list[ChatMessage]:
         """Returns a smaller window, because the provider refused the last one as too long.
 
         An error that says something else is raised again.
         """
-        return self._messages.smaller(error, self._messages.items)
+        with self._messages.lock:
+            return self._messages.smaller(error, self._messages.items)
 
     async def asmaller(self, error: Exception) -> list[ChatMessage]:
         """The same as ``smaller``, awaited."""
-        return await self._messages.asmaller(error, self._messages.items)
+        return await self._messages.away(self.smaller, error)
 
     def get_all(self) -> list[ChatMessage]:
         """Returns the whole conversation."""
@@ -112,7 +114,9 @@ class LookbackMemory(BaseMemory):
 
     def put_messages(self, messages: list[ChatMessage]) -> None:
         """Appends messages."""
-        self._messages.take([*self._messages.items, *messages])
+        # Agents put results, and ask for windows, from several threads.
+        with self._messages.lock:
+            self._messages.take([*self._messages.items, *messages])
 
     def set(self, messages: list[ChatMessage]) -> None:
         """Takes over a whole history. What it no longer has stays in the log."""
@@ -148,7 +152,8 @@ class LookbackAgent(FunctionAgent):
         if isinstance(memory, LookbackMemory):
             definitions = [tool.metadata.to_openai_tool() for tool in tools]
             system = self.system_prompt
-            memory.session.preamble(system={"text": system} if system else None, tools=definitions or None)
+            preamble: dict[str, Any] = {"system": system and {"text": system}, "tools": definitions or None}
+            await away(memory.store is not None, lambda: memory.session.preamble(**preamble))
             for _ in range(TRIES):
                 try:
                     return await super().take_step(ctx, llm_input, tools, memory)
@@ -178,8 +183,9 @@ class _Messages(Mirror[ChatMessage]):
 
     def take(self, items: Sequence[ChatMessage]) -> None:
         """Takes over the conversation. A window, which is recorded, is only made for a call of the model."""
-        super().take(items)
-        self.items = list(items)
+        with self.lock:
+            super().take(items)
+            self.items = list(items)
 
     def key(self, item: ChatMessage) -> Hashable:
         # An agent writes its state into a message that it has put.

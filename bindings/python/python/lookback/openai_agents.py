@@ -57,7 +57,7 @@ class LookbackFilter:
     ) -> None:
         self._name = f"openai-agents/{session}"
         self._options: dict[str, Any] = {"store": store, "model": model, "policy": policy}
-        self._mirrors = Mirrors[_Items]()
+        self._mirrors = Mirrors[_Items](store)
         self._first: str | None = None
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
@@ -65,8 +65,8 @@ class LookbackFilter:
         items = cast("list[dict[str, Any]]", data.model_data.input)
         if not items or _continues(items):
             return data.model_data
-        mirror = self._mirror(_digest(items[0]))
-        window = await mirror.away(mirror.fit, data)
+        mirror = await self._mirror(_digest(items[0]))
+        window = await mirror.awindow(items, _preamble(data))
         return ModelInputData(cast("list[TResponseInputItem]", window), data.model_data.instructions)
 
     async def overflow(self, error: Exception) -> None:
@@ -76,13 +76,13 @@ class LookbackFilter:
         """
         if self._first is None:
             raise error
-        mirror = self._mirror(self._first)
+        mirror = await self._mirror(self._first)
         await mirror.away(mirror.shrink, error)
 
-    def _mirror(self, conversation: str) -> _Items:
+    async def _mirror(self, conversation: str) -> _Items:
         self._first = self._first or conversation
         name = self._name if conversation == self._first else f"{self._name}/{conversation}"
-        return self._mirrors.of(conversation, lambda: _Items(name, **self._options))
+        return await self._mirrors.aof(conversation, lambda: _Items(name, **self._options))
 
 
 class LookbackSession:
@@ -151,23 +151,6 @@ class _Items(Mirror["dict[str, Any]"]):
 
     dialect = _DIALECT
 
-    def fit(self, data: CallModelData[Any]) -> list[dict[str, Any]]:
-        # The tools of MCP servers are not counted, because they would have to be listed once more.
-        tools = [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.description,
-                "parameters": tool.params_json_schema,
-            }
-            for tool in data.agent.tools
-            if isinstance(tool, FunctionTool)
-        ]
-        # Several runs of a tool's agent may begin with the same words at the same time.
-        with self.lock:
-            self.session.preamble(system=data.model_data.instructions or None, tools=tools or None)
-            return self.window(cast("list[dict[str, Any]]", data.model_data.input))
-
     def shrink(self, error: Exception) -> None:
         with self.lock:
             try:
@@ -190,6 +173,21 @@ class _Items(Mirror["dict[str, Any]"]):
 
     def make(self, shown: dict[str, Any], name: str) -> dict[str, Any]:
         return shown
+
+
+def _preamble(data: CallModelData[Any]) -> dict[str, Any]:
+    # The tools of MCP servers are not counted, because they would have to be listed once more.
+    tools = [
+        {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.params_json_schema,
+        }
+        for tool in data.agent.tools
+        if isinstance(tool, FunctionTool)
+    ]
+    return {"system": data.model_data.instructions or None, "tools": tools or None}
 
 
 def _as_element(item: TResponseInputItem) -> dict[str, Any]:

@@ -76,7 +76,7 @@ class LookbackCapability(AbstractCapability[Any]):
     ) -> None:
         super().__init__()
         self._options: dict[str, Any] = {"store": store, "model": model, "policy": policy}
-        self._mirrors = Mirrors[_Messages]()
+        self._mirrors = Mirrors[_Messages](store)
 
     def get_ordering(self) -> CapabilityOrdering:
         """Comes after the capabilities that change the history, and tries a smaller window before another model."""
@@ -90,7 +90,7 @@ class LookbackCapability(AbstractCapability[Any]):
         It is made here, because after this the framework notes in the request which instructions and settings its
         messages do not show.
         """
-        mirror = self._mirror(ctx)
+        mirror = await self._mirror(ctx)
         request_context.messages = await mirror.away(mirror.fit, request_context)
         return request_context
 
@@ -100,7 +100,7 @@ class LookbackCapability(AbstractCapability[Any]):
         """Asks for another attempt with a smaller window, if the provider refuses the request as too long."""
         if not isinstance(error, ModelAPIError) or request_context.attempt > TRIES:
             raise error
-        mirror = self._mirror(ctx)
+        mirror = await self._mirror(ctx)
         mirror.again = await mirror.asmaller(error, mirror.whole)
         raise RetryModelRequest from error
 
@@ -108,15 +108,15 @@ class LookbackCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
         """Has another attempt send the smaller window."""
-        mirror = self._mirror(ctx)
+        mirror = await self._mirror(ctx)
         if mirror.again is not None:
             # What was put behind the window since then stays.
             request_context.messages = [*mirror.again, *request_context.messages[mirror.sent :]]
         return request_context
 
-    def _mirror(self, ctx: RunContext[Any]) -> _Messages:
+    async def _mirror(self, ctx: RunContext[Any]) -> _Messages:
         conversation = str(ctx.conversation_id)
-        return self._mirrors.of(conversation, lambda: _Messages(f"pydantic-ai/{conversation}", **self._options))
+        return await self._mirrors.aof(conversation, lambda: _Messages(f"pydantic-ai/{conversation}", **self._options))
 
 
 class _Messages(Mirror[ModelMessage]):
@@ -133,9 +133,9 @@ class _Messages(Mirror[ModelMessage]):
         self._tools: dict[str, str] = {}
         """The tools, by the identifiers of their calls."""
 
-    def window(self, items: Sequence[ModelMessage]) -> list[ModelMessage]:
+    def window(self, items: Sequence[ModelMessage], preamble: dict[str, Any] | None = None) -> list[ModelMessage]:
         """Takes over the framework's list, and returns what the model is to see of it."""
-        return _noted(super().window(items), items)
+        return _noted(super().window(items, preamble), items)
 
     def smaller(self, error: Exception, items: Sequence[ModelMessage]) -> list[ModelMessage]:
         """Returns a smaller window of the same list, because the provider refused the last one as too long."""
@@ -144,8 +144,7 @@ class _Messages(Mirror[ModelMessage]):
     def fit(self, request: ModelRequestContext) -> list[ModelMessage]:
         """Returns the window of a request."""
         self.whole, self.again = list(request.messages), None
-        self.session.preamble(system=_system(request), tools=_tools(request))
-        window = self.window(self.whole)
+        window = self.window(self.whole, {"system": _system(request), "tools": _tools(request)})
         self.sent = len(window)
         return window
 

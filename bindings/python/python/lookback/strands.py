@@ -54,12 +54,9 @@ class LookbackManager(ConversationManager):
         event.agent.add_middleware(InvokeModelStage.Input, self._window)
 
     async def _window(self, context: InvokeModelContext) -> InvokeModelContext:
-        return context.replace(messages=await self._mirror.away(self._fit, context))
-
-    def _fit(self, context: InvokeModelContext) -> list[Message]:
         tools: list[Any] = [{"toolSpec": specification} for specification in context.tool_specs]
-        self._mirror.session.preamble(system=context.system_prompt or None, tools=tools or None)
-        return self._mirror.window(context.messages)
+        preamble = {"system": context.system_prompt or None, "tools": tools or None}
+        return context.replace(messages=await self._mirror.awindow(context.messages, preamble))
 
     def apply_management(self, agent: Agent, **kwargs: Any) -> None:
         """Leaves the agent's messages as they are: only the model sees less of them."""

@@ -5,6 +5,7 @@
 ``suites.toml`` says which tests, and what is expected of them. The tests come from the frameworks' source archives,
 into a folder that is no part of the project. A plugin of pytest puts the adapter in its place before they are imported.
 A test that passes on the original alone must be listed there, with the reason, and one that is listed must not pass.
+The suites are those of the frameworks that are installed where this runs: some need an environment of their own.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import sys
 import tarfile
 import time
 import tomllib
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,14 @@ class Ended(NamedTuple):
 
     passed: dict[str, bool]
     reached: list[str]
+
+
+def is_installed(package: str) -> bool:
+    """Returns whether a package is there, in whatever version."""
+    try:
+        return bool(version(package.split("==")[0]))
+    except PackageNotFoundError:
+        return False
 
 
 def fetch(package: str, folder: Path) -> Path:
@@ -66,7 +75,7 @@ def start(suite: dict[str, Any], root: Path, record: Path, *plugins: str) -> sub
         return subprocess.Popen(
             [sys.executable, "-m", "pytest", *options, *loaded, *tests],
             cwd=root,
-            env=os.environ | ENVIRONMENT | {"PYTHONPATH": path, "RECORD": str(record)},
+            env=os.environ | ENVIRONMENT | suite.get("environment", {}) | {"PYTHONPATH": path, "RECORD": str(record)},
             stdout=log,
             stderr=subprocess.STDOUT,
         )
@@ -122,6 +131,9 @@ def main() -> int:
     print(f"{'suite':<40} {'tests':>6} {'reach':>6} {'original':>9} {'ours':>6} {'seconds':>8}")
     for suite in suites:
         if given.names and not any(name.lower() in suite["name"].lower() for name in given.names):
+            continue
+        if not is_installed(suite["package"]):
+            print(f"{suite['name']:<40} left to an environment with {suite['package']}", flush=True)
             continue
         root = fetch(suite["package"], given.folder.resolve())
         began = time.monotonic()
