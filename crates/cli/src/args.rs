@@ -277,6 +277,14 @@ pub(crate) struct ReplayArgs {
     /// Draw a picture of what each policy costs and misses
     #[arg(long, value_name = "FILE", value_parser = place())]
     pub(crate) svg: Option<PathBuf>,
+    /// Write a page that shows what each call saw, and what the other policies would have done
+    ///
+    /// It is one file, which a browser opens from the disk.
+    #[arg(long, value_name = "FILE", value_parser = place())]
+    pub(crate) html: Option<PathBuf>,
+    /// Leave the contents of messages out of the page
+    #[arg(long, requires = "html")]
+    pub(crate) no_contents: bool,
     #[command(flatten)]
     pub(crate) store: StoreArg,
 }

@@ -60,6 +60,8 @@ pub(crate) enum Failure {
     KbFolder(String),
     #[error("there is no session `{name}` in {store}")]
     NoSession { name: String, store: String },
+    #[error("--html shows one session, and there are {count}; name one of them")]
+    SeveralPages { count: usize },
     #[error("session `{session}` has {calls} calls, and no call {call}; `lookback sessions calls` lists them")]
     NoCall { session: String, call: u64, calls: u64 },
     #[error("session `{session}`: {error}")]
@@ -168,6 +170,7 @@ impl Failure {
             | Failure::Request { .. }
             | Failure::Recording { .. }
             | Failure::Several { .. }
+            | Failure::SeveralPages { .. }
             | Failure::NoTranscript { .. }
             | Failure::Prices { .. }
             | Failure::NoPrices { .. }

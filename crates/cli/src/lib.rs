@@ -13,6 +13,7 @@ mod input;
 mod interruption;
 mod json;
 mod output;
+mod pages;
 mod recordings;
 mod store;
 #[cfg(feature = "otel")]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Subcommand};
 use lookback::transcript::Millis;
 
-use super::{DialectArg, PricesArg, StoreArg, WithinArgs};
+use super::{DialectArg, PricesArg, StoreArg, WithinArgs, place};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
@@ -83,14 +83,33 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Print the whole history of a session as a recording
+    /// Print the whole history of a session as a recording, or write it as a page
     ///
     /// Prints one message per line. If the session has a system prompt outside its messages, or tools, prints one line
-    /// for all.
-    #[command(after_help = "Example:\n  lookback sessions export replay/session | lookback replay -")]
+    /// for all. With --html, it writes a page that shows what each call saw: one file, which a browser opens from the disk.
+    #[command(after_help = "\
+Examples:
+  lookback sessions export replay/session | lookback replay -
+  lookback sessions export replay/session --html session.html")]
     Export {
         /// The session
         name: String,
+        /// Write a page to this file instead
+        #[arg(long, value_name = "FILE", value_parser = place())]
+        html: Option<PathBuf>,
+        /// Leave the contents of messages out of the page
+        #[arg(long, requires = "html")]
+        no_contents: bool,
+        #[arg(
+            id = "prices",
+            long,
+            value_name = "NAME",
+            help = super::PRICES_HELP,
+            long_help = super::PRICES_LONG,
+            default_value = "anthropic-5m",
+            requires = "html"
+        )]
+        prices: String,
         #[command(flatten)]
         store: StoreArg,
     },

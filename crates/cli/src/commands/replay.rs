@@ -10,12 +10,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_lite::future::block_on;
-use lookback::replay::{self, ReplayedCall, Report};
-use lookback::{Durability, LogName, Policy, Price, Recording, Settings, Store};
+use lookback::replay::{self, Replay, ReplayedCall, Report};
+use lookback::{Durability, LogName, MemoryStore, Policy, Price, Recording, Settings, Store};
 
-use crate::args::{ReplayArgs, StoreArg};
+use crate::args::ReplayArgs;
 use crate::failure::Failure;
 use crate::interruption::{self, INTERRUPTED};
+use crate::pages::{self, Shown};
 use crate::recordings::Recordings;
 use crate::store::{self, Opening};
 use crate::written::Written;
@@ -54,6 +55,8 @@ struct Replayed {
     calls: Vec<ReplayedCall>,
     /// How many replays were completed. There is one replay for each recording and candidate.
     completed: usize,
+    /// What the page shows, if there is to be one.
+    shown: Vec<Shown>,
     /// Whether Ctrl-C ended the run before all replays were completed.
     cut_short: bool,
 }
@@ -62,6 +65,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let price = input::price(&args.prices.name)?;
     let mut candidates = candidates(args)?;
     let recordings = Recordings::find(&args.files, args.dialect.name.0)?;
+    if args.html.is_some() && recordings.count() != 1 {
+        return Err(Failure::SeveralPages { count: recordings.count() });
+    }
+    let page = args.html.as_deref().map(Written::begin).transpose()?;
     let drawing = args.svg.as_deref().map(Written::begin).transpose()?;
     let run = Run::start(args, price, recordings.messages() * candidates.len() as u64)?;
     let mut names = Names::before(candidates.iter().filter_map(|candidate| candidate.suffix.as_deref()));
@@ -83,8 +90,11 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if let Some(drawing) = drawing {
         drawing.finish(&picture::svg(&totals(&candidates)))?;
     }
+    if let (Some(page), Some((shown, others))) = (page, replayed.shown.split_first()) {
+        page.finish(&pages::html(&names.first, shown, others, &run.price, !args.no_contents))?;
+    }
     if !args.json {
-        suggest(&names.first, &args.store)?;
+        suggest(&names.first, args)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -170,7 +180,7 @@ impl<'a> Run<'a> {
         let mut reports = Vec::new();
         for candidate in candidates {
             let kept = candidate.suffix.as_ref().map(|suffix| format!("{name}{suffix}"));
-            let (report, calls) = self.replay(recording, candidate, kept.as_deref())?;
+            let (report, calls) = self.replay(recording, candidate, kept.as_deref(), &mut replayed.shown)?;
             replayed.completed += usize::from(!report.cut_short);
             if self.args.json {
                 output::json_line(&report)?;
@@ -192,6 +202,7 @@ impl<'a> Run<'a> {
         recording: &Recording,
         candidate: &Candidate,
         name: Option<&str>,
+        shown: &mut Vec<Shown>,
     ) -> Result<(Report, Vec<ReplayedCall>), Failure> {
         let settings = self.settings.clone().dialect(recording.dialect).policy(candidate.policy.clone());
         let unrecorded = self.args.preamble_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
@@ -209,6 +220,9 @@ impl<'a> Run<'a> {
         })?;
         let mut report = replay.report.clone();
         report.policy.clone_from(&candidate.label);
+        if self.args.html.is_some() {
+            shown.extend(self.shown(replay.clone(), &candidate.label, shown.is_empty())?);
+        }
         if let Some(name) = name {
             let name: LogName = name.parse().map_err(lookback::Error::from)?;
             block_on(replay.save(&*self.store, &name))?;
@@ -217,6 +231,16 @@ impl<'a> Run<'a> {
             self.bar.set_position(start + recording.messages.len() as u64);
         }
         Ok((report, calls))
+    }
+
+    /// Returns what the page shows of a replay, if it was completed. Only that of the first can be copied.
+    fn shown(&self, replay: Replay, policy: &str, is_first: bool) -> Result<Option<Shown>, Failure> {
+        let (store, log) = (MemoryStore::new(), "replay".parse().map_err(lookback::Error::from)?);
+        if !block_on(replay.save(&store, &log))? {
+            return Ok(None);
+        }
+        let (counter, has_requests) = (&*self.settings.counter, is_first && !self.args.no_contents);
+        Ok(Some(Shown::read(&store, &log, counter, &self.price, Some(policy), has_requests)?))
     }
 
     /// Writes the calls of one session or the list of sessions, and then the policies beside each other.
@@ -262,8 +286,12 @@ impl<'a> Run<'a> {
 }
 
 /// Suggests what to do with the sessions that are now in the store.
-fn suggest(name: &str, store: &StoreArg) -> Result<(), Failure> {
+fn suggest(name: &str, args: &ReplayArgs) -> Result<(), Failure> {
+    let store = &args.store;
     let (name, at) = (output::quoted(name), store::option(store));
+    if let Some(page) = &args.html {
+        output::tell(&format!("\nThe page is {}. Open it in a browser.", output::plain(&page.display().to_string())));
+    }
     output::tell(&format!("\nThe sessions are in {}. Next, try:", store.location()?));
     for command in [
         format!("lookback sessions show {name}{at}"),

@@ -9,6 +9,7 @@ mod window;
 
 use crate::exit::ExitCode;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
@@ -23,7 +24,9 @@ use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
 use crate::failure::Failure;
+use crate::pages::{self, Shown};
 use crate::store::{self, Opening};
+use crate::written::Written;
 use crate::{input, json, output};
 
 pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
@@ -35,7 +38,10 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         }
         SessionsCommand::Diff { name, before, after, store, json } => diff::run(&name, before, after, &store, json)?,
         SessionsCommand::Calls { name, prices, store, json } => calls::run(&name, &prices.name, &store, json)?,
-        SessionsCommand::Export { name, store } => export(&name, &store)?,
+        SessionsCommand::Export { name, html: Some(file), no_contents, prices, store } => {
+            page(&name, &file, !no_contents, &prices, &store)?;
+        }
+        SessionsCommand::Export { name, store, .. } => export(&name, &store)?,
         SessionsCommand::Search { query, session, within, limit, store, json } => {
             let (place, store) = (&store, open(&store)?);
             let log = session.map(|name| known(&*store, &name, place)).transpose()?;
@@ -269,6 +275,20 @@ fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let messages: Vec<&RawValue> = messages.iter().map(AsRef::as_ref).collect();
     let conversation = input::conversation(id, None, dialect, &preamble, &messages)?;
     Ok(output::line(&input::on_one_line(&conversation))?)
+}
+
+/// Writes a session as a page.
+fn page(name: &str, file: &Path, has_contents: bool, prices: &str, place: &StoreArg) -> Result<(), Failure> {
+    let price = input::price(prices)?;
+    let store = open(place)?;
+    let log = log(&*store, name, place)?;
+    let page = Written::begin(file)?;
+    // The counter of a replay that is given no model.
+    let settings = input::settings(None);
+    let shown = Shown::read(&*store, &log, &*settings.counter, &price, None, has_contents)?;
+    page.finish(&pages::html(name, &shown, &[], &price, has_contents))?;
+    output::tell(&format!("wrote {}", output::plain(&file.display().to_string())));
+    Ok(())
 }
 
 /// Returns a message with the time at which it arrived. A replay needs it to tell when the prompt cache has expired.

@@ -121,7 +121,7 @@ const NOT_RUN: [(&str, &[&str]); 10] = [
 ];
 
 /// The commands that may say nothing on standard output: their exit code is the answer, or standard error has it.
-const SILENT: [&str; 12] = [
+const SILENT: [&str; 13] = [
     "check",
     "mcp",
     "serve",
@@ -130,6 +130,7 @@ const SILENT: [&str; 12] = [
     "sessions delete",
     "sessions prune",
     "sessions erase",
+    "sessions export replay/session --html",
     "sessions import",
     "store verify",
     "store vacuum",

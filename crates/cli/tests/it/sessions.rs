@@ -121,6 +121,25 @@ fn the_window_of_a_call_is_told_with_what_became_of_each_message() {
 }
 
 #[test]
+fn a_session_is_written_as_a_page() {
+    let lab = Lab::new().with_example();
+    let replayed = lab.run(&["replay", "session.jsonl", "--html", "replayed.html"]);
+    replayed.out();
+    assert!(replayed.stderr.contains("The page is replayed.html. Open it in a browser."), "{}", replayed.stderr);
+    let page = std::fs::read_to_string(lab.path("replayed.html")).unwrap();
+    assert!(page.contains("What another policy would have done") && page.contains("You are a coding agent"));
+    let run = lab.run(&["sessions", "export", "replay/session", "--html", "session.html", "--no-contents"]);
+    assert_eq!((run.out(), &*run.stderr), ("", "wrote session.html\n"));
+    let page = std::fs::read_to_string(lab.path("session.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("You are a coding agent"));
+    // What cannot be done is said before a long replay, and leaves nothing.
+    let several = lab.run(&["replay", "session.jsonl", "session.jsonl", "--html", "several.html"]);
+    several.fails(2, "--html shows one session, and there are 2; name one of them");
+    assert!(!lab.path("several.html").exists());
+    lab.run(&["replay", "session.jsonl", "--no-contents"]).fails(2, "--html <FILE>");
+}
+
+#[test]
 fn two_calls_are_compared() {
     let lab = Lab::new().with_example();
     lab.run(&["replay", "session.jsonl", "--json"]).out();

@@ -98,7 +98,7 @@ fn cold_calls(recording: &Recording) -> HashSet<usize> {
 }
 
 /// A replay: its figures, and the log of the session that it created.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Replay {
     /// The figures.
     pub report: Report,

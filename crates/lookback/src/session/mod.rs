@@ -46,7 +46,7 @@ pub use source::{MessageSource, SourceKind, sources};
 pub use summaries::{Job, NoSummary};
 pub(crate) use summaries::{are_summaries_of, check_note};
 pub use sync::{Resent, Synced};
-pub use timeline::{timeline, view_at};
+pub use timeline::{each_view, timeline, view_at};
 pub use window::Window;
 
 use self::log::{load, read};

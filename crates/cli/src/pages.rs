@@ -1,0 +1,46 @@
+//! Sessions as pages: one file that a browser opens from the disk.
+
+use futures_lite::future::block_on;
+use lookback::timeline::Timeline;
+use lookback::tokens::TokenCounter;
+use lookback::{LogName, Price, Store, StoreError, session};
+use lookback_inspector::{Contents, Requests, Story};
+
+/// What is shown of a session.
+pub(crate) struct Shown {
+    /// Its policy, if it is known.
+    pub(crate) policy: Option<String>,
+    timeline: Timeline,
+    requests: Option<Requests>,
+}
+
+impl Shown {
+    /// Reads a session from its log. Its exact requests are read if they are to be copied.
+    pub(crate) fn read(
+        store: &dyn Store,
+        log: &LogName,
+        counter: &dyn TokenCounter,
+        price: &Price,
+        policy: Option<&str>,
+        has_requests: bool,
+    ) -> Result<Shown, StoreError> {
+        let timeline = block_on(session::timeline(store, log, counter, price))?;
+        let requests = has_requests.then(|| block_on(Requests::read(store, log, &timeline, || {}))).transpose()?;
+        Ok(Shown { policy: policy.map(str::to_owned), timeline, requests })
+    }
+}
+
+/// Returns the page of a session, and of what it would have been under other policies.
+pub(crate) fn html(name: &str, shown: &Shown, others: &[Shown], price: &Price, has_contents: bool) -> String {
+    let mut story = Story::new(name, &shown.timeline, price);
+    if let Some(policy) = &shown.policy {
+        story = story.with_policy(policy);
+    }
+    if let Some(requests) = &shown.requests {
+        story = story.with_requests(requests);
+    }
+    for other in others {
+        story = story.with_alternative(other.policy.as_deref().unwrap_or_default(), &other.timeline);
+    }
+    story.to_html(if has_contents { Contents::Shown } else { Contents::Masked })
+}

@@ -1,0 +1,126 @@
+//! The contents of a message: texts, calls, results, pictures. Everything is text, whatever it contains.
+
+use std::borrow::Cow;
+
+use lookback::Message;
+use lookback::edit;
+use lookback::message::{Media, MediaSource, PartRef, ResultItem, ToolResult};
+use maud::{Markup, html};
+
+use crate::rows::Pairs;
+use crate::text::{indented, visible};
+
+/// The longest picture that is shown, in characters of base64: about 1.5 MB.
+const LARGEST_PICTURE: usize = 2 << 20;
+/// The formats of pictures that are shown.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+/// The longest text of one part that is shown, in bytes.
+const LONGEST: usize = 8 << 20;
+
+/// Renders a whole message.
+pub(crate) fn whole(message: &Message, pairs: &Pairs) -> Markup {
+    html! {
+        @for part in message.parts() { (rendered(part, pairs)) }
+    }
+}
+
+/// Renders a message as it is sent under these edits.
+pub(crate) fn as_sent(message: &Message, edits: &[edit::Edit]) -> Markup {
+    let text = edit::shown_text(message, edits);
+    html! { pre { (block(&text)) } }
+}
+
+fn rendered(part: PartRef<'_>, pairs: &Pairs) -> Markup {
+    match part {
+        PartRef::Text(text) => html! { pre { (block(text)) } },
+        PartRef::Reasoning(reasoning) => html! {
+            p.label { "reasoning" @if reasoning.signature.is_some() { ", signed" } }
+            @if !reasoning.text.is_empty() { pre.reasoning { (block(&reasoning.text)) } }
+        },
+        PartRef::ToolCall(call) => html! {
+            p.label {
+                "calls " code { (visible(&call.name)) }
+                @if let Some(row) = pairs.result(&call.id) { " " a href=(format!("#r{row}")) { "to its result" } }
+            }
+            pre.json { (block(&indented(&call.arguments))) }
+        },
+        PartRef::ToolResult(result) => of_result(result, pairs),
+        PartRef::Image(media) => picture(media),
+        PartRef::Document(media) => document(media),
+        PartRef::Opaque(opaque) => html! {
+            p.label { "a part of the kind " code { (visible(&opaque.kind)) } }
+            pre.json { (block(&indented(opaque.raw.get()))) }
+        },
+        _ => html! { p.label { "a part that this version cannot show" } },
+    }
+}
+
+fn of_result(result: &ToolResult, pairs: &Pairs) -> Markup {
+    html! {
+        p.label {
+            "result"
+            @if let Some((name, row)) = pairs.call(&result.call_id) {
+                " of " code { (visible(name)) } " " a href=(format!("#r{row}")) { "to its call" }
+            }
+            @if result.error { " " strong.bad { "failed" } }
+        }
+        @for item in &result.content {
+            @match item {
+                ResultItem::Text(text) => pre { (block(text)) },
+                ResultItem::Json(json) => pre.json { (block(&indented(json))) },
+                ResultItem::Image(media) => (picture(media)),
+                ResultItem::Document(media) => (document(media)),
+                ResultItem::Opaque(opaque) => pre.json { (block(&indented(opaque.raw.get()))) },
+                _ => p.label { "an item that this version cannot show" },
+            }
+        }
+    }
+}
+
+/// Renders a picture, if its bytes are in the log. Nothing is loaded from elsewhere.
+fn picture(media: &Media) -> Markup {
+    let mime = media.mime.as_deref().unwrap_or_default();
+    let is_base64 = |data: &str| data.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
+    match &media.source {
+        MediaSource::Base64(data) if PICTURES.contains(&mime) && data.len() <= LARGEST_PICTURE && is_base64(data) => {
+            html! { img src=(format!("data:{mime};base64,{data}")) alt="A picture of the conversation." loading="lazy"; }
+        }
+        _ => described("picture", media),
+    }
+}
+
+fn document(media: &Media) -> Markup {
+    match &media.source {
+        MediaSource::Text(text) => html! { (described("file", media)) pre { (block(text)) } },
+        _ => described("file", media),
+    }
+}
+
+/// Says what a picture or file is, and where.
+fn described(what: &str, media: &Media) -> Markup {
+    let place: Cow<'_, str> = match &media.source {
+        MediaSource::Base64(data) => format!("{} bytes", data.trim_end_matches('=').len() * 3 / 4).into(),
+        MediaSource::Text(text) => format!("{} characters", text.chars().count()).into(),
+        MediaSource::Url(url) => url.chars().take(200).collect::<String>().into(),
+        MediaSource::Id(id) => id.chars().take(200).collect::<String>().into(),
+        _ => "at an unknown place".into(),
+    };
+    html! {
+        p.label {
+            "a " (what)
+            @if let Some(mime) = &media.mime { " " code { (visible(mime)) } }
+            @if let Some(name) = &media.name { " " code { (visible(name)) } }
+            ", " (visible(&place))
+        }
+    }
+}
+
+/// A text as it is shown: nothing in it is invisible, and what no browser could show is cut.
+fn block(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST {
+        return visible(text);
+    }
+    let end = text.floor_char_boundary(LONGEST);
+    let shown = visible(text.get(..end).unwrap_or_default());
+    Cow::Owned(format!("{shown}\n[{} more bytes]", text.len() - end))
+}

@@ -1,0 +1,123 @@
+//! The document: what a page begins with, its parts, its style and its script, and which of them a browser may use.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use lookback::words::{self, number};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest, Sha256};
+
+use crate::fragments::Fragments;
+use crate::numbers::{money, percent};
+use crate::story::{Contents, Story};
+use crate::text::visible;
+use crate::{alternatives, calls, data, picture, rows};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("script.js");
+
+/// Renders the page of a session.
+pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String {
+    let timeline = story.timeline;
+    let call = story.first_call();
+    let total = &timeline.receipt.total;
+    let newest = timeline.calls.last();
+    document(
+        story.name,
+        html! {
+            header {
+                h1 { (visible(story.name)) }
+                p { (story.sentence()) @if let Some(policy) = story.policy { ", policy " code { (visible(policy)) } } "." }
+                @if timeline.receipt.since > 0 {
+                    p.note { "Calls before entry " (timeline.receipt.since) " are not known, because contents were erased." }
+                }
+                @if contents == Contents::Masked { p.note { "Contents are left out of this page." } }
+                dl.numbers {
+                    div { dt { "cost of the input" } dd { (money(total.cost)) } }
+                    div { dt { "without a window" } dd { (money(total.cost_without_window)) } }
+                    div { dt { "tokens sent" } dd { (number(total.sent_tokens)) } }
+                    div { dt { "from the cache" } dd { (percent(total.cache_read_tokens, total.sent_tokens)) } }
+                    div { dt { "compactions" } dd { (total.compactions) } }
+                    div { dt { "cache breaks" } dd { (total.prefix_breaks) } }
+                    div { dt { "names missed" } dd { (alternatives::missed(timeline)) } }
+                }
+            }
+            main {
+                section aria-labelledby="picture-title" {
+                    h2 #picture-title { "The window of each call" }
+                    figure #picture { (picture::picture(timeline, picture::highest(timeline), Some(call))) }
+                    (picture::legend(timeline))
+                }
+                section aria-labelledby="call-title" {
+                    h2 #call-title { "What the model saw" }
+                    div.slider.script hidden {
+                        label for="call" { "call" }
+                        button #back type="button" title="The call before (left arrow)" { "‹" }
+                        input #call type="range" min="1" max=(call) value=(call);
+                        button #forth type="button" title="The next call (right arrow)" { "›" }
+                        output #at for="call" { (call) }
+                        button #event-back type="button" title="The compaction, break or missed name before" { "« event" }
+                        button #event-forth type="button" title="The next compaction, break or missed name" { "event »" }
+                    }
+                    div #told aria-live="polite" {
+                        @if let Some(newest) = newest { (calls::one(timeline, newest, contents)) }
+                        @else { p { "No call was made yet." } }
+                    }
+                    div.tools.script hidden {
+                        label { "find " input #find type="search" placeholder="words in messages"; }
+                        label { input #gone type="checkbox" checked; " what is missing" }
+                        label { input #changed type="checkbox"; " only what differs from the call before" }
+                        @if story.requests.is_some() && contents == Contents::Shown {
+                            button #copy type="button" { "Copy the request" }
+                        }
+                        span #found role="status" {}
+                    }
+                    @if !timeline.rows.is_empty() {
+                        p.head { span.entry { "entry" } span.role { "role" } span.says { "message" } span.fate { "fate" } span.tokens { "tokens" } }
+                    }
+                    (rows::list(timeline, call, contents, fragments))
+                }
+                (alternatives::of(story))
+                section aria-labelledby="calls-title" {
+                    h2 #calls-title { "All calls" }
+                    (calls::table(timeline))
+                    p.note { "Costs are those of the input, at the " (data::price(story)) ". What the cache had is simulated." }
+                }
+            }
+            footer { p { "Made by Lookback " (env!("CARGO_PKG_VERSION")) ". This page loads nothing." } }
+            (data::of(story, contents, fragments))
+        },
+    )
+}
+
+/// Renders a document with the style and the script.
+pub(crate) fn document(title: &str, body: Markup) -> String {
+    let policy = format!(
+        "default-src 'none'; img-src data:; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
+        hash(STYLE),
+        hash(SCRIPT)
+    );
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta name="referrer" content="no-referrer";
+                title { (visible(&words::short(title))) " - Lookback" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (body)
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// Returns the hash by which a browser knows a style or a script.
+fn hash(text: &str) -> String {
+    format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
+}

@@ -1,0 +1,97 @@
+//! The contents of all messages, as fragments of HTML: in the page if they are few, and packed if they are many.
+
+use std::io::Write as _;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use lookback::edit::Edit;
+use lookback::timeline::Timeline;
+
+use crate::content;
+use crate::rows::Pairs;
+
+/// Up to how many bytes contents are readable without the script.
+const FEW: usize = 1 << 20;
+/// About how many bytes are unpacked together.
+const PACK: usize = 1 << 18;
+
+/// The contents of messages: whole, and as they were sent.
+#[derive(Debug, Default)]
+pub(crate) struct Fragments {
+    /// For each row, the whole message, and then what was sent of it under other edits.
+    rows: Vec<Vec<String>>,
+    /// For each row, the form of each of its states.
+    forms: Vec<Vec<Option<usize>>>,
+    bytes: usize,
+}
+
+/// Renders the contents of all rows.
+pub(crate) fn of(timeline: &Timeline) -> Fragments {
+    let pairs = Pairs::of(&timeline.rows);
+    let mut fragments = Fragments::default();
+    for row in &timeline.rows {
+        let mut forms = vec![content::whole(&row.message, &pairs).into_string()];
+        let mut known: Vec<(&[Edit], usize)> = Vec::new();
+        let mut of_states = Vec::with_capacity(row.states.len());
+        for state in &row.states {
+            let form = state.is_shown.then(|| {
+                if state.edits.is_empty() {
+                    return 0;
+                }
+                // A message is shown in few ways.
+                let same = known.iter().find(|(edits, _)| **edits == *state.edits).map(|(_, form)| *form);
+                same.unwrap_or_else(|| {
+                    forms.push(content::as_sent(&row.message, &state.edits).into_string());
+                    known.push((&state.edits, forms.len() - 1));
+                    forms.len() - 1
+                })
+            });
+            of_states.push(form);
+        }
+        fragments.bytes += forms.iter().map(String::len).sum::<usize>();
+        fragments.rows.push(forms);
+        fragments.forms.push(of_states);
+    }
+    fragments
+}
+
+impl Fragments {
+    /// Whether the contents are in the rows themselves.
+    pub(crate) fn are_few(&self) -> bool {
+        self.bytes <= FEW
+    }
+
+    /// Returns a form of a row.
+    pub(crate) fn form(&self, row: usize, form: usize) -> Option<&str> {
+        self.rows.get(row)?.get(form).map(String::as_str)
+    }
+
+    /// Returns the form in which a state of a row sends it; `None` if it does not.
+    pub(crate) fn of_state(&self, row: usize, state: usize) -> Option<usize> {
+        *self.forms.get(row)?.get(state)?
+    }
+
+    /// Returns all forms in packs: for each pack the first row, and its rows as JSON, compressed, in base64.
+    pub(crate) fn packs(&self) -> Vec<(usize, String)> {
+        let mut packs = Vec::new();
+        let (mut first, mut bytes) = (0, 0);
+        for (row, forms) in self.rows.iter().enumerate() {
+            bytes += forms.iter().map(String::len).sum::<usize>();
+            if bytes >= PACK || row + 1 == self.rows.len() {
+                let rows = self.rows.get(first..=row).unwrap_or_default();
+                packs.push((first, pack(rows)));
+                (first, bytes) = (row + 1, 0);
+            }
+        }
+        packs
+    }
+}
+
+fn pack(rows: &[Vec<String>]) -> String {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    // Neither writing to memory nor texts as JSON can fail.
+    let _ = serde_json::to_writer(&mut encoder, rows).map(|()| encoder.flush());
+    BASE64_STANDARD.encode(encoder.finish().unwrap_or_default())
+}

@@ -1,0 +1,46 @@
+//! Pages that show what a model saw of a session: at every call, with what it did not see, why, and what it cost.
+//!
+//! A page is one HTML document that needs nothing else: its style and its script are in it, and no other script runs.
+//! All contents of a session are text in it, whatever they contain.
+//!
+//! ```
+//! # futures_lite::future::block_on(async {
+//! use lookback::{MemoryStore, Message, Prices, Session, Settings, presets, session};
+//! use lookback_inspector::{Contents, Story};
+//!
+//! let settings = Settings::default().policy(presets::messages(2));
+//! let mut chat = Session::open(MemoryStore::new(), "chat-1", settings).await?;
+//! for number in 1..=3 {
+//!     chat.push(Message::user(format!("Question {number}?"))).await?;
+//!     chat.window().await?;
+//!     chat.push(Message::assistant("<script>alert(1)</script>")).await?;
+//! }
+//! let price = Prices::builtin().find("anthropic-5m").unwrap();
+//! let counter = &chat.settings().counter;
+//! let timeline = session::timeline(&**chat.store(), chat.name(), &**counter, price).await?;
+//! let page = Story::new("chat-1", &timeline, price).to_html(Contents::Shown);
+//! assert!(page.contains("Question 3?") && !page.contains("<script>alert"));
+//! # Ok::<(), lookback::Error>(())
+//! # }).unwrap();
+//! ```
+
+mod alternatives;
+mod calls;
+mod content;
+mod data;
+mod document;
+mod fragments;
+mod numbers;
+mod picture;
+mod requests;
+mod rows;
+mod story;
+mod text;
+
+pub use requests::Requests;
+pub use story::{Alternative, Contents, Story};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -1,0 +1,437 @@
+//! A session as a picture: the window of each call as a stack of its messages, and below what was read and paid.
+//!
+//! Time runs to the right by calls. Each message is a bar from the call where it came to the one where it left, as high as
+//! its tokens, in the color of what became of it. Shapes of one color are one path, so that thousands of messages stay quick.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use lookback::plan::Action;
+use lookback::receipt::CallReceipt;
+use lookback::size::Measure;
+use lookback::timeline::{Fate, Row, RowKind, State, Timeline};
+use lookback::words;
+use maud::{Markup, html};
+
+use crate::numbers::{money, short};
+
+/// The size of the picture, in units of its own.
+const WIDTH: f64 = 1000.0;
+/// Where the calls begin, behind the labels.
+pub(crate) const LEFT: f64 = 52.0;
+const TOP: f64 = 18.0;
+const STACK: f64 = 260.0;
+const STRIP: f64 = 44.0;
+const COSTS: f64 = 28.0;
+const GAP: f64 = 16.0;
+const HEIGHT: f64 = TOP + STACK + GAP + STRIP + GAP + COSTS + 22.0;
+
+/// The most columns. Of more calls, one column stands for several.
+const MOST_COLUMNS: u64 = 480;
+/// Lower bars are drawn together with their neighbors of the same color.
+const LOWEST: f64 = 0.8;
+
+/// What became of a message, as a color.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Color {
+    Preamble,
+    Kept,
+    Truncated,
+    Cleared,
+    Repaired,
+    Summary,
+    Index,
+    Note,
+    /// The end of a message that is dropped.
+    Dropped,
+    /// The end of a message that is summarized.
+    Summarized,
+}
+
+impl Color {
+    fn of(row: &Row, state: &State) -> Color {
+        match (row.kind, state.fate) {
+            (RowKind::Summary, _) => Color::Summary,
+            (RowKind::Index, _) => Color::Index,
+            (RowKind::Note, _) => Color::Note,
+            (RowKind::Mend, _) | (_, Fate::Repaired) => Color::Repaired,
+            (_, Fate::Decided { action: Action::Truncate, .. }) => Color::Truncated,
+            (_, Fate::Decided { action: Action::Clear, .. }) => Color::Cleared,
+            _ => Color::Kept,
+        }
+    }
+
+    /// The color of the end of a message that leaves.
+    fn of_end(state: &State) -> Color {
+        match state.fate {
+            Fate::Decided { action: Action::Summarize, .. } => Color::Summarized,
+            _ => Color::Dropped,
+        }
+    }
+
+    fn class(self) -> &'static str {
+        match self {
+            Color::Preamble => "c-preamble",
+            Color::Kept => "c-kept",
+            Color::Truncated => "c-truncated",
+            Color::Cleared => "c-cleared",
+            Color::Repaired => "c-repaired",
+            Color::Summary => "c-summary",
+            Color::Index => "c-index",
+            Color::Note => "c-note",
+            Color::Dropped => "c-dropped",
+            Color::Summarized => "c-summarized",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Color::Preamble => "system prompt and tools",
+            Color::Kept => "kept",
+            Color::Truncated => "truncated",
+            Color::Cleared => "cleared",
+            Color::Repaired => "repaired",
+            Color::Summary => "summary",
+            Color::Index => "index of names",
+            Color::Note => "note",
+            Color::Dropped => "dropped here",
+            Color::Summarized => "summarized here",
+        }
+    }
+}
+
+/// A bar of the stack, as far as it was laid out.
+#[derive(Clone, Copy)]
+struct Bar {
+    row: usize,
+    color: Color,
+    /// The column where it begins.
+    from: u64,
+    tokens: u64,
+}
+
+/// The shapes of the picture, by color.
+#[derive(Default)]
+struct Shapes(BTreeMap<Color, String>);
+
+impl Shapes {
+    fn add(&mut self, color: Color, x: f64, y: f64, width: f64, height: f64) {
+        let path = self.0.entry(color).or_default();
+        // Writing to memory does not fail.
+        let _ = write!(path, "M{x:.1} {y:.1}h{width:.1}v{height:.1}h-{width:.1}z");
+    }
+}
+
+/// The columns of a picture.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    calls: u64,
+    count: u64,
+}
+
+impl Columns {
+    fn of(calls: u64) -> Columns {
+        Columns { calls, count: calls.clamp(1, MOST_COLUMNS) }
+    }
+
+    /// The last call of a column, which stands for it.
+    fn call(self, column: u64) -> u64 {
+        ((column + 1) * self.calls).div_ceil(self.count).min(self.calls.max(1))
+    }
+
+    fn width(self) -> f64 {
+        (WIDTH - LEFT) / float(self.count)
+    }
+
+    fn x(self, column: u64) -> f64 {
+        LEFT + float(column) * self.width()
+    }
+
+    /// Where a call is, also within a column.
+    fn x_of(self, call: u64) -> f64 {
+        LEFT + (WIDTH - LEFT) * (float(call) - 1.0) / float(self.calls.max(1))
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a picture need not be exact")]
+fn float(number: u64) -> f64 {
+    number as f64
+}
+
+/// The most tokens of a window, for a scale that two pictures share.
+pub(crate) fn highest(timeline: &Timeline) -> u64 {
+    let windows = timeline.calls.iter().map(|call| call.window.size.tokens.max(call.preamble_tokens));
+    windows.chain(limits(timeline).map(|limit| limit.limit)).max().unwrap_or(1).max(1)
+}
+
+/// Draws a session. `highest` is the number of tokens at the top.
+pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> Markup {
+    let calls = timeline.calls.len() as u64;
+    let columns = Columns::of(calls);
+    let scale = STACK / (float(highest) * 1.04);
+    let shapes = stack(timeline, columns, scale);
+    let y = |tokens: u64| TOP + STACK - float(tokens) * scale;
+    let (strip, costs) = (strip(&timeline.receipt.calls, columns), costs(&timeline.receipt.calls, columns));
+    let step = step(highest);
+    let describes = format!(
+        "The window of {calls} calls. The largest has {} tokens. There are {} compactions.",
+        words::number(highest_window(timeline)),
+        timeline.compactions.len()
+    );
+    html! {
+        svg.picture viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(describes)
+            data-left=(LEFT) data-calls=(calls) {
+            @for tick in (0..=highest / step).map(|tick| tick * step) {
+                line.grid x1=(LEFT) x2=(WIDTH) y1=(place(y(tick))) y2=(place(y(tick))) {}
+                text.tick x=(LEFT - 6.0) y=(place(y(tick) + 3.0)) text-anchor="end" { (short(tick)) }
+            }
+            @for (color, path) in &shapes.0 { path class=(color.class()) d=(path) {} }
+            @for limit in limits(timeline) {
+                @let (x1, x2) = (place(columns.x_of(limit.from)), place(columns.x_of(limit.to)));
+                @for (class, tokens) in [("limit", limit.limit), ("target", limit.target)] {
+                    line class=(class) x1=(x1) x2=(x2) y1=(place(y(tokens))) y2=(place(y(tokens))) {}
+                    @if columns.x_of(limit.to) - columns.x_of(limit.from) > 90.0 {
+                        text class=(class) x=(place(columns.x_of(limit.to) - 3.0)) y=(place(y(tokens) - 3.0)) text-anchor="end" {
+                            (class) " " (short(tokens))
+                        }
+                    }
+                }
+            }
+            @for mark in &timeline.compactions {
+                line.compaction x1=(place(columns.x_of(mark.call))) x2=(place(columns.x_of(mark.call)))
+                    y1=(TOP) y2=(TOP + STACK) { title { "call " (mark.call) ": " (words::compaction(mark.occasion)) } }
+            }
+            @for call in timeline.calls.iter().filter(|call| !call.missed.is_empty()) {
+                @let x = columns.x_of(call.receipt.number) + columns.width() / 2.0;
+                path.missed d=(format!("M{:.1} {:.1}l4 -7h-8z", x, TOP - 3.0)) {
+                    title { "call " (call.receipt.number) " used " (call.missed.len()) " names that had left" }
+                }
+            }
+            text.tick x=(LEFT - 6.0) y=(TOP + STACK + GAP + 10.0) text-anchor="end" { "tokens" }
+            @for (class, path) in &strip { path class=(class) d=(path) {} }
+            text.tick x=(LEFT - 6.0) y=(TOP + STACK + GAP + STRIP + GAP + 10.0) text-anchor="end" { "cost" }
+            path.cost d=(costs.0) {}
+            text.tick x=(WIDTH) y=(TOP + STACK + GAP + STRIP + GAP - 3.0) text-anchor="end" { "at most " (money(costs.1)) " a call" }
+            @for tick in ticks(calls) {
+                text.tick x=(place(columns.x_of(tick))) y=(HEIGHT - 6.0) { (tick) }
+            }
+            @if let Some(call) = call {
+                rect.cursor x=(place(columns.x_of(call))) y=(TOP - 12.0) width=(place(columns.width().max(1.5)))
+                    height=(HEIGHT - TOP - 6.0) {}
+            }
+        }
+    }
+}
+
+/// Explains the colors that a picture has.
+pub(crate) fn legend(timeline: &Timeline) -> Markup {
+    let mut colors: Vec<Color> = timeline
+        .rows
+        .iter()
+        .flat_map(|row| row.states.iter().map(move |state| (row, state)))
+        .map(|(row, state)| if state.is_shown { Color::of(row, state) } else { Color::of_end(state) })
+        .collect();
+    if timeline.preambles.iter().any(|sent| sent.size.tokens > 0) {
+        colors.push(Color::Preamble);
+    }
+    colors.sort_unstable();
+    colors.dedup();
+    html! {
+        ul.legend {
+            @for color in colors { li { svg.swatch viewBox="0 0 10 10" aria-hidden="true" { rect class=(color.class()) width="10" height="10" {} } " " (color.name()) } }
+            li { svg.swatch viewBox="0 0 10 10" aria-hidden="true" { rect.read width="10" height="10" {} } " read from the cache" }
+            li { svg.swatch viewBox="0 0 10 10" aria-hidden="true" { rect.written width="10" height="10" {} } " written to it" }
+            li { svg.swatch viewBox="0 0 10 10" aria-hidden="true" { rect.uncached width="10" height="10" {} } " neither" }
+        }
+    }
+}
+
+fn highest_window(timeline: &Timeline) -> u64 {
+    timeline.calls.iter().map(|call| call.window.size.tokens).max().unwrap_or(0)
+}
+
+/// A limit that was exceeded, in tokens of the whole window, since the compaction before.
+struct Limit {
+    from: u64,
+    to: u64,
+    limit: u64,
+    target: u64,
+}
+
+/// The limits that were exceeded. Those of the body stand on what is not counted.
+fn limits(timeline: &Timeline) -> impl Iterator<Item = Limit> {
+    let before = std::iter::once(1).chain(timeline.compactions.iter().map(|mark| mark.call));
+    timeline.compactions.iter().zip(before).filter_map(|(mark, from)| {
+        let exceeded = mark.limit?;
+        let below = match exceeded.measure {
+            Measure::Tokens => 0,
+            Measure::Body => mark.before.size.tokens.saturating_sub(mark.before.body),
+            _ => return None,
+        };
+        Some(Limit { from, to: mark.call, limit: exceeded.limit + below, target: exceeded.target + below })
+    })
+}
+
+/// Lays out the stacks of all columns.
+fn stack(timeline: &Timeline, columns: Columns, scale: f64) -> Shapes {
+    // What changes at each call.
+    let mut changes: Vec<(u64, usize, &State)> = Vec::new();
+    for (index, row) in timeline.rows.iter().enumerate() {
+        changes.extend(row.states.iter().map(|state| (state.call, index, state)));
+    }
+    changes.sort_by_key(|(call, row, _)| (*call, *row));
+    let mut changes = changes.into_iter().peekable();
+    let mut shapes = Shapes::default();
+    // The bars of the stack in their order, since the last time that they were laid out.
+    let mut bars: Vec<Bar> = Vec::new();
+    let mut shown: BTreeMap<usize, (Color, u64)> = BTreeMap::new();
+    let mut base = 0;
+    for column in 0..columns.count {
+        let call = columns.call(column);
+        let preamble = timeline.preamble(call).map_or(0, |sent| sent.size.tokens);
+        let mut is_anew = preamble != base;
+        let mut ends: Vec<(usize, Color)> = Vec::new();
+        let mut added: Vec<Bar> = Vec::new();
+        while let Some((_, row, state)) = changes.next_if(|(at, ..)| *at <= call) {
+            if !state.is_shown {
+                if shown.remove(&row).is_some() {
+                    ends.push((row, Color::of_end(state)));
+                    is_anew = true;
+                }
+                continue;
+            }
+            let Some(of) = timeline.rows.get(row) else { continue };
+            let color = Color::of(of, state);
+            let is_last = shown.last_key_value().is_none_or(|(last, _)| *last < row);
+            is_anew |= shown.insert(row, (color, state.tokens)).is_some() || !is_last;
+            added.push(Bar { row, color, from: column, tokens: state.tokens });
+        }
+        if is_anew && column > 0 {
+            draw(&mut shapes, &bars, &ends, base, column, columns, scale);
+            let anew = shown.iter().map(|(row, (color, tokens))| Bar {
+                row: *row,
+                color: *color,
+                from: column,
+                tokens: *tokens,
+            });
+            bars = anew.collect();
+        } else {
+            bars.extend(added);
+        }
+        base = preamble;
+    }
+    draw(&mut shapes, &bars, &[], base, columns.count, columns, scale);
+    shapes
+}
+
+/// Draws bars up to a column, from the bottom up.
+fn draw(shapes: &mut Shapes, bars: &[Bar], ends: &[(usize, Color)], base: u64, to: u64, columns: Columns, scale: f64) {
+    let right = columns.x(to);
+    let from = bars.iter().map(|bar| bar.from).min().unwrap_or(to);
+    let mut bottom = TOP + STACK;
+    if base > 0 {
+        let height = float(base) * scale;
+        bottom -= height;
+        shapes.add(Color::Preamble, columns.x(from), bottom, right - columns.x(from), height);
+    }
+    let ends: BTreeMap<usize, Color> = ends.iter().copied().collect();
+    let mut bars = bars.iter().peekable();
+    while let Some(bar) = bars.next() {
+        let end = ends.get(&bar.row).copied();
+        let mut height = float(bar.tokens) * scale;
+        // Low bars that look the same are one.
+        while height < LOWEST
+            && let Some(next) = bars
+                .next_if(|next| (next.color, next.from) == (bar.color, bar.from) && ends.get(&next.row).copied() == end)
+        {
+            height += float(next.tokens) * scale;
+        }
+        bottom -= height;
+        let left = columns.x(bar.from);
+        // A little room between the bars, if they are high enough to see it.
+        let drawn = if height > 3.0 { height - 0.6 } else { height };
+        shapes.add(bar.color, left, bottom, right - left, drawn);
+        if let Some(end) = end {
+            let width = (right - left).min(4.0);
+            shapes.add(end, right - width, bottom, width, drawn);
+        }
+    }
+}
+
+/// The tokens of each column: read from the cache, written to it, and neither.
+fn strip(calls: &[CallReceipt], columns: Columns) -> Vec<(&'static str, String)> {
+    let sums = buckets(calls, columns, |call| {
+        [call.cache_read_tokens, call.cache_write_tokens, call.uncached_tokens].map(float)
+    });
+    let most = sums.iter().map(|sum| sum.iter().sum::<f64>()).fold(1.0, f64::max);
+    let mut paths = [String::new(), String::new(), String::new()];
+    let width = (columns.width() - 0.3).max(0.4);
+    for (column, sum) in (0..).zip(&sums) {
+        let mut bottom = TOP + STACK + GAP + STRIP;
+        for (path, tokens) in paths.iter_mut().zip(sum).filter(|(_, tokens)| **tokens > 0.0) {
+            let height = tokens / most * STRIP;
+            bottom -= height;
+            let _ = write!(path, "M{:.1} {bottom:.1}h{width:.1}v{height:.1}h-{width:.1}z", columns.x(column));
+        }
+    }
+    ["read", "written", "uncached"].into_iter().zip(paths).collect()
+}
+
+/// The cost of each column, and the highest of one call.
+fn costs(calls: &[CallReceipt], columns: Columns) -> (String, f64) {
+    let sums = buckets(calls, columns, |call| [call.cost]);
+    let most = sums.iter().map(|[cost]| *cost).fold(0.0, f64::max);
+    let bottom = TOP + STACK + GAP + STRIP + GAP + COSTS;
+    let mut path = String::new();
+    let width = (columns.width() - 0.3).max(0.4);
+    for (column, [cost]) in (0..).zip(&sums).filter(|(_, [cost])| *cost > 0.0) {
+        let height = cost / most * COSTS;
+        let _ = write!(path, "M{:.1} {:.1}h{width:.1}v{height:.1}h-{width:.1}z", columns.x(column), bottom - height);
+    }
+    (path, most)
+}
+
+/// The means of the calls of each column.
+fn buckets<const N: usize>(
+    calls: &[CallReceipt],
+    columns: Columns,
+    of: impl Fn(&CallReceipt) -> [f64; N],
+) -> Vec<[f64; N]> {
+    let mut buckets = Vec::new();
+    let mut calls = calls.iter().peekable();
+    for column in 0..columns.count {
+        let (mut sums, mut count) = ([0.0; N], 0.0);
+        while let Some(call) = calls.next_if(|call| call.number <= columns.call(column)) {
+            sums.iter_mut().zip(of(call)).for_each(|(sum, value)| *sum += value);
+            count += 1.0;
+        }
+        buckets.push(sums.map(|sum| if count > 0.0 { sum / count } else { 0.0 }));
+    }
+    buckets
+}
+
+/// The calls that are written below: about ten, at round numbers.
+fn ticks(calls: u64) -> impl Iterator<Item = u64> {
+    let step = step(calls.max(1) * 2 / 5).max(1);
+    std::iter::once(1)
+        .chain((1..).map(move |tick| tick * step).take_while(move |tick| *tick <= calls).filter(|tick| *tick > 1))
+}
+
+/// A round number of which four or so make the whole.
+fn step(whole: u64) -> u64 {
+    let rough = (whole / 4).max(1);
+    let power = 10_u64.pow(rough.ilog10());
+    let factor = rough / power;
+    power
+        * if factor >= 5 {
+            5
+        } else if factor >= 2 {
+            2
+        } else {
+            1
+        }
+}
+
+fn place(at: f64) -> String {
+    format!("{at:.1}")
+}

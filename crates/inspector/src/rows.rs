@@ -1,0 +1,154 @@
+//! The messages of a session, in the order in which they are shown: what became of each at the call that is looked at.
+
+use std::collections::HashMap;
+
+use lookback::message::PartRef;
+use lookback::timeline::{Row, RowKind, State, Timeline};
+use lookback::words;
+use maud::{Markup, PreEscaped, html};
+
+use crate::fragments::Fragments;
+use crate::story::Contents;
+use crate::text::{beginning, visible};
+
+/// How many characters of a message its line shows.
+const PREVIEW: usize = 110;
+
+/// Which call belongs to which result.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs {
+    /// The tool and the row of each call.
+    calls: HashMap<String, (String, usize)>,
+    /// The row of each result.
+    results: HashMap<String, usize>,
+}
+
+impl Pairs {
+    pub(crate) fn of(rows: &[Row]) -> Pairs {
+        let mut pairs = Pairs::default();
+        for (index, row) in rows.iter().enumerate() {
+            for (_, call) in row.message.tool_calls() {
+                pairs.calls.entry(call.id.clone()).or_insert_with(|| (call.name.clone(), index));
+            }
+            for (_, result) in row.message.tool_results() {
+                pairs.results.entry(result.call_id.clone()).or_insert(index);
+            }
+        }
+        pairs
+    }
+
+    /// Returns the tool and the row of a call.
+    pub(crate) fn call(&self, id: &str) -> Option<(&str, usize)> {
+        self.calls.get(id).map(|(name, row)| (name.as_str(), *row))
+    }
+
+    /// Returns the row of the result of a call.
+    pub(crate) fn result(&self, id: &str) -> Option<usize> {
+        self.results.get(id).copied()
+    }
+}
+
+/// Renders all rows as they are at a call.
+pub(crate) fn list(timeline: &Timeline, call: u64, contents: Contents, fragments: &Fragments) -> Markup {
+    let pairs = Pairs::of(&timeline.rows);
+    let folds = folds(timeline, call);
+    html! {
+        div #rows {
+            @for (index, row) in timeline.rows.iter().enumerate() {
+                @let at = row.states.partition_point(|state| state.call <= call).checked_sub(1);
+                @let state = at.and_then(|at| row.states.get(at));
+                @let fold = folds.get(index).copied().flatten();
+                details id=(format!("r{index}")) class=(class(row, state, fold)) {
+                    summary {
+                        span.entry { (row.position) }
+                        span.role { (words::row_kind(row.kind).unwrap_or(row.role())) }
+                        span.says { @if contents == Contents::Shown { (says(row, &pairs)) } }
+                        span.fate title=(state.map(why).unwrap_or_default()) { (state.map_or("", fate)) }
+                        span.tokens { (state.map_or(row.tokens, |state| if state.is_shown { state.tokens } else { row.tokens })) }
+                    }
+                    p.why { (state.map(why).unwrap_or_default()) }
+                    @if contents == Contents::Shown {
+                        div.body {
+                            @if fragments.are_few() {
+                                @let form = at.and_then(|at| fragments.of_state(index, at)).unwrap_or(0);
+                                (PreEscaped(fragments.form(index, form).unwrap_or_default()))
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// For each row that is gone, whether it is the first of its run: then the number of rows in the run, and 0 for the others.
+fn folds(timeline: &Timeline, call: u64) -> Vec<Option<usize>> {
+    let mut folds = vec![None; timeline.rows.len()];
+    let mut first = None;
+    for (index, row) in timeline.rows.iter().enumerate() {
+        match row.at(call) {
+            Some(state) if !state.is_shown => {
+                let first = *first.get_or_insert(index);
+                if let Some(fold) = folds.get_mut(index) {
+                    *fold = Some(0);
+                }
+                if let Some(Some(count)) = folds.get_mut(first) {
+                    *count += 1;
+                }
+            }
+            Some(_) => first = None,
+            None => {}
+        }
+    }
+    folds
+}
+
+fn class(row: &Row, state: Option<&State>, fold: Option<usize>) -> String {
+    let role = match row.kind {
+        RowKind::Message => row.role(),
+        _ => "own",
+    };
+    let is = match state {
+        None => "later",
+        Some(state) if !state.is_shown && fold == Some(0) => "gone fold",
+        Some(state) if !state.is_shown => "gone",
+        Some(_) => "sent",
+    };
+    format!("row {role} {is} {}", state.map_or("", fate))
+}
+
+/// What became of a row, in a word.
+pub(crate) fn fate(state: &State) -> &'static str {
+    words::fate(&state.fate)
+}
+
+/// What became of a row, and why.
+pub(crate) fn why(state: &State) -> String {
+    let since = if state.is_shown { String::new() } else { format!(" at call {}", state.call) };
+    format!("{}{since}: {}", fate(state), words::why(&state.fate))
+}
+
+/// The line of a message: its first words, or what it calls or answers.
+fn says(row: &Row, pairs: &Pairs) -> Markup {
+    let calls: Vec<&str> = row.message.tool_calls().map(|(_, call)| call.name.as_str()).collect();
+    let of: Vec<&str> = row
+        .message
+        .tool_results()
+        .filter_map(|(_, result)| pairs.call(&result.call_id).map(|(name, _)| name))
+        .collect();
+    let text = row.message.parts().find_map(|part| match part {
+        PartRef::Text(text) if !text.trim().is_empty() => Some(beginning(text, PREVIEW)),
+        PartRef::ToolResult(result) => {
+            result.content.iter().find_map(|item| item.text()).map(|text| beginning(text, PREVIEW))
+        }
+        PartRef::Reasoning(reasoning) if !reasoning.text.is_empty() && calls.is_empty() => {
+            Some(beginning(&reasoning.text, PREVIEW))
+        }
+        _ => None,
+    });
+    html! {
+        @for name in &of { b.result { "← " (visible(name)) } " " }
+        @if let Some(text) = &text { (visible(text)) " " }
+        @for name in &calls { b.call { "→ " (visible(name)) } " " }
+    }
+}

@@ -1,0 +1,99 @@
+//! A session to be shown: its timeline, and what is shown beside it.
+
+use lookback::timeline::Timeline;
+use lookback::{Price, words};
+
+use crate::requests::Requests;
+use crate::{document, fragments};
+
+/// A session to be shown.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Story<'a> {
+    /// The name of the session.
+    pub name: &'a str,
+    /// What each of its calls saw.
+    pub timeline: &'a Timeline,
+    /// The prices of its costs.
+    pub price: &'a Price,
+    /// The policy, if it is known.
+    pub policy: Option<&'a str>,
+    /// The same session under other policies.
+    pub alternatives: Vec<Alternative<'a>>,
+    /// The exact requests.
+    pub requests: Option<&'a Requests>,
+}
+
+/// The same session under another policy.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Alternative<'a> {
+    /// The policy, as it was given.
+    pub policy: &'a str,
+    /// What each of its calls would have seen.
+    pub timeline: &'a Timeline,
+}
+
+/// Whether a page has the contents of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Contents {
+    /// They are in it.
+    Shown,
+    /// They are left out, with names of tools, identifiers and requests. Sizes, roles, decisions and reasons stay.
+    Masked,
+}
+
+impl<'a> Story<'a> {
+    /// Creates the story of a session.
+    pub fn new(name: &'a str, timeline: &'a Timeline, price: &'a Price) -> Story<'a> {
+        Story { name, timeline, price, policy: None, alternatives: Vec::new(), requests: None }
+    }
+
+    /// Sets the policy under which the session was made.
+    #[must_use]
+    pub fn with_policy(self, policy: &'a str) -> Story<'a> {
+        Story { policy: Some(policy), ..self }
+    }
+
+    /// Shows the same session under another policy beside it.
+    #[must_use]
+    pub fn with_alternative(mut self, policy: &'a str, timeline: &'a Timeline) -> Story<'a> {
+        self.alternatives.push(Alternative { policy, timeline });
+        self
+    }
+
+    /// Adds the exact requests, to be copied.
+    #[must_use]
+    pub fn with_requests(self, requests: &'a Requests) -> Story<'a> {
+        Story { requests: Some(requests), ..self }
+    }
+
+    /// Returns one HTML document that has all of it, and opens from a disk.
+    pub fn to_html(&self, contents: Contents) -> String {
+        let fragments = match contents {
+            Contents::Shown => fragments::of(self.timeline),
+            Contents::Masked => fragments::Fragments::default(),
+        };
+        document::whole(self, contents, &fragments)
+    }
+
+    /// The number of the call that is shown first: the newest one.
+    pub(crate) fn first_call(&self) -> u64 {
+        (self.timeline.calls.len() as u64).max(1)
+    }
+
+    /// Says in a sentence what the session did.
+    pub(crate) fn sentence(&self) -> String {
+        let total = &self.timeline.receipt.total;
+        let messages = self.timeline.rows.iter().filter(|row| words::row_kind(row.kind).is_none()).count();
+        let counted = |count: u64, one: &str, more: &str| {
+            format!("{} {}", words::number(count), if count == 1 { one } else { more })
+        };
+        format!(
+            "{}, {}, {}",
+            counted(messages as u64, "message", "messages"),
+            counted(total.calls, "model call", "model calls"),
+            counted(total.compactions, "compaction", "compactions"),
+        )
+    }
+}

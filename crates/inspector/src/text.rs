@@ -1,0 +1,69 @@
+//! Text of a session, as a reader can see it: what would be invisible, or change how the page reads, is written out.
+
+use std::borrow::Cow;
+
+use lookback::memory::is_unseen;
+
+/// Returns the text with every character that cannot be seen written as its code, such as `\u{202e}`. Line breaks and tabs
+/// stay.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    // Those that join or choose the forms of signs, such as in emoji, are seen by what they do.
+    let stays = |c: char| matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}');
+    let hides = |c: char| is_unseen(c) && !stays(c);
+    if !text.chars().any(hides) {
+        return Cow::Borrowed(text);
+    }
+    let mut written = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if hides(c) { written.extend(c.escape_unicode()) } else { written.push(c) }
+    }
+    Cow::Owned(written)
+}
+
+/// Returns the first characters of a text on one line.
+pub(crate) fn beginning(text: &str, characters: usize) -> String {
+    // Of a text of any length, only as much is read as can be shown.
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.extend(word.chars().take(characters + 1));
+        if line.chars().count() > characters {
+            return line.chars().take(characters).chain(['…']).collect();
+        }
+    }
+    line
+}
+
+/// Returns JSON with line breaks and indents, or the text itself if it is none.
+pub(crate) fn indented(json: &str) -> Cow<'_, str> {
+    /// Longer JSON is shown as it is.
+    const LONGEST: usize = 1 << 20;
+    if json.len() > LONGEST {
+        return Cow::Borrowed(json);
+    }
+    let value: Result<serde_json::Value, _> = serde_json::from_str(json);
+    match value.as_ref().map(serde_json::to_string_pretty) {
+        Ok(Ok(pretty)) => Cow::Owned(pretty),
+        _ => Cow::Borrowed(json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_written_out() {
+        assert_eq!(visible("a\tb\nc"), "a\tb\nc");
+        assert_eq!(visible("\u{1b}[31m\u{202e}evil\u{0}"), "\\u{1b}[31m\\u{202e}evil\\u{0}");
+    }
+
+    #[test]
+    fn a_beginning_is_one_line() {
+        assert_eq!(beginning("  a\n\n b  ", 10), "a b");
+        assert_eq!(beginning("abcdef ghi", 4), "abcd…");
+        assert_eq!(beginning(&"x".repeat(1_000_000), 3), "xxx…");
+    }
+}

@@ -1,0 +1,180 @@
+//! Pages: they have what each call saw, they load and run nothing of others, and contents are text in them.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
+
+use std::ops::ControlFlow;
+
+use futures_lite::future::block_on;
+use lookback::replay::replay;
+use lookback::timeline::Timeline;
+use lookback::{
+    Dialect, LogName, MemoryStore, Message, Price, Prices, Recording, Session, Settings, Store, ToolCall, presets,
+    session,
+};
+use lookback_inspector::{Contents, Requests, Story};
+use serde_json::Value;
+
+fn price() -> &'static Price {
+    Prices::builtin().find("anthropic-5m").unwrap()
+}
+
+fn name() -> LogName {
+    "s".parse().unwrap()
+}
+
+fn timeline(store: &dyn Store) -> Timeline {
+    block_on(session::timeline(store, &name(), &*Settings::default().counter, price())).unwrap()
+}
+
+/// The example, replayed with a policy.
+fn example(policy: &str) -> MemoryStore {
+    let text = include_str!("../../../examples/session.jsonl");
+    let recording = Recording::read(text, "session", None).unwrap().remove(0);
+    let settings = Settings::default().dialect(recording.dialect).policy(presets::named(policy).unwrap());
+    let store = MemoryStore::new();
+    block_on(async {
+        let replay = replay(&recording, settings, price(), 0, &mut |_| ControlFlow::Continue(())).await.unwrap();
+        replay.save(&store, &name()).await.unwrap();
+    });
+    store
+}
+
+/// A session of these messages, with a call before each of the model's.
+fn of(messages: Vec<Message>) -> MemoryStore {
+    let store = std::sync::Arc::new(MemoryStore::new());
+    block_on(async {
+        let settings = Settings::default().dialect(Dialect::OpenAiChat).policy(presets::messages(4));
+        let mut session = Session::open(store.clone(), "s", settings).await.unwrap();
+        for message in messages {
+            session.window().await.unwrap();
+            session.push(message).await.unwrap();
+        }
+        drop(session);
+    });
+    std::sync::Arc::into_inner(store).unwrap()
+}
+
+/// The text of a script of the page that is data.
+fn data(page: &str, id: &str) -> Value {
+    let begin = format!("<script id=\"{id}\" type=\"application/json\">");
+    let from = page.find(&begin).unwrap() + begin.len();
+    let end = from + page[from..].find("</script>").unwrap();
+    serde_json::from_str(&page[from..end]).unwrap()
+}
+
+#[test]
+fn a_page_has_what_became_of_each_message_at_each_call() {
+    let timeline = timeline(&example("tokens:max_tokens=16000,target_tokens=8000"));
+    let page = Story::new("s", &timeline, price()).to_html(Contents::Shown);
+    let data = data(&page, "data");
+    let rows = data["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), timeline.rows.len());
+    assert_eq!(data["calls"].as_array().unwrap().len(), timeline.calls.len());
+    for (row, told) in timeline.rows.iter().zip(rows) {
+        for (state, told) in row.states.iter().zip(told.as_array().unwrap()) {
+            let reason = &data["reasons"][usize::try_from(told[1].as_u64().unwrap()).unwrap()];
+            assert_eq!((&told[0], &reason[0]), (&state.call.into(), &state.is_shown.into()));
+            assert_eq!(reason[1], lookback::words::fate(&state.fate));
+            assert_eq!(told[3] == -1, !state.is_shown);
+        }
+    }
+}
+
+#[test]
+fn the_requests_of_a_page_are_those_that_were_sent_byte_for_byte() {
+    let store = example("default");
+    let timeline = timeline(&store);
+    let requests = block_on(Requests::read(&store, &name(), &timeline, || {})).unwrap();
+    for call in [1, 38, 53, 78] {
+        let position = timeline.calls[call - 1].receipt.position;
+        let view = block_on(session::view_at(&store, &name(), position)).unwrap();
+        let sent: Vec<_> = view.encode(timeline.dialect).unwrap().iter().map(|raw| raw.get().to_owned()).collect();
+        assert_eq!(requests.of(call as u64).unwrap(), format!("[{}]", sent.join(",")));
+    }
+    assert!(requests.of(79).is_none());
+    let page = Story::new("s", &timeline, price()).with_requests(&requests).to_html(Contents::Shown);
+    assert_eq!(data(&page, "requests"), serde_json::to_value(&requests).unwrap());
+}
+
+/// What a session can have that would do harm if a page took it for more than text.
+const HOSTILE: [&str; 7] = [
+    "<script>document.title = 'taken'</script>",
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "\"><svg onload=alert(1)>",
+    "<!--<script>",
+    "\u{202e}gnp.exe\u{202c} \u{1b}[31mred\u{1b}[0m \u{0}",
+    "javascript:alert(1)",
+];
+
+#[test]
+fn contents_are_text_whatever_they_contain() {
+    let mut messages = Vec::new();
+    for (index, text) in HOSTILE.iter().enumerate() {
+        let id = format!("call_{index}_{text}");
+        messages.push(Message::user(*text));
+        messages.push(Message::assistant_with_calls(*text, [ToolCall::new(&id, *text, *text)]));
+        messages.push(Message::tool_result(&id, *text));
+        messages.push(Message::assistant(*text));
+    }
+    let store = of(messages);
+    let timeline = timeline(&store);
+    let requests = block_on(Requests::read(&store, &name(), &timeline, || {})).unwrap();
+    let story = Story::new(HOSTILE[0], &timeline, price()).with_policy(HOSTILE[1]).with_requests(&requests);
+    for page in [
+        story.clone().with_alternative(HOSTILE[2], &timeline).to_html(Contents::Shown),
+        story.to_html(Contents::Masked),
+    ] {
+        // What is not escaped is ours: each tag that can run or load something is counted.
+        assert_eq!(page.matches("<script>").count(), 1, "only the page's own script");
+        assert!(page.matches("<script ").count() >= 1 && !page.contains("<img src=x") && !page.contains("<svg onload"));
+        assert!(!page.contains('\u{202e}') && !page.contains('\u{1b}') && !page.contains('\u{0}'));
+        assert!(!page.contains("href=\"javascript:") && !page.contains("<!--<script>"));
+    }
+}
+
+#[test]
+fn a_page_allows_its_own_style_and_script_and_nothing_else() {
+    let page = Story::new("s", &timeline(&example("none")), price()).to_html(Contents::Shown);
+    let policy = page.split("Content-Security-Policy\" content=\"").nth(1).unwrap().split('"').next().unwrap();
+    assert!(policy.starts_with("default-src 'none'; img-src data:; style-src 'sha256-"), "{policy}");
+    assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
+    assert_eq!(page.matches(" style=").count() + page.matches(" onclick=").count(), 0);
+}
+
+#[test]
+fn without_contents_a_page_has_sizes_and_reasons_and_no_words() {
+    let store = example("default");
+    let timeline = timeline(&store);
+    let requests = block_on(Requests::read(&store, &name(), &timeline, || {})).unwrap();
+    let page = Story::new("s", &timeline, price()).with_requests(&requests).to_html(Contents::Masked);
+    for row in &timeline.rows {
+        for word in row.message.text().split_whitespace().filter(|word| word.len() > 18) {
+            assert!(!page.contains(word), "{word}");
+        }
+        for (_, call) in row.message.tool_calls() {
+            assert!(!page.contains(&call.id), "{}", call.id);
+        }
+    }
+    assert!(page.contains("body tokens exceed the limit of 32,000") && page.contains("Contents are left out"));
+}
+
+#[test]
+fn a_session_without_calls_has_a_page() {
+    for messages in [vec![], vec![Message::user("Hello.")]] {
+        let page = Story::new("s", &timeline(&of(messages)), price()).to_html(Contents::Shown);
+        assert!(page.contains("No call was made yet."));
+    }
+}
+
+#[test]
+fn the_other_policies_stand_beside_it() {
+    let (this, other) = (timeline(&example("default")), timeline(&example("none")));
+    let page = Story::new("s", &this, price())
+        .with_policy("default")
+        .with_alternative("none", &other)
+        .to_html(Contents::Shown);
+    assert!(page.contains("What another policy would have done") && page.contains("<code>none</code>"));
+    let [ours, theirs] = [&this, &other].map(|timeline| format!("${:.2}", timeline.receipt.total.cost));
+    assert!(page.contains(&theirs) && !page.contains(&format!(">{ours}<")), "{theirs}");
+}
