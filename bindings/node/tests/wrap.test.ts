@@ -171,6 +171,9 @@ function caller(options: WrapOptions = {}, path = 'chat/completions'): (messages
   }
 }
 
+/** What Python's `wrap` calls the session of a conversation that begins with "Hello.". */
+const digest = '665be1f64a5ef637'
+
 const file = (): string => join(mkdtempSync(join(tmpdir(), 'lookback-')), 'memory.db')
 
 for (const place of ['in memory', 'in a store']) {
@@ -220,6 +223,58 @@ test('a conversation is known again without its cache marker, and under another 
   await call([marked('One.', { cache_control: { type: 'ephemeral' } })], { system: 'It is Monday.' })
   await call([user('One.'), assistant('Two.'), marked('Three.')], { system: 'It is Tuesday.' })
   assert.equal((await (await Session.open('s', { store, dialect: 'anthropic' })).messages()).length, 3)
+})
+
+test('a restart that begins with another call does not take the name from the conversation', async () => {
+  const store = file()
+  const history = [{ role: 'system', content: 'Be brief.' }, user('Hello.'), assistant('Hi.'), user('And now?')]
+  await caller({ store })(history)
+  history.push(assistant('Fine.'), user('Go on.'))
+  const call = caller({ store })
+  await call([user('Find a title.')])
+  await call(history)
+  const kept = await Session.open('s', { store })
+  assert.deepEqual(await kept.messages(), history)
+  const positions = history.map((_, position) => position)
+  assert.deepEqual(await kept.sync(history), { known: 6, new: 0, left: 0, positions })
+})
+
+test('a program that goes on in another format keeps the name', async () => {
+  const store = file()
+  const history = [user('Hello.'), assistant('Hi.'), user('And now?')]
+  await caller({ store })(history)
+  await caller({ store }, 'responses')([], { input: history })
+  await caller({ store }, 'messages')([user([{ type: 'text', text: 'Hello.' }]), ...history.slice(1)])
+  assert.equal((await (await Session.open('s', { store })).history()).length, 3)
+  assert.deepEqual(await (await Session.open(`s/${digest}`, { store })).messages(), [])
+})
+
+test('a conversation that another format cannot express does not stop its windows', async (t) => {
+  const warned: string[] = []
+  t.mock.method(process, 'emitWarning', (warning: string) => warned.push(warning))
+  const store = file()
+  const search = { type: 'server_tool_use', id: 'srvtoolu_1', name: 'web_search', input: {} }
+  const history = [user('Search it.'), { role: 'assistant', content: [search] }, user('And now?')]
+  await caller({ store }, 'messages')(history)
+  await caller({ store })([user('Hello.')])
+  assert.deepEqual(warned, [])
+  assert.deepEqual(await (await Session.open('s', { store, dialect: 'anthropic' })).messages(), history)
+  assert.deepEqual(await (await Session.open(`s/${digest}`, { store })).messages(), [user('Hello.')])
+})
+
+test('a session beside a conversation has the same name as in Python', async () => {
+  const store = file()
+  const call = caller({ store })
+  await call([user('Hello.')])
+  const titles = {
+    '1a493b4aaa602eba': user('Find a title.'),
+    'ba0375095b3a8837': user('Größe: 5\u007f "€"\n😀', { name: 'me' }),
+    '99ec8520204f19d0': user([{ type: 'text', text: 'One' }, { type: 'text', text: 'Two', more: [1, true, null, 0.5] }]),
+  }
+  for (const [name, title] of Object.entries(titles)) {
+    await call([title])
+    assert.deepEqual(await (await Session.open(`s/${name}`, { store })).messages(), [title])
+  }
 })
 
 test('a history that is sent in another order is not taken for the whole', async () => {

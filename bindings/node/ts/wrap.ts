@@ -1,7 +1,7 @@
 // Clients of providers whose model calls keep a window.
 
 import { createHash } from 'node:crypto'
-import { LookbackError, StoreError } from './errors.js'
+import { DecodeError, LookbackError, StoreError } from './errors.js'
 import { mustBe } from './json.js'
 import { Conversations, Queue, TRIES } from './mirror.js'
 import { Policy, type PolicySource } from './policy.js'
@@ -47,9 +47,10 @@ const STORED = ['previous_response_id', 'conversation']
  * Returns a client of `openai` or `@anthropic-ai/sdk` whose model calls keep a window of each conversation.
  *
  * The program goes on sending its whole history with each call, and nothing else changes: without `wrap` it works as before.
- * `session` is the name of the first conversation. What begins otherwise, such as a call that finds a title, has a session
- * beside it. If the provider refuses a request as too long, a smaller one is sent, at most three times. If Lookback fails, the
- * request is sent as it is, and the process is warned. Only a mistake in the options is thrown, at once.
+ * `session` is the name of the conversation that the store has under it, or else of the first one. What begins otherwise, such as
+ * a call that finds a title, has a session beside it. If the provider refuses a request as too long, a smaller one is sent, at most
+ * three times. If Lookback fails, the request is sent as it is, and the process is warned. Only a mistake in the options is thrown,
+ * at once.
  */
 export function wrap<C extends Client>(client: C, session: string, options: WrapOptions = {}): C {
   const own = (client as { fetch?: Fetch }).fetch ?? globalThis.fetch
@@ -62,12 +63,17 @@ export function windowed(fetch: Fetch, session: string, options: WrapOptions = {
   mustBe('text', { session }, { store })
   const policy = options.policy === undefined ? undefined : new Policy(options.policy)
   const conversations = new Conversations<Conversation>()
-  /** How the first conversation begins, which has the name. */
+  const queue = new Queue()
+  /** How the conversation begins that has the name. */
   let first: string | undefined
-  const conversationOf = (call: Call): Conversation => {
-    const begins = beginning(call)
-    const name = begins === (first ??= begins) ? session : `${session}/${begins}`
-    return conversations.of(begins, () => new Conversation(name, { store, policy, dialect: call.seam.dialect }))
+  const conversationOf = async ({ seam, body }: Call): Promise<Conversation> => {
+    const begins = beginning(body[seam.history])
+    // Of calls at once, only one can be the first.
+    await queue.do(async () => {
+      first ??= await named(session, store, seam.dialect, begins)
+    })
+    const name = begins === first ? session : `${session}/${begins}`
+    return conversations.of(begins, () => new Conversation(name, { store, policy }))
   }
   return async (url, init) => {
     const call = callOf(url, init)
@@ -75,7 +81,7 @@ export function windowed(fetch: Fetch, session: string, options: WrapOptions = {
     let conversation: Conversation
     let sent: Sent
     try {
-      conversation = conversationOf(call)
+      conversation = await conversationOf(call)
       sent = await conversation.sent(call, (session) => session.window())
     } catch (error) {
       warn('the request is sent as it is', error)
@@ -110,12 +116,12 @@ interface Sent {
   session: Session
 }
 
-/** A conversation: a session for each model that is asked. They have one log, so its calls wait for each other. */
+/** A conversation: a session for each format and model. They have one log, so its calls wait for each other. */
 class Conversation {
   readonly #name: string
   readonly #options: SessionOptions
   readonly #queue = new Queue()
-  readonly #sessions = new Map<unknown, Session>()
+  readonly #sessions = new Map<string, Session>()
 
   constructor(name: string, options: SessionOptions) {
     this.#name = name
@@ -125,7 +131,7 @@ class Conversation {
   /** Takes over what comes with a call, and returns its body with the window that is made then. */
   sent({ seam, body, text }: Call, make: (session: Session) => Promise<Window>): Promise<Sent> {
     return this.#queue.do(async () => {
-      const session = await this.#session(body.model)
+      const session = await this.#session(seam.dialect, body.model)
       await session.preamble({ system: seam.system && body[seam.system], tools: body.tools })
       const { positions } = await session.sync(body[seam.history])
       const window = await make(session)
@@ -137,25 +143,57 @@ class Conversation {
     })
   }
 
-  async #session(asked: unknown): Promise<Session> {
+  async #session(dialect: string, asked: unknown): Promise<Session> {
     const model = typeof asked === 'string' ? asked : undefined
-    const session = this.#sessions.get(model) ?? (await Session.open(this.#name, { ...this.#options, model }))
-    this.#sessions.set(model, session)
+    const key = `${dialect} ${model}`
+    const session = this.#sessions.get(key) ?? (await Session.open(this.#name, { ...this.#options, dialect, model }))
+    this.#sessions.set(key, session)
     return session
   }
 }
 
+/** Returns how the conversation begins that has a name: one that the store has of an earlier program, or else this one. */
+async function named(name: string, store: string | undefined, dialect: string, begins: string): Promise<string | undefined> {
+  if (store === undefined) return begins
+  try {
+    const said = await (await Session.open(name, { store, dialect })).messages()
+    return said.length > 0 ? beginning(said) : begins
+  } catch (error) {
+    // What this format cannot express is not the conversation of this call, and a later call may tell what it is.
+    if (error instanceof DecodeError) return undefined
+    throw error
+  }
+}
+
 /**
- * Returns what a conversation is told by: its format, and its first message that is not the system's, which can be another
- * in each call. Cache markers do not count, because clients move them.
+ * Returns what a conversation is told by: its first message that is not the system's, which can be another in each call.
+ * What formats write differently for the same text does not count.
  */
-function beginning({ seam: { dialect, history }, body }: Call): string {
-  const list: any[] = body[history]
-  const { content, ...rest } = list.find((message) => !['system', 'developer'].includes(message.role)) ?? list[0]
-  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content
-  const unmarked = (name: string, value: unknown): unknown => (name === 'cache_control' ? undefined : value)
-  const told = JSON.stringify([dialect, { ...rest, content: parts }], unmarked)
-  return createHash('sha256').update(told).digest('hex').slice(0, 16)
+function beginning(history: any[]): string {
+  const { type, content, ...rest } = history.find(({ role }) => !['system', 'developer'].includes(role)) ?? history[0]
+  const told = { ...rest, type: type === 'message' ? undefined : type, content: contentOf(content) }
+  return createHash('sha256').update(sorted(told)).digest('hex').slice(0, 16)
+}
+
+/** Returns the text of a content that is nothing else, and any other as it is. */
+function contentOf(content: unknown): unknown {
+  if (!Array.isArray(content) || content.length !== 1) return content
+  const { type, text, cache_control, ...more } = content[0]
+  return ['text', 'input_text'].includes(type) && Object.keys(more).length === 0 ? text : content
+}
+
+/**
+ * Writes a value like `json.dumps(value, sort_keys=True)` of Python, because programs in both languages can share a store.
+ * Cache markers do not count, because clients move them.
+ */
+function sorted(value: any): string {
+  if (Array.isArray(value)) return `[${value.map(sorted).join(', ')}]`
+  if (typeof value !== 'object' || value === null) {
+    const escaped = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+    return JSON.stringify(value).replace(/[\u007f-\uffff]/g, escaped)
+  }
+  const names = Object.keys(value).filter((name) => name !== 'cache_control' && value[name] !== undefined)
+  return `{${names.sort().map((name) => `${sorted(name)}: ${sorted(value[name])}`).join(', ')}}`
 }
 
 /** Returns the call that a request is, if it is one of a model and brings all of its history. */

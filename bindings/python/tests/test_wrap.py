@@ -22,6 +22,7 @@ from conftest import POLICY, StandIn
 from test_mirror import threads_of_sessions
 
 import lookback
+from lookback._wrap import _digest
 
 TASK: dict[str, Any] = {"role": "user", "content": "Run steps 1 to 24."}
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
@@ -603,3 +604,31 @@ def test_whatever_fails_the_request_is_sent(content: Any, caplog: pytest.LogCapt
             client.chat.completions.create(model="gpt-4o", messages=said)
         assert sent.pop() is said
     assert caplog.text.count("the request is sent as it is") == 2
+
+
+HELLO: dict[str, Any] = {"role": "user", "content": "Hello."}
+PART: dict[str, Any] = {"type": "text", "text": "Hello."}
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        {"role": "user", "content": [PART]},
+        {"role": "user", "content": [PART | {"cache_control": {"type": "ephemeral"}}]},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hello."}]},
+    ],
+)
+def test_a_message_that_is_sent_again_in_another_form_begins_no_other_conversation(again: dict[str, Any]) -> None:
+    assert _digest([again]) == _digest([HELLO]) != _digest([{"role": "user", "content": "Hello!"}])
+
+
+def test_a_conversation_that_the_format_cannot_express_does_not_stop_windows(stand_in: StandIn, tmp_path: Path) -> None:
+    store = tmp_path / "memory.db"
+    search = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}
+    lookback.Session("s", store=store, dialect="anthropic").push([HELLO, {"role": "assistant", "content": [search]}])
+    policy = "messages:max_messages=8,target_messages=4"
+    client = lookback.wrap(client_for(chat, stand_in), "s", store=store, policy=policy)
+    sent: list[Any] = []
+    client._target.chat.completions.create = lambda **arguments: sent.append(arguments["messages"])
+    client.chat.completions.create(model="gpt-4o", messages=[HELLO | {"content": str(number)} for number in range(20)])
+    assert len(sent[0]) == 4

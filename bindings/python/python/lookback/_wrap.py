@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
 from hashlib import sha256
@@ -12,6 +13,7 @@ from os import PathLike
 from threading import Lock
 from typing import Any, TypeVar, cast
 
+from lookback._errors import DecodeError
 from lookback._mirror import TRIES, Mirrors, away
 from lookback._native import Policy, Session, Window
 from lookback._streams import Record, reported_by, streamed
@@ -172,9 +174,11 @@ class _Keeper:
         options: dict[str, Any] = self._options | {"model": call.model, "dialect": call.seam.dialect}
         with self._lock:
             if self._first is None:
-                # An earlier program may have kept another conversation under the name.
-                said = Session(self._name, **options).messages() if self.is_stored else []
-                self._first = _digest(said) if said else begins
+                # An earlier program may have kept another conversation under the name, also in a format that cannot be
+                # expressed in this one. Then this is another.
+                with suppress(DecodeError):
+                    said = Session(self._name, **options).messages() if self.is_stored else []
+                    self._first = _digest(said) if said else begins
         name = self._name if begins == self._first else f"{self._name}/{begins}"
         return _Conversation(Session(name, **options), self._lock)
 
@@ -386,7 +390,32 @@ class _Wrapped:
 def _digest(history: Sequence[Any]) -> str:
     """How a conversation begins. The system prompt can be another in each call."""
     begins = next((message for message in history if _role(message) not in ("system", "developer")), history[0])
-    return sha256(json.dumps(begins, sort_keys=True, default=_plain).encode()).hexdigest()[:16]
+    plain = json.loads(json.dumps(begins, default=_plain))
+    return sha256(json.dumps(_same(plain), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _same(message: Any) -> Any:
+    """A message without what may differ when it is sent again: cache markers, and the form in which it says its text."""
+    if not isinstance(message, dict):
+        return message
+    said = cast("dict[str, Any]", _unmarked(message))
+    if said.get("type") == "message":
+        del said["type"]
+    match said.get("content"):
+        case [{"type": "text" | "input_text", "text": str(text), **rest}] if not rest:
+            said["content"] = text
+        case _:
+            pass
+    return said
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, dict):
+        members = cast("dict[str, Any]", value).items()
+        return {name: _unmarked(member) for name, member in members if name != "cache_control"}
+    if isinstance(value, list):
+        return [_unmarked(item) for item in value]  # pyright: ignore
+    return value
 
 
 def _role(message: Any) -> Any:
