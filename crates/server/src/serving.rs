@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::{HeaderValue, Response, header};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -78,6 +79,13 @@ impl Default for ConnectionLimits {
     fn default() -> Self {
         ConnectionLimits { connections: 128, head: Duration::from_secs(30), request: Duration::from_secs(60) }
     }
+}
+
+/// Returns an answer to a request whose body may not have been read. The client is told not to use the connection again: what
+/// is left of the body would be taken for the next request, so the server closes it.
+pub(crate) fn unread<B>(mut response: Response<B>) -> Response<B> {
+    response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 /// Creates a runtime of one thread. It is enough if slow work waits for the disk on threads of the store.

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::{GRACE, ServeError, Server, Token};
 use crate::host::says_host;
 pub use crate::serving::ConnectionLimits;
-use crate::serving::{asked_to_stop, bind, listen, runtime};
+use crate::serving::{asked_to_stop, bind, listen, runtime, unread};
 
 /// The maximum size of a request in bytes: 4 MiB.
 pub const MOST_BYTES: usize = 4 * 1024 * 1024;
@@ -98,17 +98,16 @@ struct Gate {
 async fn admit(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     if gate.token.is_some_and(|token| !token.is_in(request.headers())) {
         let says = "send the token of this server as `Authorization: Bearer TOKEN`\n";
-        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], says).into_response();
+        return unread((StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], says).into_response());
     }
     if let Err(wrong) = says_host(request.uri(), request.headers()) {
-        return (StatusCode::BAD_REQUEST, format!("{wrong}\n")).into_response();
+        return unread((StatusCode::BAD_REQUEST, format!("{wrong}\n")).into_response());
     }
     match timeout(gate.patience, next.run(request)).await {
+        // A page of another site, or another host.
+        Ok(response) if response.status() == StatusCode::FORBIDDEN => unread(response),
         Ok(response) => response,
         // Closing the connection avoids waiting for the rest of the request.
-        Err(_) => {
-            let says = "the request took too long\n";
-            (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")], says).into_response()
-        }
+        Err(_) => unread((StatusCode::REQUEST_TIMEOUT, "the request took too long\n").into_response()),
     }
 }

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::Fault;
 use crate::gateway::caller::Caller;
 use crate::gateway::visit::{Shared, Visit};
+use crate::serving::unread;
 
 /// The time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -29,11 +30,11 @@ pub(in crate::gateway) async fn admit(
     let target = request.uri().clone();
     let caller = match Caller::admit(&shared, &current, &target, request.headers_mut()) {
         Ok(caller) => Arc::new(caller),
-        Err(refused) => return refused.answer(None),
+        Err(refused) => return unread(refused.answer(None)),
     };
     let visit = Visit { shared, current, caller };
     if let Err(why) = visit.let_in(&target, request.headers()) {
-        return Fault::new(StatusCode::FORBIDDEN, why.to_string()).into_response();
+        return unread(Fault::new(StatusCode::FORBIDDEN, why.to_string()).into_response());
     }
     request.extensions_mut().insert(visit);
     match timeout(PATIENCE, next.run(request)).await {
