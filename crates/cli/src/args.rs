@@ -42,6 +42,7 @@ Examples:
   lookback sessions list                   # the sessions in the store
   lookback facts list                      # the facts in the store
   lookback store verify                    # is every entry as it was written?
+  lookback inspect                         # what the model saw, in a browser
   lookback mcp                             # a memory for any MCP client
   lookback serve --upstream https://api.openai.com   # a gateway for any model
 
@@ -81,6 +82,8 @@ pub(crate) enum Command {
         after_help = "Examples:\n  lookback store stats\n  lookback store verify\n  lookback store migrate .lookback/lookback.db notes/"
     )]
     Store(StoreCommand),
+    #[cfg(feature = "server")]
+    Inspect(InspectArgs),
     #[cfg(feature = "server")]
     Mcp(McpArgs),
     #[cfg(feature = "server")]
@@ -287,6 +290,34 @@ pub(crate) struct ReplayArgs {
     pub(crate) no_contents: bool,
     #[command(flatten)]
     pub(crate) store: StoreArg,
+}
+
+/// Show what a model saw of the sessions in a store, in a browser
+///
+/// Serves pages: the sessions with what they cost, and for each of them what each call sent, what it did not send, and why.
+/// Nothing is changed. Only this machine is served, unless there is a token.
+#[cfg(feature = "server")]
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback inspect
+  lookback inspect memory.db --http 127.0.0.1:8788")]
+pub(crate) struct InspectArgs {
+    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE or
+    /// redis://HOST [env: LOOKBACK_STORE] [default: .lookback/lookback.db]
+    #[arg(value_name = "STORE")]
+    pub(crate) store: Option<PathBuf>,
+    /// Listen on this address; port 0 picks a free port
+    #[arg(long, value_name = "ADDRESS", value_parser = address, default_value = "127.0.0.1:8788")]
+    pub(crate) http: SocketAddr,
+    #[command(flatten)]
+    pub(crate) prices: PricesArg,
+    /// The environment variable with the token that the address in the browser must have; required to serve other machines
+    #[arg(long, value_name = "VARIABLE")]
+    pub(crate) token_env: Option<String>,
+    /// A host name that browsers may use for this machine, besides localhost and the address; may be repeated
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
 }
 
 /// Serve a memory to any MCP client

@@ -6,21 +6,22 @@ use maud::{Markup, html};
 
 use crate::numbers::{money, percent};
 use crate::picture;
-use crate::story::Story;
+use crate::story::{Story, Trial};
 use crate::text::visible;
 
-/// Renders the table and the pictures. Nothing if there are no other policies.
+/// Renders the table and the pictures, and the form in which policies are tried out. Nothing if there are neither.
 pub(crate) fn of(story: &Story<'_>) -> Markup {
-    if story.alternatives.is_empty() {
+    if story.alternatives.is_empty() && story.trial.is_none() {
         return html! {};
     }
     let of_other = story.alternatives.iter().map(|other| (other.policy, other.timeline));
-    let all: Vec<(&str, &Timeline)> =
-        std::iter::once((story.policy.unwrap_or("this one"), story.timeline)).chain(of_other).collect();
+    let this = story.policy.unwrap_or("this one");
+    let all: Vec<(&str, &Timeline)> = std::iter::once((this, story.timeline)).chain(of_other).collect();
     let highest = all.iter().map(|(_, timeline)| picture::highest(timeline)).max().unwrap_or(1);
     html! {
         section #what-if aria-labelledby="what-if-title" {
             h2 #what-if-title { "What another policy would have done" }
+            @if let Some(trial) = &story.trial { (form(story.name, trial)) }
             table {
                 thead { tr {
                     th.words { "policy" } th { "sent" } th { "from cache" } th { "cost" } th { "times" } th { "largest" }
@@ -46,6 +47,24 @@ pub(crate) fn of(story: &Story<'_>) -> Markup {
             @for (policy, timeline) in all.iter().skip(1) {
                 figure { figcaption { code { (visible(policy)) } } (picture::picture(timeline, highest, None)) }
             }
+        }
+    }
+}
+
+/// The form in which a policy is tried out, and what it says of the last one.
+fn form(name: &str, trial: &Trial) -> Markup {
+    html! {
+        form method="get" action="session#what-if" {
+            input type="hidden" name="name" value=(name);
+            p { label for="policy" {
+                "A policy: a preset with settings such as " code { "turns:max_turns=8" } ", or the text of a TOML or JSON file."
+            } }
+            p { textarea #policy name="policy" rows="4" cols="72" spellcheck="false" { (trial.text) } }
+            p { button { "Replay the session under it" } }
+        }
+        @if let Some(fault) = &trial.fault { p.event.bad role="alert" { (visible(fault)) } }
+        @if let Some(toml) = &trial.toml {
+            details { summary { "The policy as TOML, to be copied" } pre #toml { (visible(toml)) } }
         }
     }
 }

@@ -2,15 +2,15 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use lookback::words::{self, number};
+use lookback::words::number;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use crate::fragments::Fragments;
 use crate::numbers::{money, percent};
-use crate::story::{Contents, Story};
-use crate::text::visible;
-use crate::{alternatives, calls, data, picture, rows};
+use crate::story::{Contents, Parts, Story};
+use crate::text::{beginning, visible};
+use crate::{alternatives, calls, data, facts, picture, rows};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -20,7 +20,8 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
     let timeline = story.timeline;
     let call = story.first_call();
     let total = &timeline.receipt.total;
-    let newest = timeline.calls.last();
+    let first = usize::try_from(call).ok().and_then(|call| timeline.calls.get(call.checked_sub(1)?));
+    let is_served = story.parts == Parts::Served;
     document(
         story.name,
         html! {
@@ -52,21 +53,21 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                     div.slider.script hidden {
                         label for="call" { "call" }
                         button #back type="button" title="The call before (left arrow)" { "‹" }
-                        input #call type="range" min="1" max=(call) value=(call);
+                        input #call type="range" min="1" max=(story.newest_call()) value=(call);
                         button #forth type="button" title="The next call (right arrow)" { "›" }
                         output #at for="call" { (call) }
                         button #event-back type="button" title="The compaction, break or missed name before" { "« event" }
                         button #event-forth type="button" title="The next compaction, break or missed name" { "event »" }
                     }
                     div #told aria-live="polite" {
-                        @if let Some(newest) = newest { (calls::one(timeline, newest, contents)) }
+                        @if let Some(first) = first { (calls::one(timeline, first, contents)) }
                         @else { p { "No call was made yet." } }
                     }
                     div.tools.script hidden {
                         label { "find " input #find type="search" placeholder="words in messages"; }
                         label { input #gone type="checkbox" checked; " what is missing" }
                         label { input #changed type="checkbox"; " only what differs from the call before" }
-                        @if story.requests.is_some() && contents == Contents::Shown {
+                        @if (is_served || story.requests.is_some()) && contents == Contents::Shown {
                             button #copy type="button" { "Copy the request" }
                         }
                         span #found role="status" {}
@@ -77,6 +78,7 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                     (rows::list(timeline, call, contents, fragments))
                 }
                 (alternatives::of(story))
+                @if contents == Contents::Shown { (facts::table(&story.facts)) }
                 section aria-labelledby="calls-title" {
                     h2 #calls-title { "All calls" }
                     (calls::table(timeline))
@@ -84,17 +86,21 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                 }
             }
             footer { p { "Made by Lookback " (env!("CARGO_PKG_VERSION")) ". This page loads nothing." } }
+            @if is_served { div #served hidden data-name=(story.name) data-at=(timeline.rows.len()) {} }
             (data::of(story, contents, fragments))
         },
+        SCRIPT,
+        is_served,
     )
 }
 
-/// Renders a document with the style and the script.
-pub(crate) fn document(title: &str, body: Markup) -> String {
+/// Renders a document with the style and a script. One that is served may ask its own server.
+pub(crate) fn document(title: &str, body: Markup, script: &str, is_served: bool) -> String {
+    let reach = if is_served { "connect-src 'self'; form-action 'self'" } else { "form-action 'none'" };
     let policy = format!(
-        "default-src 'none'; img-src data:; style-src '{}'; script-src '{}'; base-uri 'none'; form-action 'none'",
+        "default-src 'none'; img-src data:; style-src '{}'; script-src '{}'; base-uri 'none'; {reach}",
         hash(STYLE),
-        hash(SCRIPT)
+        hash(script)
     );
     html! {
         (DOCTYPE)
@@ -105,12 +111,12 @@ pub(crate) fn document(title: &str, body: Markup) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 meta name="referrer" content="no-referrer";
-                title { (visible(&words::short(title))) " - Lookback" }
+                title { (visible(&beginning(title, 60))) " - Lookback" }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 (body)
-                script { (PreEscaped(SCRIPT)) }
+                @if !script.is_empty() { script { (PreEscaped(script)) } }
             }
         }
     }

@@ -7,10 +7,12 @@ use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use lookback::edit::Edit;
-use lookback::timeline::Timeline;
+use lookback::timeline::{Row, Timeline};
+use maud::Markup;
 
 use crate::content;
 use crate::rows::Pairs;
+use crate::story::Parts;
 
 /// Up to how many bytes contents are readable without the script.
 const FEW: usize = 1 << 20;
@@ -25,31 +27,15 @@ pub(crate) struct Fragments {
     /// For each row, the form of each of its states.
     forms: Vec<Vec<Option<usize>>>,
     bytes: usize,
+    is_packed: bool,
 }
 
-/// Renders the contents of all rows.
-pub(crate) fn of(timeline: &Timeline) -> Fragments {
+/// Renders the contents of all rows. If they are served, it is only found out which forms there are.
+pub(crate) fn of(timeline: &Timeline, parts: Parts) -> Fragments {
     let pairs = Pairs::of(&timeline.rows);
-    let mut fragments = Fragments::default();
+    let mut fragments = Fragments { is_packed: parts == Parts::Packed, ..Fragments::default() };
     for row in &timeline.rows {
-        let mut forms = vec![content::whole(&row.message, &pairs).into_string()];
-        let mut known: Vec<(&[Edit], usize)> = Vec::new();
-        let mut of_states = Vec::with_capacity(row.states.len());
-        for state in &row.states {
-            let form = state.is_shown.then(|| {
-                if state.edits.is_empty() {
-                    return 0;
-                }
-                // A message is shown in few ways.
-                let same = known.iter().find(|(edits, _)| **edits == *state.edits).map(|(_, form)| *form);
-                same.unwrap_or_else(|| {
-                    forms.push(content::as_sent(&row.message, &state.edits).into_string());
-                    known.push((&state.edits, forms.len() - 1));
-                    forms.len() - 1
-                })
-            });
-            of_states.push(form);
-        }
+        let (forms, of_states) = of_row(row, &pairs, fragments.is_packed);
         fragments.bytes += forms.iter().map(String::len).sum::<usize>();
         fragments.rows.push(forms);
         fragments.forms.push(of_states);
@@ -57,10 +43,41 @@ pub(crate) fn of(timeline: &Timeline) -> Fragments {
     fragments
 }
 
+/// Renders the contents of one row: the whole message, and then what was sent of it under other edits.
+///
+/// A page whose [parts](crate::Parts) are served asks for them. `None` if there is no such row.
+pub fn forms(timeline: &Timeline, pairs: &Pairs, row: usize) -> Option<Vec<String>> {
+    Some(of_row(timeline.rows.get(row)?, pairs, true).0)
+}
+
+/// Returns the forms of a row, and the form of each of its states.
+fn of_row(row: &Row, pairs: &Pairs, is_rendered: bool) -> (Vec<String>, Vec<Option<usize>>) {
+    let rendered = |markup: &dyn Fn() -> Markup| if is_rendered { markup().into_string() } else { String::new() };
+    let mut forms = vec![rendered(&|| content::whole(&row.message, pairs))];
+    let mut known: Vec<(&[Edit], usize)> = Vec::new();
+    let mut of_states = Vec::with_capacity(row.states.len());
+    for state in &row.states {
+        let form = state.is_shown.then(|| {
+            if state.edits.is_empty() {
+                return 0;
+            }
+            // A message is shown in few ways.
+            let same = known.iter().find(|(edits, _)| **edits == *state.edits).map(|(_, form)| *form);
+            same.unwrap_or_else(|| {
+                forms.push(rendered(&|| content::as_sent(&row.message, &state.edits)));
+                known.push((&state.edits, forms.len() - 1));
+                forms.len() - 1
+            })
+        });
+        of_states.push(form);
+    }
+    (forms, of_states)
+}
+
 impl Fragments {
     /// Whether the contents are in the rows themselves.
     pub(crate) fn are_few(&self) -> bool {
-        self.bytes <= FEW
+        self.is_packed && self.bytes <= FEW
     }
 
     /// Returns a form of a row.
@@ -76,6 +93,9 @@ impl Fragments {
     /// Returns all forms in packs: for each pack the first row, and its rows as JSON, compressed, in base64.
     pub(crate) fn packs(&self) -> Vec<(usize, String)> {
         let mut packs = Vec::new();
+        if !self.is_packed {
+            return packs;
+        }
         let (mut first, mut bytes) = (0, 0);
         for (row, forms) in self.rows.iter().enumerate() {
             bytes += forms.iter().map(String::len).sum::<usize>();

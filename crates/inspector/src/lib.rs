@@ -29,16 +29,24 @@ mod calls;
 mod content;
 mod data;
 mod document;
+mod facts;
+mod figures;
 mod fragments;
 mod numbers;
+mod overview;
 mod picture;
 mod requests;
 mod rows;
 mod story;
 mod text;
 
-pub use requests::Requests;
-pub use story::{Alternative, Contents, Story};
+pub use facts::KnownFact;
+pub use figures::{Day, Figures};
+pub use fragments::forms;
+pub use overview::{Found, Listed, Overview, Sort};
+pub use requests::{Requests, request};
+pub use rows::Pairs;
+pub use story::{Alternative, Contents, Parts, Story, Trial};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use lookback::store::StoreError;
 use lookback::timeline::Timeline;
-use lookback::{LogName, Store, session};
+use lookback::{Dialect, LogName, Store, View, session};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -16,6 +16,19 @@ pub struct Requests {
     messages: Vec<String>,
     /// For each call: how many messages of the call before it begins with, and the numbers of those that follow.
     calls: Vec<(usize, Vec<usize>)>,
+}
+
+/// Returns what is sent of a view, as it is copied from a page: its system prompt and tools, and its messages. `None` if the
+/// dialect cannot express it.
+pub fn request(view: &View, dialect: Dialect) -> Option<String> {
+    let messages = view.encode(dialect).ok()?;
+    let messages: Vec<&str> = messages.iter().map(|raw| raw.get()).collect();
+    let preamble = view.preamble();
+    let member = |name: &str, raw: Option<&RawValue>| raw.map(|raw| format!("\"{name}\":{},", raw.get()));
+    let system = member("system", preamble.and_then(|preamble| preamble.system.as_deref()));
+    let tools = member("tools", preamble.and_then(|preamble| preamble.tools.as_deref()));
+    let (system, tools) = (system.unwrap_or_default(), tools.unwrap_or_default());
+    Some(format!("{{{system}{tools}\"messages\":[{}]}}", messages.join(",")))
 }
 
 impl Requests {

@@ -14,9 +14,9 @@ use crate::text::{beginning, visible};
 /// How many characters of a message its line shows.
 const PREVIEW: usize = 110;
 
-/// Which call belongs to which result.
-#[derive(Debug, Default)]
-pub(crate) struct Pairs {
+/// Which tool call belongs to which result.
+#[derive(Debug, Clone, Default)]
+pub struct Pairs {
     /// The tool and the row of each call.
     calls: HashMap<String, (String, usize)>,
     /// The row of each result.
@@ -24,7 +24,8 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    pub(crate) fn of(rows: &[Row]) -> Pairs {
+    /// Finds the calls and the results in rows.
+    pub fn of(rows: &[Row]) -> Pairs {
         let mut pairs = Pairs::default();
         for (index, row) in rows.iter().enumerate() {
             for (_, call) in row.message.tool_calls() {

@@ -3,8 +3,10 @@
 use lookback::timeline::Timeline;
 use lookback::{Price, words};
 
+use crate::document;
+use crate::facts::KnownFact;
+use crate::fragments;
 use crate::requests::Requests;
-use crate::{document, fragments};
 
 /// A session to be shown.
 #[derive(Debug, Clone)]
@@ -22,6 +24,36 @@ pub struct Story<'a> {
     pub alternatives: Vec<Alternative<'a>>,
     /// The exact requests.
     pub requests: Option<&'a Requests>,
+    /// The facts of the session.
+    pub facts: Vec<KnownFact>,
+    /// A policy that somebody tries out, if the page is served.
+    pub trial: Option<Trial>,
+    /// Where the contents of messages are.
+    pub parts: Parts,
+    /// The call that is shown first. Without one, it is the newest.
+    pub call: Option<u64>,
+}
+
+/// A policy that somebody tries out.
+#[derive(Debug, Clone, Default)]
+pub struct Trial {
+    /// The policy, as it was given.
+    pub text: String,
+    /// The policy as TOML, to be copied.
+    pub toml: Option<String>,
+    /// What is wrong with it.
+    pub fault: Option<String>,
+}
+
+/// Where a page has the contents of messages from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Parts {
+    /// They are in it.
+    #[default]
+    Packed,
+    /// A server gives those of a message when it is opened, at `part?name=NAME&row=ROW`, and requests at
+    /// `request?name=NAME&call=CALL`.
+    Served,
 }
 
 /// The same session under another policy.
@@ -46,7 +78,18 @@ pub enum Contents {
 impl<'a> Story<'a> {
     /// Creates the story of a session.
     pub fn new(name: &'a str, timeline: &'a Timeline, price: &'a Price) -> Story<'a> {
-        Story { name, timeline, price, policy: None, alternatives: Vec::new(), requests: None }
+        Story {
+            name,
+            timeline,
+            price,
+            policy: None,
+            alternatives: Vec::new(),
+            requests: None,
+            facts: Vec::new(),
+            trial: None,
+            parts: Parts::Packed,
+            call: None,
+        }
     }
 
     /// Sets the policy under which the session was made.
@@ -68,18 +111,47 @@ impl<'a> Story<'a> {
         Story { requests: Some(requests), ..self }
     }
 
-    /// Returns one HTML document that has all of it, and opens from a disk.
+    /// Adds the facts of the session.
+    #[must_use]
+    pub fn with_facts(self, facts: Vec<KnownFact>) -> Story<'a> {
+        Story { facts, ..self }
+    }
+
+    /// Lets policies be tried out, and shows the one that is.
+    #[must_use]
+    pub fn with_trial(self, trial: Trial) -> Story<'a> {
+        Story { trial: Some(trial), ..self }
+    }
+
+    /// Sets where the contents of messages are.
+    #[must_use]
+    pub fn with_parts(self, parts: Parts) -> Story<'a> {
+        Story { parts, ..self }
+    }
+
+    /// Shows this call first.
+    #[must_use]
+    pub fn at(self, call: u64) -> Story<'a> {
+        Story { call: Some(call), ..self }
+    }
+
+    /// Returns one HTML document. Unless its [parts](Parts) are served, it has all of it, and opens from a disk.
     pub fn to_html(&self, contents: Contents) -> String {
         let fragments = match contents {
-            Contents::Shown => fragments::of(self.timeline),
+            Contents::Shown => fragments::of(self.timeline, self.parts),
             Contents::Masked => fragments::Fragments::default(),
         };
         document::whole(self, contents, &fragments)
     }
 
-    /// The number of the call that is shown first: the newest one.
-    pub(crate) fn first_call(&self) -> u64 {
+    /// The number of the newest call, or 1.
+    pub(crate) fn newest_call(&self) -> u64 {
         (self.timeline.calls.len() as u64).max(1)
+    }
+
+    /// The number of the call that is shown first.
+    pub(crate) fn first_call(&self) -> u64 {
+        self.call.unwrap_or(u64::MAX).clamp(1, self.newest_call())
     }
 
     /// Says in a sentence what the session did.

@@ -3,6 +3,7 @@
 
 pub mod gateway;
 mod host;
+pub mod inspect;
 pub mod mcp;
 mod serving;
 

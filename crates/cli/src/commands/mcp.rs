@@ -47,7 +47,7 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Reads the token from an environment variable.
-fn token(variable: String) -> Result<Token, Failure> {
+pub(super) fn token(variable: String) -> Result<Token, Failure> {
     match std::env::var(&variable) {
         Ok(text) => Token::new(text).map_err(|fault| Failure::Token { variable, fault }),
         Err(_) => Err(Failure::NoToken { variable }),

@@ -3,6 +3,8 @@
 mod check;
 mod facts;
 #[cfg(feature = "server")]
+mod inspect;
+#[cfg(feature = "server")]
 mod mcp;
 mod recall;
 mod replay;
@@ -33,6 +35,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Facts(command) => facts::run(command),
         Command::Recall(args) => recall::run(args),
         Command::Store(command) => store::run(command),
+        #[cfg(feature = "server")]
+        Command::Inspect(args) => inspect::run(args),
         #[cfg(feature = "server")]
         Command::Mcp(args) => mcp::run(args),
         #[cfg(feature = "server")]

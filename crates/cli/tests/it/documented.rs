@@ -353,7 +353,7 @@ fn run_block(lab: &Lab, page: &str, lines: &[String], not_run: &mut BTreeSet<Str
 /// Runs a command, and returns what it wrote to standard output or to a file.
 fn run_line(lab: &Lab, page: &str, line: &str, comment: &str, env: &[(&str, String)]) -> String {
     let is_gateway = line.starts_with("lookback serve ") && !line.contains("--check") && !line.contains("--new-key");
-    if is_gateway || line.contains(" --http ") {
+    if is_gateway || line.contains(" --http ") || line.starts_with("lookback inspect") {
         listen(lab, page, line);
         return String::new();
     }
@@ -380,11 +380,17 @@ fn run_line(lab: &Lab, page: &str, line: &str, comment: &str, env: &[(&str, Stri
 
 /// Starts a server on a free port, and asserts that it says that it listens.
 fn listen(lab: &Lab, page: &str, line: &str) {
-    let free = if line.starts_with("lookback serve") { " --listen 127.0.0.1:0" } else { "" };
-    let mut command = sh(lab, &format!("exec {}{free}", line.replace(":8765", ":0")));
+    let free = match line.split(' ').nth(1) {
+        Some("serve") => " --listen 127.0.0.1:0",
+        Some("inspect") if !line.contains(" --http ") => " --http 127.0.0.1:0",
+        _ => "",
+    };
+    let line = line.split('#').next().unwrap_or_default();
+    let mut command = sh(lab, &format!("exec {}{free}", line.replace(":8765", ":0").replace(":8788", ":0")));
     let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut told = BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let is_listening = told.any(|line| line.starts_with("listening on http://"));
+    let says = ["listening on http://", "open http://"];
+    let is_listening = told.any(|line| says.iter().any(|says| line.starts_with(says)));
     let _ = server.kill();
     let _ = server.wait();
     assert!(is_listening, "{page}: `{line}` does not listen");

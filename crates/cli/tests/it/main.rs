@@ -8,6 +8,7 @@ mod documented;
 mod facts;
 mod help;
 mod hostile;
+mod inspect;
 mod json;
 mod mcp;
 mod replay;

@@ -45,6 +45,7 @@ use lookback_core::{Dialect, Message, Preamble, Role};
 
 pub(crate) use self::build::Builder;
 use crate::receipt::{CallReceipt, Receipt};
+use crate::recording::{RecordedMessage, Recording};
 
 /// The calls of a session, and what each of them saw.
 #[derive(Debug, Clone, Default)]
@@ -229,6 +230,21 @@ impl Timeline {
             let shows = |state: Option<&State>| state.filter(|state| state.is_shown).map(|state| state.edits.clone());
             (shows(from) != shows(to)).then_some((row, from, to))
         })
+    }
+
+    /// Returns the conversation as a recording, to be replayed under another policy: the messages of the branch that it is
+    /// on, as they arrived, with the newest system prompt and tools.
+    pub fn recording(&self, id: impl Into<String>) -> Recording {
+        let is_said = |row: &&Row| {
+            let last = row.states.last().map(|state| state.fate);
+            row.kind == RowKind::Message && !matches!(last, Some(Fate::Abandoned | Fate::Moved))
+        };
+        let mut rows: Vec<&Row> = self.rows.iter().filter(is_said).collect();
+        rows.sort_by_key(|row| row.position);
+        let messages = rows.into_iter().map(|row| RecordedMessage::new((*row.message).clone(), row.time)).collect();
+        let mut recording = Recording::new(id, self.dialect, messages);
+        recording.preamble = self.preambles.last().map(|sent| (*sent.preamble).clone()).unwrap_or_default();
+        recording
     }
 
     /// Returns the system prompt and tools that a call sent.

@@ -148,3 +148,18 @@ fn between_two_calls_differs_what_came_left_or_was_cut() {
     assert_eq!(timeline.difference(before, before).count(), 0);
     assert!(mark.limit.is_some_and(|limit| limit.actual > limit.limit));
 }
+
+#[test]
+fn the_recording_of_a_timeline_is_the_conversation() {
+    let text = include_str!("../../../../examples/session.jsonl");
+    let recording = Recording::read(text, "session", None).unwrap().remove(0);
+    for policy in ["default", "none"] {
+        let (store, name, _) = example(policy);
+        let again = timeline(&*store, &name).recording("session");
+        let said = |recording: &Recording| {
+            let messages = recording.messages.iter().map(|recorded| (recorded.message.digest(), recorded.time));
+            messages.collect::<Vec<_>>()
+        };
+        assert_eq!(said(&again), said(&recording), "{policy}");
+    }
+}

@@ -18,6 +18,7 @@ mod event;
 mod exchange;
 mod headers;
 mod identity;
+mod inspect;
 mod keys;
 mod kind;
 mod limits;
@@ -214,6 +215,7 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared.clone())
         .merge(rest::router(&shared))
         .merge(mcp::router(&shared))
+        .merge(inspect::router(&shared))
 }
 
 /// Tells that requests are served, and whether they are recorded: with the store down, they pass.

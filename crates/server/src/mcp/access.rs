@@ -55,8 +55,13 @@ impl Token {
         Ok(Token(text))
     }
 
+    /// Returns whether this is the token. The comparison takes constant time.
+    pub(crate) fn is(&self, given: &str) -> bool {
+        given.as_bytes().ct_eq(self.0.as_bytes()).into()
+    }
+
     /// Returns whether a request carries the token. The comparison takes constant time.
-    pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
         let Some(value) = headers.get(AUTHORIZATION) else { return false };
         let given = match value.as_bytes().split_at_checked(7) {
             Some((scheme, given)) if scheme.eq_ignore_ascii_case(b"bearer ") => given,

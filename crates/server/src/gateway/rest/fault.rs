@@ -50,7 +50,7 @@ pub(super) struct FaultText {
 }
 
 impl Fault {
-    pub(super) fn new(status: StatusCode, message: impl ToString) -> Fault {
+    pub(in crate::gateway) fn new(status: StatusCode, message: impl ToString) -> Fault {
         Fault { status, message: message.to_string() }
     }
 

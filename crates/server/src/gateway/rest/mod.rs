@@ -29,6 +29,7 @@ pub(super) use self::fault::Fault;
 use self::fault::{FaultBody, FaultText};
 use self::number::Number;
 use self::sessions::Name;
+pub(super) use self::sessions::PRICES;
 use super::{Shared, headers};
 
 /// Returns the service.

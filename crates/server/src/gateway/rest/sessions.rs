@@ -21,7 +21,7 @@ use crate::gateway::Visit;
 /// The most sessions of a page.
 const MOST: usize = 1000;
 /// The prices that calls are counted at, if none are named.
-const PRICES: &str = "anthropic-5m";
+pub(in crate::gateway) const PRICES: &str = "anthropic-5m";
 
 /// The name of a session: no part between slashes is empty, `.` or `..`, and no character is a control character or a
 /// backslash. In a path, a slash is written %2F.

@@ -1,0 +1,24 @@
+//! `lookback inspect`: shows in a browser what a model saw of the sessions in a store.
+
+use lookback_server::inspect::{Inspector, serve};
+use lookback_server::mcp::http::{ConnectionLimits, Door};
+
+use super::mcp::token;
+use crate::args::{InspectArgs, StoreArg};
+use crate::exit::ExitCode;
+use crate::failure::Failure;
+use crate::store::{self, Opening};
+use crate::{input, output};
+
+pub(crate) fn run(args: InspectArgs) -> Result<ExitCode, Failure> {
+    let price = input::price(&args.prices.name)?;
+    let place = StoreArg::of(args.store).location()?;
+    let store = store::open(&place, Opening::Existing)?;
+    let given = args.token_env.map(|variable| token(variable.clone()).map(|token| (variable, token))).transpose()?;
+    let inspector = Inspector::new(store, place.to_string(), price);
+    let entry = given.as_ref().map(|(variable, _)| format!("?token=${variable}")).unwrap_or_default();
+    let token = given.map(|(_, token)| token);
+    let door = Door { address: args.http, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
+    serve(inspector, door, |address| output::tell(&format!("open http://{address}/{entry} in a browser")))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,167 @@
+//! Tests of `lookback inspect`: what it serves, whom, and what a page may do.
+
+#![cfg(feature = "server")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use crate::common::{LOOKBACK, Lab};
+
+/// An inspector that serves, until it is dropped.
+struct Serving {
+    child: Child,
+    address: String,
+    entry: String,
+}
+
+/// An answer: its status, its head, and its body.
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Serving {
+    fn new(lab: &Lab, args: &[&str], env: &[(&str, &str)]) -> Serving {
+        let mut command = lab.command(LOOKBACK);
+        command.args(["inspect", "--http", "127.0.0.1:0"]).args(args).envs(env.iter().copied());
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let told = line.strip_prefix("open http://").and_then(|rest| rest.strip_suffix(" in a browser\n"));
+        let (address, entry) = told.unwrap_or_else(|| panic!("{line}")).split_once('/').unwrap();
+        Serving { child, address: address.to_owned(), entry: entry.to_owned() }
+    }
+
+    fn ask(&self, method: &str, path: &str, headers: &[&str]) -> Answer {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let host = format!("host: {}", self.address);
+        let named = headers.iter().any(|header| header.to_lowercase().starts_with("host:"));
+        let lines = headers.iter().copied().chain((!named).then_some(host.as_str()));
+        let lines: String = lines.flat_map(|line| [line, "\r\n"]).collect();
+        stream.write_all(format!("{method} {path} HTTP/1.1\r\n{lines}connection: close\r\n\r\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[])
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_store_is_shown_with_its_sessions_and_their_calls() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    lab.run(&["facts", "add", "--session", "replay/session", "decision", "The <b>store</b> is SQLite."]).out();
+    let serving = Serving::new(&lab, &[], &[]);
+    let overview = serving.get("/");
+    assert_eq!(overview.status, 200);
+    for shown in ["href=\"session?name=replay/session\"", "1,678,256", "$0.9334", "92.6 %"] {
+        assert!(overview.body.contains(shown), "{shown}\n{}", overview.body);
+    }
+    // Lists are sorted, filtered and searched by their address, so that it works without a script.
+    assert!(!serving.get("/?filter=nothing").body.contains("session?name="));
+    let found = serving.get("/?words=worse+than+the+bug").body;
+    assert!(found.contains("session?name=replay/session#e"), "{found}");
+    let page = serving.get("/session?name=replay/session&call=53");
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("Call <b>53</b> of 78 sent <b>28,459 tokens</b>"));
+    assert!(page.body.contains("The &lt;b&gt;store&lt;/b&gt; is SQLite."), "facts are text");
+    // The page has no contents but the beginnings: they are asked for.
+    let row = serving.get("/part?name=replay/session&row=0").body;
+    assert!(row.contains("You are a coding agent") && row.starts_with("[\""), "{row}");
+    let request = serving.get("/request?name=replay/session&call=53").body;
+    let sent = lab.run(&["sessions", "window", "replay/session", "--call", "53"]).json();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&request).unwrap()["messages"], sent);
+    for (path, says) in [
+        ("/session?name=none", "there is no such session"),
+        ("/session?name=%FF", "there is no such session"),
+        ("/part?name=replay/session&row=99999", "the session has no such message"),
+        ("/request?name=replay/session&call=0", "the session has no such call"),
+    ] {
+        let answer = serving.get(path);
+        assert!(
+            (answer.status, &*answer.body) == (404, &*format!("{says}\n")),
+            "{path}: {} {}",
+            answer.status,
+            answer.body
+        );
+    }
+    assert_eq!(serving.get("/part?name=replay/session&row=x").status, 400);
+    assert_eq!(serving.get("/nothing").status, 404);
+}
+
+#[test]
+fn another_policy_is_tried_out_and_a_mistake_in_it_is_told() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    let serving = Serving::new(&lab, &[], &[]);
+    let whole = lab.run(&["replay", "session.jsonl", "--json", "--policy", "none", "--store", "other.db"]).lines();
+    let page = serving.get("/session?name=replay/session&policy=none").body;
+    let cost = format!("${:.2}", whole[0]["cost"].as_f64().unwrap());
+    assert!(page.contains(&cost), "{cost}");
+    assert!(page.contains("<pre id=\"toml\">"));
+    let page = serving.get("/session?name=replay/session&policy=turns:max_turn=1").body;
+    assert!(page.contains("role=\"alert\"") && !page.contains("<pre id=\"toml\">"), "{page}");
+    // A policy is text, and never a file of this machine.
+    let page = serving.get("/session?name=replay/session&policy=/etc/passwd").body;
+    assert!(page.contains("role=\"alert\"") && !page.contains("root:"));
+}
+
+#[test]
+fn only_this_machine_is_served_and_no_page_of_another_site() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    let serving = Serving::new(&lab, &[], &[]);
+    assert_eq!(serving.ask("GET", "/", &["host: evil.example"]).status, 403);
+    assert_eq!(serving.ask("GET", "/", &["host: localhost", "host: localhost"]).status, 400);
+    assert_eq!(serving.ask("GET", "/", &["origin: https://evil.example"]).status, 403);
+    assert_eq!(serving.ask("POST", "/session?name=replay/session", &[]).status, 405);
+    let answer = serving.get("/");
+    for header in [
+        "x-content-type-options: nosniff",
+        "x-frame-options: deny",
+        "referrer-policy: no-referrer",
+        "cache-control: no-store",
+        "frame-ancestors 'none'",
+    ] {
+        assert!(answer.head.contains(header), "{header}\n{}", answer.head);
+    }
+    assert!(!answer.head.contains("access-control"), "{}", answer.head);
+    lab.run(&["inspect", "--http", "0.0.0.0:0"]).fails(2, "0.0.0.0:0 can be reached from other machines; set a token");
+    lab.run(&["inspect", "none.db"]).fails(2, "none.db");
+}
+
+#[test]
+fn with_a_token_a_browser_keeps_it_in_a_cookie() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    let secret = "a-token-that-nobody-guesses";
+    let serving = Serving::new(&lab, &["--token-env", "SECRET"], &[("SECRET", secret)]);
+    assert_eq!(serving.entry, "?token=$SECRET", "the token itself is not printed");
+    let refused = serving.get("/");
+    assert_eq!(refused.status, 401);
+    assert!(!refused.body.contains(secret));
+    assert_eq!(serving.get("/?token=a-token-that-somebody-guesses").status, 401);
+    let entered = serving.get(&format!("/?token={secret}"));
+    assert_eq!(entered.status, 303);
+    let cookie = format!("set-cookie: lookback={secret}; path=/; httponly; samesite=strict");
+    assert!(entered.head.contains(&cookie) && entered.head.contains("location: /\r\n"), "{}", entered.head);
+    assert_eq!(serving.ask("GET", "/", &[&format!("cookie: a=b; lookback={secret}")]).status, 200);
+    assert_eq!(serving.ask("GET", "/", &[&format!("authorization: Bearer {secret}")]).status, 200);
+    assert_eq!(serving.ask("GET", "/", &["cookie: lookback=other"]).status, 401);
+}

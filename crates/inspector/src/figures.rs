@@ -1,0 +1,105 @@
+//! What a session has sent, cost and missed, in figures: a line of the overview.
+
+use std::collections::BTreeMap;
+
+use lookback::timeline::{Fate, RowKind, Timeline};
+use lookback::transcript::Millis;
+
+/// The figures of a session.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Figures {
+    /// The model calls.
+    pub calls: u64,
+    /// The messages of the conversation.
+    pub messages: u64,
+    /// Input tokens, including system prompts and tools.
+    pub sent_tokens: u64,
+    /// Input tokens that were read from the cache.
+    pub cache_read_tokens: u64,
+    /// The cost of the input, in US dollars.
+    pub cost: f64,
+    /// What the input would have cost without a window, in US dollars.
+    pub cost_without_window: f64,
+    /// Compactions.
+    pub compactions: u64,
+    /// Calls that do not extend the call before.
+    pub prefix_breaks: u64,
+    /// Messages that were repaired, or that repair others.
+    pub repairs: u64,
+    /// Names that the model used when they had left.
+    pub missed: u64,
+    /// The calls, the tokens and the cost of each day, by the number of the day since 1970.
+    pub days: BTreeMap<i64, Day>,
+}
+
+/// What the calls of a day sent and cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Day {
+    /// The model calls.
+    pub calls: u64,
+    /// Input tokens.
+    pub sent_tokens: u64,
+    /// The cost of the input, in US dollars.
+    pub cost: f64,
+    /// What it would have cost without a window, in US dollars.
+    pub cost_without_window: f64,
+}
+
+const DAY: Millis = 24 * 60 * 60 * 1_000;
+
+impl Figures {
+    /// Computes the figures of a session.
+    pub fn of(timeline: &Timeline) -> Figures {
+        let total = &timeline.receipt.total;
+        let is_repaired = |fate: Fate| fate == Fate::Repaired;
+        let mut figures = Figures {
+            calls: total.calls,
+            sent_tokens: total.sent_tokens,
+            cache_read_tokens: total.cache_read_tokens,
+            cost: total.cost,
+            cost_without_window: total.cost_without_window,
+            compactions: total.compactions,
+            prefix_breaks: total.prefix_breaks,
+            ..Figures::default()
+        };
+        for row in &timeline.rows {
+            figures.messages += u64::from(row.kind == RowKind::Message);
+            let repairs = row.kind == RowKind::Mend || row.states.iter().any(|state| is_repaired(state.fate));
+            figures.repairs += u64::from(repairs);
+        }
+        for call in &timeline.calls {
+            figures.missed += call.missed.len() as u64;
+            if let Some(time) = call.time {
+                let day = figures.days.entry(time.div_euclid(DAY)).or_default();
+                day.calls += 1;
+                day.sent_tokens += call.receipt.sent_tokens;
+                day.cost += call.receipt.cost;
+                day.cost_without_window += call.receipt.cost_without_window;
+            }
+        }
+        figures
+    }
+
+    /// Adds those of another session.
+    pub fn add(&mut self, other: &Figures) {
+        self.calls += other.calls;
+        self.messages += other.messages;
+        self.sent_tokens += other.sent_tokens;
+        self.cache_read_tokens += other.cache_read_tokens;
+        self.cost += other.cost;
+        self.cost_without_window += other.cost_without_window;
+        self.compactions += other.compactions;
+        self.prefix_breaks += other.prefix_breaks;
+        self.repairs += other.repairs;
+        self.missed += other.missed;
+        for (day, of) in &other.days {
+            let sum = self.days.entry(*day).or_default();
+            sum.calls += of.calls;
+            sum.sent_tokens += of.sent_tokens;
+            sum.cost += of.cost;
+            sum.cost_without_window += of.cost_without_window;
+        }
+    }
+}

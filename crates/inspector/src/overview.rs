@@ -1,0 +1,336 @@
+//! The overview of a store: its sessions with their figures, and what they cost over the days.
+
+use lookback::transcript::Millis;
+use lookback::words::number;
+use maud::{Markup, html};
+
+use crate::document::document;
+use crate::figures::{Day, Figures};
+use crate::numbers::{money, percent, short, time};
+use crate::text::visible;
+
+/// The sessions of a store.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Overview {
+    /// Where the store is.
+    pub place: String,
+    /// The sessions that are listed, in their order.
+    pub sessions: Vec<Listed>,
+    /// The figures of all sessions, as far as they were read.
+    pub total: Figures,
+    /// How many sessions were read, and how many there are.
+    pub read: (usize, usize),
+    /// What is searched in the names.
+    pub filter: String,
+    /// What the list is sorted by.
+    pub sort: Sort,
+    /// What was found of words in the messages, if words were asked for.
+    pub found: Option<Found>,
+}
+
+/// A session of the list.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// The size of its log in bytes.
+    pub bytes: u64,
+    /// When it was last used, if that is known.
+    pub used: Option<Millis>,
+    /// Its figures, if it was read.
+    pub figures: Option<Figures>,
+}
+
+/// Messages that have words.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Found {
+    /// The words.
+    pub words: String,
+    /// The session, the entry and the words around, the best first.
+    pub hits: Vec<(String, u64, String)>,
+}
+
+impl Listed {
+    /// Creates a line of the list.
+    pub fn new(name: impl Into<String>, bytes: u64) -> Listed {
+        Listed { name: name.into(), bytes, ..Listed::default() }
+    }
+
+    /// Sets when it was last used.
+    #[must_use]
+    pub fn used(self, used: Option<Millis>) -> Listed {
+        Listed { used, ..self }
+    }
+
+    /// Sets its figures.
+    #[must_use]
+    pub fn figures(self, figures: Option<Figures>) -> Listed {
+        Listed { figures, ..self }
+    }
+}
+
+/// What a list of sessions is sorted by: the most first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Sort {
+    /// By when they were last used.
+    #[default]
+    Used,
+    /// By their names.
+    Name,
+    /// By their calls.
+    Calls,
+    /// By the tokens that they sent.
+    Sent,
+    /// By their cost.
+    Cost,
+    /// By their compactions.
+    Compactions,
+    /// By the calls that do not extend the call before.
+    Breaks,
+    /// By their repairs.
+    Repairs,
+    /// By the names that were missed.
+    Missed,
+}
+
+impl Sort {
+    const ALL: [Sort; 9] = [
+        Sort::Name,
+        Sort::Used,
+        Sort::Calls,
+        Sort::Sent,
+        Sort::Cost,
+        Sort::Compactions,
+        Sort::Breaks,
+        Sort::Repairs,
+        Sort::Missed,
+    ];
+
+    /// Returns its name in an address.
+    pub fn name(self) -> &'static str {
+        match self {
+            Sort::Used => "used",
+            Sort::Name => "name",
+            Sort::Calls => "calls",
+            Sort::Sent => "sent",
+            Sort::Cost => "cost",
+            Sort::Compactions => "compactions",
+            Sort::Breaks => "breaks",
+            Sort::Repairs => "repairs",
+            Sort::Missed => "missed",
+        }
+    }
+
+    /// Returns the one with a name, or the usual one.
+    pub fn named(name: &str) -> Sort {
+        Sort::ALL.into_iter().find(|sort| sort.name() == name).unwrap_or_default()
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Sort::Used => "last used (UTC)",
+            Sort::Name => "session",
+            Sort::Breaks => "cache breaks",
+            Sort::Missed => "names missed",
+            _ => self.name(),
+        }
+    }
+
+    /// Sorts sessions.
+    pub fn sort(self, sessions: &mut [Listed]) {
+        let figure = |session: &Listed, of: fn(&Figures) -> u64| session.figures.as_ref().map_or(0, of);
+        sessions.sort_by(|a, b| {
+            let by = |of: fn(&Figures) -> u64| figure(b, of).cmp(&figure(a, of));
+            let cost = |session: &Listed| session.figures.as_ref().map_or(0.0, |figures| figures.cost);
+            let first = match self {
+                Sort::Used => b.used.cmp(&a.used),
+                Sort::Name => std::cmp::Ordering::Equal,
+                Sort::Calls => by(|figures| figures.calls),
+                Sort::Sent => by(|figures| figures.sent_tokens),
+                Sort::Cost => cost(b).total_cmp(&cost(a)),
+                Sort::Compactions => by(|figures| figures.compactions),
+                Sort::Breaks => by(|figures| figures.prefix_breaks),
+                Sort::Repairs => by(|figures| figures.repairs),
+                Sort::Missed => by(|figures| figures.missed),
+            };
+            first.then_with(|| a.name.cmp(&b.name))
+        });
+    }
+}
+
+/// The most days that the trend shows.
+const MOST_DAYS: usize = 60;
+
+impl Overview {
+    /// Creates the overview of the sessions of a store.
+    pub fn new(place: impl Into<String>, sessions: Vec<Listed>) -> Overview {
+        let mut total = Figures::default();
+        let figures = sessions.iter().filter_map(|session| session.figures.as_ref());
+        let read = figures.clone().count();
+        figures.for_each(|figures| total.add(figures));
+        let read = (read, sessions.len());
+        Overview { place: place.into(), sessions, total, read, ..Overview::default() }
+    }
+
+    /// Returns the page. The pages of sessions are beside it, at `session?name=NAME`.
+    pub fn to_html(&self) -> String {
+        let total = &self.total;
+        document(
+            "sessions",
+            html! {
+                header {
+                    h1 { "Sessions" }
+                    p { (number(self.read.1 as u64)) " in " code { (visible(&self.place)) } "." }
+                    @if self.read.0 < self.read.1 {
+                        p.note { "The figures are those of " (self.read.0) " of them, so far. Load the page again for more." }
+                    }
+                    dl.numbers {
+                        div { dt { "model calls" } dd { (number(total.calls)) } }
+                        div { dt { "cost of the input" } dd { (money(total.cost)) } }
+                        div { dt { "without a window" } dd { (money(total.cost_without_window)) } }
+                        div { dt { "tokens sent" } dd { (number(total.sent_tokens)) } }
+                        div { dt { "from the cache" } dd { (percent(total.cache_read_tokens, total.sent_tokens)) } }
+                        div { dt { "compactions" } dd { (number(total.compactions)) } }
+                        div { dt { "cache breaks" } dd { (number(total.prefix_breaks)) } }
+                        div { dt { "repairs" } dd { (number(total.repairs)) } }
+                        div { dt { "names missed" } dd { (number(total.missed)) } }
+                    }
+                }
+                main {
+                    (self.trend())
+                    section aria-labelledby="search-title" {
+                        h2 #search-title { "Search" }
+                        form method="get" action="." role="search" {
+                            label { "words in messages " input type="search" name="words" value=(self.found.as_ref().map_or("", |found| &found.words)); }
+                            " " button { "Search" }
+                        }
+                        @if let Some(found) = &self.found { (found.to_markup()) }
+                    }
+                    section aria-labelledby="sessions-title" {
+                        h2 #sessions-title { "All sessions" }
+                        form method="get" action="." {
+                            input type="hidden" name="sort" value=(self.sort.name());
+                            label { "name has " input type="search" name="filter" value=(self.filter); }
+                            " " button { "Filter" }
+                        }
+                        (self.table())
+                    }
+                }
+            },
+            "",
+            true,
+        )
+    }
+
+    fn table(&self) -> Markup {
+        html! {
+            table.sessions {
+                thead { tr {
+                    @for sort in Sort::ALL {
+                        th.words[sort == Sort::Name] aria-sort=[(sort == self.sort).then_some("descending")] {
+                            a href=(format!("?sort={}&filter={}", sort.name(), encoded(&self.filter))) { (sort.title()) }
+                        }
+                    }
+                    th { "from cache" } th { "without a window" }
+                } }
+                tbody {
+                    @for session in &self.sessions {
+                        tr {
+                            td.words { a href=(format!("session?name={}", encoded(&session.name))) { (visible(&session.name)) } }
+                            td { (session.used.and_then(time).unwrap_or_default()) }
+                            @if let Some(figures) = &session.figures {
+                                td { (number(figures.calls)) }
+                                td { (number(figures.sent_tokens)) }
+                                td { (money(figures.cost)) }
+                                td { (number(figures.compactions)) }
+                                td { (number(figures.prefix_breaks)) }
+                                td { (number(figures.repairs)) }
+                                td { (number(figures.missed)) }
+                                td { (percent(figures.cache_read_tokens, figures.sent_tokens)) }
+                                td { (money(figures.cost_without_window)) }
+                            } @else {
+                                td colspan="9" { "not read yet: " (short(session.bytes)) "B" }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the calls of each day cost, and what they would have cost without a window.
+    fn trend(&self) -> Markup {
+        let days: Vec<(i64, Day)> =
+            self.total.days.iter().rev().take(MOST_DAYS).rev().map(|(day, of)| (*day, *of)).collect();
+        if days.len() < 2 {
+            return html! {};
+        }
+        html! {
+            section aria-labelledby="days-title" {
+                h2 #days-title { "By day" }
+                table.days {
+                    thead { tr { th.words { "day (UTC)" } th { "calls" } th { "sent" } th { "cost" } th { "without a window" } th.words { "cost" } } }
+                    tbody {
+                        @let most = days.iter().map(|(_, of)| of.cost_without_window.max(of.cost)).fold(f64::MIN_POSITIVE, f64::max);
+                        @for (day, of) in days.iter().rev() {
+                            tr {
+                                td.words { (time(day * 86_400_000).unwrap_or_default().split(' ').next().unwrap_or_default()) }
+                                td { (number(of.calls)) }
+                                td { (short(of.sent_tokens)) }
+                                td { (money(of.cost)) }
+                                td { (money(of.cost_without_window)) }
+                                td.words {
+                                    svg.bar viewBox="0 0 200 10" aria-hidden="true" {
+                                        rect.cost width=(format!("{:.1}", of.cost_without_window / most * 200.0)) height="10" fill-opacity="0.35" {}
+                                        rect.read width=(format!("{:.1}", of.cost / most * 200.0)) height="10" {}
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Found {
+    /// Creates what was found of these words: for each message its session, its entry and the words around.
+    pub fn new(words: impl Into<String>, hits: impl IntoIterator<Item = (String, u64, String)>) -> Found {
+        Found { words: words.into(), hits: hits.into_iter().collect() }
+    }
+
+    fn to_markup(&self) -> Markup {
+        html! {
+            @if self.hits.is_empty() {
+                p role="status" { "Nothing was found." }
+            } @else {
+                ol.found {
+                    @for (session, entry, excerpt) in &self.hits {
+                        li {
+                            a href=(format!("session?name={}#e{entry}", encoded(session))) { (visible(session)) ", entry " (entry) }
+                            ": " (visible(excerpt))
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Returns a text as part of an address.
+pub(crate) fn encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}

@@ -1,0 +1,51 @@
+//! Trying out a policy: the session is replayed under it, in memory.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use lookback::presets::{named, parse, to_toml};
+use lookback::replay::replay;
+use lookback::timeline::Timeline;
+use lookback::tokens::TokenCounter;
+use lookback::{LogName, MemoryStore, Policy, Price, Settings, session};
+use tokio::runtime::Handle;
+
+/// A session that was replayed under another policy.
+pub(super) struct Tried {
+    pub(super) timeline: Timeline,
+    pub(super) toml: String,
+}
+
+/// The longest policy that is read, in bytes.
+const LONGEST: usize = 16 * 1024;
+
+/// Replays a session under a policy, or says what is wrong with it. No file is read: a policy is a preset or text.
+pub(super) fn replayed(
+    text: &str,
+    timeline: &Timeline,
+    counter: Arc<dyn TokenCounter>,
+    price: &Price,
+) -> Result<Tried, String> {
+    let policy = policy(text)?;
+    let toml = to_toml(&policy).map_err(|error| error.to_string())?;
+    let settings = Settings::default().dialect(timeline.dialect).policy(policy).counter(counter.clone());
+    let (store, log) = (MemoryStore::new(), "trial".parse::<LogName>().map_err(|error| error.to_string())?);
+    let recording = timeline.recording("trial");
+    Handle::current().block_on(async {
+        let mut on_call = |_: &_| ControlFlow::Continue(());
+        let replay = replay(&recording, settings, price, 0, &mut on_call).await.map_err(|error| error.to_string())?;
+        replay.save(&store, &log).await.map_err(|error| error.to_string())?;
+        let timeline = session::timeline(&store, &log, &*counter, price).await.map_err(|error| error.to_string())?;
+        Ok(Tried { timeline, toml })
+    })
+}
+
+fn policy(text: &str) -> Result<Policy, String> {
+    if text.len() > LONGEST {
+        return Err(format!("a policy has at most {LONGEST} bytes"));
+    }
+    let text = text.trim();
+    let is_file = text.starts_with('{') || text.contains('\n') || text.contains(" = ");
+    let read = if is_file { parse(text) } else { named(text) };
+    read.map_err(|error| error.to_string())
+}
