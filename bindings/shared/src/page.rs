@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use lookback::explain::MessageOutcome;
 use lookback::plan::Action;
+use lookback::timeline::Timeline;
+use lookback_inspector::figure;
 
 use crate::told::in_words;
 
@@ -19,9 +21,13 @@ pub(crate) fn window(tokens: u64, compacted: bool, outcomes: &[MessageOutcome]) 
     block(&format!("Window of {tokens} tokens{compacted}"), outcomes)
 }
 
-/// Returns a session as HTML.
-pub(crate) fn session(name: &str, messages: u64, outcomes: &[MessageOutcome]) -> String {
-    block(&format!("Session {}: {messages} messages", escaped(name)), outcomes)
+/// Returns a session as HTML: the picture of the inspector, and a table.
+pub(crate) fn session(name: &str, messages: u64, timeline: &Timeline, outcomes: &[MessageOutcome]) -> String {
+    let title = format!("Session {}: {messages} messages", escaped(name));
+    if timeline.calls.is_empty() {
+        return block(&title, outcomes);
+    }
+    format!("<div><p><b>{title}</b></p>{}{}</div>", figure(timeline), table(outcomes))
 }
 
 fn block(title: &str, outcomes: &[MessageOutcome]) -> String {

@@ -340,7 +340,11 @@ impl Session {
         self.host.with(|session| {
             let entries = block_on(session.entries())?;
             let outcomes = outcomes(&entries, session.view(), self.dialect, &session.explain());
-            Ok(page::session(&self.name, session.stats().messages, &outcomes))
+            // Any price does, because the picture shows what is in the window.
+            let price = crate::price("anthropic-5m")?;
+            let counter = session.settings().counter.clone();
+            let read = lookback::session::timeline(&**session.store(), session.name(), &*counter, &price);
+            Ok(page::session(&self.name, session.stats().messages, &block_on(read)?, &outcomes))
         })
     }
 

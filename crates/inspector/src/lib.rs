@@ -30,6 +30,7 @@ mod content;
 mod data;
 mod document;
 mod facts;
+mod figure;
 mod figures;
 mod fragments;
 mod numbers;
@@ -41,6 +42,7 @@ mod story;
 mod text;
 
 pub use facts::KnownFact;
+pub use figure::figure;
 pub use figures::{Day, Figures};
 pub use fragments::forms;
 pub use overview::{Found, Listed, Overview, Sort};

@@ -1,0 +1,27 @@
+//! The picture of a session alone, for pages of others, such as notebooks.
+
+use lookback::timeline::Timeline;
+use maud::{PreEscaped, html};
+
+use crate::picture::{highest, legend, picture};
+
+const STYLE: &str = include_str!("figure.css");
+
+/// Returns the picture of a session with its legend, as part of a page of HTML. It has no contents of messages.
+///
+/// ```
+/// use lookback::timeline::Timeline;
+///
+/// let figure = lookback_inspector::figure(&Timeline::default());
+/// assert!(figure.starts_with("<div class=\"lookback\"><style>"));
+/// ```
+pub fn figure(timeline: &Timeline) -> String {
+    html! {
+        div.lookback {
+            style { (PreEscaped(STYLE)) }
+            (picture(timeline, highest(timeline), None))
+            (legend(timeline))
+        }
+    }
+    .into_string()
+}
