@@ -301,7 +301,7 @@ pub(crate) struct ReplayArgs {
 #[command(after_help = "\
 Examples:
   lookback inspect
-  lookback inspect memory.db --http 127.0.0.1:8788")]
+  lookback inspect --http 127.0.0.1:8788")]
 pub(crate) struct InspectArgs {
     /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE or
     /// redis://HOST [env: LOOKBACK_STORE] [default: .lookback/lookback.db]
