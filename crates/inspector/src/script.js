@@ -5,289 +5,365 @@ const find = (selector) => document.querySelector(selector)
 const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? 'null')
 
 const data = read('data')
-const rows = [...document.querySelectorAll('#rows > .row')]
 const list = find('#rows')
+const rows = [...document.querySelectorAll('#rows > .row')]
 const slider = find('#call')
 const picture = find('#picture svg')
 const calls = data.calls.length
-let now = Math.max(calls, 1)
-
-for (const element of document.querySelectorAll('.script')) element.hidden = false
+const last = Math.max(calls, 1)
+const digits = new Intl.NumberFormat('en-US')
+// A page that is served asks its server for contents.
+const served = find('#served')
+const ask = (what) => fetch(`${what}&name=${encodeURIComponent(served.dataset.name)}`)
+let now = Number(slider.value)
 
 // What became of a row: [from which call, the number of the reason, tokens, form]. Forms are ways in which it is sent.
-const states = data.rows
 function stateAt(row, call) {
-  const all = states[row]
+  const all = data.rows[row]
   let at = all.length - 1
   while (at >= 0 && all[at][0] > call) at--
   return all[at]
 }
-const isSent = (state) => state !== undefined && data.reasons[state[1]][0]
+const isSent = (state) => data.reasons[state[1]][0]
+const fateOf = (state) => data.reasons[state[1]][1]
+const whyOf = (state) => data.reasons[state[1]][2]
 
-// What each row shows at the moment: its state, and how many rows of its run are gone, if it is the first of one.
+// What each row shows at the moment: its state, whether it is folded into the line of its run, and whether it is new.
 const current = rows.map((_, row) => stateAt(row, now))
-const folds = rows.map(() => -1)
-const fates = new Set(data.reasons.map((reason) => reason[1]))
+const folded = rows.map(() => false)
+const fresh = rows.map(() => false)
+const fates = new Set(['sent', 'gone', 'later', ...data.reasons.map((reason) => reason[1])])
 
 function show(call) {
-  now = Math.min(Math.max(call, 1), Math.max(calls, 1))
-  let first = -1
-  const runs = new Map()
+  now = Math.min(Math.max(call, 1), last)
+  for (const element of shown) element.classList.remove('shown')
+  shown.clear()
   for (let row = 0; row < rows.length; row++) {
     const state = stateAt(row, now)
-    let fold = -1
-    if (state === undefined) {
-      // Not there yet, and so not between others.
-    } else if (isSent(state)) {
-      first = -1
-    } else {
-      if (first < 0) first = row
-      fold = first === row ? 0 : 1
-      runs.set(first, (runs.get(first) ?? 0) + 1)
+    if (state !== current[row]) paint(row, state)
+    const isNew = state !== undefined && state[0] === now
+    if (isNew !== fresh[row]) {
+      fresh[row] = isNew
+      rows[row].classList.toggle('new', isNew)
     }
-    if (state !== current[row] || fold !== folds[row]) paint(row, state, fold)
   }
-  for (const row of counted) if (!runs.has(row)) count(row, 1)
-  counted.clear()
-  for (const [row, gone] of runs) count(row, gone)
-  mark()
+  fold()
   slider.value = now
+  slider.setAttribute('aria-valuetext', `call ${now} of ${last}`)
   find('#at').textContent = now
   // Our own HTML, in which all contents are escaped.
   if (calls > 0) find('#told').innerHTML = data.calls[now - 1]
   const cursor = picture.querySelector('.cursor')
-  if (cursor && calls > 0) {
-    const left = Number(picture.dataset.left)
-    cursor.setAttribute('x', left + ((1000 - left) * (now - 1)) / calls)
-  }
-  if (changed.checked || words.length > 0) filter()
+  const left = Number(picture.dataset.left)
+  if (calls > 0) cursor?.setAttribute('x', left + ((1000 - left) * (now - 1)) / calls)
+  if (words.length > 0) tell()
 }
 
-function paint(row, state, fold) {
+function paint(row, state) {
   const element = rows[row]
-  const kinds = element.classList
-  if (state !== current[row]) {
-    kinds.remove('later', 'sent', 'gone', ...fates)
-    kinds.add(state === undefined ? 'later' : isSent(state) ? 'sent' : 'gone')
-    const [, fate, why] = state ? data.reasons[state[1]] : [false, '', '']
-    if (fate) kinds.add(fate)
-    const line = element.firstElementChild
-    line.children[3].textContent = fate
-    line.children[3].title = why
-    if (state) line.children[4].textContent = state[2]
-    element.children[1].textContent = why
-    current[row] = state
-    if (element.open) fill(row)
-    else delete element.dataset.filled
-  }
-  folds[row] = fold
-  kinds.toggle('fold', fold === 1 && !opened.has(row))
+  const [line, why] = element.children
+  const fate = state ? fateOf(state) : 'later'
+  const kind = state ? (isSent(state) ? 'sent' : 'gone') : 'later'
+  element.className = [...element.classList].filter((name) => !fates.has(name)).join(' ') + ` ${kind} ${fate}`
+  line.children[3].textContent = fate
+  if (state) line.children[4].textContent = digits.format(state[2])
+  why.textContent = state ? whyOf(state) : `not there yet: it comes at call ${data.rows[row][0]?.[0]}`
+  current[row] = state
+  if (element.open) fill(row)
+  else delete element.dataset.filled
 }
 
-// Runs of rows that are gone are one line, until somebody looks.
-const counted = new Set()
+// Why, also without opening the row.
+list.addEventListener('pointerover', (event) => {
+  if (event.target.matches('.fate')) event.target.title = event.target.closest('.row').children[1].textContent
+})
+
+// Runs of rows that are gone are one line, until somebody opens it.
+const bars = new Map()
 const opened = new Set()
-function count(row, gone) {
-  const element = rows[row]
-  let button = element.querySelector(':scope > summary > .fate > button')
-  if (gone < 2) return button?.remove()
-  counted.add(row)
-  if (!button) {
-    button = document.createElement('button')
-    button.type = 'button'
-    button.addEventListener('click', (event) => {
-      event.preventDefault()
-      for (let next = row + 1; next < rows.length && folds[next] !== 0 && !isSent(current[next]); next++) {
-        if (folds[next] === 1) opened.add(next), rows[next].classList.remove('fold')
-      }
-      button.remove()
-    })
-    element.firstElementChild.children[3].append(' ', button)
+function fold() {
+  const runs = new Map()
+  let run = []
+  const end = () => {
+    if (run.length > 1) runs.set(run[0], run)
+    const isFolded = run.length > 1 && !opened.has(run[0])
+    for (const row of run) setFolded(row, isFolded)
+    run = []
   }
-  button.textContent = `+${gone - 1}`
-  button.title = `${gone - 1} more are missing here`
-  button.setAttribute('aria-label', button.title)
+  for (let row = 0; row < rows.length; row++) {
+    const state = current[row]
+    // What is not there yet is not between others.
+    if (state === undefined) setFolded(row, false)
+    else if (!isSent(state)) run.push(row)
+    else {
+      end()
+      setFolded(row, false)
+    }
+  }
+  end()
+  for (const [row, bar] of bars) {
+    if (!runs.has(row)) {
+      bar.remove()
+      bars.delete(row)
+    }
+  }
+  for (const [row, run] of runs) {
+    if (!bars.has(row)) bars.set(row, newBar(row))
+    const bar = bars.get(row)
+    const text = describe(run)
+    if (bar.textContent !== text) bar.textContent = text
+    bar.setAttribute('aria-expanded', opened.has(row))
+  }
+}
+function setFolded(row, is) {
+  if (is === folded[row]) return
+  folded[row] = is
+  rows[row].classList.toggle('fold', is)
+}
+function newBar(row) {
+  const bar = newButton('', () => {
+    opened.delete(row) || opened.add(row)
+    fold()
+  })
+  bar.className = 'run'
+  rows[row].before(bar)
+  return bar
+}
+function newButton(text, onClick) {
+  const button = document.createElement('button')
+  button.type = 'button'
+  button.textContent = text
+  button.addEventListener('click', onClick)
+  return button
+}
+/** Says what is missing in a run, and why if there is one reason. */
+function describe(run) {
+  const whys = new Set()
+  const counts = new Map()
+  let tokens = 0
+  for (const row of run) {
+    const state = current[row]
+    whys.add(state[1])
+    counts.set(fateOf(state), (counts.get(fateOf(state)) ?? 0) + 1)
+    tokens += state[2]
+  }
+  const [one] = whys.size === 1 ? [whyOf(current[run[0]])] : []
+  const many = [...counts].map(([fate, count]) => `${digits.format(count)} ${fate}`).join(', ')
+  return `${digits.format(run.length)} messages are missing here, ${digits.format(tokens)} tokens: ${one ?? many}`
 }
 
 // The contents of a row are unpacked when it is opened.
 const packs = [...document.querySelectorAll('script.pack')].map((element) => ({ first: Number(element.dataset.first), element }))
 async function forms(row) {
+  if (served) return (await ask(`part?row=${row}`)).json()
   const pack = packs.findLast(({ first }) => first <= row)
-  pack.rows ??= (async () => {
-    const bytes = Uint8Array.from(atob(pack.element.textContent), (character) => character.charCodeAt(0))
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))
-    return JSON.parse(await new Response(stream).text())
-  })()
+  pack.rows ??= unpack(pack.element)
   return (await pack.rows)[row - pack.first]
 }
-async function fill(row, whole = false) {
+async function unpack(element) {
+  const bytes = Uint8Array.from(atob(element.textContent), (character) => character.charCodeAt(0))
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))
+  return JSON.parse(await new Response(stream).text())
+}
+// Rows of which the whole message is shown, and not what was sent of it.
+const wholes = new Set()
+async function fill(row) {
   const element = rows[row]
   const body = element.querySelector(':scope > .body')
   if (!body) return
   const state = current[row]
-  const form = whole || !state || state[3] < 0 ? 0 : state[3]
-  if (element.dataset.filled !== String(form)) {
-    if (packs.length > 0) {
-      const html = (await forms(row))[form]
-      if (current[row] !== state) return
-      body.innerHTML = html
-    }
-    element.dataset.filled = form
-  }
-  let button = element.querySelector(':scope > button')
-  button?.remove()
-  if (packs.length > 0 && state && state[3] > 0) {
-    button = document.createElement('button')
-    button.type = 'button'
-    button.textContent = whole ? 'Show it as it was sent' : 'Show the whole message'
-    button.addEventListener('click', () => fill(row, !whole))
-    element.append(button)
-  }
+  const isCut = state && state[3] > 0
+  const isWhole = wholes.has(row)
+  const form = isCut && !isWhole ? state[3] : 0
+  if (element.dataset.filled === `${form} ${isCut}`) return
+  const html = (await forms(row))[form]
+  // Meanwhile, another call may be shown.
+  if (current[row] !== state || wholes.has(row) !== isWhole) return
+  body.innerHTML = html
+  element.dataset.filled = `${form} ${isCut}`
+  body.querySelectorAll('pre').forEach(clip)
+  if (!isCut) return
+  const text = isWhole ? 'Show it as it was sent' : 'Show the whole message'
+  body.prepend(newButton(text, async () => {
+    wholes.delete(row) || wholes.add(row)
+    await fill(row)
+    body.firstElementChild.focus()
+  }))
+}
+/** Cuts what a browser would take long to lay out. What may scroll can be reached with keys. */
+function clip(block) {
+  const text = block.textContent
+  if (text.length > 1_000) block.tabIndex = 0
+  if (text.length <= 40_000) return
+  block.textContent = `${text.slice(0, 40_000)}…`
+  block.after(newButton(`Show all ${digits.format(text.length)} characters`, (event) => {
+    block.textContent = text
+    event.target.remove()
+    block.focus()
+  }))
 }
 rows.forEach((element, row) => element.addEventListener('toggle', () => element.open && fill(row)))
 
-// What is new at the call.
-let marked = []
-function mark() {
-  for (const row of marked) rows[row].classList.remove('new')
-  marked = []
-  for (let row = 0; row < rows.length; row++) {
-    if (current[row]?.[0] === now) {
-      rows[row].classList.add('new')
-      marked.push(row)
-    }
-  }
-}
-
-// Events are calls with a compaction, a break or a missed name: those whose description has such a line.
+// Moving. Events are calls with a compaction, a break or a missed name: those whose description has such a line.
 const events = data.calls.flatMap((html, index) => (html.includes('class="event') ? [index + 1] : []))
-
 let wanted = 0
 let waits = false
-function ask(call) {
+let noted
+function move(call) {
   wanted = call
   if (waits) return
   waits = true
   requestAnimationFrame(() => {
     waits = false
     show(wanted)
-    history.replaceState(null, '', `#call-${now}`)
+    // Browsers refuse an address that changes often.
+    clearTimeout(noted)
+    noted = setTimeout(() => history.replaceState(null, '', `#call-${now}`), 200)
   })
 }
-slider.addEventListener('input', () => ask(Number(slider.value)))
-find('#back').addEventListener('click', () => ask(now - 1))
-find('#forth').addEventListener('click', () => ask(now + 1))
-find('#event-back').addEventListener('click', () => ask(events.findLast((call) => call < now) ?? now))
-find('#event-forth').addEventListener('click', () => ask(events.find((call) => call > now) ?? now))
-picture.addEventListener('click', (event) => {
+// Steps count from the call that was asked for, which may not be shown yet.
+const from = () => (waits ? Math.min(Math.max(wanted, 1), last) : now)
+slider.addEventListener('input', () => move(Number(slider.value)))
+find('#back').addEventListener('click', () => move(from() - 1))
+find('#forth').addEventListener('click', () => move(from() + 1))
+find('#event-back').addEventListener('click', () => move(events.findLast((call) => call < from()) ?? from()))
+find('#event-forth').addEventListener('click', () => move(events.find((call) => call > from()) ?? from()))
+function point(event) {
   const box = picture.getBoundingClientRect()
   const left = Number(picture.dataset.left)
   const x = ((event.clientX - box.left) / box.width) * 1000
-  if (calls > 0 && x >= left) ask(Math.floor(((x - left) / (1000 - left)) * calls) + 1)
-})
+  if (calls > 0 && x >= left) move(Math.floor(((x - left) / (1000 - left)) * calls) + 1)
+}
+picture.addEventListener('click', point)
+picture.addEventListener('pointermove', (event) => event.pointerType === 'mouse' && event.buttons === 1 && point(event))
 document.addEventListener('keydown', (event) => {
-  if (event.target.matches('input, textarea, summary') || event.altKey || event.ctrlKey || event.metaKey) return
-  if (event.key === 'ArrowLeft') ask(now - 1)
-  if (event.key === 'ArrowRight') ask(now + 1)
+  if (event.target.matches('[type=search], [type=range], textarea') || event.altKey || event.ctrlKey || event.metaKey) return
+  if (event.key === 'ArrowLeft') move(from() - 1)
+  if (event.key === 'ArrowRight') move(from() + 1)
 })
 
 // Links name rows and calls.
 document.addEventListener('click', (event) => {
   const link = event.target.closest('a[href^="#"]')
-  if (link) go(link.getAttribute('href'), event)
+  const [, row] = /^#r(\d+)$/.exec(link?.getAttribute('href')) ?? []
+  // Where a missed name stood, it may not have been sent.
+  if (row && link.closest('#told')) wholes.add(Number(row))
+  if (link && go(link.getAttribute('href'))) event.preventDefault()
 })
-function go(target, event) {
-  const call = /^#call-(\d+)$/.exec(target)
-  const row = /^#r(\d+)$/.exec(target)
-  if (call) {
-    event?.preventDefault()
-    ask(Number(call[1]))
-    if (event) find('#call-title').scrollIntoView()
-  } else if (row && rows[row[1]]) {
-    event?.preventDefault()
-    const element = rows[row[1]]
-    element.classList.remove('fold', 'unfound', 'same')
-    opened.add(Number(row[1]))
-    if (!current[row[1]]) element.classList.add('shown')
+window.addEventListener('hashchange', () => go(location.hash))
+// Rows that a link leads to are shown, whatever hides them, until another call is.
+const shown = new Set()
+function go(target, isFirst = false) {
+  let [, kind, number] = /^#(call-|r|e)(\d+)$/.exec(target) ?? []
+  if (kind === 'e') number = rows.findIndex((row) => row.matches(':not(.own)') && row.querySelector('.entry').textContent === number)
+  const element = kind !== 'call-' && rows[number]
+  if (kind === 'call-') {
+    move(Number(number))
+    if (!isFirst) find('#call-title').scrollIntoView()
+  } else if (element) {
+    let first = Number(number)
+    while (first > 0 && folded[number] && !bars.has(first)) first--
+    if (folded[number]) {
+      opened.add(first)
+      fold()
+    }
+    shown.add(element)
+    element.classList.add('shown', 'flash')
+    setTimeout(() => element.classList.remove('flash'), 1500)
+    if (element.open) fill(Number(number))
     element.open = true
     element.scrollIntoView({ block: 'center' })
-    element.firstElementChild.focus()
-    element.classList.add('flash')
-    setTimeout(() => element.classList.remove('flash', 'shown'), 1500)
+    element.firstElementChild.focus({ preventScroll: true })
   }
+  return kind === 'call-' || Boolean(element)
 }
 
-// Filters.
-const changed = find('#changed')
+// What is shown of the rows.
 const search = find('#find')
+const found = find('#found')
 let words = []
 let texts
-find('#gone').addEventListener('change', (event) => list.classList.toggle('gone-hidden', !event.target.checked))
-changed.addEventListener('change', filter)
 let typed
+find('#gone').addEventListener('change', (event) => list.classList.toggle('gone-hidden', !event.target.checked))
+find('#changed').addEventListener('change', (event) => list.classList.toggle('changed', event.target.checked))
 search.addEventListener('input', () => {
   clearTimeout(typed)
   typed = setTimeout(async () => {
     words = search.value.toLowerCase().split(/\s+/).filter(Boolean)
-    if (words.length > 0) texts ??= await plain()
-    filter()
+    if (words.length > 0 && !texts) {
+      found.textContent = 'searching…'
+      texts = await plain()
+    }
+    list.classList.toggle('filtered', words.length > 0)
+    rows.forEach((element, row) => element.classList.toggle('unfound', !has(row)))
+    tell()
   }, 120)
 })
 /** The text of every message, for the search. */
 async function plain() {
-  const parser = new DOMParser()
-  const text = (html) => parser.parseFromString(html, 'text/html').body.textContent.toLowerCase()
-  if (packs.length === 0) return rows.map((element) => element.textContent.toLowerCase())
-  return Promise.all(rows.map(async (_, row) => text((await forms(row))[0])))
-}
-function filter() {
-  let found = 0
+  // Our own HTML: what is between `<` and `>` is a tag.
+  const signs = { lt: '<', gt: '>', quot: '"', amp: '&' }
+  const text = (html) => html.replace(/<[^>]*>/g, ' ').replace(/&(lt|gt|quot|amp);/g, (_, name) => signs[name])
+  const texts = []
   for (let row = 0; row < rows.length; row++) {
-    const hit = words.length === 0 || words.every((word) => texts[row].includes(word))
-    found += hit && words.length > 0
-    rows[row].classList.toggle('unfound', !hit)
-    if (words.length > 0 && hit) rows[row].classList.remove('fold')
-    else if (folds[row] === 1 && !opened.has(row)) rows[row].classList.add('fold')
-    rows[row].classList.toggle('same', changed.checked && current[row]?.[0] !== now)
+    // Also the line, so that names of tools are found; `#20` is the entry of this number.
+    const [entry, role, says] = [...rows[row].firstElementChild.children].map((cell) => cell.textContent)
+    const body = packs.length > 0 ? text((await forms(row))[0]) : ''
+    texts.push(`#${entry} ${role} ${says} ${body}`.toLowerCase())
   }
-  find('#found').textContent = words.length > 0 ? `${found} of ${rows.length} messages` : ''
+  return texts
 }
+const has = (row) => words.every((word) => (/^#\d+$/.test(word) ? texts[row].startsWith(`${word} `) : texts[row].includes(word)))
+function tell() {
+  const hits = rows.flatMap((_, row) => (has(row) ? [row] : []))
+  const sent = hits.filter((row) => current[row] && isSent(current[row])).length
+  const later = hits.filter((row) => !current[row]).length
+  const parts = [`${sent} sent`, `${hits.length - sent - later} missing`, ...(later > 0 ? [`${later} come later`] : [])]
+  found.textContent = words.length > 0 ? `found in ${hits.length} of ${rows.length}: ${parts.join(', ')}` : ''
+}
+
+// Opens all that is shown, to read on or to print.
+const all = newButton('Open all', () => {
+  const isOpen = all.textContent === 'Open all'
+  all.textContent = isOpen ? 'Close all' : 'Open all'
+  for (const element of rows) element.open = isOpen && (element.classList.contains('shown') || element.checkVisibility())
+})
+find('.tools').insertBefore(all, find('#copy') ?? found)
 
 // The exact request: the messages of the call, byte for byte.
 find('#copy')?.addEventListener('click', async () => {
-  const requests = document.getElementById('requests').textContent
-  const told = find('#found')
   try {
-    await navigator.clipboard.writeText(request(requests))
-    told.textContent = `the request of call ${now} is copied`
+    await navigator.clipboard.writeText(await request())
+    found.textContent = `the request of call ${now} is copied`
   } catch {
-    told.textContent = 'the browser does not allow it; open the page from a server or another browser'
+    found.textContent = 'the browser does not allow it; open the page from a server or another browser'
   }
 })
-function request(text) {
-  const { messages, calls: all } = JSON.parse(text)
+async function request() {
+  const call = now
+  if (served) return (await ask(`request?call=${call}`)).text()
+  const element = find('#requests')
+  const { messages, calls: all } = element.type === 'application/json' ? read('requests') : await unpack(element)
   let sent = []
-  for (const [same, more] of all.slice(0, now)) sent = [...sent.slice(0, same), ...more]
-  const [, system, tools] = data.preambles.findLast(([call]) => call <= now) ?? []
+  for (const [same, more] of all.slice(0, call)) sent.splice(same, sent.length, ...more)
+  const [, system, tools] = data.preambles.findLast(([since]) => since <= call) ?? []
   // Texts of JSON, which are put together and not written anew.
   const members = [system && `"system":${system}`, tools && `"tools":${tools}`]
   const list = `"messages":[${sent.map((number) => messages[number]).join(',')}]`
   return `{${[...members.filter(Boolean), list].join(',')}}`
 }
 
-const count0 = () => {
-  let first = -1
-  const runs = new Map()
-  rows.forEach((element, row) => {
-    if (isSent(current[row])) first = -1
-    else if (current[row]) {
-      if (first < 0) first = row
-      folds[row] = first === row ? 0 : 1
-      runs.set(first, (runs.get(first) ?? 0) + 1)
-    }
-  })
-  for (const [row, gone] of runs) count(row, gone)
-  mark()
+// What may scroll can be reached with keys.
+function reach() {
+  for (const section of document.querySelectorAll('section')) {
+    if (section.scrollWidth > section.clientWidth) section.tabIndex = 0
+    else section.removeAttribute('tabindex')
+  }
 }
-count0()
-if (location.hash) go(location.hash)
+window.addEventListener('resize', reach)
+
+for (const element of document.querySelectorAll('.script')) element.hidden = false
+list.classList.add('scripted')
+show(now)
+reach()
+if (location.hash) go(location.hash, true)
