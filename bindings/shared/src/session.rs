@@ -340,7 +340,7 @@ impl Session {
         self.host.with(|session| {
             let entries = block_on(session.entries())?;
             let outcomes = outcomes(&entries, session.view(), self.dialect, &session.explain());
-            // Any price does, because the picture shows what is in the window.
+            // Those of a receipt, if none are named.
             let price = crate::price("anthropic-5m")?;
             let counter = session.settings().counter.clone();
             let read = lookback::session::timeline(&**session.store(), session.name(), &*counter, &price);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-pub(crate) use lookback::words::{number, plain};
+pub(crate) use lookback::words::{money, number, plain};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -184,11 +184,6 @@ pub(crate) fn progress(length: u64, what: &'static str) -> ProgressBar {
 /// Returns a number with its noun, such as `1 fact` or `2 facts`.
 pub(crate) fn counted(count: u64, one: &str, more: &str) -> String {
     format!("{} {}", number(count), if count == 1 { one } else { more })
-}
-
-/// Returns an amount in US dollars.
-pub(crate) fn money(dollars: f64) -> String {
-    if dollars < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
 }
 
 #[cfg(test)]

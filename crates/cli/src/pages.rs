@@ -25,7 +25,7 @@ impl Shown {
         has_requests: bool,
     ) -> Result<Shown, StoreError> {
         let timeline = block_on(session::timeline(store, log, counter, price))?;
-        let requests = has_requests.then(|| block_on(Requests::read(store, log, &timeline, || {}))).transpose()?;
+        let requests = has_requests.then(|| block_on(Requests::read(store, log, &timeline))).transpose()?;
         Ok(Shown { policy: policy.map(str::to_owned), timeline, requests })
     }
 }

@@ -1,10 +1,10 @@
 //! The same session under other policies: what it would have cost, and what it would have missed.
 
 use lookback::timeline::Timeline;
-use lookback::words::number;
+use lookback::words::{money, number};
 use maud::{Markup, html};
 
-use crate::numbers::{money, percent};
+use crate::numbers::percent;
 use crate::picture;
 use crate::story::{Story, Trial};
 use crate::text::visible;
@@ -29,13 +29,13 @@ pub(crate) fn of(story: &Story<'_>) -> Markup {
                 } }
                 tbody {
                     @for (index, (policy, timeline)) in all.iter().enumerate() {
-                        @let total = &timeline.receipt.total;
+                        @let total = &timeline.total;
                         tr.this[index == 0] {
                             td.words { code { (visible(policy)) } @if index == 0 { " (this page)" } }
                             td { (number(total.sent_tokens)) }
                             td { (percent(total.cache_read_tokens, total.sent_tokens)) }
                             td { (money(total.cost)) }
-                            td { (times(total.cost, story.timeline.receipt.total.cost)) }
+                            td { (times(total.cost, story.timeline.total.cost)) }
                             td { (number(timeline.calls.iter().map(|call| call.receipt.sent_tokens).max().unwrap_or(0))) }
                             td { (total.compactions) }
                             td { (total.prefix_breaks) }

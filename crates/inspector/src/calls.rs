@@ -2,10 +2,10 @@
 
 use lookback::receipt::CallReceipt;
 use lookback::timeline::{Call, Timeline};
-use lookback::words::{self, number};
+use lookback::words::{self, money, number};
 use maud::{Markup, html};
 
-use crate::numbers::{money, percent, time};
+use crate::numbers::{percent, time};
 use crate::story::Contents;
 use crate::text::visible;
 

@@ -1,15 +1,17 @@
-//! What the script needs to know: the calls, and what became of each row at which call. It is JSON in the page.
+//! What the script needs to know: the calls, what became of each row at which call, contents and requests. It is JSON in the page,
+//! packed if it is large.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 
-use lookback::memory::is_unseen;
-use lookback::timeline::State;
-use lookback::words;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use lookback::timeline::{SentPreamble, State};
+use lookback::{Dialect, words};
 use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use crate::calls;
 use crate::fragments::Fragments;
@@ -35,45 +37,45 @@ pub(crate) fn of(story: &Story<'_>, contents: Contents, fragments: &Fragments) -
         .collect();
     let calls: Vec<String> =
         timeline.calls.iter().map(|call| calls::one(timeline, call, contents).into_string()).collect();
-    let preambles: Vec<_> = match (contents, story.requests) {
-        (Contents::Shown, Some(_)) => timeline
-            .preambles
-            .iter()
-            .map(|sent| {
-                let text = |raw: &Option<Box<RawValue>>| raw.as_ref().map(|raw| raw.get().to_owned());
-                json!([sent.call, text(&sent.preamble.system), text(&sent.preamble.tools)])
-            })
-            .collect(),
-        _ => Vec::new(),
-    };
     let requests = story.requests.filter(|_| contents == Contents::Shown);
+    let preambles: Vec<_> = match requests {
+        Some(_) => timeline.preambles.iter().map(|sent| (sent.call, members(sent, timeline.dialect))).collect(),
+        None => Vec::new(),
+    };
     html! {
         (script("data", &json!({
-            "calls": calls, "rows": rows, "reasons": reasons.told, "preambles": preambles,
+            "calls": calls, "rows": rows, "reasons": reasons.told, "preambles": preambles, "list": timeline.dialect.list(),
         })))
         @if contents == Contents::Shown {
-            @for (first, pack) in fragments.packs() {
-                script.pack type="application/octet-stream" data-first=(first) { (PreEscaped(pack)) }
+            @for (first, rows) in fragments.packs() {
+                script.pack type=(PACKED) data-first=(first) { (PreEscaped(pack(rows))) }
             }
         }
-        @if let Some(requests) = requests { (script("requests", requests)) }
+        @if let Some(requests) = requests { script #requests type=(PACKED) { (PreEscaped(pack(requests))) } }
     }
+}
+
+/// What a page has packed: JSON, compressed, in base64.
+const PACKED: &str = "application/octet-stream";
+
+fn pack(value: &(impl Serialize + ?Sized)) -> String {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    // Neither writing to memory nor texts as JSON can fail.
+    let _ = serde_json::to_writer(&mut encoder, value);
+    BASE64_STANDARD.encode(encoder.finish().unwrap_or_default())
+}
+
+/// The members of a request that have a preamble, each with its name and its JSON as text.
+fn members(sent: &SentPreamble, dialect: Dialect) -> Vec<(&'static str, &str)> {
+    sent.preamble.in_body(dialect).map(|(name, raw)| (name, raw.get())).collect()
 }
 
 /// Renders a value as JSON that no parser of HTML takes for anything else, and in which nothing is invisible.
 fn script(id: &str, value: &impl Serialize) -> Markup {
     let json = serde_json::to_string(value).unwrap_or_default();
-    let mut written = String::with_capacity(json.len());
     // In JSON, these stand in texts alone.
-    for c in json.chars() {
-        if c == '<' || is_unseen(c) {
-            // Writing to memory does not fail.
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(written, "\\u{unit:04x}"));
-        } else {
-            written.push(c);
-        }
-    }
-    html! { script id=(id) type="application/json" { (PreEscaped(written)) } }
+    let json = words::plain(&json).replace('<', "\\u003c");
+    html! { script id=(id) type="application/json" { (PreEscaped(json)) } }
 }
 
 /// What became of rows, each once: whether it is sent, in a word, and why.
@@ -91,9 +93,4 @@ impl Reasons {
             self.told.len() - 1
         })
     }
-}
-
-/// The words of the page that the script needs, too.
-pub(crate) fn price(story: &Story<'_>) -> String {
-    format!("prices `{}` of {} ({})", story.price.name, story.price.date, words::short(&story.price.source))
 }

@@ -2,12 +2,12 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use lookback::words::number;
+use lookback::words::{money, number};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
 use crate::fragments::Fragments;
-use crate::numbers::{money, percent};
+use crate::numbers::percent;
 use crate::story::{Contents, Parts, Story};
 use crate::text::{beginning, visible};
 use crate::{alternatives, calls, data, facts, picture, rows};
@@ -19,8 +19,8 @@ const SCRIPT: &str = include_str!("script.js");
 pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String {
     let timeline = story.timeline;
     let call = story.first_call();
-    let total = &timeline.receipt.total;
-    let first = usize::try_from(call).ok().and_then(|call| timeline.calls.get(call.checked_sub(1)?));
+    let total = &timeline.total;
+    let first = timeline.call(call);
     let is_served = story.parts == Parts::Served;
     document(
         story.name,
@@ -28,8 +28,8 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
             header {
                 h1 { (visible(story.name)) }
                 p { (story.sentence()) @if let Some(policy) = story.policy { ", policy " code { (visible(policy)) } } "." }
-                @if timeline.receipt.since > 0 {
-                    p.note { "Calls before entry " (timeline.receipt.since) " are not known, because contents were erased." }
+                @if timeline.since > 0 {
+                    p.note { "Calls before entry " (timeline.since) " are not known, because contents were erased." }
                 }
                 @if contents == Contents::Masked { p.note { "Contents are left out of this page." } }
                 dl.numbers {
@@ -82,11 +82,12 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                 section aria-labelledby="calls-title" {
                     h2 #calls-title { "All calls" }
                     (calls::table(timeline))
-                    p.note { "Costs are those of the input, at the " (data::price(story)) ". What the cache had is simulated." }
+                    p.note { "Costs are those of the input, at the prices `" (visible(&story.price.name)) "` of " (visible(&story.price.date)) " ("
+                        (visible(&story.price.source)) "). What the cache had is simulated." }
                 }
             }
             footer { p { "Made by Lookback " (env!("CARGO_PKG_VERSION")) ". This page loads nothing." } }
-            @if is_served { div #served hidden data-name=(story.name) data-at=(timeline.rows.len()) {} }
+            @if is_served { div #served hidden data-name=(story.name) {} }
             (data::of(story, contents, fragments))
         },
         SCRIPT,

@@ -52,8 +52,7 @@ const DAY: Millis = 24 * 60 * 60 * 1_000;
 impl Figures {
     /// Computes the figures of a session.
     pub fn of(timeline: &Timeline) -> Figures {
-        let total = &timeline.receipt.total;
-        let is_repaired = |fate: Fate| fate == Fate::Repaired;
+        let total = &timeline.total;
         let mut figures = Figures {
             calls: total.calls,
             sent_tokens: total.sent_tokens,
@@ -66,7 +65,7 @@ impl Figures {
         };
         for row in &timeline.rows {
             figures.messages += u64::from(row.kind == RowKind::Message);
-            let repairs = row.kind == RowKind::Mend || row.states.iter().any(|state| is_repaired(state.fate));
+            let repairs = row.kind == RowKind::Mend || row.states.iter().any(|state| state.fate == Fate::Repaired);
             figures.repairs += u64::from(repairs);
         }
         for call in &timeline.calls {

@@ -1,11 +1,6 @@
-//! The contents of all messages, as fragments of HTML: in the page if they are few, and packed if they are many.
+//! The contents of all messages, as fragments of HTML. A page has them packed, and beside that as they are if they are few, so
+//! that it can be read without the script.
 
-use std::io::Write as _;
-
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use lookback::edit::Edit;
 use lookback::timeline::{Row, Timeline};
 use maud::Markup;
@@ -90,8 +85,8 @@ impl Fragments {
         *self.forms.get(row)?.get(state)?
     }
 
-    /// Returns all forms in packs: for each pack the first row, and its rows as JSON, compressed, in base64.
-    pub(crate) fn packs(&self) -> Vec<(usize, String)> {
+    /// Returns all forms, a pack at a time: for each the first row, and the forms of its rows.
+    pub(crate) fn packs(&self) -> Vec<(usize, &[Vec<String>])> {
         let mut packs = Vec::new();
         if !self.is_packed {
             return packs;
@@ -100,18 +95,10 @@ impl Fragments {
         for (row, forms) in self.rows.iter().enumerate() {
             bytes += forms.iter().map(String::len).sum::<usize>();
             if bytes >= PACK || row + 1 == self.rows.len() {
-                let rows = self.rows.get(first..=row).unwrap_or_default();
-                packs.push((first, pack(rows)));
+                packs.push((first, self.rows.get(first..=row).unwrap_or_default()));
                 (first, bytes) = (row + 1, 0);
             }
         }
         packs
     }
-}
-
-fn pack(rows: &[Vec<String>]) -> String {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    // Neither writing to memory nor texts as JSON can fail.
-    let _ = serde_json::to_writer(&mut encoder, rows).map(|()| encoder.flush());
-    BASE64_STANDARD.encode(encoder.finish().unwrap_or_default())
 }

@@ -13,11 +13,6 @@ pub(crate) fn short(number: u64) -> String {
     }
 }
 
-/// Returns an amount in US dollars.
-pub(crate) fn money(dollars: f64) -> String {
-    if dollars.abs() < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
-}
-
 /// Returns a share of a whole, in percent.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     #[allow(clippy::cast_precision_loss, reason = "it is rounded anyway")]
@@ -38,7 +33,7 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         assert_eq!([999, 12_449, 3_120_000].map(short), ["999", "12.4 k", "3.1 M"]);
-        assert_eq!((money(0.01234), money(12.5), percent(1, 3)), ("$0.0123".into(), "$12.50".into(), "33.3 %".into()));
+        assert_eq!(percent(1, 3), "33.3 %");
         assert_eq!(time(0).as_deref(), Some("1970-01-01 00:00:00"));
     }
 }

@@ -1,12 +1,13 @@
 //! The overview of a store: its sessions with their figures, and what they cost over the days.
 
 use lookback::transcript::Millis;
-use lookback::words::number;
+use lookback::words::{money, number};
 use maud::{Markup, html};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
 use crate::document::document;
 use crate::figures::{Day, Figures};
-use crate::numbers::{money, percent, short, time};
+use crate::numbers::{percent, short, time};
 use crate::text::visible;
 
 /// The sessions of a store.
@@ -323,14 +324,8 @@ impl Found {
 }
 
 /// Returns a text as part of an address.
-pub(crate) fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~/".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            encoded.push_str(&format!("%{byte:02X}"));
-        }
-    }
-    encoded
+fn encoded(text: &str) -> PercentEncode<'_> {
+    /// Names of sessions have slashes, which need not be written in another way here.
+    const WRITTEN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+    utf8_percent_encode(text, WRITTEN)
 }

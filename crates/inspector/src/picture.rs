@@ -9,11 +9,11 @@ use std::fmt::Write as _;
 use lookback::plan::Action;
 use lookback::receipt::CallReceipt;
 use lookback::size::Measure;
-use lookback::timeline::{Fate, Row, RowKind, State, Timeline};
+use lookback::timeline::{Call, Fate, Row, RowKind, State, Timeline};
 use lookback::words;
 use maud::{Markup, html};
 
-use crate::numbers::{money, short};
+use crate::numbers::short;
 
 /// The size of the picture, in units of its own.
 const WIDTH: f64 = 1000.0;
@@ -171,7 +171,7 @@ pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> M
     let scale = STACK / (float(highest) * 1.04);
     let shapes = stack(timeline, columns, scale);
     let y = |tokens: u64| TOP + STACK - float(tokens) * scale;
-    let (strip, costs) = (strip(&timeline.receipt.calls, columns), costs(&timeline.receipt.calls, columns));
+    let (strip, costs) = (strip(&timeline.calls, columns), costs(&timeline.calls, columns));
     let step = step(highest);
     let describes = format!(
         "The window of {calls} calls. The largest has {} tokens. There are {} compactions.",
@@ -211,7 +211,7 @@ pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> M
             @for (class, path) in &strip { path class=(class) d=(path) {} }
             text.tick x=(LEFT - 6.0) y=(TOP + STACK + GAP + STRIP + GAP + 10.0) text-anchor="end" { "cost" }
             path.cost d=(costs.0) {}
-            text.tick x=(WIDTH) y=(TOP + STACK + GAP + STRIP + GAP - 3.0) text-anchor="end" { "at most " (money(costs.1)) " a call" }
+            text.tick x=(WIDTH) y=(TOP + STACK + GAP + STRIP + GAP - 3.0) text-anchor="end" { "at most " (words::money(costs.1)) " a call" }
             @for tick in ticks(calls) {
                 text.tick x=(place(columns.x_of(tick))) y=(HEIGHT - 6.0) { (tick) }
             }
@@ -359,7 +359,7 @@ fn draw(shapes: &mut Shapes, bars: &[Bar], ends: &[(usize, Color)], base: u64, t
 }
 
 /// The tokens of each column: read from the cache, written to it, and neither.
-fn strip(calls: &[CallReceipt], columns: Columns) -> Vec<(&'static str, String)> {
+fn strip(calls: &[Call], columns: Columns) -> Vec<(&'static str, String)> {
     let sums = buckets(calls, columns, |call| {
         [call.cache_read_tokens, call.cache_write_tokens, call.uncached_tokens].map(float)
     });
@@ -378,7 +378,7 @@ fn strip(calls: &[CallReceipt], columns: Columns) -> Vec<(&'static str, String)>
 }
 
 /// The cost of each column, and the highest of one call.
-fn costs(calls: &[CallReceipt], columns: Columns) -> (String, f64) {
+fn costs(calls: &[Call], columns: Columns) -> (String, f64) {
     let sums = buckets(calls, columns, |call| [call.cost]);
     let most = sums.iter().map(|[cost]| *cost).fold(0.0, f64::max);
     let bottom = TOP + STACK + GAP + STRIP + GAP + COSTS;
@@ -392,17 +392,13 @@ fn costs(calls: &[CallReceipt], columns: Columns) -> (String, f64) {
 }
 
 /// The means of the calls of each column.
-fn buckets<const N: usize>(
-    calls: &[CallReceipt],
-    columns: Columns,
-    of: impl Fn(&CallReceipt) -> [f64; N],
-) -> Vec<[f64; N]> {
+fn buckets<const N: usize>(calls: &[Call], columns: Columns, of: impl Fn(&CallReceipt) -> [f64; N]) -> Vec<[f64; N]> {
     let mut buckets = Vec::new();
     let mut calls = calls.iter().peekable();
     for column in 0..columns.count {
         let (mut sums, mut count) = ([0.0; N], 0.0);
-        while let Some(call) = calls.next_if(|call| call.number <= columns.call(column)) {
-            sums.iter_mut().zip(of(call)).for_each(|(sum, value)| *sum += value);
+        while let Some(call) = calls.next_if(|call| call.receipt.number <= columns.call(column)) {
+            sums.iter_mut().zip(of(&call.receipt)).for_each(|(sum, value)| *sum += value);
             count += 1.0;
         }
         buckets.push(sums.map(|sum| if count > 0.0 { sum / count } else { 0.0 }));

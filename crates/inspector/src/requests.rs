@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use lookback::dialect::json_list;
 use lookback::store::StoreError;
 use lookback::timeline::Timeline;
 use lookback::{Dialect, LogName, Store, View, session};
@@ -18,32 +19,21 @@ pub struct Requests {
     calls: Vec<(usize, Vec<usize>)>,
 }
 
-/// Returns what is sent of a view, as it is copied from a page: its system prompt and tools, and its messages. `None` if the
-/// dialect cannot express it.
+/// Returns what is sent of a view, as it is copied from a page: a request body of the dialect with the system prompt, the tools
+/// and the messages. `None` if the dialect cannot express it.
 pub fn request(view: &View, dialect: Dialect) -> Option<String> {
     let messages = view.encode(dialect).ok()?;
-    let messages: Vec<&str> = messages.iter().map(|raw| raw.get()).collect();
-    let preamble = view.preamble();
-    let member = |name: &str, raw: Option<&RawValue>| raw.map(|raw| format!("\"{name}\":{},", raw.get()));
-    let system = member("system", preamble.and_then(|preamble| preamble.system.as_deref()));
-    let tools = member("tools", preamble.and_then(|preamble| preamble.tools.as_deref()));
-    let (system, tools) = (system.unwrap_or_default(), tools.unwrap_or_default());
-    Some(format!("{{{system}{tools}\"messages\":[{}]}}", messages.join(",")))
+    let beside = view.preamble().into_iter().flat_map(|preamble| preamble.in_body(dialect));
+    let beside: String = beside.map(|(name, raw)| format!("\"{name}\":{},", raw.get())).collect();
+    Some(format!("{{{beside}\"{}\":{}}}", dialect.list(), json_list(&messages)))
 }
 
 impl Requests {
     /// Reads the requests of a session from its log.
     ///
-    /// `on_call` is told of each call that was read.
-    ///
     /// # Errors
     /// Returns an error if the store fails.
-    pub async fn read(
-        store: &dyn Store,
-        log: &LogName,
-        timeline: &Timeline,
-        mut on_call: impl FnMut() + Send,
-    ) -> Result<Requests, StoreError> {
+    pub async fn read(store: &dyn Store, log: &LogName, timeline: &Timeline) -> Result<Requests, StoreError> {
         let (mut requests, mut numbers) = (Requests::default(), HashMap::new());
         let mut before = Vec::new();
         let answers: Vec<u64> = timeline.calls.iter().map(|call| call.receipt.position).collect();
@@ -54,7 +44,6 @@ impl Requests {
             let same = before.iter().zip(&sent).take_while(|(a, b)| a == b).count();
             requests.calls.push((same, sent.get(same..).unwrap_or_default().to_vec()));
             before = sent;
-            on_call();
         })
         .await?;
         Ok(requests)

@@ -52,14 +52,12 @@ impl Pairs {
 /// Renders all rows as they are at a call.
 pub(crate) fn list(timeline: &Timeline, call: u64, contents: Contents, fragments: &Fragments) -> Markup {
     let pairs = Pairs::of(&timeline.rows);
-    let folds = folds(timeline, call);
     html! {
         div #rows {
             @for (index, row) in timeline.rows.iter().enumerate() {
                 @let at = row.states.partition_point(|state| state.call <= call).checked_sub(1);
                 @let state = at.and_then(|at| row.states.get(at));
-                @let fold = folds.get(index).copied().flatten();
-                details id=(format!("r{index}")) class=(class(row, state, fold)) {
+                details id=(format!("r{index}")) class=(class(row, state)) {
                     summary {
                         span.entry { (row.position) }
                         span.role { (words::row_kind(row.kind).unwrap_or(row.role())) }
@@ -82,36 +80,13 @@ pub(crate) fn list(timeline: &Timeline, call: u64, contents: Contents, fragments
     }
 }
 
-/// For each row that is gone, whether it is the first of its run: then the number of rows in the run, and 0 for the others.
-fn folds(timeline: &Timeline, call: u64) -> Vec<Option<usize>> {
-    let mut folds = vec![None; timeline.rows.len()];
-    let mut first = None;
-    for (index, row) in timeline.rows.iter().enumerate() {
-        match row.at(call) {
-            Some(state) if !state.is_shown => {
-                let first = *first.get_or_insert(index);
-                if let Some(fold) = folds.get_mut(index) {
-                    *fold = Some(0);
-                }
-                if let Some(Some(count)) = folds.get_mut(first) {
-                    *count += 1;
-                }
-            }
-            Some(_) => first = None,
-            None => {}
-        }
-    }
-    folds
-}
-
-fn class(row: &Row, state: Option<&State>, fold: Option<usize>) -> String {
+fn class(row: &Row, state: Option<&State>) -> String {
     let role = match row.kind {
         RowKind::Message => row.role(),
         _ => "own",
     };
     let is = match state {
         None => "later",
-        Some(state) if !state.is_shown && fold == Some(0) => "gone fold",
         Some(state) if !state.is_shown => "gone",
         Some(_) => "sent",
     };

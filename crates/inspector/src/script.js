@@ -2,9 +2,7 @@
 'use strict'
 
 const find = (selector) => document.querySelector(selector)
-const read = (id) => JSON.parse(document.getElementById(id)?.textContent ?? 'null')
-
-const data = read('data')
+const data = JSON.parse(find('#data').textContent)
 const list = find('#rows')
 const rows = [...document.querySelectorAll('#rows > .row')]
 const slider = find('#call')
@@ -342,15 +340,13 @@ find('#copy')?.addEventListener('click', async () => {
 async function request() {
   const call = now
   if (served) return (await ask(`request?call=${call}`)).text()
-  const element = find('#requests')
-  const { messages, calls: all } = element.type === 'application/json' ? read('requests') : await unpack(element)
+  const { messages, calls: all } = await unpack(find('#requests'))
   let sent = []
   for (const [same, more] of all.slice(0, call)) sent.splice(same, sent.length, ...more)
-  const [, system, tools] = data.preambles.findLast(([since]) => since <= call) ?? []
+  const [, beside] = data.preambles.findLast(([since]) => since <= call) ?? [0, []]
   // Texts of JSON, which are put together and not written anew.
-  const members = [system && `"system":${system}`, tools && `"tools":${tools}`]
-  const list = `"messages":[${sent.map((number) => messages[number]).join(',')}]`
-  return `{${[...members.filter(Boolean), list].join(',')}}`
+  const list = [data.list, `[${sent.map((number) => messages[number]).join(',')}]`]
+  return `{${[...beside, list].map(([name, json]) => `"${name}":${json}`).join(',')}}`
 }
 
 // What may scroll can be reached with keys.

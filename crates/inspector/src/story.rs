@@ -156,7 +156,7 @@ impl<'a> Story<'a> {
 
     /// Says in a sentence what the session did.
     pub(crate) fn sentence(&self) -> String {
-        let total = &self.timeline.receipt.total;
+        let total = &self.timeline.total;
         let messages = self.timeline.rows.iter().filter(|row| words::row_kind(row.kind).is_none()).count();
         let counted = |count: u64, one: &str, more: &str| {
             format!("{} {}", words::number(count), if count == 1 { one } else { more })

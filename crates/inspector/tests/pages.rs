@@ -4,15 +4,19 @@
 
 use std::ops::ControlFlow;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use flate2::read::GzDecoder;
 use futures_lite::future::block_on;
 use lookback::replay::replay;
 use lookback::timeline::Timeline;
 use lookback::{
-    Dialect, LogName, MemoryStore, Message, Price, Prices, Recording, Session, Settings, Store, ToolCall, presets,
-    session,
+    Dialect, LogName, MemoryStore, Message, Preamble, Price, Prices, Recording, Session, Settings, Store, ToolCall,
+    presets, session,
 };
-use lookback_inspector::{Contents, Requests, Story};
+use lookback_inspector::{Contents, Requests, Story, request};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 fn price() -> &'static Price {
     Prices::builtin().find("anthropic-5m").unwrap()
@@ -62,6 +66,15 @@ fn data(page: &str, id: &str) -> Value {
     serde_json::from_str(&page[from..end]).unwrap()
 }
 
+/// The JSON of a script of the page that is packed.
+fn packed(page: &str, id: &str) -> Value {
+    let begin = format!("<script id=\"{id}\" type=\"application/octet-stream\">");
+    let from = page.find(&begin).unwrap() + begin.len();
+    let end = from + page[from..].find("</script>").unwrap();
+    let bytes = BASE64_STANDARD.decode(&page[from..end]).unwrap();
+    serde_json::from_reader(GzDecoder::new(&*bytes)).unwrap()
+}
+
 #[test]
 fn a_page_has_what_became_of_each_message_at_each_call() {
     let timeline = timeline(&example("tokens:max_tokens=16000,target_tokens=8000"));
@@ -84,7 +97,7 @@ fn a_page_has_what_became_of_each_message_at_each_call() {
 fn the_requests_of_a_page_are_those_that_were_sent_byte_for_byte() {
     let store = example("default");
     let timeline = timeline(&store);
-    let requests = block_on(Requests::read(&store, &name(), &timeline, || {})).unwrap();
+    let requests = block_on(Requests::read(&store, &name(), &timeline)).unwrap();
     for call in [1, 38, 53, 78] {
         let position = timeline.calls[call - 1].receipt.position;
         let view = block_on(session::view_at(&store, &name(), position)).unwrap();
@@ -93,7 +106,7 @@ fn the_requests_of_a_page_are_those_that_were_sent_byte_for_byte() {
     }
     assert!(requests.of(79).is_none());
     let page = Story::new("s", &timeline, price()).with_requests(&requests).to_html(Contents::Shown);
-    assert_eq!(data(&page, "requests"), serde_json::to_value(&requests).unwrap());
+    assert_eq!(packed(&page, "requests"), serde_json::to_value(&requests).unwrap());
 }
 
 /// What a session can have that would do harm if a page took it for more than text.
@@ -119,7 +132,7 @@ fn contents_are_text_whatever_they_contain() {
     }
     let store = of(messages);
     let timeline = timeline(&store);
-    let requests = block_on(Requests::read(&store, &name(), &timeline, || {})).unwrap();
+    let requests = block_on(Requests::read(&store, &name(), &timeline)).unwrap();
     let story = Story::new(HOSTILE[0], &timeline, price()).with_policy(HOSTILE[1]).with_requests(&requests);
     for page in [
         story.clone().with_alternative(HOSTILE[2], &timeline).to_html(Contents::Shown),
@@ -146,7 +159,7 @@ fn a_page_allows_its_own_style_and_script_and_nothing_else() {
 fn without_contents_a_page_has_sizes_and_reasons_and_no_words() {
     let store = example("default");
     let timeline = timeline(&store);
-    let requests = block_on(Requests::read(&store, &name(), &timeline, || {})).unwrap();
+    let requests = block_on(Requests::read(&store, &name(), &timeline)).unwrap();
     let page = Story::new("s", &timeline, price()).with_requests(&requests).to_html(Contents::Masked);
     for row in &timeline.rows {
         for word in row.message.text().split_whitespace().filter(|word| word.len() > 18) {
@@ -154,6 +167,8 @@ fn without_contents_a_page_has_sizes_and_reasons_and_no_words() {
         }
         for (_, call) in row.message.tool_calls() {
             assert!(!page.contains(&call.id), "{}", call.id);
+            // The page's own words have the names of some tools.
+            assert!(!page.contains(&call.name) || ["search", "shell"].contains(&&*call.name), "{}", call.name);
         }
     }
     assert!(page.contains("body tokens exceed the limit of 32,000") && page.contains("Contents are left out"));
@@ -175,6 +190,33 @@ fn the_other_policies_stand_beside_it() {
         .with_alternative("none", &other)
         .to_html(Contents::Shown);
     assert!(page.contains("What another policy would have done") && page.contains("<code>none</code>"));
-    let [ours, theirs] = [&this, &other].map(|timeline| format!("${:.2}", timeline.receipt.total.cost));
+    let [ours, theirs] = [&this, &other].map(|timeline| format!("${:.2}", timeline.total.cost));
     assert!(page.contains(&theirs) && !page.contains(&format!(">{ours}<")), "{theirs}");
+}
+
+#[test]
+fn a_request_has_the_names_that_its_dialect_has_for_its_members() {
+    let store = std::sync::Arc::new(MemoryStore::new());
+    block_on(async {
+        let settings = Settings::default().dialect(Dialect::OpenAiResponses);
+        let mut session = Session::open(store.clone(), "s", settings).await.unwrap();
+        let system = RawValue::from_string("\"Be brief.\"".to_owned()).unwrap();
+        session.set_preamble(&Preamble::default().with_system(system)).await.unwrap();
+        for raw in [
+            r#"{"type":"message","role":"user","content":"Hello."}"#,
+            r#"{"type":"message","role":"assistant","content":[{"type":"output_text","text":"Hello!"}]}"#,
+        ] {
+            session.window().await.unwrap();
+            session.push(Dialect::OpenAiResponses.decode(raw).unwrap()).await.unwrap();
+        }
+    });
+    let timeline = timeline(&*store);
+    let view = block_on(session::view_at(&*store, &name(), timeline.calls[0].receipt.position)).unwrap();
+    let request: Value = serde_json::from_str(&request(&view, timeline.dialect).unwrap()).unwrap();
+    assert_eq!(request["instructions"], "Be brief.");
+    assert_eq!(request["input"].as_array().unwrap().len(), 1);
+    let requests = block_on(Requests::read(&*store, &name(), &timeline)).unwrap();
+    let page = Story::new("s", &timeline, price()).with_requests(&requests).to_html(Contents::Shown);
+    let data = data(&page, "data");
+    assert_eq!((&data["list"], &data["preambles"][0][1][0][0]), (&"input".into(), &"instructions".into()));
 }

@@ -12,6 +12,8 @@
 //! assert_eq!(words::reason(&reason), "32,411 tokens exceed the limit of 32,000; the target is 10,000");
 //! ```
 
+use std::fmt::Write as _;
+
 use lookback_core::dialect::{Mend, Problem};
 use lookback_core::edit::{Change, Edit, Hidden};
 use lookback_core::message::{PartRef, Role};
@@ -137,6 +139,11 @@ pub fn prefix_break(broken: PrefixBreak) -> &'static str {
         PrefixBreak::Repair => "a repair",
         PrefixBreak::Insertion => "a message was put before the end of the request",
     }
+}
+
+/// Returns an amount in US dollars: small ones with more digits.
+pub fn money(dollars: f64) -> String {
+    if dollars.abs() < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
 }
 
 /// Describes a part that is not sent.
@@ -298,11 +305,16 @@ fn cut(text: &str, most: usize) -> String {
 
 /// Escapes the characters that control a terminal or are invisible, in the same way as on a fact sheet.
 pub fn plain(text: &str) -> String {
-    let escaped = |c: char| {
-        let units = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
-        if is_unseen(c) { units } else { c.to_string() }
-    };
-    text.chars().map(escaped).collect()
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unseen(c) {
+            // Writing to memory does not fail.
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(escaped, "\\u{unit:04x}"));
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
 }
 
 /// Returns a number with thousands separators.

@@ -3,17 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lookback_core::Message;
 use lookback_core::plan::{Action, Reason};
 use lookback_core::tokens::TokenCounter;
 use lookback_core::transcript::{Arrival, Compaction, Entry, Position};
 use lookback_core::view::{Item, View};
+use lookback_core::{Message, Preamble};
+use serde_json::value::RawValue;
 
 use super::order::Order;
 use super::{Call, CompactionMark, ExceededLimit, Fate, Missed, Row, RowKind, SentPreamble, State, Timeline};
 use crate::explain::{PastDecisions, hidden};
 use crate::prices::Price;
-use crate::receipt::Ledger;
+use crate::receipt::{Ledger, Receipt};
 use crate::replay::{Seen, said};
 
 /// A timeline, as far as the log was read.
@@ -47,9 +48,6 @@ impl<'a> Builder<'a> {
 
     /// Begins at a checkpoint with this view, because contents before it were erased.
     pub(crate) fn begin(&mut self, at: Position, view: View) {
-        if let Some(preamble) = view.preamble() {
-            self.seen.set_preamble(preamble);
-        }
         for item in view.messages() {
             self.seen.push(item.position(), &said(item.message()));
         }
@@ -80,17 +78,12 @@ impl<'a> Builder<'a> {
                 self.seen.push(position, &said(&arrival.message));
                 self.arrived.push((position, arrival.clone()));
             }
-            Entry::Preamble { preamble, size } => {
-                self.seen.set_preamble(preamble);
-                let call = self.timeline.next_call();
-                self.timeline.preambles.push(SentPreamble { call, preamble: preamble.clone(), size: *size });
-            }
             Entry::Compaction(compaction) => {
                 self.past.read(position, compaction);
                 let mark = mark(self.timeline.next_call(), position, compaction);
                 self.timeline.compactions.push(mark);
             }
-            // Repairs are seen in what is shown, and the ledger has the rest.
+            // Preambles and repairs are seen in what is shown, and the ledger has the rest.
             _ => {}
         }
     }
@@ -107,10 +100,11 @@ impl<'a> Builder<'a> {
         self.look();
         let mut rows: Vec<Option<Row>> = self.timeline.rows.into_iter().map(Some).collect();
         self.timeline.rows = self.order.rows().filter_map(|row| rows.get_mut(row)?.take()).collect();
-        self.timeline.receipt = self.ledger.receipt();
+        let Receipt { calls, total, since } = self.ledger.receipt();
+        (self.timeline.total, self.timeline.since) = (total, since);
         // A report that came after a call corrects it.
-        for (call, receipt) in self.timeline.calls.iter_mut().zip(&self.timeline.receipt.calls) {
-            call.receipt = *receipt;
+        for (call, receipt) in self.timeline.calls.iter_mut().zip(calls) {
+            call.receipt = receipt;
         }
         self.timeline
     }
@@ -128,6 +122,13 @@ impl<'a> Builder<'a> {
     fn look(&mut self) {
         let call = self.timeline.next_call();
         let view = self.ledger.view();
+        let sent = view.preamble().cloned().unwrap_or_default();
+        let before = self.timeline.preambles.last().map(|last| &*last.preamble);
+        if !is_same(&sent, before.unwrap_or(&Preamble::default())) {
+            self.seen.set_preamble(&sent);
+            let size = view.preamble_size();
+            self.timeline.preambles.push(SentPreamble { call, preamble: sent.into(), size });
+        }
         let mut shown = HashSet::with_capacity(self.shown.len());
         // From the end, so that what comes before a message that is known can be put there.
         let mut behind: Option<usize> = None;
@@ -143,7 +144,7 @@ impl<'a> Builder<'a> {
                     leave(&mut self.timeline.rows, known, call, Fate::Moved);
                 }
                 let arrived = self.arrived.iter().find(|(position, _)| *position == item.position());
-                let arrival = arrived.map(|(_, arrival)| arrival).filter(|_| kind != RowKind::Summary);
+                let arrival = arrived.map(|(_, arrival)| arrival);
                 self.timeline.rows.push(Row {
                     position: item.position(),
                     kind,
@@ -204,6 +205,12 @@ impl<'a> Builder<'a> {
         }
         self.shown = shown;
     }
+}
+
+/// Whether two preambles have the same bytes.
+fn is_same(one: &Preamble, other: &Preamble) -> bool {
+    let text = |raw: &Option<Box<RawValue>>| raw.as_ref().map(|raw| raw.get().to_owned());
+    text(&one.system) == text(&other.system) && text(&one.tools) == text(&other.tools)
 }
 
 /// Adds a state. The one of the same call was never seen.

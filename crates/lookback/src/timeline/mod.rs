@@ -44,7 +44,7 @@ use lookback_core::transcript::{Millis, Position};
 use lookback_core::{Dialect, Message, Preamble, Role};
 
 pub(crate) use self::build::Builder;
-use crate::receipt::{CallReceipt, Receipt};
+use crate::receipt::{CallReceipt, ReceiptTotal};
 use crate::recording::{RecordedMessage, Recording};
 
 /// The calls of a session, and what each of them saw.
@@ -61,8 +61,10 @@ pub struct Timeline {
     pub compactions: Vec<CompactionMark>,
     /// The system prompts and tools, each with the call from which on it was sent.
     pub preambles: Vec<SentPreamble>,
-    /// The receipt of the calls.
-    pub receipt: Receipt,
+    /// The sums of the calls.
+    pub total: ReceiptTotal,
+    /// The entry from which on calls are known (see [`Receipt::since`](crate::Receipt::since)).
+    pub since: Position,
 }
 
 /// One call of the model.
@@ -214,6 +216,11 @@ impl Timeline {
     /// Returns the number of the call that would be made now. It is the last one that the states of rows know.
     pub fn next_call(&self) -> u64 {
         self.calls.len() as u64 + 1
+    }
+
+    /// Returns the call with a number, from 1.
+    pub fn call(&self, number: u64) -> Option<&Call> {
+        self.calls.get(usize::try_from(number.checked_sub(1)?).ok()?)
     }
 
     /// Returns the rows that a call sent, each with its state there. The [next call](Timeline::next_call) sends those of

@@ -1,6 +1,6 @@
 //! `lookback sessions diff`: what two calls of a session sent differently.
 
-use lookback::timeline::{Fate, Row, State};
+use lookback::timeline::{Call, Fate, Row, State};
 use lookback::words;
 use serde::Serialize;
 
@@ -46,12 +46,12 @@ pub(super) fn run(name: &str, before: u64, after: u64, place: &StoreArg, json: b
         let table = output::table(header, &[0, 1, 2, 5], differences.chunk_by(shares).filter_map(row));
         output::rows(&output::text_without(&table, &[3, 1]))?;
     }
-    let number_of = |call: u64| usize::try_from(call).ok().and_then(|call| timeline.calls.get(call.checked_sub(1)?));
-    if let (Some(from), Some(to)) = (number_of(before), number_of(after)) {
-        if from.preamble_tokens != to.preamble_tokens {
+    if let (Some(from), Some(to)) = (timeline.call(before), timeline.call(after)) {
+        let sent = |call| timeline.preamble(call).map(|sent| sent.call);
+        if sent(before) != sent(after) {
             output::line("\nThe system prompt or the tools are others.")?;
         }
-        let size = |call: &lookback::timeline::Call| output::number(call.receipt.sent_tokens);
+        let size = |call: &Call| output::number(call.receipt.sent_tokens);
         output::line(&format!("\nCall {before} sent {} tokens, and call {after} {}.", size(from), size(to)))?;
         if let Some(broken) = to.receipt.prefix_break.filter(|_| after == before + 1) {
             output::line(&format!("It does not extend the call before: {}.", words::prefix_break(broken)))?;

@@ -66,8 +66,7 @@ pub(super) fn known(timeline: &Timeline, log: &LogName, call: u64) -> Result<u64
 
 /// Returns what a call sent.
 fn view(store: &dyn Store, log: &LogName, timeline: &Timeline, call: u64) -> Result<View, Failure> {
-    let known = usize::try_from(call).ok().and_then(|call| timeline.calls.get(call.checked_sub(1)?));
-    let position = match known {
+    let position = match timeline.call(call) {
         Some(call) => call.receipt.position,
         None => block_on(store.head(log, None))?.map_or(0, |head| head.end),
     };
