@@ -118,7 +118,7 @@ pub(crate) enum Failure {
     NoToken { variable: String },
     #[cfg(feature = "server")]
     #[error("--token-env {variable}: {fault}")]
-    Token { variable: String, fault: lookback_server::mcp::BadToken },
+    Token { variable: String, fault: lookback_server::BadToken },
     #[cfg(feature = "server")]
     #[error("{place}: {fault}")]
     Config { place: String, fault: lookback_server::gateway::ConfigError },

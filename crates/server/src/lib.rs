@@ -1,13 +1,17 @@
 //! Servers that give programs in any language access to sessions: a [`gateway`] in front of models, and a memory for
 //! clients of the Model Context Protocol ([`mcp`]).
 
+mod door;
 pub mod gateway;
 mod host;
 pub mod inspect;
 pub mod mcp;
 mod serving;
+mod token;
 
+pub use door::Door;
 pub use serving::{ConnectionLimits, ServeError};
+pub use token::{BadToken, Token};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -1,7 +1,7 @@
 //! `lookback inspect`: shows in a browser what a model saw of the sessions in a store.
 
 use lookback_server::inspect::{Inspector, serve};
-use lookback_server::mcp::http::{ConnectionLimits, Door};
+use lookback_server::{ConnectionLimits, Door};
 
 use super::mcp::token;
 use crate::args::{InspectArgs, StoreArg};

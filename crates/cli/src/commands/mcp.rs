@@ -7,8 +7,8 @@ use futures_lite::future::block_on;
 use lookback::Durability;
 use lookback::memory::Memory;
 use lookback::store::Location;
-use lookback_server::mcp::http::{self, ConnectionLimits, Door};
-use lookback_server::mcp::{Server, Token, stdio};
+use lookback_server::mcp::{Server, http, stdio};
+use lookback_server::{ConnectionLimits, Door, Token};
 
 use crate::args::{McpArgs, StoreArg};
 use crate::failure::Failure;

@@ -7,7 +7,8 @@ use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
 use crate::host::{is_local, says_host};
-use crate::mcp::Token;
+use crate::serving::unread;
+use crate::token::Token;
 
 /// The cookie that has the token.
 const COOKIE: &str = "lookback";
@@ -33,7 +34,7 @@ pub(super) async fn admit(
     next: Next,
 ) -> Response {
     if let Err((status, says)) = gate.check(&request) {
-        return secured((status, format!("{says}\n")).into_response());
+        return secured(unread((status, format!("{says}\n")).into_response()));
     }
     if let Some(token) = &gate.token {
         // The address with the token is opened once. From then on, the browser has it in a cookie.
@@ -82,7 +83,8 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 
 /// Leads to the same page without the token in its address.
 fn remembered(path: &str, token: &str) -> Response {
-    let mut response = Redirect::to(path).into_response();
+    // Two slashes would lead to another site.
+    let mut response = Redirect::to(&format!("/{}", path.trim_start_matches('/'))).into_response();
     let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);

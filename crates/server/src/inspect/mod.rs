@@ -44,7 +44,7 @@ const LOOKS_EVERY: Duration = Duration::from_millis(500);
 /// ```no_run
 /// use lookback::{Prices, SqliteStore};
 /// use lookback_server::inspect::{Inspector, serve};
-/// use lookback_server::mcp::http::{ConnectionLimits, Door};
+/// use lookback_server::{ConnectionLimits, Door};
 ///
 /// let store = SqliteStore::open("memory.db")?;
 /// let price = Prices::builtin().find("anthropic-5m").ok_or("no such price")?;
@@ -182,8 +182,7 @@ struct OfCall {
 async fn request(Extension(inspector): Extension<Inspector>, Query(asked): Query<OfCall>) -> Result<Response, Fault> {
     let log = inspector.known(&asked.name).await?;
     let read = inspector.shelf.read(&log).await?;
-    let call = usize::try_from(asked.call).ok().and_then(|call| read.timeline.calls.get(call.checked_sub(1)?));
-    let call = call.ok_or_else(Fault::no_call)?;
+    let call = read.timeline.call(asked.call).ok_or_else(Fault::no_call)?;
     let view = session::view_at(&*inspector.store, &log, call.receipt.position).await?;
     let text = lookback_inspector::request(&view, read.timeline.dialect).ok_or_else(Fault::broken)?;
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())

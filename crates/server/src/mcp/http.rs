@@ -18,28 +18,13 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::time::timeout;
 
 use super::{GRACE, ServeError, Server, Token};
+pub use crate::door::Door;
 use crate::host::says_host;
 pub use crate::serving::ConnectionLimits;
-use crate::serving::{asked_to_stop, bind, listen, runtime, unread};
+use crate::serving::{runtime, unread};
 
 /// The maximum size of a request in bytes: 4 MiB.
 pub const MOST_BYTES: usize = 4 * 1024 * 1024;
-
-/// The address of a server, and who may use it.
-#[derive(Debug, Clone)]
-pub struct Door {
-    /// The address to listen on. With port 0, the system picks a free port.
-    pub address: SocketAddr,
-    /// The token that each request must carry. Required if other machines can reach the address.
-    pub token: Option<Token>,
-    /// The host names that clients may use, with or without a port, besides `localhost` and the address itself.
-    ///
-    /// A request with any other `Host` is refused, so that no web page can reach the server through a host name of its
-    /// own.
-    pub hosts: Vec<String>,
-    /// The limits for connections and requests.
-    pub limits: ConnectionLimits,
-}
 
 /// Serves clients until the process is asked to stop.
 ///
@@ -49,29 +34,16 @@ pub struct Door {
 /// Returns an error if a token is required and missing, if the server cannot listen on the address, or if the system
 /// provides no threads or signals.
 pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
-    let Door { address, token, hosts, limits } = door;
-    if token.is_none() && !address.ip().is_loopback() {
-        return Err(ServeError::NeedsToken { address });
-    }
-    let runtime = runtime()?;
-    let served = runtime.block_on(async {
-        let (listener, bound) = bind(address).await?;
-        let stop = asked_to_stop()?;
-        ready(bound);
-
+    let router = |Door { address, token, hosts, limits }: Door| {
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned(), address.ip().to_string()];
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(own.into_iter().chain(hosts))
             // Only browsers send an origin, and no web page may use this server.
             .enforce_origin_validation();
-        let service = service(server, config);
         let gate = Gate { token, patience: limits.request };
-        let router = Router::new().route_service("/mcp", service).layer(from_fn_with_state(gate, admit));
-        listen(listener, None, router, limits, GRACE, stop).await;
-        Ok::<(), ServeError>(())
-    });
-    runtime.shutdown_background();
-    served
+        Router::new().route_service("/mcp", service(server, config)).layer(from_fn_with_state(gate, admit))
+    };
+    door.serve(runtime, GRACE, router, ready)
 }
 
 /// Answers a request that was let in: whoever calls this has checked who sends it, and to which host.

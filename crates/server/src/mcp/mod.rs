@@ -1,6 +1,5 @@
 //! A server for the Model Context Protocol: memory tools, fact sheets as prompts, and sessions as resources.
 
-mod access;
 mod handler;
 pub mod http;
 mod lines;
@@ -19,7 +18,7 @@ use lookback::memory::{Memory, MemoryError};
 use lookback::{LogName, StoreError};
 
 pub use crate::serving::ServeError;
-pub use access::{BadToken, Token};
+pub use crate::token::{BadToken, Token};
 
 /// A server for the memory and the messages of one session, or of all sessions in its store.
 ///

@@ -1,4 +1,4 @@
-//! Access to a server on the network: its token.
+//! The token of a server on the network.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use subtle::ConstantTimeEq;
 /// A secret that every request must carry as `Authorization: Bearer TOKEN`. Its `Debug` output hides the secret.
 ///
 /// ```
-/// use lookback_server::mcp::Token;
+/// use lookback_server::Token;
 ///
 /// assert!(Token::new("0123456789abcdef").is_ok());
 /// assert!(Token::new("short").is_err());

@@ -1,0 +1,163 @@
+//! The command line of the servers: `lookback inspect`, `lookback mcp` and `lookback serve`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, ValueEnum};
+use lookback::LogName;
+use lookback::memory::Memory;
+use lookback::store::Tenant;
+use lookback_server::gateway::Add;
+
+use super::{PricesArg, StoreArg};
+
+/// Show what a model saw of the sessions in a store, in a browser
+///
+/// Serves pages: the sessions with what they cost, and for each of them what each call sent, what it did not send, and why.
+/// Nothing is changed. Only this machine is served, unless there is a token.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback inspect
+  lookback inspect --http 127.0.0.1:8788")]
+pub(crate) struct InspectArgs {
+    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE or
+    /// redis://HOST [env: LOOKBACK_STORE] [default: .lookback/lookback.db]
+    #[arg(value_name = "STORE")]
+    pub(crate) store: Option<PathBuf>,
+    /// Listen on this address; port 0 picks a free port
+    #[arg(long, value_name = "ADDRESS", value_parser = address, default_value = "127.0.0.1:8788")]
+    pub(crate) http: SocketAddr,
+    #[command(flatten)]
+    pub(crate) prices: PricesArg,
+    /// The environment variable with the token that the address in the browser must have; required to serve other machines
+    #[arg(long, value_name = "VARIABLE")]
+    pub(crate) token_env: Option<String>,
+    /// A host name that browsers may use for this machine, besides localhost and the address; may be repeated
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+}
+
+/// Serve a memory to any MCP client
+///
+/// Speaks the Model Context Protocol on standard input and output, for clients that start their own servers. With
+/// --http, it speaks streamable HTTP under /mcp. The tools write and search the facts of one session, and keep and
+/// recall its messages. Prompts load the facts. Sessions are resources.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback mcp --store ~/memory.db --session assistant
+  lookback mcp --http 127.0.0.1:8765
+  lookback mcp --http 0.0.0.0:8765 --token-env TOKEN --allow-host memory.lan
+
+For a client that starts the server, add to its configuration:
+  {
+    \"mcpServers\": {
+      \"lookback\": {
+        \"command\": \"lookback\",
+        \"args\": [\"mcp\"]
+      }
+    }
+  }
+For a client that calls a running server:
+  { \"mcpServers\": { \"lookback\": { \"type\": \"http\", \"url\": \"http://127.0.0.1:8765/mcp\" } } }")]
+pub(crate) struct McpArgs {
+    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE or
+    /// redis://HOST [env: LOOKBACK_STORE] [default: a file in the user's data folder, printed on standard error]
+    #[arg(long, value_name = "STORE")]
+    pub(crate) store: Option<PathBuf>,
+    /// The session whose facts and messages are served
+    #[arg(long, value_name = "NAME", default_value = "mcp")]
+    pub(crate) session: LogName,
+    /// The workspace whose sessions share facts
+    #[arg(long, value_name = "NAME", default_value = Memory::WORKSPACE)]
+    pub(crate) workspace: LogName,
+    /// Let clients name another session in any call, and read all sessions
+    #[arg(long)]
+    pub(crate) any_session: bool,
+    /// Serve HTTP on this address; port 0 picks a free port and prints it on standard error
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) http: Option<SocketAddr>,
+    /// The environment variable with the token that every request must carry; required to serve other machines
+    #[arg(long, value_name = "VARIABLE", requires = "http")]
+    pub(crate) token_env: Option<String>,
+    /// A host name that clients may use for this machine, besides localhost and the address; may be repeated
+    #[arg(long, value_name = "HOST", requires = "http")]
+    pub(crate) allow_host: Vec<String>,
+}
+
+/// Serve a gateway in front of any model
+///
+/// Clients keep their code and change one address: the base URL of OpenAI Chat Completions, OpenAI Responses, Anthropic
+/// Messages or Gemini. Each conversation becomes a session of the store. As long as a request is within the limits of the
+/// policy, it is forwarded as the bytes that came. Past them, it is sent with the session's window. If the upstream
+/// refuses a request as too long, it is sent again with a smaller window. Whatever else comes passes through.
+///
+/// Headers of each answer, which begin with x-lookback-, say what was done. Keys go to the upstream and nowhere else.
+/// Clients that log in to a subscription may ignore their base URL, and so never reach a gateway.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback serve --upstream https://api.anthropic.com
+  lookback serve --upstream https://api.openai.com --policy default
+  lookback serve --config examples/gateway.toml --check
+  lookback serve --new-key ann
+
+Give the client http://127.0.0.1:8787 as its base URL, with /v1 behind it if the client expects that.
+
+The first line on standard error says where it listens. It is ready when /readyz answers. /metrics has counters for
+Prometheus. On SIGHUP, the configuration is read again. docs/gateway.md has more.")]
+pub(crate) struct ServeArgs {
+    /// A server that requests go to, for one dialect or for all; may be repeated
+    #[arg(
+        long,
+        value_name = "[DIALECT=]URL",
+        env = "LOOKBACK_UPSTREAM",
+        hide_env_values = true,
+        value_delimiter = ' '
+    )]
+    // Not parsed here: an error of clap repeats the value, which may have a password.
+    pub(crate) upstream: Vec<String>,
+    /// The address to listen on; port 0 picks a free port [default: 127.0.0.1:8787]
+    #[arg(long, value_name = "ADDRESS", env = "LOOKBACK_LISTEN", hide_env_values = true, value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The policy of all windows: a preset with settings, or a TOML or JSON file [default: 45 % of the model's context
+    /// window, cut to half of that]
+    #[arg(long, value_name = "POLICY", env = "LOOKBACK_POLICY", hide_env_values = true)]
+    pub(crate) policy: Option<String>,
+    /// A TOML file with upstreams, keys, limits and more; options of the command line count more
+    #[arg(long, value_name = "FILE", env = "LOOKBACK_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Leave this share of the sessions alone, from 0 to 1, to see in /metrics whether windows pay
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) holdout: Option<f64>,
+    /// Add this to the requests of conversations: fact-sheet, memory-tools, recall, progress, cache-markers or summaries,
+    /// with commas between them
+    #[arg(long, value_name = "WHAT", value_delimiter = ',')]
+    pub(crate) add: Vec<Add>,
+    /// Check the configuration, and do not serve
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Make a key for a client: print its table for the configuration, and the key itself on standard error
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["check", "upstream", "listen", "policy", "config"])]
+    pub(crate) new_key: Option<Tenant>,
+    /// What is told on standard error: a line for each call as text or JSON, or only failures
+    #[arg(long, value_name = "LOG", default_value = "text")]
+    pub(crate) log: LogForm,
+    #[command(flatten)]
+    pub(crate) store: StoreArg,
+}
+
+/// What a gateway tells on standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogForm {
+    Text,
+    Json,
+    Failures,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let ip = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let wrong = |_| "an address is IP:PORT, such as 127.0.0.1:8080".to_owned();
+    ip.as_deref().unwrap_or(text).parse().map_err(wrong)
+}
