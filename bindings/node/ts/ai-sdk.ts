@@ -1,8 +1,7 @@
 // The AI SDK: a middleware for its models, which sends a window of each conversation.
 
-import { createHash } from 'node:crypto'
 import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Middleware } from '@ai-sdk/provider'
-import { type AdapterOptions, Mirror, Mirrors } from './adapter.js'
+import { type AdapterOptions, digest, Mirror, Mirrors } from './adapter.js'
 import { type Item, keyOf, Messages, split } from './prompt.js'
 
 /** How conversations are kept. */
@@ -31,7 +30,7 @@ export function lookback(options: LookbackOptions = {}): LanguageModelV4Middlewa
   /** How the first conversation begins, which has the name. */
   let first: string | undefined
   const conversation = (items: Item[], { params, model }: Call): Mirror<Item> => {
-    const begins = createHash('sha256').update(keyOf(items[0]!)).digest('hex').slice(0, 16)
+    const begins = digest(keyOf(items[0]!))
     const asked = params.providerOptions?.lookback?.session
     let name = typeof asked === 'string' ? asked : options.session
     if (name !== undefined && name !== asked && begins !== (first ??= begins)) name = `${name}/${begins}`

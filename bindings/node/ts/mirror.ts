@@ -1,5 +1,7 @@
 // What all adapters for frameworks share: a framework's list of messages, and the session that keeps them.
 
+import { createHash } from 'node:crypto'
+
 import { LookbackError } from './errors.js'
 import type { PolicySource } from './policy.js'
 import { Session } from './session.js'
@@ -10,6 +12,11 @@ export const TRIES = 3
 
 /** The most conversations that are kept open. */
 const MOST_OPEN = 256
+
+/** What a conversation that begins so is named by, if nothing else names it. */
+export function digest(beginning: string): string {
+  return createHash('sha256').update(beginning).digest('hex').slice(0, 16)
+}
 
 /** Work in several steps that must not mix with that of others: it is done one after another. */
 export class Queue {

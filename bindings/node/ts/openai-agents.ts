@@ -1,6 +1,5 @@
 // OpenAI's Agents SDK: models that send a window of each conversation's items, and a session that keeps all of them.
 
-import { createHash } from 'node:crypto'
 import type {
   AgentInputItem,
   Model,
@@ -9,7 +8,7 @@ import type {
   Session as AgentsSession,
   StreamEvent,
 } from '@openai/agents'
-import { type AdapterOptions, type Format, Mirror, Mirrors, type Shown } from './adapter.js'
+import { type AdapterOptions, digest, type Format, Mirror, Mirrors, type Shown } from './adapter.js'
 import { Session } from './session.js'
 
 const DIALECT = 'openai-responses'
@@ -86,7 +85,7 @@ export class LookbackModels {
   }
 
   #mirror(first: Item): Mirror<Item> {
-    const begins = createHash('sha256').update(keyOf(first)).digest('hex').slice(0, 16)
+    const begins = digest(keyOf(first))
     this.#first ??= begins
     const name = begins === this.#first ? this.#name : `${this.#name}/${begins}`
     return this.#mirrors.of(begins, () => new Mirror(name, new Items(), this.#options))

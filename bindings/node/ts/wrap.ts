@@ -1,9 +1,8 @@
 // Clients of providers whose model calls keep a window.
 
-import { createHash } from 'node:crypto'
 import { DecodeError, LookbackError, StoreError } from './errors.js'
 import { mustBe } from './json.js'
-import { Conversations, Queue, TRIES } from './mirror.js'
+import { Conversations, digest, Queue, TRIES } from './mirror.js'
 import { Policy, type PolicySource } from './policy.js'
 import { Session, type SessionOptions } from './session.js'
 import type { Window } from './window.js'
@@ -172,7 +171,7 @@ async function named(name: string, store: string | undefined, dialect: string, b
 function beginning(history: any[]): string {
   const { type, content, ...rest } = history.find(({ role }) => !['system', 'developer'].includes(role)) ?? history[0]
   const told = { ...rest, type: type === 'message' ? undefined : type, content: contentOf(content) }
-  return createHash('sha256').update(sorted(told)).digest('hex').slice(0, 16)
+  return digest(sorted(told))
 }
 
 /** Returns the text of a content that is nothing else, and any other as it is. */

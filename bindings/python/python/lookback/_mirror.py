@@ -6,6 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Sequence
+from hashlib import sha256
 from os import PathLike
 from threading import Lock, RLock
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
@@ -26,6 +27,11 @@ _MOST_OPEN = 256
 async def away(is_stored: bool, work: Callable[..., M], *args: Any) -> M:
     """Does something with a store on a thread. What is only in memory takes less time than that."""
     return await asyncio.to_thread(work, *args) if is_stored else work(*args)
+
+
+def digest(beginning: str) -> str:
+    """What a conversation that begins so is named by, if nothing else names it."""
+    return sha256(beginning.encode()).hexdigest()[:16]
 
 
 class _Place(NamedTuple):

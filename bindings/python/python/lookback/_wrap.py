@@ -8,13 +8,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import wraps
-from hashlib import sha256
 from os import PathLike
 from threading import Lock
 from typing import Any, TypeVar, cast
 
 from lookback._errors import DecodeError
-from lookback._mirror import TRIES, Mirrors, away
+from lookback._mirror import TRIES, Mirrors, away, digest
 from lookback._native import Policy, Session, Window
 from lookback._streams import Record, reported_by, streamed
 
@@ -391,7 +390,7 @@ def _digest(history: Sequence[Any]) -> str:
     """How a conversation begins. The system prompt can be another in each call."""
     begins = next((message for message in history if _role(message) not in ("system", "developer")), history[0])
     plain = json.loads(json.dumps(begins, default=_plain))
-    return sha256(json.dumps(_same(plain), sort_keys=True).encode()).hexdigest()[:16]
+    return digest(json.dumps(_same(plain), sort_keys=True))
 
 
 def _same(message: Any) -> Any:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections.abc import Generator, Hashable
 from contextlib import contextmanager
-from hashlib import sha256
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from crewai.utilities.exceptions.context_window_exceeding_exception import LLMCo
 from crewai.utilities.types import LLMMessage
 from pydantic import PrivateAttr
 
-from lookback._mirror import TRIES, Mirror, Mirrors, away
+from lookback._mirror import TRIES, Mirror, Mirrors, away, digest
 
 if TYPE_CHECKING:
     from crewai import Task
@@ -109,8 +108,8 @@ class LookbackLLM(BaseLLM):
     def _mirror(self, messages: list[Any], task: Task | None) -> _Messages:
         first = next((index for index, message in enumerate(messages) if message["role"] == "user"), 0)
         beginning = json.dumps([_said(message) for message in messages[: first + 1]], default=str)
-        digest = sha256(beginning.encode()).hexdigest()[:16]
-        name = f"crewai/{task.id}/{digest}" if task else f"crewai/{digest}"
+        begins = digest(beginning)
+        name = f"crewai/{task.id}/{begins}" if task else f"crewai/{begins}"
         return self._mirrors.of(name, lambda: _Messages(name, **self._options))
 
     # What the model can do is what the other one can.

@@ -12,7 +12,6 @@ Each works without the other. The filter leaves the SDK's history as it is: only
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 from collections.abc import Callable, Hashable
 from os import PathLike
@@ -24,7 +23,7 @@ from agents.models.fake_id import FAKE_RESPONSES_ID
 from agents.run import CallModelData, ModelInputData
 
 from lookback._errors import LookbackError
-from lookback._mirror import Mirror, Mirrors, frozen
+from lookback._mirror import Mirror, Mirrors, digest, frozen
 from lookback._native import Session
 
 __all__ = ["LookbackFilter", "LookbackSession"]
@@ -216,4 +215,4 @@ def _answered(item: dict[str, Any]) -> Any:
 
 
 def _digest(item: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(item, sort_keys=True).encode()).hexdigest()[:16]
+    return digest(json.dumps(item, sort_keys=True))
