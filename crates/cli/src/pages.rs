@@ -1,10 +1,13 @@
 //! Sessions as pages: one file that a browser opens from the disk.
 
+use std::sync::Arc;
+
 use futures_lite::future::block_on;
+use lookback::memory::{Memory, MemoryError};
 use lookback::timeline::Timeline;
 use lookback::tokens::TokenCounter;
 use lookback::{LogName, Price, Store, StoreError, session};
-use lookback_inspector::{Contents, Requests, Story};
+use lookback_inspector::{Contents, KnownFact, Requests, Story};
 
 /// What is shown of a session.
 pub(crate) struct Shown {
@@ -12,6 +15,7 @@ pub(crate) struct Shown {
     pub(crate) policy: Option<String>,
     timeline: Timeline,
     requests: Option<Requests>,
+    facts: Vec<KnownFact>,
 }
 
 impl Shown {
@@ -26,13 +30,20 @@ impl Shown {
     ) -> Result<Shown, StoreError> {
         let timeline = block_on(session::timeline(store, log, counter, price))?;
         let requests = has_requests.then(|| block_on(Requests::read(store, log, &timeline))).transpose()?;
-        Ok(Shown { policy: policy.map(str::to_owned), timeline, requests })
+        Ok(Shown { policy: policy.map(str::to_owned), timeline, requests, facts: Vec::new() })
+    }
+
+    /// Adds the facts of the session.
+    pub(crate) fn with_facts(mut self, store: Arc<dyn Store>, log: &LogName) -> Result<Shown, MemoryError> {
+        let events = block_on(async { Memory::open(store, log.as_str()).await?.events().await })?;
+        self.facts = KnownFact::all(log.as_str(), &self.timeline, &events);
+        Ok(self)
     }
 }
 
 /// Returns the page of a session, and of what it would have been under other policies.
 pub(crate) fn html(name: &str, shown: &Shown, others: &[Shown], price: &Price, has_contents: bool) -> String {
-    let mut story = Story::new(name, &shown.timeline, price);
+    let mut story = Story::new(name, &shown.timeline, price).with_facts(shown.facts.clone());
     if let Some(policy) = &shown.policy {
         story = story.with_policy(policy);
     }

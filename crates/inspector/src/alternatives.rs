@@ -44,8 +44,12 @@ pub(crate) fn of(story: &Story<'_>) -> Markup {
                     }
                 }
             }
-            @for (policy, timeline) in all.iter().skip(1) {
-                figure { figcaption { code { (visible(policy)) } } (picture::picture(timeline, highest, None)) }
+            @if all.len() > 1 {
+                div.pictures {
+                    @for (policy, timeline) in &all {
+                        figure { figcaption { code { (visible(policy)) } } (picture::picture(timeline, highest, None)) }
+                    }
+                }
             }
         }
     }
@@ -64,7 +68,12 @@ fn form(name: &str, trial: &Trial) -> Markup {
         }
         @if let Some(fault) = &trial.fault { p.event.bad role="alert" { (visible(fault)) } }
         @if let Some(toml) = &trial.toml {
-            details { summary { "The policy as TOML, to be copied" } pre #toml { (visible(toml)) } }
+            details {
+                summary { "The policy as TOML, to be copied" }
+                button #copy-toml.script type="button" hidden { "Copy the policy" }
+                " " span #copied role="status" {}
+                pre #toml { (visible(toml)) }
+            }
         }
     }
 }

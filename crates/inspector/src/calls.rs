@@ -1,7 +1,7 @@
 //! What a call sent and cost, in words.
 
 use lookback::receipt::CallReceipt;
-use lookback::timeline::{Call, Timeline};
+use lookback::timeline::{Call, RowKind, Timeline};
 use lookback::words::{self, money, number};
 use maud::{Markup, html};
 
@@ -12,10 +12,60 @@ use crate::text::visible;
 /// The most names that are listed of one call.
 const MOST_NAMES: usize = 12;
 
-/// Describes one call.
-pub(crate) fn one(timeline: &Timeline, call: &Call, contents: Contents) -> Markup {
+/// Describes calls.
+pub(crate) struct Calls<'a> {
+    timeline: &'a Timeline,
+    contents: Contents,
+    /// The rows that Lookback adds to the conversation, and that tell the model what is known: summaries, notes, indexes.
+    added: Vec<usize>,
+}
+
+impl Calls<'_> {
+    pub(crate) fn of(timeline: &Timeline, contents: Contents) -> Calls<'_> {
+        let is_added = |kind| matches!(kind, RowKind::Summary | RowKind::Note | RowKind::Index);
+        let added =
+            timeline.rows.iter().enumerate().filter(|(_, row)| is_added(row.kind)).map(|(index, _)| index).collect();
+        Calls { timeline, contents, added }
+    }
+
+    /// Describes one call.
+    pub(crate) fn one(&self, call: &Call) -> Markup {
+        let Calls { timeline, contents, .. } = *self;
+        html! {
+            (sent(timeline, call))
+            (self.added(call.receipt.number))
+            (events(timeline, call, contents))
+        }
+    }
+
+    /// What was sent besides the conversation, with links: the summary, the fact sheet and other notes as they stood.
+    fn added(&self, call: u64) -> Markup {
+        let shown = self.added.iter().filter_map(|index| {
+            let row = self.timeline.rows.get(*index)?;
+            row.at(call).filter(|state| state.is_shown).map(|state| (*index, row, state))
+        });
+        let shown: Vec<_> = shown.collect();
+        let older = shown.len().saturating_sub(MOST_NAMES);
+        html! {
+            @if !shown.is_empty() {
+                p.note {
+                    "Besides the conversation, it sent "
+                    @if older > 0 { (number(older as u64)) " older notes, " }
+                    @for (place, (index, row, state)) in shown.iter().skip(older).enumerate() {
+                        @if place > 0 { ", " }
+                        a href=(format!("#r{index}")) { (words::row_kind(row.kind).unwrap_or_default()) " " (row.position) }
+                        " (" (number(state.tokens)) " tokens)"
+                    }
+                    "."
+                }
+            }
+        }
+    }
+}
+
+/// What a call sent and cost.
+fn sent(timeline: &Timeline, call: &Call) -> Markup {
     let CallReceipt { number: at, sent_tokens, cache_read_tokens, cost, cost_without_window, .. } = call.receipt;
-    let mark = timeline.compactions.iter().rfind(|mark| mark.call == at);
     html! {
         p {
             "Call " b { (at) } " of " (timeline.calls.len()) " sent " b { (number(sent_tokens)) " tokens" }
@@ -25,6 +75,13 @@ pub(crate) fn one(timeline: &Timeline, call: &Call, contents: Contents) -> Marku
             @if let Some(time) = call.time.and_then(time) { " Answered at " (time) " UTC." }
             @if call.receipt.reported { " The provider reported the tokens." }
         }
+    }
+}
+
+/// What happened at a call.
+fn events(timeline: &Timeline, call: &Call, contents: Contents) -> Markup {
+    let mark = timeline.compactions.iter().rfind(|mark| mark.call == call.receipt.number);
+    html! {
         @if let Some(mark) = mark {
             p.event {
                 "Before it, the window was cut from " (number(mark.before.size.tokens)) " to "

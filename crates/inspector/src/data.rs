@@ -13,7 +13,7 @@ use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
 use serde_json::json;
 
-use crate::calls;
+use crate::calls::Calls;
 use crate::fragments::Fragments;
 use crate::rows::{fate, why};
 use crate::story::{Contents, Story};
@@ -35,8 +35,8 @@ pub(crate) fn of(story: &Story<'_>, contents: Contents, fragments: &Fragments) -
             of.states.iter().enumerate().map(state).collect()
         })
         .collect();
-    let calls: Vec<String> =
-        timeline.calls.iter().map(|call| calls::one(timeline, call, contents).into_string()).collect();
+    let told = Calls::of(timeline, contents);
+    let calls: Vec<String> = timeline.calls.iter().map(|call| told.one(call).into_string()).collect();
     let requests = story.requests.filter(|_| contents == Contents::Shown);
     let preambles: Vec<_> = match requests {
         Some(_) => timeline.preambles.iter().map(|sent| (sent.call, members(sent, timeline.dialect))).collect(),

@@ -6,11 +6,12 @@ use lookback::words::{money, number};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 
+use crate::calls::Calls;
 use crate::fragments::Fragments;
 use crate::numbers::percent;
 use crate::story::{Contents, Parts, Story};
 use crate::text::{beginning, visible};
-use crate::{alternatives, calls, data, facts, picture, rows};
+use crate::{alternatives, calls, data, edit, facts, picture, rows};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
@@ -21,12 +22,18 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
     let call = story.first_call();
     let total = &timeline.total;
     let first = timeline.call(call);
-    let is_served = story.parts == Parts::Served;
+    let is_served = story.parts != Parts::Packed;
     document(
         story.name,
         html! {
             header {
                 h1 { (visible(story.name)) }
+                @if let Parts::Served { end } = story.parts {
+                    p #served .script hidden data-name=(story.name) data-end=(end) {
+                        label { input #follow type="checkbox"; " follow the session" }
+                        span #grown role="status" {}
+                    }
+                }
                 p { (story.sentence()) @if let Some(policy) = story.policy { ", policy " code { (visible(policy)) } } "." }
                 @if timeline.since > 0 {
                     p.note { "Calls before entry " (timeline.since) " are not known, because contents were erased." }
@@ -60,7 +67,7 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                         button #event-forth type="button" title="The next compaction, break or missed name" { "event »" }
                     }
                     div #told aria-live="polite" {
-                        @if let Some(first) = first { (calls::one(timeline, first, contents)) }
+                        @if let Some(first) = first { (Calls::of(timeline, contents).one(first)) }
                         @else { p { "No call was made yet." } }
                     }
                     div.tools.script hidden {
@@ -78,7 +85,7 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                     (rows::list(timeline, call, contents, fragments))
                 }
                 (alternatives::of(story))
-                @if contents == Contents::Shown { (facts::table(&story.facts)) }
+                @if contents == Contents::Shown { (facts::table(story, call)) }
                 section aria-labelledby="calls-title" {
                     h2 #calls-title { "All calls" }
                     (calls::table(timeline))
@@ -86,8 +93,8 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                         (visible(&story.price.source)) "). What the cache had is simulated." }
                 }
             }
+            @if story.may_edit { p { a href=(edit::address(story.name, "delete", "")) { "Delete this session…" } } }
             footer { p { "Made by Lookback " (env!("CARGO_PKG_VERSION")) ". This page loads nothing." } }
-            @if is_served { div #served hidden data-name=(story.name) {} }
             (data::of(story, contents, fragments))
         },
         SCRIPT,
@@ -98,6 +105,8 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
 /// Renders a document with the style and a script. One that is served may ask its own server.
 pub(crate) fn document(title: &str, body: Markup, script: &str, is_served: bool) -> String {
     let reach = if is_served { "connect-src 'self'; form-action 'self'" } else { "form-action 'none'" };
+    // Forms are sent to the own server alone, which looks where they come from.
+    let referrer = if is_served { "same-origin" } else { "no-referrer" };
     let policy = format!(
         "default-src 'none'; img-src data:; style-src '{}'; script-src '{}'; base-uri 'none'; {reach}",
         hash(STYLE),
@@ -111,7 +120,7 @@ pub(crate) fn document(title: &str, body: Markup, script: &str, is_served: bool)
                 meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta name="referrer" content="no-referrer";
+                meta name="referrer" content=(referrer);
                 title { (visible(&beginning(title, 60))) " - Lookback" }
                 style { (PreEscaped(STYLE)) }
             }

@@ -29,6 +29,7 @@ mod calls;
 mod content;
 mod data;
 mod document;
+mod edit;
 mod facts;
 mod figure;
 mod figures;
@@ -41,7 +42,8 @@ mod rows;
 mod story;
 mod text;
 
-pub use facts::KnownFact;
+pub use edit::Change;
+pub use facts::{Ended, KnownFact};
 pub use figure::figure;
 pub use figures::{Day, Figures};
 pub use fragments::forms;

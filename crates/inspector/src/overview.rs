@@ -3,12 +3,11 @@
 use lookback::transcript::Millis;
 use lookback::words::{money, number};
 use maud::{Markup, html};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
 use crate::document::document;
 use crate::figures::{Day, Figures};
 use crate::numbers::{percent, short, time};
-use crate::text::visible;
+use crate::text::{encoded, visible};
 
 /// The sessions of a store.
 #[derive(Debug, Clone, Default)]
@@ -271,7 +270,7 @@ impl Overview {
             return html! {};
         }
         html! {
-            section aria-labelledby="days-title" {
+            section aria-labelledby="days-title" tabindex="0" {
                 h2 #days-title { "By day" }
                 table.days {
                     thead { tr { th.words { "day (UTC)" } th { "calls" } th { "sent" } th { "cost" } th { "without a window" } th.words { "cost" } } }
@@ -321,11 +320,4 @@ impl Found {
             }
         }
     }
-}
-
-/// Returns a text as part of an address.
-fn encoded(text: &str) -> PercentEncode<'_> {
-    /// Names of sessions have slashes, which need not be written in another way here.
-    const WRITTEN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
-    utf8_percent_encode(text, WRITTEN)
 }

@@ -13,6 +13,10 @@ use crate::text::{beginning, visible};
 
 /// How many characters of a message its line shows.
 const PREVIEW: usize = 110;
+/// The most rows of a session of which all are read by a browser at once.
+const MOST_AT_ONCE: usize = 1_000;
+/// How many rows are text together.
+const ASLEEP: usize = 500;
 
 /// Which tool call belongs to which result.
 #[derive(Debug, Clone, Default)]
@@ -50,33 +54,47 @@ impl Pairs {
 }
 
 /// Renders all rows as they are at a call.
+///
+/// Of a long session, what is not sent is for readers without a script, whose browser reads it at once. To others it is text
+/// until the script comes to it, so that they see the rest sooner.
 pub(crate) fn list(timeline: &Timeline, call: u64, contents: Contents, fragments: &Fragments) -> Markup {
     let pairs = Pairs::of(&timeline.rows);
+    let rows: Vec<(usize, &Row)> = timeline.rows.iter().enumerate().collect();
+    let is_sent = |row: &Row| rows.len() <= MOST_AT_ONCE || row.at(call).is_some_and(|state| state.is_shown);
     html! {
         div #rows {
-            @for (index, row) in timeline.rows.iter().enumerate() {
+            @for run in rows.chunk_by(|(_, a), (_, b)| is_sent(a) == is_sent(b)) {
+                @if run.first().is_some_and(|(_, row)| is_sent(row)) {
+                    (some(run, call, contents, fragments, &pairs))
+                } @else {
+                    @for rows in run.chunks(ASLEEP) { noscript { (some(rows, call, contents, fragments, &pairs)) } }
+                }
+            }
+        }
+    }
+}
+
+/// Renders some rows.
+fn some(rows: &[(usize, &Row)], call: u64, contents: Contents, fragments: &Fragments, pairs: &Pairs) -> Markup {
+    html! {
+            @for (index, row) in rows {
                 @let at = row.states.partition_point(|state| state.call <= call).checked_sub(1);
                 @let state = at.and_then(|at| row.states.get(at));
                 details id=(format!("r{index}")) class=(class(row, state)) {
                     summary {
                         span.entry { (row.position) }
                         span.role { (words::row_kind(row.kind).unwrap_or(row.role())) }
-                        span.says { @if contents == Contents::Shown { (says(row, &pairs)) } }
-                        span.fate title=(state.map(why).unwrap_or_default()) { (state.map_or("", fate)) }
+                        span.says { @if contents == Contents::Shown { (says(row, pairs)) } }
+                        span.fate { (state.map_or("", fate)) }
                         span.tokens { (state.map_or(row.tokens, |state| if state.is_shown { state.tokens } else { row.tokens })) }
                     }
                     p.why { (state.map(why).unwrap_or_default()) }
-                    @if contents == Contents::Shown {
-                        div.body {
-                            @if fragments.are_few() {
-                                @let form = at.and_then(|at| fragments.of_state(index, at)).unwrap_or(0);
-                                (PreEscaped(fragments.form(index, form).unwrap_or_default()))
-                            }
-                        }
+                    @if contents == Contents::Shown && fragments.are_few() {
+                        @let form = at.and_then(|at| fragments.of_state(*index, at)).unwrap_or(0);
+                        div.body { (PreEscaped(fragments.form(*index, form).unwrap_or_default())) }
                     }
                 }
             }
-        }
     }
 }
 

@@ -4,7 +4,8 @@
 const find = (selector) => document.querySelector(selector)
 const data = JSON.parse(find('#data').textContent)
 const list = find('#rows')
-const rows = [...document.querySelectorAll('#rows > .row')]
+// The elements of the rows. Some are text until the script comes to them.
+const rows = []
 const slider = find('#call')
 const picture = find('#picture svg')
 const calls = data.calls.length
@@ -27,9 +28,9 @@ const fateOf = (state) => data.reasons[state[1]][1]
 const whyOf = (state) => data.reasons[state[1]][2]
 
 // What each row shows at the moment: its state, whether it is folded into the line of its run, and whether it is new.
-const current = rows.map((_, row) => stateAt(row, now))
-const folded = rows.map(() => false)
-const fresh = rows.map(() => false)
+const current = data.rows.map((_, row) => stateAt(row, now))
+const folded = data.rows.map(() => false)
+const fresh = data.rows.map(() => false)
 const fates = new Set(['sent', 'gone', 'later', ...data.reasons.map((reason) => reason[1])])
 
 function show(call) {
@@ -55,6 +56,16 @@ function show(call) {
   const left = Number(picture.dataset.left)
   if (calls > 0) cursor?.setAttribute('x', left + ((1000 - left) * (now - 1)) / calls)
   if (words.length > 0) tell()
+  remember()
+}
+
+// Facts as they stood.
+const facts = [...document.querySelectorAll('#facts tbody tr')]
+function remember() {
+  const isGone = ({ dataset: { from, until } }) => Number(from) > now || Number(until ?? Infinity) <= now
+  for (const fact of facts) fact.classList.toggle('gone', isGone(fact))
+  const known = facts.filter((fact) => !isGone(fact)).length
+  if (facts.length > 0) find('#known').textContent = `${known} of ${facts.length} were known at call ${now}.`
 }
 
 function paint(row, state) {
@@ -167,8 +178,11 @@ async function unpack(element) {
 const wholes = new Set()
 async function fill(row) {
   const element = rows[row]
-  const body = element.querySelector(':scope > .body')
-  if (!body) return
+  if (!element) return
+  // A page without contents has none to show.
+  if (!served && packs.length === 0) return
+  const body = element.querySelector(':scope > .body') ?? element.appendChild(document.createElement('div'))
+  body.className = 'body'
   const state = current[row]
   const isCut = state && state[3] > 0
   const isWhole = wholes.has(row)
@@ -200,12 +214,13 @@ function clip(block) {
     block.focus()
   }))
 }
-rows.forEach((element, row) => element.addEventListener('toggle', () => element.open && fill(row)))
+const numberOf = (element) => Number(element.id.slice(1))
+list.addEventListener('toggle', ({ target }) => target.matches('.row') && target.open && fill(numberOf(target)), true)
 
 // Moving. Events are calls with a compaction, a break or a missed name: those whose description has such a line.
 const events = data.calls.flatMap((html, index) => (html.includes('class="event') ? [index + 1] : []))
-let wanted = 0
-let waits = false
+let wanted = now
+let waits = true
 let noted
 function move(call) {
   wanted = call
@@ -252,6 +267,7 @@ window.addEventListener('hashchange', () => go(location.hash))
 // Rows that a link leads to are shown, whatever hides them, until another call is.
 const shown = new Set()
 function go(target, isFirst = false) {
+  if (rows.length === 0) return false
   let [, kind, number] = /^#(call-|r|e)(\d+)$/.exec(target) ?? []
   if (kind === 'e') number = rows.findIndex((row) => row.matches(':not(.own)') && row.querySelector('.entry').textContent === number)
   const element = kind !== 'call-' && rows[number]
@@ -329,14 +345,16 @@ const all = newButton('Open all', () => {
 find('.tools').insertBefore(all, find('#copy') ?? found)
 
 // The exact request: the messages of the call, byte for byte.
-find('#copy')?.addEventListener('click', async () => {
+find('#copy')?.addEventListener('click', async () => copy(await request(), found, `the request of call ${now} is copied`))
+find('#copy-toml')?.addEventListener('click', () => copy(find('#toml').textContent, find('#copied'), 'copied'))
+async function copy(text, told, says) {
   try {
-    await navigator.clipboard.writeText(await request())
-    found.textContent = `the request of call ${now} is copied`
+    await navigator.clipboard.writeText(text)
+    told.textContent = says
   } catch {
-    found.textContent = 'the browser does not allow it; open the page from a server or another browser'
+    told.textContent = 'the browser does not allow it; open the page from a server or another browser'
   }
-})
+}
 async function request() {
   const call = now
   if (served) return (await ask(`request?call=${call}`)).text()
@@ -349,6 +367,43 @@ async function request() {
   return `{${[...beside, list].map(([name, json]) => `"${name}":${json}`).join(',')}}`
 }
 
+// A session that goes on. A page that is not looked at does not ask: browsers keep few connections to a server.
+if (served) {
+  const follow = find('#follow')
+  const address = new URL(location)
+  follow.checked = address.searchParams.has('follow')
+  // Load the page again, at the newest call if that one is shown.
+  const renew = () => {
+    clearTimeout(noted)
+    address.hash = now < last ? `#call-${now}` : ''
+    for (const name of ['call', 'follow']) address.searchParams.delete(name)
+    if (follow.checked) address.searchParams.set('follow', '1')
+    history.replaceState(null, '', address)
+    location.reload()
+  }
+  follow.addEventListener('change', () => {
+    if (follow.checked && hasGrown) renew()
+  })
+  let hasGrown = false
+  const grown = (event) => {
+    if (hasGrown || event.data === served.dataset.end) return
+    hasGrown = true
+    // Not at every entry of a busy session.
+    if (follow.checked) setTimeout(renew, 1000)
+    else find('#grown').replaceChildren('the session has changed: ', newButton('show it as it is now', renew))
+  }
+  let source
+  const listen = () => {
+    source?.close()
+    source = undefined
+    if (document.hidden) return
+    source = new EventSource(`live?name=${encodeURIComponent(served.dataset.name)}`)
+    source.addEventListener('message', grown)
+  }
+  document.addEventListener('visibilitychange', listen)
+  listen()
+}
+
 // What may scroll can be reached with keys.
 function reach() {
   for (const section of document.querySelectorAll('section')) {
@@ -358,8 +413,23 @@ function reach() {
 }
 window.addEventListener('resize', reach)
 
-for (const element of document.querySelectorAll('.script')) element.hidden = false
-list.classList.add('scripted')
-show(now)
-reach()
-if (location.hash) go(location.hash, true)
+// Readers without a script see every row at once. Of a long session, the others see what was sent first, and then the rest.
+async function wake() {
+  list.classList.add('waking')
+  for (const asleep of list.querySelectorAll('noscript')) {
+    await new Promise((done) => setTimeout(done))
+    asleep.insertAdjacentHTML('beforebegin', asleep.textContent)
+    asleep.remove()
+  }
+  list.classList.remove('waking')
+  rows.push(...list.querySelectorAll('.row'))
+}
+wake().then(() => {
+  for (const element of document.querySelectorAll('.script')) element.hidden = false
+  list.classList.add('scripted')
+  waits = false
+  show(wanted)
+  for (const element of list.querySelectorAll('.row[open]')) fill(numberOf(element))
+  reach()
+  if (location.hash) go(location.hash, true)
+})

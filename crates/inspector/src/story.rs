@@ -30,6 +30,8 @@ pub struct Story<'a> {
     pub trial: Option<Trial>,
     /// Where the contents of messages are.
     pub parts: Parts,
+    /// Whether the page has links to what may be [changed](crate::Change).
+    pub may_edit: bool,
     /// The call that is shown first. Without one, it is the newest.
     pub call: Option<u64>,
 }
@@ -52,8 +54,11 @@ pub enum Parts {
     #[default]
     Packed,
     /// A server gives those of a message when it is opened, at `part?name=NAME&row=ROW`, and requests at
-    /// `request?name=NAME&call=CALL`.
-    Served,
+    /// `request?name=NAME&call=CALL`. At `live?name=NAME`, it tells the length of the log whenever it changes.
+    Served {
+        /// The length of the log that the page was made from, in entries.
+        end: u64,
+    },
 }
 
 /// The same session under another policy.
@@ -88,6 +93,7 @@ impl<'a> Story<'a> {
             facts: Vec::new(),
             trial: None,
             parts: Parts::Packed,
+            may_edit: false,
             call: None,
         }
     }
@@ -127,6 +133,12 @@ impl<'a> Story<'a> {
     #[must_use]
     pub fn with_parts(self, parts: Parts) -> Story<'a> {
         Story { parts, ..self }
+    }
+
+    /// Adds links to the pages that ask whether something is to be [changed](crate::Change).
+    #[must_use]
+    pub fn with_edits(self) -> Story<'a> {
+        Story { may_edit: true, ..self }
     }
 
     /// Shows this call first.

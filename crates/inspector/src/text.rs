@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use lookback::memory::is_unseen;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
 /// Returns the text with every character that cannot be seen written as its code, such as `\u{202e}`. Line breaks and tabs
 /// stay.
@@ -48,6 +49,13 @@ pub(crate) fn indented(json: &str) -> Cow<'_, str> {
         Ok(Ok(pretty)) => Cow::Owned(pretty),
         _ => Cow::Borrowed(json),
     }
+}
+
+/// Returns a text as part of an address.
+pub(crate) fn encoded(text: &str) -> PercentEncode<'_> {
+    /// Names of sessions have slashes, which need not be written in another way here.
+    const WRITTEN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
+    utf8_percent_encode(text, WRITTEN)
 }
 
 #[cfg(test)]

@@ -8,13 +8,15 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use flate2::read::GzDecoder;
 use futures_lite::future::block_on;
+use lookback::memory::{Memory, Statement};
 use lookback::replay::replay;
 use lookback::timeline::Timeline;
+use lookback::transcript::Origin;
 use lookback::{
     Dialect, LogName, MemoryStore, Message, Preamble, Price, Prices, Recording, Session, Settings, Store, ToolCall,
     presets, session,
 };
-use lookback_inspector::{Contents, Requests, Story, request};
+use lookback_inspector::{Contents, Ended, KnownFact, Requests, Story, request};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -192,6 +194,41 @@ fn the_other_policies_stand_beside_it() {
     assert!(page.contains("What another policy would have done") && page.contains("<code>none</code>"));
     let [ours, theirs] = [&this, &other].map(|timeline| format!("${:.2}", timeline.total.cost));
     assert!(page.contains(&theirs) && !page.contains(&format!(">{ours}<")), "{theirs}");
+}
+
+#[test]
+fn facts_are_told_as_they_stood_at_each_call() {
+    let store = std::sync::Arc::new(MemoryStore::new());
+    block_on(async {
+        let settings = Settings::default().dialect(Dialect::OpenAiChat);
+        let mut session = Session::open(store.clone(), "s", settings).await.unwrap();
+        let memory = Memory::open(store.clone(), "s").await.unwrap();
+        // At the times 0 to 9, the model answers after each second.
+        for second in 0..10 {
+            session.receive(Message::user("Go on."), Origin::Client, Some(second * 1_000)).await.unwrap();
+            session.window().await.unwrap();
+            session.receive(Message::assistant("Done."), Origin::Client, Some(second * 1_000 + 500)).await.unwrap();
+        }
+        let at = |statement: Statement, second: i64| statement.time(second * 1_000 + 700);
+        memory.remember(at(Statement::finding("It listens on port 5050."), -1)).await.unwrap();
+        memory.remember(at(Statement::preference("Use <i>pnpm</i>."), 1)).await.unwrap();
+        memory.remember(at(Statement::finding("It listens on port 6060."), 4)).await.unwrap();
+        memory.remember(at(Statement::decision("Ship it."), 99)).await.unwrap();
+    });
+    let timeline = timeline(&*store);
+    let events = block_on(async { Memory::open(store, "s").await.unwrap().events().await.unwrap() });
+    let facts = KnownFact::all("s", &timeline, &events);
+    let told: Vec<_> =
+        facts.iter().map(|known| (&*known.fact.statement.text, known.from, known.ended.clone())).collect();
+    let replaced = facts.iter().find(|known| known.fact.statement.text.contains("5050")).unwrap();
+    let Some(Ended { call: 6, by: Some(by), .. }) = replaced.ended else { panic!("{told:?}") };
+    assert_eq!(facts.iter().find(|known| known.fact.id == by).unwrap().from, 6);
+    assert_eq!(replaced.from, 1);
+    let known_at = |call| facts.iter().filter(|known| known.is_known_at(call)).count();
+    assert_eq!([1, 2, 3, 6, 10, 11].map(known_at), [1, 1, 2, 2, 2, 3], "{told:?}");
+    let page = Story::new("s", &timeline, price()).with_facts(facts).at(3).to_html(Contents::Shown);
+    assert!(page.contains("2 of 4 were known at call 3."));
+    assert!(page.contains("Use &lt;i&gt;pnpm&lt;/i&gt;.") && page.contains("after the last call"));
 }
 
 #[test]

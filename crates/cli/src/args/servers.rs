@@ -14,7 +14,7 @@ use super::{PricesArg, StoreArg};
 /// Show what a model saw of the sessions in a store, in a browser
 ///
 /// Serves pages: the sessions with what they cost, and for each of them what each call sent, what it did not send, and why.
-/// Nothing is changed. Only this machine is served, unless there is a token.
+/// Nothing is changed, unless --edit is given. Only this machine is served, unless there is a token.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -36,6 +36,9 @@ pub(crate) struct InspectArgs {
     /// A host name that browsers may use for this machine, besides localhost and the address; may be repeated
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
+    /// Let the pages forget facts, resolve blockers and delete sessions; each is asked for twice
+    #[arg(long)]
+    pub(crate) edit: bool,
 }
 
 /// Serve a memory to any MCP client

@@ -15,7 +15,10 @@ pub(crate) fn run(args: InspectArgs) -> Result<ExitCode, Failure> {
     let place = StoreArg::of(args.store).location()?;
     let store = store::open(&place, Opening::Existing)?;
     let given = args.token_env.map(|variable| token(variable.clone()).map(|token| (variable, token))).transpose()?;
-    let inspector = Inspector::new(store, place.to_string(), price);
+    let mut inspector = Inspector::new(store, place.to_string(), price);
+    if args.edit {
+        inspector = inspector.with_edits();
+    }
     let entry = given.as_ref().map(|(variable, _)| format!("?token=${variable}")).unwrap_or_default();
     let token = given.map(|(_, token)| token);
     let door = Door { address: args.http, token, hosts: args.allow_host, limits: ConnectionLimits::default() };

@@ -285,7 +285,7 @@ fn page(name: &str, file: &Path, has_contents: bool, prices: &str, place: &Store
     let page = Written::begin(file)?;
     // The counter of a replay that is given no model.
     let settings = input::settings(None);
-    let shown = Shown::read(&*store, &log, &*settings.counter, &price, None, has_contents)?;
+    let shown = Shown::read(&*store, &log, &*settings.counter, &price, None, has_contents)?.with_facts(store, &log)?;
     page.finish(&pages::html(name, &shown, &[], &price, has_contents))?;
     output::tell(&format!("wrote {}", output::plain(&file.display().to_string())));
     Ok(())

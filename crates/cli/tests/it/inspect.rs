@@ -36,13 +36,26 @@ impl Serving {
     }
 
     fn ask(&self, method: &str, path: &str, headers: &[&str]) -> Answer {
+        self.send(method, path, headers, "")
+    }
+
+    /// Sends a form from a page of this server.
+    fn post(&self, form: &str) -> Answer {
+        let origin = format!("origin: http://{}", self.address);
+        self.send("POST", "/edit", &[&origin, "content-type: application/x-www-form-urlencoded"], form)
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         let host = format!("host: {}", self.address);
         let named = headers.iter().any(|header| header.to_lowercase().starts_with("host:"));
         let lines = headers.iter().copied().chain((!named).then_some(host.as_str()));
         let lines: String = lines.flat_map(|line| [line, "\r\n"]).collect();
-        stream.write_all(format!("{method} {path} HTTP/1.1\r\n{lines}connection: close\r\n\r\n").as_bytes()).unwrap();
+        let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        stream
+            .write_all(format!("{method} {path} HTTP/1.1\r\n{lines}connection: close\r\n{length}\r\n{body}").as_bytes())
+            .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
@@ -136,7 +149,7 @@ fn only_this_machine_is_served_and_no_page_of_another_site() {
     for header in [
         "x-content-type-options: nosniff",
         "x-frame-options: deny",
-        "referrer-policy: no-referrer",
+        "referrer-policy: same-origin",
         "cache-control: no-store",
         "frame-ancestors 'none'",
     ] {
@@ -167,4 +180,62 @@ fn with_a_token_a_browser_keeps_it_in_a_cookie() {
     assert_eq!(serving.ask("GET", "/", &[&format!("cookie: a=b; lookback={secret}")]).status, 200);
     assert_eq!(serving.ask("GET", "/", &[&format!("authorization: Bearer {secret}")]).status, 200);
     assert_eq!(serving.ask("GET", "/", &["cookie: lookback=other"]).status, 401);
+}
+
+#[test]
+fn with_edit_a_fact_is_forgotten_a_blocker_resolved_and_a_session_deleted_once_a_page_has_asked() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    let add = |kind: &str, text: &str| {
+        lab.run(&["facts", "add", "--session", "replay/session", kind, text]).out();
+    };
+    add("decision", "The store is SQLite.");
+    add("blocker", "The tests are red.");
+    let facts = || lab.run(&["facts", "list", "--session", "replay/session", "--json"]).lines().len();
+    let serving = Serving::new(&lab, &["--edit"], &[]);
+    let page = serving.get("/session?name=replay/session").body;
+    for (address, says) in [
+        ("edit?name=replay/session&change=forget&fact=f0", "The store is SQLite."),
+        ("edit?name=replay/session&change=resolve&fact=f1", "The tests are red."),
+        ("edit?name=replay/session&change=delete&fact=", "This cannot be undone."),
+    ] {
+        assert!(page.contains(&format!("href=\"{}\"", address.replace('&', "&amp;"))), "{address}");
+        let asked = serving.get(&format!("/{address}"));
+        assert!(asked.status == 200 && asked.body.contains(says), "{address}: {}", asked.body);
+    }
+    assert_eq!(facts(), 2, "a page that asks changes nothing");
+    // Forms come from the pages of this server alone.
+    let forget = "name=replay%2Fsession&change=forget&fact=f0&why=old";
+    for origin in ["", "origin: null", "origin: http://evil.example"] {
+        let headers = [origin, "content-type: application/x-www-form-urlencoded"];
+        let headers: Vec<&str> = headers.into_iter().filter(|header| !header.is_empty()).collect();
+        assert_eq!(serving.send("POST", "/edit", &headers, forget).status, 403, "{origin}");
+    }
+    assert_eq!(facts(), 2);
+    let done = serving.post(forget);
+    assert!(done.status == 303 && done.head.contains("location: session?name=replay%2fsession#facts"), "{}", done.head);
+    let run = lab.run(&["facts", "history", "--session", "replay/session", "f0"]);
+    let history = run.out();
+    assert!(history.contains("old"), "{history}");
+    assert_eq!(serving.post(forget).status, 404, "it is gone already");
+    let empty = serving.post("name=replay%2Fsession&change=resolve&fact=f1&why=+");
+    assert!(empty.status == 422 && empty.body.contains("role=\"alert\""), "{}", empty.body);
+    assert_eq!(serving.post("name=replay%2Fsession&change=resolve&fact=f1&why=green").status, 303);
+    assert_eq!(facts(), 0);
+    assert_eq!(serving.post("name=replay%2Fsession&change=rename").status, 422);
+    assert_eq!(serving.post("name=replay%2Fsession&change=delete").status, 303);
+    assert_eq!(serving.get("/session?name=replay/session").status, 404);
+    lab.run(&["sessions", "show", "replay/session"]).fails(1, "replay/session");
+}
+
+#[test]
+fn without_edit_nothing_is_changed() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    lab.run(&["facts", "add", "--session", "replay/session", "decision", "The store is SQLite."]).out();
+    let serving = Serving::new(&lab, &[], &[]);
+    assert!(!serving.get("/session?name=replay/session").body.contains("edit?name="));
+    assert_eq!(serving.get("/edit?name=replay/session&change=delete").status, 403);
+    assert_eq!(serving.post("name=replay%2Fsession&change=delete").status, 405);
+    assert_eq!(serving.get("/session?name=replay/session").status, 200);
 }

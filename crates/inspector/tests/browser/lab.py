@@ -1,10 +1,11 @@
-"""Sessions as pages in a browser, and what the command line says of the same sessions."""
+"""Sessions as pages in a browser, from the disk and from a server, and what the command line says of the same sessions."""
 
 import json
 import os
 import subprocess
 from functools import cache
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import sessions
 from playwright.sync_api import expect, sync_playwright
@@ -49,6 +50,7 @@ class Lab:
         self.folder = Path(folder)
         self.store = str(self.folder / "memory.db")
         self.pages = []
+        self.servers = []
 
     def __enter__(self):
         (self.folder / "home").mkdir()
@@ -61,6 +63,9 @@ class Lab:
     def __exit__(self, *_):
         self.browser.close()
         self.playwright.stop()
+        for server in self.servers:
+            server.kill()
+            server.wait()
 
     def lookback(self, *args):
         done = subprocess.run([LOOKBACK, *args, "--store", self.store], capture_output=True, text=True)
@@ -107,6 +112,16 @@ class Lab:
         self.lookback("sessions", "export", "unused", "--html", str(page))
         return page
 
+    @cache
+    def served(self, *options):
+        """The address of an inspector of the store."""
+        command = [LOOKBACK, "inspect", self.store, "--http", "127.0.0.1:0", *options]
+        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        self.servers.append(server)
+        told = server.stderr.readline()
+        must(told.startswith("open http://"), f"the inspector says {told!r}")
+        return told.split()[1]
+
     def _replayed(self, file, *options):
         page = self.folder / f"{file.stem}{'-masked' if '--no-contents' in options else ''}.html"
         self.lookback("replay", str(file), *options, "--html", str(page))
@@ -144,12 +159,14 @@ class Lab:
     # The browser.
 
     def open(self, page, anchor="", width=1280, height=900, **options):
-        """Opens a page in a window of its own, and watches what it does."""
+        """Opens a file, or an address of an inspector, in a window of its own, and watches what it does."""
         context = self.browser.new_context(viewport={"width": width, "height": height}, **options)
-        page_url = page.as_uri()
+        is_file = isinstance(page, Path)
+        page_url = page.as_uri() if is_file else page
         tab = context.new_page()
         tab.faults = []
-        own = lambda url: url.split("#")[0] == page_url
+        # A page from the disk loads nothing, and a served one from its server alone.
+        own = lambda url: url.split("#")[0] == page_url if is_file else urlsplit(url).netloc == urlsplit(page_url).netloc
         may = lambda request: own(request.url) or request.url.startswith("data:image/")
         tab.on("request", lambda request: may(request) or tab.faults.append(f"a request: {request.url[:200]}"))
         tab.on("console", lambda message: tab.faults.append(f"the console: {message.text[:500]}"))

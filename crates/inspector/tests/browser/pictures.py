@@ -8,7 +8,7 @@ import tempfile
 
 from lab import PROJECT, Lab, at, go_to
 from playwright.sync_api import expect
-from run import can_isolate, isolated
+from run import bring_loopback_up, can_isolate, isolated
 
 DOCS = PROJECT / "docs"
 
@@ -47,6 +47,7 @@ def policies(lab):
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--inside"]:
+        bring_loopback_up()
         with tempfile.TemporaryDirectory(prefix="lookback-pages-") as folder, Lab(folder) as lab:
             for picture in [top, messages, policies]:
                 picture(lab)

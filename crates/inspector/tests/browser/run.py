@@ -2,8 +2,8 @@
 
     .venv/bin/python crates/inspector/tests/browser/run.py [NAME]...
 
-The pages are made with the program, and opened from the disk in a network namespace that has nothing: Chromium looks
-for its makers, whatever it is told. Prints a line for each test, and some figures, which nothing depends on.
+The pages are made with the program, and opened from the disk and from its server in a network namespace that has nothing
+but the loopback: Chromium looks for its makers, whatever it is told. Prints a line for each test, and some figures, which nothing depends on.
 """
 
 import subprocess
@@ -13,6 +13,7 @@ import time
 import traceback
 from pathlib import Path
 
+import served
 import tests
 from lab import AXE, NPM, Lab
 
@@ -34,6 +35,10 @@ def isolated(script, args):
     return subprocess.run(["unshare", "-n", sys.executable, str(HERE / script), "--inside", *args]).returncode
 
 
+def bring_loopback_up():
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
 def can_isolate():
     if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode == 0:
         return True
@@ -42,7 +47,8 @@ def can_isolate():
 
 
 def inside(names):
-    chosen = [test for test in tests.ALL if not names or any(name in sentence(test) for name in names)]
+    bring_loopback_up()
+    chosen = [test for test in [*tests.ALL, *served.ALL] if not names or any(name in sentence(test) for name in names)]
     failed = 0
     with tempfile.TemporaryDirectory(prefix="lookback-pages-") as folder, Lab(folder) as lab:
         for test in chosen:

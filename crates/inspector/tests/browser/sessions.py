@@ -119,7 +119,7 @@ for message in map(json.loads, open(file)):
 
 
 def live(file, name, store):
-    """Holds a session with the package for Python: the one that is built in place, or the one that is installed."""
+    """Holds a session, or goes on with it, with the package for Python: the one that is built in place, or the one that is installed."""
     python, built = PROJECT / ".python" / "bin" / "python", PROJECT / "bindings" / "python" / "python"
     is_built = any((built / "lookback").glob("_native*.so"))
     env = os.environ | ({"PYTHONPATH": str(built)} if is_built else {})

@@ -58,3 +58,27 @@ pub enum FactEntry {
         from: Vec<std::ops::Range<Position>>,
     },
 }
+
+impl FactEntry {
+    /// Returns who said it. `None` for what nobody says.
+    pub fn source(&self) -> Option<&Source> {
+        match self {
+            FactEntry::Stated(statement) => Some(&statement.source),
+            FactEntry::Confirmed { source, .. }
+            | FactEntry::Resolved { source, .. }
+            | FactEntry::Forgotten { source, .. } => Some(source),
+            FactEntry::Drawn { .. } => None,
+        }
+    }
+
+    /// Returns when it was said, if that is known.
+    pub fn time(&self) -> Option<Millis> {
+        match self {
+            FactEntry::Stated(statement) => statement.time,
+            FactEntry::Confirmed { time, .. }
+            | FactEntry::Resolved { time, .. }
+            | FactEntry::Forgotten { time, .. } => *time,
+            FactEntry::Drawn { .. } => None,
+        }
+    }
+}

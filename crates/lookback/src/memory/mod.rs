@@ -29,7 +29,7 @@ pub use entry::FactEntry;
 pub use extract::{DrawError, LeftMessage};
 pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{Facts, Judgment, NewEntry};
-pub use history::FactEvent;
+pub use history::{FactEvent, history};
 pub use kb::{KbDamage, KbError, KbFault, KbImported, import_kb};
 pub use recall::{Recall, Recalled, RecalledPassage, recall};
 pub use refused::Refused;

@@ -19,6 +19,8 @@ pub(super) struct Gate {
     pub(super) token: Option<Token>,
     /// The hosts that may be named besides this machine.
     pub(super) hosts: Vec<String>,
+    /// Whether forms may be sent.
+    pub(super) may_edit: bool,
 }
 
 #[derive(Deserialize)]
@@ -52,7 +54,8 @@ pub(super) async fn admit(
 impl Gate {
     fn check(&self, request: &Request) -> Result<(), (StatusCode, &'static str)> {
         let (target, headers) = (request.uri(), request.headers());
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        let is_form = *request.method() == Method::POST && self.may_edit;
+        if !is_form && !matches!(*request.method(), Method::GET | Method::HEAD) {
             return Err((StatusCode::METHOD_NOT_ALLOWED, "this server only shows"));
         }
         says_host(target, headers).map_err(|wrong| (StatusCode::BAD_REQUEST, wrong))?;
@@ -70,6 +73,10 @@ impl Gate {
         };
         if origin.is_some_and(|origin| !is_own(origin)) {
             return Err((StatusCode::FORBIDDEN, "a page of another site asks"));
+        }
+        // Browsers say with every form where it comes from.
+        if is_form && origin.is_none() {
+            return Err((StatusCode::FORBIDDEN, "the form does not say which page it comes from"));
         }
         Ok(())
     }
@@ -98,7 +105,7 @@ pub(crate) fn secured(mut response: Response) -> Response {
     for (name, value) in [
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
-        (header::REFERRER_POLICY, "no-referrer"),
+        (header::REFERRER_POLICY, "same-origin"),
         (header::CACHE_CONTROL, "no-store"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));

@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(2);
 pub fn serve(inspector: Inspector, door: Door, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     let router = |Door { address, token, hosts, .. }: Door| {
         let own = (!address.ip().is_unspecified()).then(|| address.ip().to_string());
-        let gate = Gate { token, hosts: hosts.into_iter().chain(own).collect() };
+        let gate = Gate { token, hosts: hosts.into_iter().chain(own).collect(), may_edit: inspector.may_edit };
         pages("").layer(Extension(inspector)).layer(from_fn_with_state(gate, admit))
     };
     door.serve(wide_runtime, GRACE, router, ready)

@@ -1,7 +1,9 @@
 //! The inspector: pages that show what a model saw of the sessions of a store, at every call.
 //!
-//! It only reads. Contents of sessions are text in its pages, and a page loads nothing from elsewhere.
+//! It only reads, unless it may [change](Inspector::with_edits) a few things. Contents of sessions are text in its pages, and a
+//! page loads nothing from elsewhere.
 
+mod edit;
 mod gate;
 mod http;
 mod shelf;
@@ -34,8 +36,6 @@ use self::shelf::Shelf;
 const PATIENCE: Duration = Duration::from_millis(700);
 /// How many messages a search finds at most.
 const MOST_FOUND: usize = 50;
-/// How many facts are shown at most.
-const MOST_FACTS: usize = 200;
 /// How often it is looked whether a session went on.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
 
@@ -58,6 +58,7 @@ pub struct Inspector {
     store: Arc<dyn Store>,
     place: Arc<str>,
     shelf: Arc<Shelf>,
+    may_edit: bool,
 }
 
 impl fmt::Debug for Inspector {
@@ -72,7 +73,18 @@ impl Inspector {
         // The counter of a session that is opened without a model.
         let counter = Settings::for_model(lookback::Dialect::default(), "gpt-4o").counter;
         let store = store.into_store();
-        Inspector { shelf: Arc::new(Shelf::new(store.clone(), counter, price)), store, place: place.into() }
+        Inspector {
+            shelf: Arc::new(Shelf::new(store.clone(), counter, price)),
+            store,
+            place: place.into(),
+            may_edit: false,
+        }
+    }
+
+    /// Lets its pages forget a fact, resolve a blocker, and delete a session. Each is asked for twice.
+    #[must_use]
+    pub fn with_edits(self) -> Inspector {
+        Inspector { may_edit: true, ..self }
     }
 }
 
@@ -85,6 +97,7 @@ pub(crate) fn pages(prefix: &str) -> Router {
         .route(&at("part"), get(part))
         .route(&at("request"), get(request))
         .route(&at("live"), get(live))
+        .route(&at("edit"), get(edit::ask).post(edit::make))
 }
 
 #[derive(Deserialize)]
@@ -103,12 +116,16 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
     logs.retain(|log| log.records > 0 && !log.name.is_derived());
     logs.sort_by_key(|log| std::cmp::Reverse(log.used));
     let until = Instant::now() + PATIENCE;
-    let mut sessions = Vec::with_capacity(logs.len());
+    let (mut sessions, mut unread) = (Vec::with_capacity(logs.len()), Vec::new());
     for log in logs {
         let is_in_time = Instant::now() < until;
         let figures = inspector.shelf.figures(&log.name, log.records, is_in_time).await?;
-        sessions.push(Listed::new(log.name.as_str(), log.bytes).used(log.used).figures(figures));
+        sessions.push(Listed::new(log.name.as_str(), log.bytes).used(log.used).figures(figures.clone()));
+        if figures.is_none() && !is_in_time {
+            unread.push((log.name, log.records));
+        }
     }
+    Shelf::read_on(&inspector.shelf, unread);
     let mut overview = Overview::new(&*inspector.place, sessions);
     overview.sessions.retain(|session| session.name.to_lowercase().contains(&filter));
     overview.sort = Sort::named(&asked.sort);
@@ -132,12 +149,18 @@ struct Place {
 async fn page(Extension(inspector): Extension<Inspector>, Query(place): Query<Place>) -> Result<Response, Fault> {
     let log = inspector.known(&place.name).await?;
     let read = inspector.shelf.read(&log).await?;
-    let facts = inspector.facts(&log).await?;
+    let events = Memory::open(inspector.store.clone(), log.as_str()).await?.events().await?;
+    let may_edit = inspector.may_edit;
     let (price, counter) = (inspector.shelf.price().clone(), inspector.shelf.counter());
     let html = tokio::task::spawn_blocking(move || {
         let tried = place.policy.as_deref().filter(|text| !text.trim().is_empty());
         let tried = tried.map(|text| (text, trial::replayed(text, &read.timeline, counter, &price)));
-        let mut story = Story::new(log.as_str(), &read.timeline, &price).with_parts(Parts::Served).with_facts(facts);
+        let facts = KnownFact::all(log.as_str(), &read.timeline, &events);
+        let mut story = Story::new(log.as_str(), &read.timeline, &price);
+        story = story.with_parts(Parts::Served { end: read.end }).with_facts(facts);
+        if may_edit {
+            story = story.with_edits();
+        }
         if let Some(call) = place.call {
             story = story.at(call);
         }
@@ -205,17 +228,6 @@ async fn live(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
 }
 
 impl Inspector {
-    /// Returns the facts of a session, each with its history.
-    async fn facts(&self, log: &LogName) -> Result<Vec<KnownFact>, Fault> {
-        let memory = Memory::open(self.store.clone(), log.as_str()).await?;
-        let mut known = Vec::new();
-        for fact in memory.facts().await?.into_iter().take(MOST_FACTS) {
-            let events = memory.history(fact.id).await?;
-            known.push(KnownFact::new(fact, events));
-        }
-        Ok(known)
-    }
-
     /// Returns the name of a session, which must exist.
     async fn known(&self, name: &str) -> Result<LogName, Fault> {
         let log: LogName = name.parse().map_err(|_| Fault::no_session())?;

@@ -1,0 +1,109 @@
+//! What may be changed, if the inspector was started so: a fact is forgotten, a blocker resolved, a session deleted.
+//!
+//! A page asks first, and only its form changes something.
+
+use axum::Extension;
+use axum::extract::{Form, Query};
+use axum::http::StatusCode;
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use lookback::LogName;
+use lookback::memory::{FactId, Memory, MemoryError, Source, Speaker};
+use lookback::store::purge;
+use lookback_inspector::Change;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+
+use super::{Fault, Inspector};
+
+/// What is asked for: in an address first, and then by a form.
+#[derive(Deserialize)]
+pub(super) struct Wish {
+    name: String,
+    change: Kind,
+    #[serde(default)]
+    fact: String,
+    #[serde(default)]
+    why: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Forget,
+    Resolve,
+    Delete,
+}
+
+/// The page that asks.
+pub(super) async fn ask(
+    Extension(inspector): Extension<Inspector>,
+    Query(wish): Query<Wish>,
+) -> Result<Response, Fault> {
+    let log = inspector.editable(&wish.name).await?;
+    let change = wish.change(&inspector, &log).await?;
+    Ok(Html(change.to_html(log.as_str(), None)).into_response())
+}
+
+/// Does what a form asks for.
+pub(super) async fn make(
+    Extension(inspector): Extension<Inspector>,
+    Form(wish): Form<Wish>,
+) -> Result<Response, Fault> {
+    let log = inspector.editable(&wish.name).await?;
+    // It may have been changed by others since the page was shown.
+    let change = wish.change(&inspector, &log).await?;
+    let memory = inspector.memory(&log).await?;
+    let why = wish.why.trim();
+    let by = Source::of(Speaker::Person);
+    let done = match &change {
+        Change::Forget(fact) if why.is_empty() => memory.forget(fact.id, by).await,
+        Change::Forget(fact) => memory.forget_because(fact.id, why, by).await,
+        Change::Resolve(fact) => memory.resolve(fact.id, why, by).await,
+        _ => {
+            purge(&*inspector.store, &log).await?;
+            return Ok(Redirect::to("./").into_response());
+        }
+    };
+    match done {
+        Ok(()) => {
+            let name = utf8_percent_encode(log.as_str(), NON_ALPHANUMERIC);
+            Ok(Redirect::to(&format!("session?name={name}#facts")).into_response())
+        }
+        Err(MemoryError::Refused(refused)) => {
+            let page = Html(change.to_html(log.as_str(), Some(&refused.to_string())));
+            Ok((StatusCode::UNPROCESSABLE_ENTITY, page).into_response())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Wish {
+    async fn change(&self, inspector: &Inspector, log: &LogName) -> Result<Change, Fault> {
+        if matches!(self.change, Kind::Delete) {
+            let entries = inspector.store.head(log, None).await?.map_or(0, |head| head.end);
+            return Ok(Change::Delete { entries });
+        }
+        let gone =
+            || Fault::new(StatusCode::NOT_FOUND, "the session has no such fact, or it was forgotten or replaced");
+        let id: FactId = self.fact.parse().map_err(|_| gone())?;
+        let fact = inspector.memory(log).await?.get(id).await?.ok_or_else(gone)?;
+        Ok(if matches!(self.change, Kind::Resolve) { Change::Resolve(fact) } else { Change::Forget(fact) })
+    }
+}
+
+impl Inspector {
+    /// Returns the name of a session that may be changed.
+    async fn editable(&self, name: &str) -> Result<LogName, Fault> {
+        if !self.may_edit {
+            return Err(Fault::new(
+                StatusCode::FORBIDDEN,
+                "nothing is changed here; start `lookback inspect` with --edit",
+            ));
+        }
+        self.known(name).await
+    }
+
+    async fn memory(&self, log: &LogName) -> Result<Memory, Fault> {
+        Ok(Memory::open(self.store.clone(), log.as_str()).await?)
+    }
+}
