@@ -55,8 +55,10 @@ npm_packages() {
 # The downloads take as long as the lints do.
 has npm || debian nodejs npm
 has unshare ip || debian util-linux iproute2
+[ -x /usr/bin/chromium ] || debian chromium
 (
-    pypi mcp==2.3.0 maturin==1.16.0 twine==7.0.0 uv==0.10.12 -r crates/cli/tests/clients/requirements.txt
+    pypi mcp==2.3.0 maturin==1.16.0 twine==7.0.0 uv==0.10.12 -r crates/cli/tests/clients/requirements.txt \
+        -r crates/inspector/tests/browser/requirements.txt
     environment .python requirements
     environment .python-llama-index requirements-llama-index
     environment .python-crewai requirements-crewai
@@ -117,6 +119,9 @@ step "the command line from the wheel, without installing it"
     cd "$(mktemp -d)"
     "$uvx" --quiet --from "$wheel" lookback replay "$session" --json | tail -n 1 | grep '"calls":78'
 )
+
+step "the pages of sessions, in a browser"
+.venv/bin/python crates/inspector/tests/browser/run.py
 
 step "the frameworks' own tests, with the adapters for Python"
 .python/bin/python bindings/python/tests/upstream/run.py

@@ -35,12 +35,7 @@ pub(crate) fn shown_as(item: &Item) -> u128 {
         return position;
     }
     let edits = serde_json::to_vec(item.edits()).unwrap_or_default();
-    chain(
-        position,
-        edits.iter().fold(0, |hash: u128, byte| {
-            hash.wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013B) ^ u128::from(*byte)
-        }),
-    )
+    chain(position, xxh3_128(&edits))
 }
 
 /// Returns the digest of a preamble.

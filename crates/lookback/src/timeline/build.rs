@@ -209,8 +209,10 @@ impl<'a> Builder<'a> {
 
 /// Whether two preambles have the same bytes.
 fn is_same(one: &Preamble, other: &Preamble) -> bool {
-    let text = |raw: &Option<Box<RawValue>>| raw.as_ref().map(|raw| raw.get().to_owned());
-    text(&one.system) == text(&other.system) && text(&one.tools) == text(&other.tools)
+    let is_same = |one: &Option<Box<RawValue>>, other: &Option<Box<RawValue>>| {
+        one.as_deref().map(RawValue::get) == other.as_deref().map(RawValue::get)
+    };
+    is_same(&one.system, &other.system) && is_same(&one.tools, &other.tools)
 }
 
 /// Adds a state. The one of the same call was never seen.
