@@ -94,7 +94,7 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                 }
             }
             @if story.may_edit { p { a href=(edit::address(story.name, "delete", "")) { "Delete this session…" } } }
-            footer { p { "Made by Lookback " (env!("CARGO_PKG_VERSION")) ". This page loads nothing." } }
+            footer { p { "Made by Lookback " (env!("CARGO_PKG_VERSION")) ". This page loads nothing" @if is_served { " from elsewhere" } "." } }
             (data::of(story, contents, fragments))
         },
         SCRIPT,

@@ -2,12 +2,13 @@
 
 use lookback::transcript::Millis;
 
-/// Returns a number in few characters: `950`, `12.4 k`, `3.1 M`.
+/// Returns a number in few characters: `950`, `10 k`, `12.4 k`, `3.1 M`.
 pub(crate) fn short(number: u64) -> String {
     #[allow(clippy::cast_precision_loss, reason = "it is rounded anyway")]
     let float = number as f64;
     match number {
         0..1_000 => number.to_string(),
+        1_000..1_000_000 if number % 1_000 == 0 => format!("{} k", number / 1_000),
         1_000..1_000_000 => format!("{:.1} k", float / 1e3),
         _ => format!("{:.1} M", float / 1e6),
     }
@@ -32,7 +33,7 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([999, 12_449, 3_120_000].map(short), ["999", "12.4 k", "3.1 M"]);
+        assert_eq!([999, 10_000, 12_449, 3_120_000].map(short), ["999", "10 k", "12.4 k", "3.1 M"]);
         assert_eq!(percent(1, 3), "33.3 %");
         assert_eq!(time(0).as_deref(), Some("1970-01-01 00:00:00"));
     }
