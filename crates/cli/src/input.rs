@@ -22,6 +22,15 @@ use crate::output;
 /// 1 GiB.
 const LARGEST: u64 = 1 << 30;
 
+/// Reads the token from an environment variable.
+#[cfg(feature = "server")]
+pub(crate) fn token(variable: String) -> Result<lookback_server::Token, Failure> {
+    match std::env::var(&variable) {
+        Ok(text) => lookback_server::Token::new(text).map_err(|fault| Failure::Token { variable, fault }),
+        Err(_) => Err(Failure::NoToken { variable }),
+    }
+}
+
 /// Reads a file. `-` is standard input.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     read(path).map_err(|error| Failure::Unreadable { place: place(path), error })

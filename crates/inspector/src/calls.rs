@@ -6,8 +6,8 @@ use lookback::words::{self, money, number};
 use maud::{Markup, html};
 
 use crate::numbers::{percent, time};
-use crate::story::Contents;
-use crate::text::visible;
+use crate::story::{Contents, Parts, Story};
+use crate::text::{encoded, visible};
 
 /// The most names that are listed of one call.
 const MOST_NAMES: usize = 12;
@@ -36,6 +36,13 @@ impl Calls<'_> {
             (self.added(call.receipt.number))
             (events(timeline, call, contents))
         }
+    }
+
+    /// Whether something happened at a call that one looks for.
+    pub(crate) fn is_event(&self, call: &Call) -> bool {
+        let CallReceipt { number, prefix_break, cold, .. } = call.receipt;
+        let is_compacted = self.timeline.compactions.iter().any(|mark| mark.call == number);
+        is_compacted || prefix_break.is_some() || cold || !call.missed.is_empty()
     }
 
     /// What was sent besides the conversation, with links: the summary, the fact sheet and other notes as they stood.
@@ -118,7 +125,13 @@ fn events(timeline: &Timeline, call: &Call, contents: Contents) -> Markup {
 }
 
 /// Renders a table of all calls. Neighbors without events share a row.
-pub(crate) fn table(timeline: &Timeline) -> Markup {
+pub(crate) fn table(story: &Story<'_>) -> Markup {
+    let timeline = story.timeline;
+    // The script takes a link to a call to move there. Without it, a server shows that call.
+    let page = match story.parts {
+        Parts::Served { .. } => Some(encoded(story.name)),
+        Parts::Packed => None,
+    };
     let is_plain = |call: &Call| {
         let CallReceipt { compacted, prefix_break, cold, reported, .. } = call.receipt;
         !compacted && prefix_break.is_none() && !cold && !reported && call.missed.is_empty()
@@ -133,7 +146,7 @@ pub(crate) fn table(timeline: &Timeline) -> Markup {
                 @for calls in timeline.calls.chunk_by(|a, b| is_plain(a) && is_plain(b)) {
                     @if let (Some(first), Some(last)) = (calls.first(), calls.last()) {
                         tr {
-                            td { a href=(format!("#call-{}", last.receipt.number)) data-call=(last.receipt.number) { (range(first.receipt.number, last.receipt.number)) } }
+                            td { a href=(address(page.as_ref(), last.receipt.number)) data-call=(last.receipt.number) { (range(first.receipt.number, last.receipt.number)) } }
                             td { (range(first.receipt.messages, last.receipt.messages)) }
                             td { (number(calls.iter().map(|call| call.receipt.sent_tokens).sum())) }
                             td { (number(calls.iter().map(|call| call.receipt.cache_read_tokens).sum())) }
@@ -147,6 +160,11 @@ pub(crate) fn table(timeline: &Timeline) -> Markup {
             }
         }
     }
+}
+
+/// The address of a call: in the page, or of a page that a server has.
+fn address(page: Option<&impl std::fmt::Display>, call: u64) -> String {
+    page.map_or_else(|| format!("#call-{call}"), |name| format!("session?name={name}&call={call}#call-title"))
 }
 
 fn range(from: u64, to: u64) -> String {

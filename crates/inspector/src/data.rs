@@ -37,6 +37,8 @@ pub(crate) fn of(story: &Story<'_>, contents: Contents, fragments: &Fragments) -
         .collect();
     let told = Calls::of(timeline, contents);
     let calls: Vec<String> = timeline.calls.iter().map(|call| told.one(call).into_string()).collect();
+    let events: Vec<u64> =
+        timeline.calls.iter().filter(|call| told.is_event(call)).map(|call| call.receipt.number).collect();
     let requests = story.requests.filter(|_| contents == Contents::Shown);
     let preambles: Vec<_> = match requests {
         Some(_) => timeline.preambles.iter().map(|sent| (sent.call, members(sent, timeline.dialect))).collect(),
@@ -44,7 +46,7 @@ pub(crate) fn of(story: &Story<'_>, contents: Contents, fragments: &Fragments) -
     };
     html! {
         (script("data", &json!({
-            "calls": calls, "rows": rows, "reasons": reasons.told, "preambles": preambles, "list": timeline.dialect.list(),
+            "calls": calls, "events": events, "rows": rows, "reasons": reasons.told, "preambles": preambles, "list": timeline.dialect.list(),
         })))
         @if contents == Contents::Shown {
             @for (first, rows) in fragments.packs() {

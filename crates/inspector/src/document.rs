@@ -28,8 +28,8 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
         html! {
             header {
                 h1 { (visible(story.name)) }
-                @if let Parts::Served { end } = story.parts {
-                    p #served .script hidden data-name=(story.name) data-end=(end) {
+                @if let Parts::Served { edition } = &story.parts {
+                    p #served .script hidden data-name=(story.name) data-edition=(edition) {
                         label { input #follow type="checkbox"; " follow the session" }
                         span #grown role="status" {}
                     }
@@ -88,7 +88,7 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                 @if contents == Contents::Shown { (facts::table(story, call)) }
                 section aria-labelledby="calls-title" {
                     h2 #calls-title { "All calls" }
-                    (calls::table(timeline))
+                    (calls::table(story))
                     p.note { "Costs are those of the input, at the prices `" (visible(&story.price.name)) "` of " (visible(&story.price.date)) " ("
                         (visible(&story.price.source)) "). What the cache had is simulated." }
                 }

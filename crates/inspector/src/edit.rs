@@ -1,7 +1,7 @@
 //! What may be changed from a page: a fact is forgotten, a blocker resolved, a session deleted. Each is asked for twice: a link
 //! leads to a page that says what will happen, and only the button there does it.
 
-use lookback::memory::Fact;
+use lookback::memory::{Fact, Scope};
 use lookback::words::number;
 use maud::{Markup, html};
 
@@ -54,7 +54,12 @@ impl Change {
 
     /// What will happen.
     fn asked(&self) -> Markup {
-        let said = |fact: &Fact| html! { blockquote { (visible(&fact.statement.text)) } };
+        let said = |fact: &Fact| {
+            html! {
+                blockquote { (visible(&fact.statement.text)) }
+                @if fact.id.scope == Scope::Shared { p { b { "All sessions of the workspace share this fact." } } }
+            }
+        };
         match self {
             Change::Forget(fact) => html! {
                 p { "The " (fact.statement.kind) " " code { (fact.id) } " will not be on the fact sheet any more. Its history stays in the store." }

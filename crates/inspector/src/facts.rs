@@ -118,7 +118,11 @@ pub(crate) fn table(story: &Story<'_>, call: u64) -> Markup {
     html! {
         section #facts aria-labelledby="facts-title" {
             h2 #facts-title { "Facts" }
-            p.note #known { (known) " of " (facts.len()) " were known at call " (call) "." }
+            p.note {
+                span #known { (known) " of " (facts.len()) " were known at call " (call) "." }
+                " How far they are trusted, and what disputes them, is told as it is now."
+                @if facts.len() >= MOST { " These are the newest " (MOST) "." }
+            }
             table {
                 thead { tr {
                     th.words { "fact" } th.words { "kind" } th.words { "what it says" } th.words { "known" } th.words { "who said it" }

@@ -11,6 +11,8 @@ use crate::story::Parts;
 
 /// Up to how many bytes contents are readable without the script.
 const FEW: usize = 1 << 20;
+/// About how many bytes a token has in a page, at most.
+const BYTES_OF_TOKEN: u64 = 8;
 /// About how many bytes are unpacked together.
 const PACK: usize = 1 << 18;
 
@@ -22,15 +24,19 @@ pub(crate) struct Fragments {
     /// For each row, the form of each of its states.
     forms: Vec<Vec<Option<usize>>>,
     bytes: usize,
+    is_rendered: bool,
     is_packed: bool,
 }
 
-/// Renders the contents of all rows. If they are served, it is only found out which forms there are.
-pub(crate) fn of(timeline: &Timeline, parts: Parts) -> Fragments {
+/// Renders the contents of all rows. If they are served and many, it is only found out which forms there are.
+pub(crate) fn of(timeline: &Timeline, parts: &Parts) -> Fragments {
     let pairs = Pairs::of(&timeline.rows);
-    let mut fragments = Fragments { is_packed: parts == Parts::Packed, ..Fragments::default() };
+    let is_packed = *parts == Parts::Packed;
+    let bytes = timeline.rows.iter().map(|row| row.tokens).sum::<u64>().saturating_mul(BYTES_OF_TOKEN);
+    let is_rendered = is_packed || usize::try_from(bytes).is_ok_and(|bytes| bytes <= FEW);
+    let mut fragments = Fragments { is_packed, is_rendered, ..Fragments::default() };
     for row in &timeline.rows {
-        let (forms, of_states) = of_row(row, &pairs, fragments.is_packed);
+        let (forms, of_states) = of_row(row, &pairs, is_rendered);
         fragments.bytes += forms.iter().map(String::len).sum::<usize>();
         fragments.rows.push(forms);
         fragments.forms.push(of_states);
@@ -72,7 +78,7 @@ fn of_row(row: &Row, pairs: &Pairs, is_rendered: bool) -> (Vec<String>, Vec<Opti
 impl Fragments {
     /// Whether the contents are in the rows themselves.
     pub(crate) fn are_few(&self) -> bool {
-        self.is_packed && self.bytes <= FEW
+        self.is_rendered && self.bytes <= FEW
     }
 
     /// Returns a form of a row.

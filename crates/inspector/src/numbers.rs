@@ -8,7 +8,7 @@ pub(crate) fn short(number: u64) -> String {
     let float = number as f64;
     match number {
         0..1_000 => number.to_string(),
-        1_000..1_000_000 if number % 1_000 == 0 => format!("{} k", number / 1_000),
+        1_000..1_000_000 if number.is_multiple_of(1_000) => format!("{} k", number / 1_000),
         1_000..1_000_000 => format!("{:.1} k", float / 1e3),
         _ => format!("{:.1} M", float / 1e6),
     }

@@ -19,8 +19,10 @@ pub struct Overview {
     pub sessions: Vec<Listed>,
     /// The figures of all sessions, as far as they were read.
     pub total: Figures,
-    /// How many sessions were read, and how many there are.
-    pub read: (usize, usize),
+    /// How many sessions there are in all.
+    pub count: usize,
+    /// Whether the figures are those of all sessions as they are now.
+    pub is_all: bool,
     /// What is searched in the names.
     pub filter: String,
     /// What the list is sorted by.
@@ -41,6 +43,8 @@ pub struct Listed {
     pub used: Option<Millis>,
     /// Its figures, if it was read.
     pub figures: Option<Figures>,
+    /// Whether its log cannot be read.
+    pub is_damaged: bool,
 }
 
 /// Messages that have words.
@@ -65,6 +69,12 @@ impl Listed {
         Listed { used, ..self }
     }
 
+    /// Says that its log cannot be read.
+    #[must_use]
+    pub fn damaged(self) -> Listed {
+        Listed { is_damaged: true, ..self }
+    }
+
     /// Sets its figures.
     #[must_use]
     pub fn figures(self, figures: Option<Figures>) -> Listed {
@@ -83,6 +93,8 @@ pub enum Sort {
     Name,
     /// By their calls.
     Calls,
+    /// By the size of their logs.
+    Size,
     /// By the tokens that they sent.
     Sent,
     /// By their cost.
@@ -98,9 +110,10 @@ pub enum Sort {
 }
 
 impl Sort {
-    const ALL: [Sort; 9] = [
+    const ALL: [Sort; 10] = [
         Sort::Name,
         Sort::Used,
+        Sort::Size,
         Sort::Calls,
         Sort::Sent,
         Sort::Cost,
@@ -116,6 +129,7 @@ impl Sort {
             Sort::Used => "used",
             Sort::Name => "name",
             Sort::Calls => "calls",
+            Sort::Size => "size",
             Sort::Sent => "sent",
             Sort::Cost => "cost",
             Sort::Compactions => "compactions",
@@ -149,6 +163,7 @@ impl Sort {
             let first = match self {
                 Sort::Used => b.used.cmp(&a.used),
                 Sort::Name => std::cmp::Ordering::Equal,
+                Sort::Size => b.bytes.cmp(&a.bytes),
                 Sort::Calls => by(|figures| figures.calls),
                 Sort::Sent => by(|figures| figures.sent_tokens),
                 Sort::Cost => cost(b).total_cmp(&cost(a)),
@@ -170,10 +185,8 @@ impl Overview {
     pub fn new(place: impl Into<String>, sessions: Vec<Listed>) -> Overview {
         let mut total = Figures::default();
         let figures = sessions.iter().filter_map(|session| session.figures.as_ref());
-        let read = figures.clone().count();
         figures.for_each(|figures| total.add(figures));
-        let read = (read, sessions.len());
-        Overview { place: place.into(), sessions, total, read, ..Overview::default() }
+        Overview { place: place.into(), count: sessions.len(), sessions, total, is_all: true, ..Overview::default() }
     }
 
     /// Returns the page. The pages of sessions are beside it, at `session?name=NAME`.
@@ -184,9 +197,9 @@ impl Overview {
             html! {
                 header {
                     h1 { "Sessions" }
-                    p { (number(self.read.1 as u64)) " in " code { (visible(&self.place)) } "." }
-                    @if self.read.0 < self.read.1 {
-                        p.note { "The figures are those of " (self.read.0) " of them, so far. Load the page again for more." }
+                    p { (number(self.count as u64)) " in " code { (visible(&self.place)) } "." }
+                    @if !self.is_all {
+                        p.note { "Figures are still being read. Load the page again for all of them." }
                     }
                     dl.numbers {
                         div { dt { "model calls" } dd { (number(total.calls)) } }
@@ -205,6 +218,8 @@ impl Overview {
                     section aria-labelledby="search-title" {
                         h2 #search-title { "Search" }
                         form method="get" action="." role="search" {
+                            input type="hidden" name="sort" value=(self.sort.name());
+                            input type="hidden" name="filter" value=(self.filter);
                             label { "words in messages " input type="search" name="words" value=(self.found.as_ref().map_or("", |found| &found.words)); }
                             " " button { "Search" }
                         }
@@ -214,6 +229,7 @@ impl Overview {
                         h2 #sessions-title { "All sessions" }
                         form method="get" action="." {
                             input type="hidden" name="sort" value=(self.sort.name());
+                            @if let Some(found) = &self.found { input type="hidden" name="words" value=(found.words); }
                             label { "name has " input type="search" name="filter" value=(self.filter); }
                             " " button { "Filter" }
                         }
@@ -227,12 +243,13 @@ impl Overview {
     }
 
     fn table(&self) -> Markup {
+        let words = self.found.as_ref().map_or("", |found| &found.words);
         html! {
             table.sessions {
                 thead { tr {
                     @for sort in Sort::ALL {
-                        th.words[sort == Sort::Name] aria-sort=[(sort == self.sort).then_some("descending")] {
-                            a href=(format!("?sort={}&filter={}", sort.name(), encoded(&self.filter))) { (sort.title()) }
+                        th.words[sort == Sort::Name] aria-sort=[(sort == self.sort).then_some(if sort == Sort::Name { "ascending" } else { "descending" })] {
+                            a href=(format!("?sort={}&filter={}&words={}", sort.name(), encoded(&self.filter), encoded(words))) { (sort.title()) }
                         }
                     }
                     th { "from cache" } th { "without a window" }
@@ -242,6 +259,7 @@ impl Overview {
                         tr {
                             td.words { a href=(format!("session?name={}", encoded(&session.name))) { (visible(&session.name)) } }
                             td { (session.used.and_then(time).unwrap_or_default()) }
+                            td { (short(session.bytes)) "B" }
                             @if let Some(figures) = &session.figures {
                                 td { (number(figures.calls)) }
                                 td { (number(figures.sent_tokens)) }
@@ -253,7 +271,7 @@ impl Overview {
                                 td { (percent(figures.cache_read_tokens, figures.sent_tokens)) }
                                 td { (money(figures.cost_without_window)) }
                             } @else {
-                                td colspan="9" { "not read yet: " (short(session.bytes)) "B" }
+                                td colspan="9" { @if session.is_damaged { span.bad { "cannot be read: its log is damaged" } } @else { "not read yet" } }
                             }
                         }
                     }

@@ -180,7 +180,7 @@ pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> M
     );
     html! {
         svg.picture viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(describes)
-            data-left=(LEFT) data-calls=(calls) {
+            data-left=(LEFT) {
             @for tick in (0..=highest / step).map(|tick| tick * step) {
                 line.grid x1=(LEFT) x2=(WIDTH) y1=(place(y(tick))) y2=(place(y(tick))) {}
                 text.tick x=(LEFT - 6.0) y=(place(y(tick) + 3.0)) text-anchor="end" { (short(tick)) }
@@ -388,7 +388,8 @@ fn costs(calls: &[Call], columns: Columns) -> (String, f64) {
         let height = cost / most * COSTS;
         let _ = write!(path, "M{:.1} {:.1}h{width:.1}v{height:.1}h-{width:.1}z", columns.x(column), bottom - height);
     }
-    (path, most)
+    // A column stands for several calls, and the dearest of all is told.
+    (path, calls.iter().map(|call| call.receipt.cost).fold(0.0, f64::max))
 }
 
 /// The means of the calls of each column.

@@ -86,7 +86,7 @@ fn some(rows: &[(usize, &Row)], call: u64, contents: Contents, fragments: &Fragm
                         span.role { (words::row_kind(row.kind).unwrap_or(row.role())) }
                         span.says { @if contents == Contents::Shown { (says(row, pairs)) } }
                         span.fate { (state.map_or("", fate)) }
-                        span.tokens { (state.map_or(row.tokens, |state| if state.is_shown { state.tokens } else { row.tokens })) }
+                        span.tokens { (words::number(state.map_or(row.tokens, |state| if state.is_shown { state.tokens } else { row.tokens }))) }
                     }
                     p.why { (state.map(why).unwrap_or_default()) }
                     @if contents == Contents::Shown && fragments.are_few() {

@@ -13,8 +13,14 @@ const last = Math.max(calls, 1)
 const digits = new Intl.NumberFormat('en-US')
 // A page that is served asks its server for contents.
 const served = find('#served')
-const ask = (what) => fetch(`${what}&name=${encodeURIComponent(served.dataset.name)}`)
-let now = Number(slider.value)
+async function ask(what) {
+  const { name, edition } = served.dataset
+  const response = await fetch(`${what}&name=${encodeURIComponent(name)}&edition=${edition}`)
+  if (!response.ok) throw new Error((await response.text()).trim())
+  return response
+}
+// Browsers restore where a slider was, but not what was shown there.
+let now = Number(slider.defaultValue)
 
 // What became of a row: [from which call, the number of the reason, tokens, form]. Forms are ways in which it is sent.
 function stateAt(row, call) {
@@ -163,8 +169,11 @@ function describe(run) {
 
 // The contents of a row are unpacked when it is opened.
 const packs = [...document.querySelectorAll('script.pack')].map((element) => ({ first: Number(element.dataset.first), element }))
+// A page without contents has none to show.
+const hasContents = Boolean(served) || packs.length > 0
+let everything
 async function forms(row) {
-  if (served) return (await ask(`part?row=${row}`)).json()
+  if (served) return everything?.[row] ?? (await ask(`part?row=${row}`)).json()
   const pack = packs.findLast(({ first }) => first <= row)
   pack.rows ??= unpack(pack.element)
   return (await pack.rows)[row - pack.first]
@@ -179,8 +188,7 @@ const wholes = new Set()
 async function fill(row) {
   const element = rows[row]
   if (!element) return
-  // A page without contents has none to show.
-  if (!served && packs.length === 0) return
+  if (!hasContents) return
   const body = element.querySelector(':scope > .body') ?? element.appendChild(document.createElement('div'))
   body.className = 'body'
   const state = current[row]
@@ -188,7 +196,13 @@ async function fill(row) {
   const isWhole = wholes.has(row)
   const form = isCut && !isWhole ? state[3] : 0
   if (element.dataset.filled === `${form} ${isCut}`) return
-  const html = (await forms(row))[form]
+  let html
+  try {
+    html = (await forms(row))[form]
+  } catch (error) {
+    body.textContent = error.message
+    return
+  }
   // Meanwhile, another call may be shown.
   if (current[row] !== state || wholes.has(row) !== isWhole) return
   body.innerHTML = html
@@ -217,8 +231,8 @@ function clip(block) {
 const numberOf = (element) => Number(element.id.slice(1))
 list.addEventListener('toggle', ({ target }) => target.matches('.row') && target.open && fill(numberOf(target)), true)
 
-// Moving. Events are calls with a compaction, a break or a missed name: those whose description has such a line.
-const events = data.calls.flatMap((html, index) => (html.includes('class="event') ? [index + 1] : []))
+// Moving. Events are calls with a compaction, a break or a missed name.
+const { events } = data
 let wanted = now
 let waits = true
 let noted
@@ -250,18 +264,22 @@ function point(event) {
 picture.addEventListener('click', point)
 picture.addEventListener('pointermove', (event) => event.pointerType === 'mouse' && event.buttons === 1 && point(event))
 document.addEventListener('keydown', (event) => {
-  if (event.target.matches('[type=search], [type=range], textarea') || event.altKey || event.ctrlKey || event.metaKey) return
+  const isOther = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey
+  // Where one writes, or what scrolls to the sides, has its own use of these keys.
+  const scrolls = event.target.scrollWidth > event.target.clientWidth && event.target !== document.body
+  if (isOther || scrolls || event.target.matches('[type=search], [type=range], textarea')) return
   if (event.key === 'ArrowLeft') move(from() - 1)
   if (event.key === 'ArrowRight') move(from() + 1)
 })
 
 // Links name rows and calls.
 document.addEventListener('click', (event) => {
-  const link = event.target.closest('a[href^="#"]')
-  const [, row] = /^#r(\d+)$/.exec(link?.getAttribute('href')) ?? []
+  const link = event.target.closest('a[href^="#"], a[data-call]')
+  const target = link?.dataset.call ? `#call-${link.dataset.call}` : link?.getAttribute('href')
+  const [, row] = /^#r(\d+)$/.exec(target) ?? []
   // Where a missed name stood, it may not have been sent.
   if (row && link.closest('#told')) wholes.add(Number(row))
-  if (link && go(link.getAttribute('href'))) event.preventDefault()
+  if (link && go(target)) event.preventDefault()
 })
 window.addEventListener('hashchange', () => go(location.hash))
 // Rows that a link leads to are shown, whatever hides them, until another call is.
@@ -296,33 +314,51 @@ function go(target, isFirst = false) {
 const search = find('#find')
 const found = find('#found')
 let words = []
-let texts
 let typed
-find('#gone').addEventListener('change', (event) => list.classList.toggle('gone-hidden', !event.target.checked))
-find('#changed').addEventListener('change', (event) => list.classList.toggle('changed', event.target.checked))
+const choose = () => {
+  list.classList.toggle('gone-hidden', !find('#gone').checked)
+  list.classList.toggle('changed', find('#changed').checked)
+}
+find('#gone').addEventListener('change', choose)
+find('#changed').addEventListener('change', choose)
 search.addEventListener('input', () => {
   clearTimeout(typed)
-  typed = setTimeout(async () => {
-    words = search.value.toLowerCase().split(/\s+/).filter(Boolean)
-    if (words.length > 0 && !texts) {
-      found.textContent = 'searching…'
-      texts = await plain()
-    }
-    list.classList.toggle('filtered', words.length > 0)
-    rows.forEach((element, row) => element.classList.toggle('unfound', !has(row)))
-    tell()
-  }, 120)
+  typed = setTimeout(filter, 120)
 })
+let texts
+let reading
+async function filter() {
+  const asked = search.value
+  const wanted = asked.toLowerCase().split(/\s+/).filter(Boolean)
+  if (wanted.length > 0 && !texts) {
+    found.textContent = 'searching…'
+    try {
+      reading ??= plain()
+      texts = await reading
+    } catch (error) {
+      reading = undefined
+      found.textContent = error.message
+      return
+    }
+    // Meanwhile, more may have been typed.
+    if (search.value !== asked) return
+  }
+  words = wanted
+  list.classList.toggle('filtered', words.length > 0)
+  rows.forEach((element, row) => element.classList.toggle('unfound', !has(row)))
+  tell()
+}
 /** The text of every message, for the search. */
 async function plain() {
   // Our own HTML: what is between `<` and `>` is a tag.
   const signs = { lt: '<', gt: '>', quot: '"', amp: '&' }
   const text = (html) => html.replace(/<[^>]*>/g, ' ').replace(/&(lt|gt|quot|amp);/g, (_, name) => signs[name])
   const texts = []
+  if (served) everything = await (await ask('part?')).json()
   for (let row = 0; row < rows.length; row++) {
     // Also the line, so that names of tools are found; `#20` is the entry of this number.
     const [entry, role, says] = [...rows[row].firstElementChild.children].map((cell) => cell.textContent)
-    const body = packs.length > 0 ? text((await forms(row))[0]) : ''
+    const body = hasContents ? text((await forms(row))[0]) : ''
     texts.push(`#${entry} ${role} ${says} ${body}`.toLowerCase())
   }
   return texts
@@ -345,22 +381,29 @@ const all = newButton('Open all', () => {
 find('.tools').insertBefore(all, find('#copy') ?? found)
 
 // The exact request: the messages of the call, byte for byte.
-find('#copy')?.addEventListener('click', async () => copy(await request(), found, `the request of call ${now} is copied`))
-find('#copy-toml')?.addEventListener('click', () => copy(find('#toml').textContent, find('#copied'), 'copied'))
-async function copy(text, told, says) {
+find('#copy')?.addEventListener('click', () => {
+  const call = now
+  copy(() => request(call), found, `the request of call ${call} is copied`)
+})
+find('#copy-toml')?.addEventListener('click', () => copy(() => find('#toml').textContent, find('#copied'), 'copied'))
+async function copy(what, told, says) {
   try {
-    await navigator.clipboard.writeText(text)
-    told.textContent = says
-  } catch {
-    told.textContent = 'the browser does not allow it; open the page from a server or another browser'
+    const text = await what()
+    try {
+      await navigator.clipboard.writeText(text)
+      told.textContent = says
+    } catch {
+      told.textContent = 'the browser does not allow it; open the page from a server or another browser'
+    }
+  } catch (error) {
+    told.textContent = error.message
   }
 }
-async function request() {
-  const call = now
+async function request(call) {
   if (served) return (await ask(`request?call=${call}`)).text()
   const { messages, calls: all } = await unpack(find('#requests'))
   let sent = []
-  for (const [same, more] of all.slice(0, call)) sent.splice(same, sent.length, ...more)
+  for (const [same, more] of all.slice(0, call)) sent = sent.slice(0, same).concat(more)
   const [, beside] = data.preambles.findLast(([since]) => since <= call) ?? [0, []]
   // Texts of JSON, which are put together and not written anew.
   const list = [data.list, `[${sent.map((number) => messages[number]).join(',')}]`]
@@ -377,20 +420,25 @@ if (served) {
     clearTimeout(noted)
     address.hash = now < last ? `#call-${now}` : ''
     for (const name of ['call', 'follow']) address.searchParams.delete(name)
+    // A policy is not tried out anew at every step.
+    if (follow.checked) address.searchParams.delete('policy')
     if (follow.checked) address.searchParams.set('follow', '1')
     history.replaceState(null, '', address)
     location.reload()
   }
-  follow.addEventListener('change', () => {
-    if (follow.checked && hasGrown) renew()
-  })
   let hasGrown = false
+  // Not at every entry of a busy session, and not while somebody types.
+  const renewSoon = () => setTimeout(() => {
+    if (!follow.checked) return
+    if (document.activeElement.matches('textarea, [type=search]') || search.value) renewSoon()
+    else renew()
+  }, 1000)
+  follow.addEventListener('change', () => hasGrown && renewSoon())
   const grown = (event) => {
-    if (hasGrown || event.data === served.dataset.end) return
+    if (hasGrown || event.data === served.dataset.edition) return
     hasGrown = true
-    // Not at every entry of a busy session.
-    if (follow.checked) setTimeout(renew, 1000)
-    else find('#grown').replaceChildren('the session has changed: ', newButton('show it as it is now', renew))
+    if (follow.checked) renewSoon()
+    find('#grown').replaceChildren('the session has changed: ', newButton('show it as it is now', renew))
   }
   let source
   const listen = () => {
@@ -422,7 +470,7 @@ async function wake() {
     asleep.remove()
   }
   list.classList.remove('waking')
-  rows.push(...list.querySelectorAll('.row'))
+  for (const element of list.querySelectorAll('.row')) rows.push(element)
 }
 wake().then(() => {
   for (const element of document.querySelectorAll('.script')) element.hidden = false
@@ -430,6 +478,9 @@ wake().then(() => {
   waits = false
   show(wanted)
   for (const element of list.querySelectorAll('.row[open]')) fill(numberOf(element))
+  // Browsers restore what was chosen.
+  choose()
+  if (search.value) filter()
   reach()
   if (location.hash) go(location.hash, true)
 })

@@ -48,16 +48,17 @@ pub struct Trial {
 }
 
 /// Where a page has the contents of messages from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Parts {
     /// They are in it.
     #[default]
     Packed,
-    /// A server gives those of a message when it is opened, at `part?name=NAME&row=ROW`, and requests at
-    /// `request?name=NAME&call=CALL`. At `live?name=NAME`, it tells the length of the log whenever it changes.
+    /// A server gives those of a message when it is opened, at `part?name=NAME&edition=EDITION&row=ROW`, those of all without
+    /// a row, and requests at `request?name=NAME&call=CALL`. At `live?name=NAME`, it tells the edition of the log whenever it
+    /// changes.
     Served {
-        /// The length of the log that the page was made from, in entries.
-        end: u64,
+        /// The edition of the log that the page was made from.
+        edition: String,
     },
 }
 
@@ -150,7 +151,7 @@ impl<'a> Story<'a> {
     /// Returns one HTML document. Unless its [parts](Parts) are served, it has all of it, and opens from a disk.
     pub fn to_html(&self, contents: Contents) -> String {
         let fragments = match contents {
-            Contents::Shown => fragments::of(self.timeline, self.parts),
+            Contents::Shown => fragments::of(self.timeline, &self.parts),
             Contents::Masked => fragments::Fragments::default(),
         };
         document::whole(self, contents, &fragments)

@@ -50,6 +50,20 @@ pub(crate) fn is_local(target: &Uri, headers: &HeaderMap) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
+/// Returns whether a request names one of these hosts, each with or without a port.
+pub(crate) fn is_one_of(target: &Uri, headers: &HeaderMap, hosts: &[String]) -> bool {
+    let Ok(host) = one_host(target, headers) else { return false };
+    let (whole, name) = (host.as_str(), host.host().trim_matches(['[', ']']));
+    hosts.iter().any(|allowed| {
+        whole.eq_ignore_ascii_case(allowed) || name.eq_ignore_ascii_case(allowed.trim_matches(['[', ']']))
+    })
+}
+
+/// Returns whether a request names its host by an address.
+pub(crate) fn is_address(target: &Uri, headers: &HeaderMap) -> bool {
+    one_host(target, headers).is_ok_and(|host| host.host().trim_matches(['[', ']']).parse::<IpAddr>().is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,6 +103,20 @@ mod tests {
         for second in ["localhost", "evil.example", ""] {
             assert!(says("/mcp", &[b"localhost", second.as_bytes()]).unwrap_err().contains("more than one"));
         }
+    }
+
+    #[test]
+    fn hosts_are_known_by_name_however_it_is_written() {
+        let named = |host: &str, allowed: &str| {
+            let headers = HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
+            is_one_of(&Uri::from_static("/"), &headers, &[allowed.to_owned()])
+        };
+        for (host, allowed) in
+            [("Memory.LAN:80", "memory.lan"), ("memory.lan:80", "Memory.lan:80"), ("[fd00::2]:80", "fd00::2")]
+        {
+            assert!(named(host, allowed), "{host} {allowed}");
+        }
+        assert!(!named("memory.lan:81", "memory.lan:80") && !named("evil.example", "memory.lan"));
     }
 
     #[test]

@@ -4,9 +4,11 @@ use std::fmt;
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// A secret that every request must carry as `Authorization: Bearer TOKEN`. Its `Debug` output hides the secret.
+/// A secret that every request must carry as `Authorization: Bearer TOKEN`. Browsers carry it in an address once, and then a
+/// digest of it in a cookie. Its `Debug` output hides the secret.
 ///
 /// ```
 /// use lookback_server::Token;
@@ -58,6 +60,16 @@ impl Token {
     /// Returns whether this is the token. The comparison takes constant time.
     pub(crate) fn is(&self, given: &str) -> bool {
         given.as_bytes().ct_eq(self.0.as_bytes()).into()
+    }
+
+    /// Returns a digest, from which nobody can find the token.
+    pub(crate) fn digest(&self) -> String {
+        Sha256::digest(&self.0).iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
+    }
+
+    /// Returns whether this is the digest of the token. The comparison takes constant time.
+    pub(crate) fn is_digest(&self, given: &str) -> bool {
+        given.as_bytes().ct_eq(self.digest().as_bytes()).into()
     }
 
     /// Returns whether a request carries the token. The comparison takes constant time.

@@ -36,6 +36,9 @@ pub(crate) struct InspectArgs {
     /// A host name that browsers may use for this machine, besides localhost and the address; may be repeated
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
+    /// The workspace whose shared facts the sessions know
+    #[arg(long, value_name = "NAME", default_value = Memory::WORKSPACE)]
+    pub(crate) workspace: LogName,
     /// Let the pages forget facts, resolve blockers and delete sessions; each is asked for twice
     #[arg(long)]
     pub(crate) edit: bool,

@@ -1,9 +1,10 @@
 //! `lookback inspect`: shows in a browser what a model saw of the sessions in a store.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use lookback_server::inspect::{Inspector, serve};
 use lookback_server::{ConnectionLimits, Door};
 
-use super::mcp::token;
 use crate::args::{InspectArgs, StoreArg};
 use crate::exit::ExitCode;
 use crate::failure::Failure;
@@ -14,14 +15,24 @@ pub(crate) fn run(args: InspectArgs) -> Result<ExitCode, Failure> {
     let price = input::price(&args.prices.name)?;
     let place = StoreArg::of(args.store).location()?;
     let store = store::open(&place, Opening::Existing)?;
-    let given = args.token_env.map(|variable| token(variable.clone()).map(|token| (variable, token))).transpose()?;
-    let mut inspector = Inspector::new(store, place.to_string(), price);
+    let given =
+        args.token_env.map(|variable| input::token(variable.clone()).map(|token| (variable, token))).transpose()?;
+    let workspace = args.workspace.to_string();
+    let mut inspector = Inspector::new(store, place.to_string(), price).with_workspaces(move |_| workspace.clone());
     if args.edit {
         inspector = inspector.with_edits();
     }
     let entry = given.as_ref().map(|(variable, _)| format!("?token=${variable}")).unwrap_or_default();
     let token = given.map(|(_, token)| token);
     let door = Door { address: args.http, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
-    serve(inspector, door, |address| output::tell(&format!("open http://{address}/{entry} in a browser")))?;
+    serve(inspector, door, |mut address| {
+        // No browser can open the address that means all.
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        output::tell(&format!("open http://{address}/{entry} in a browser"));
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,15 +8,15 @@ use lookback::Durability;
 use lookback::memory::Memory;
 use lookback::store::Location;
 use lookback_server::mcp::{Server, http, stdio};
-use lookback_server::{ConnectionLimits, Door, Token};
+use lookback_server::{ConnectionLimits, Door};
 
 use crate::args::{McpArgs, StoreArg};
 use crate::failure::Failure;
-use crate::output;
 use crate::store::{self, Opening};
+use crate::{input, output};
 
 pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
-    let token = args.token_env.map(token).transpose()?;
+    let token = args.token_env.map(input::token).transpose()?;
     // Otherwise the server uses the user's own store, unlike other commands, because clients start it in arbitrary
     // folders.
     let named = StoreArg::of(args.store).named()?;
@@ -44,12 +44,4 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads the token from an environment variable.
-pub(super) fn token(variable: String) -> Result<Token, Failure> {
-    match std::env::var(&variable) {
-        Ok(text) => Token::new(text).map_err(|fault| Failure::Token { variable, fault }),
-        Err(_) => Err(Failure::NoToken { variable }),
-    }
 }

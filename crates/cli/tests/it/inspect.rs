@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use crate::common::{LOOKBACK, Lab};
@@ -27,6 +27,10 @@ impl Serving {
     fn new(lab: &Lab, args: &[&str], env: &[(&str, &str)]) -> Serving {
         let mut command = lab.command(LOOKBACK);
         command.args(["inspect", "--http", "127.0.0.1:0"]).args(args).envs(env.iter().copied());
+        Serving::begin(command)
+    }
+
+    fn begin(mut command: Command) -> Serving {
         let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
@@ -63,6 +67,12 @@ impl Serving {
         Answer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
+    /// The edition of a session that its page was made from.
+    fn edition(&self, session: &str) -> String {
+        let page = self.get(&format!("/session?name={session}")).body;
+        page.split("data-edition=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
+    }
+
     fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[])
     }
@@ -95,15 +105,18 @@ fn a_store_is_shown_with_its_sessions_and_their_calls() {
     assert!(page.body.contains("Call <b>53</b> of 78 sent <b>28,459 tokens</b>"));
     assert!(page.body.contains("The &lt;b&gt;store&lt;/b&gt; is SQLite."), "facts are text");
     // The page has no contents but the beginnings: they are asked for.
-    let row = serving.get("/part?name=replay/session&row=0").body;
+    let part = format!("/part?name=replay/session&edition={}", serving.edition("replay/session"));
+    let row = serving.get(&format!("{part}&row=0")).body;
     assert!(row.contains("You are a coding agent") && row.starts_with("[\""), "{row}");
+    let all: Vec<Vec<String>> = serde_json::from_str(&serving.get(&part).body).unwrap();
+    assert_eq!(serde_json::to_string(&all[0]).unwrap(), row);
+    assert_eq!(serving.get("/part?name=replay/session&edition=1-2-3&row=0").status, 409, "rows have other numbers now");
     let request = serving.get("/request?name=replay/session&call=53").body;
     let sent = lab.run(&["sessions", "window", "replay/session", "--call", "53"]).json();
     assert_eq!(serde_json::from_str::<serde_json::Value>(&request).unwrap()["messages"], sent);
     for (path, says) in [
         ("/session?name=none", "there is no such session"),
         ("/session?name=%FF", "there is no such session"),
-        ("/part?name=replay/session&row=99999", "the session has no such message"),
         ("/request?name=replay/session&call=0", "the session has no such call"),
     ] {
         let answer = serving.get(path);
@@ -114,7 +127,8 @@ fn a_store_is_shown_with_its_sessions_and_their_calls() {
             answer.body
         );
     }
-    assert_eq!(serving.get("/part?name=replay/session&row=x").status, 400);
+    assert_eq!(serving.get(&format!("{part}&row=99999")).status, 404);
+    assert_eq!(serving.get(&format!("{part}&row=x")).status, 400);
     assert_eq!(serving.get("/nothing").status, 404);
 }
 
@@ -143,6 +157,11 @@ fn only_this_machine_is_served_and_no_page_of_another_site() {
     assert_eq!(serving.ask("GET", "/", &["host: evil.example"]).status, 403);
     assert_eq!(serving.ask("GET", "/", &["host: localhost", "host: localhost"]).status, 400);
     assert_eq!(serving.ask("GET", "/", &["origin: https://evil.example"]).status, 403);
+    for site in ["cross-site", "same-site"] {
+        let site = format!("sec-fetch-site: {site}");
+        assert_eq!(serving.ask("GET", "/session?name=replay/session&policy=none", &[&site]).status, 403, "{site}");
+        assert_eq!(serving.ask("GET", "/", &[&site, "sec-fetch-mode: navigate"]).status, 200, "a link may be followed");
+    }
     let posted = serving.ask("POST", "/session?name=replay/session", &[]);
     assert!(posted.status == 405 && posted.head.contains("connection: close"), "{}", posted.head);
     let answer = serving.get("/");
@@ -173,13 +192,81 @@ fn with_a_token_a_browser_keeps_it_in_a_cookie() {
     assert_eq!(serving.get("/?token=a-token-that-somebody-guesses").status, 401);
     let entered = serving.get(&format!("/?token={secret}"));
     assert_eq!(entered.status, 303);
-    let cookie = format!("set-cookie: lookback={secret}; path=/; httponly; samesite=strict");
-    assert!(entered.head.contains(&cookie) && entered.head.contains("location: /\r\n"), "{}", entered.head);
+    let cookie = entered.head.split("set-cookie: ").nth(1).unwrap().lines().next().unwrap();
+    let port = serving.address.rsplit_once(':').unwrap().1;
+    assert!(cookie.starts_with(&format!("lookback-{port}=")), "{cookie}");
+    assert!(cookie.ends_with("; path=/; httponly; samesite=strict") && !cookie.contains(secret), "{cookie}");
+    assert!(entered.head.contains("location: /\r\n"), "{}", entered.head);
+    let cookie = cookie.split(';').next().unwrap();
+    let page = serving.get(&format!("/session?name=replay/session&token={secret}&call=5"));
+    assert!(page.head.contains("location: /session?name=replay/session&call=5\r\n"), "{}", page.head);
+    assert_eq!(serving.get("/?token=a&token=b").status, 401);
     let elsewhere = serving.get(&format!("//evil.example/?token={secret}"));
     assert!(elsewhere.head.contains("location: /evil.example/\r\n"), "{}", elsewhere.head);
-    assert_eq!(serving.ask("GET", "/", &[&format!("cookie: a=b; lookback={secret}")]).status, 200);
+    assert_eq!(serving.ask("GET", "/", &[&format!("cookie: a=b; {cookie}")]).status, 200);
     assert_eq!(serving.ask("GET", "/", &[&format!("authorization: Bearer {secret}")]).status, 200);
-    assert_eq!(serving.ask("GET", "/", &["cookie: lookback=other"]).status, 401);
+    for other in [format!("cookie: lookback-{port}=other"), format!("cookie: lookback-{port}={secret}")] {
+        assert_eq!(serving.ask("GET", "/", &[&other]).status, 401, "{other}");
+    }
+}
+
+#[test]
+fn a_token_may_have_signs_that_mean_something_in_an_address() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    let serving = Serving::new(&lab, &["--token-env", "SECRET"], &[("SECRET", "c29tZSBzZWNyZXQ+/w==;x")]);
+    let entered = serving.get("/?token=c29tZSBzZWNyZXQ+/w==;x");
+    assert_eq!(entered.status, 303);
+    let cookie = entered.head.split("set-cookie: ").nth(1).unwrap().split(';').next().unwrap();
+    assert_eq!(serving.ask("GET", "/", &[&format!("cookie: {cookie}")]).status, 200);
+    assert_eq!(serving.get("/?token=c29tZSBzZWNyZXQ%2B%2Fw%3D%3D%3Bx").status, 303);
+}
+
+#[test]
+fn a_server_on_all_addresses_prints_one_that_can_be_opened_and_has_any_of_them() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    let secret = [("SECRET", "a-token-that-nobody-guesses")];
+    let args = ["--http", "0.0.0.0:0", "--token-env", "SECRET", "--allow-host", "Memory.LAN"];
+    let mut command = lab.command(LOOKBACK);
+    command.args(["inspect"]).args(args).envs(secret);
+    let serving = Serving::begin(command);
+    assert!(serving.address.starts_with("127.0.0.1:"), "{}", serving.address);
+    let bearer = "authorization: Bearer a-token-that-nobody-guesses";
+    for (host, status) in [("192.168.1.5:1", 200), ("[fd00::2]", 200), ("memory.lan:80", 200), ("evil.example", 403)] {
+        assert_eq!(serving.ask("GET", "/", &[bearer, &format!("host: {host}")]).status, status, "{host}");
+    }
+}
+
+#[test]
+fn a_session_that_was_deleted_and_made_anew_is_shown_as_it_is_now() {
+    let lab = Lab::new();
+    let import = |text: &str| {
+        std::fs::write(lab.path("twin.jsonl"), format!("{{\"role\":\"user\",\"content\":\"{text}\"}}\n")).unwrap();
+        lab.run(&["sessions", "import", "twin.jsonl"]).out();
+    };
+    import("The first twin.");
+    let serving = Serving::new(&lab, &["--edit"], &[]);
+    assert!(serving.get("/session?name=twin").body.contains("The first twin."));
+    assert_eq!(serving.post("name=twin&change=delete").status, 303);
+    import("The other twin.");
+    let page = serving.get("/session?name=twin").body;
+    assert!(page.contains("The other twin.") && !page.contains("The first twin."), "{page}");
+}
+
+#[test]
+fn a_session_whose_log_is_damaged_is_said_to_be_and_the_others_are_shown() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json", "--store", "logs/"]).out();
+    std::fs::write(lab.path("bad.jsonl"), "{\"role\":\"user\",\"content\":\"Hello.\"}\n").unwrap();
+    lab.run(&["sessions", "import", "bad.jsonl", "--store", "logs/"]).out();
+    let log = lab.path("logs/memory/bad/turns.jsonl");
+    let text = std::fs::read_to_string(&log).unwrap().replace("Hello", "Hullo");
+    std::fs::write(&log, text).unwrap();
+    let serving = Serving::new(&lab, &["logs/"], &[]);
+    let overview = serving.get("/").body;
+    assert!(overview.contains("its log is damaged") && overview.contains("$0.9334"), "{overview}");
+    assert!(!overview.contains("still being read"), "{overview}");
 }
 
 #[test]

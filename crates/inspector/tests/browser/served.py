@@ -34,7 +34,7 @@ def the_overview_is_sorted_filtered_and_searched(lab):
     must(set(names(page)) >= everyone, f"{names(page)} are not all")
     page.get_by_role("link", name="cost", exact=True).click()
     expect(page.locator("th[aria-sort]")).to_have_text("cost")
-    cost = {name: sum(of["cost"] for of in lab.calls(name)) for name in names(page) if name.startswith("replay/")}
+    cost = {name: sum(of["cost"] for of in lab.calls(name)) for name in everyone}
     shown = [name for name in names(page) if name in cost]
     must(shown == sorted(cost, key=cost.get, reverse=True), f"{shown} are not sorted by {cost}")
     page.get_by_role("searchbox", name="name has").fill("@n")
@@ -71,6 +71,33 @@ def a_served_page_shows_what_the_command_line_says(lab):
     entry = int(cut.locator(".entry").inner_text())
     begins = lab.messages(SESSION)[entry]["content"].strip()[:60]
     expect(cut.locator(".body")).to_contain_text(begins)
+
+
+@test
+def the_search_of_a_served_page_reads_whole_messages(lab):
+    lab.example()
+    page = lab.open(page_of(lab.served(), SESSION))
+    go_to(page, 70)
+    page.get_by_role("searchbox", name="find").fill("late_results")
+    expect(page.locator("#found")).to_contain_text(re.compile(r"found in \d+ of \d+"))
+    there = {of["entry"] for of in lab.rows(SESSION, 70)}
+    wanted = {entry for entry, message in lab.messages(SESSION).items() if "late_results" in str(message).lower()}
+    shown = {of["entry"] for of in rows_of(page) if of["isVisible"] and of["role"] not in ["index", "repair"]}
+    must(shown == wanted & there, f"{sorted(shown ^ (wanted & there))} are wrong")
+
+
+@test
+def without_a_script_a_served_page_can_be_read_at_any_call(lab):
+    file = lab.folder / "short.jsonl"
+    file.write_text("\n".join(EXAMPLE.read_text().splitlines()[:21]))
+    sessions.live(file, "short", lab.store)
+    page = lab.open(page_of(lab.served(), "short"), java_script_enabled=False)
+    page.locator("table.calls a").first.click()
+    call = int(re.search(r"call=(\d+)", page.url)[1])
+    expect(page.locator("#told")).to_contain_text(f"Call {call} of")
+    opened = page.locator("#rows > .row.user").first
+    opened.locator("summary").click()
+    expect(opened.locator(".body")).to_contain_text(lab.messages("short")[1]["content"].strip()[:60])
 
 
 @test
@@ -122,6 +149,10 @@ def a_page_says_when_its_session_goes_on_and_can_follow_it(lab):
     go_on(15)
     expect(page.locator("#grown")).to_contain_text("the session has changed")
     must(int(page.locator("#call").get_attribute("max")) == before, "the page changed unasked")
+    # Its rows have other numbers now, so none of them can be asked for.
+    page.locator("#rows > .row > summary").nth(1).click()
+    expect(page.locator("#rows > .row[open] > .body")).to_contain_text("the session has changed since the page was made")
+    page.faults.clear()
     page.get_by_role("button", name="show it as it is now").click()
     now = len(json_lines(lab, "live"))
     must(now > before, "no call was made")

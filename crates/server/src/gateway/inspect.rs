@@ -14,6 +14,7 @@ use base64::prelude::BASE64_STANDARD;
 use lookback::Prices;
 use lookback::store::Tenant;
 
+use super::aside::workspace;
 use super::rest::{Fault, PRICES, admit};
 use super::{Shared, Visit, headers};
 use crate::inspect::{Inspector, pages, secured};
@@ -67,7 +68,9 @@ async fn of_tenant(
         Some(inspector) => inspector,
         None => match (visit.store(), Prices::builtin().find(PRICES)) {
             (Ok(store), Some(price)) => {
-                let made = Inspector::new(store, "the gateway's store", price.clone());
+                let tenant = visit.caller.tenant.clone();
+                let made = Inspector::new(store, "the gateway's store", price.clone())
+                    .with_workspaces(move |session| workspace(tenant.as_ref(), session).to_owned());
                 let mut inspectors = inspectors.lock().unwrap_or_else(PoisonError::into_inner);
                 if inspectors.len() >= MOST {
                     inspectors.clear();

@@ -7,7 +7,7 @@ use axum::extract::{Form, Query};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use lookback::LogName;
-use lookback::memory::{FactId, Memory, MemoryError, Source, Speaker};
+use lookback::memory::{FactId, MemoryError, Source, Speaker};
 use lookback::store::purge;
 use lookback_inspector::Change;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -61,6 +61,7 @@ pub(super) async fn make(
         Change::Resolve(fact) => memory.resolve(fact.id, why, by).await,
         _ => {
             purge(&*inspector.store, &log).await?;
+            inspector.shelf.forget(&log);
             return Ok(Redirect::to("./").into_response());
         }
     };
@@ -80,7 +81,7 @@ pub(super) async fn make(
 impl Wish {
     async fn change(&self, inspector: &Inspector, log: &LogName) -> Result<Change, Fault> {
         if matches!(self.change, Kind::Delete) {
-            let entries = inspector.store.head(log, None).await?.map_or(0, |head| head.end);
+            let entries = inspector.known(log.as_str()).await?.records;
             return Ok(Change::Delete { entries });
         }
         let gone =
@@ -100,10 +101,6 @@ impl Inspector {
                 "nothing is changed here; start `lookback inspect` with --edit",
             ));
         }
-        self.known(name).await
-    }
-
-    async fn memory(&self, log: &LogName) -> Result<Memory, Fault> {
-        Ok(Memory::open(self.store.clone(), log.as_str()).await?)
+        Ok(self.known(name).await?.name)
     }
 }

@@ -1,17 +1,14 @@
 //! Who may look: whoever has the token, if there is one, from a page of this server or from no page.
 
-use axum::extract::{Query, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use serde::Deserialize;
+use percent_encoding::percent_decode_str;
 
-use crate::host::{is_local, says_host};
+use crate::host::{is_address, is_local, is_one_of, says_host};
 use crate::serving::unread;
 use crate::token::Token;
-
-/// The cookie that has the token.
-const COOKIE: &str = "lookback";
 
 /// What a request must have.
 #[derive(Debug, Clone)]
@@ -19,33 +16,27 @@ pub(super) struct Gate {
     pub(super) token: Option<Token>,
     /// The hosts that may be named besides this machine.
     pub(super) hosts: Vec<String>,
+    /// Whether any address may be named, because the server listens on all. No page can give an address a name of its own.
+    pub(super) any_address: bool,
     /// Whether forms may be sent.
     pub(super) may_edit: bool,
 }
 
-#[derive(Deserialize)]
-pub(super) struct Entry {
-    token: Option<String>,
-}
-
 /// Passes a request on if it may look, and tells browsers what they may do with the answer.
-pub(super) async fn admit(
-    State(gate): State<Gate>,
-    Query(entry): Query<Entry>,
-    request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn admit(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     if let Err((status, says)) = gate.check(&request) {
         return secured(unread((status, format!("{says}\n")).into_response()));
     }
+    let (target, headers) = (request.uri(), request.headers());
     if let Some(token) = &gate.token {
-        // The address with the token is opened once. From then on, the browser has it in a cookie.
-        if entry.token.as_deref().is_some_and(|given| token.is(given)) {
-            return secured(remembered(request.uri().path(), entry.token.as_deref().unwrap_or_default()));
+        // The address with the token is opened once. From then on, the browser has a cookie.
+        if given(target).is_some_and(|given| token.is(&given)) {
+            return secured(remembered(target, headers, token));
         }
-        if !(token.is_in(request.headers()) || cookie(request.headers()).is_some_and(|given| token.is(given))) {
+        let is_known = cookie(headers).is_some_and(|given| token.is_digest(given));
+        if !(token.is_in(headers) || is_known) {
             let says = "open the address that the program printed, with its token\n";
-            return secured((StatusCode::UNAUTHORIZED, says).into_response());
+            return secured(unread((StatusCode::UNAUTHORIZED, says).into_response()));
         }
     }
     secured(next.run(request).await)
@@ -59,19 +50,23 @@ impl Gate {
             return Err((StatusCode::METHOD_NOT_ALLOWED, "this server only shows"));
         }
         says_host(target, headers).map_err(|wrong| (StatusCode::BAD_REQUEST, wrong))?;
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let is_allowed =
-            |allowed: &String| host == allowed || host.rsplit_once(':').is_some_and(|(name, _)| name == allowed);
-        if !is_local(target, headers) && !self.hosts.iter().any(is_allowed) {
-            return Err((StatusCode::FORBIDDEN, "this server has another name"));
+        let is_ours = is_local(target, headers)
+            || is_one_of(target, headers, &self.hosts)
+            || (self.any_address && is_address(target, headers));
+        if !is_ours {
+            return Err((StatusCode::FORBIDDEN, "this server has another name; name this one with --allow-host"));
         }
-        // No page of another site reads from here, or shows it in a frame.
+        // No page of another site reads from here, or has work done here. A link from one may be followed.
+        let host = headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default();
         let origin = headers.get(header::ORIGIN).map(HeaderValue::as_bytes);
         let is_own = |origin: &[u8]| {
             let name = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
-            name == Some(host.as_bytes())
+            name == Some(host)
         };
-        if origin.is_some_and(|origin| !is_own(origin)) {
+        let fetch = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let is_elsewhere = matches!(fetch("sec-fetch-site"), Some("cross-site" | "same-site"));
+        let is_followed = !is_form && fetch("sec-fetch-mode") == Some("navigate");
+        if origin.is_some_and(|origin| !is_own(origin)) || (is_elsewhere && !is_followed) {
             return Err((StatusCode::FORBIDDEN, "a page of another site asks"));
         }
         // Browsers say with every form where it comes from.
@@ -82,17 +77,39 @@ impl Gate {
     }
 }
 
-fn cookie(headers: &HeaderMap) -> Option<&str> {
-    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(name, _)| *name == COOKIE).map(|(_, value)| value)
+/// The members of an address, as they are written.
+fn members(target: &Uri) -> impl Iterator<Item = &str> {
+    target.query().unwrap_or_default().split('&').filter(|member| !member.is_empty())
 }
 
-/// Leads to the same page without the token in its address.
-fn remembered(path: &str, token: &str) -> Response {
+/// The token in an address. A `+` in it is a `+`.
+fn given(target: &Uri) -> Option<String> {
+    let given = members(target).find_map(|member| member.strip_prefix("token="))?;
+    percent_decode_str(given).decode_utf8().ok().map(Into::into)
+}
+
+/// The name of the cookie. Browsers give cookies to all ports of a host, and there may be another inspector.
+fn cookie_name(headers: &HeaderMap) -> String {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let port = host.rsplit_once(':').map(|(_, port)| port).filter(|port| port.parse::<u16>().is_ok());
+    format!("lookback-{}", port.unwrap_or("80"))
+}
+
+fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let name = cookie_name(headers);
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(named, _)| *named == name).map(|(_, value)| value)
+}
+
+/// Leads to the same page without the token in its address. The cookie has a digest of the token, because browsers give it to
+/// other programs on this host, too.
+fn remembered(target: &Uri, headers: &HeaderMap, token: &Token) -> Response {
+    let others: Vec<&str> = members(target).filter(|member| !member.starts_with("token=")).collect();
+    let query = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
     // Two slashes would lead to another site.
-    let mut response = Redirect::to(&format!("/{}", path.trim_start_matches('/'))).into_response();
-    let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
+    let mut response = Redirect::to(&format!("/{}{query}", target.path().trim_start_matches('/'))).into_response();
+    let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(headers), token.digest());
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }

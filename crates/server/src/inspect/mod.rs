@@ -22,18 +22,21 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use futures_util::stream;
 use lookback::memory::{Memory, MemoryError};
-use lookback::store::IntoStore;
+use lookback::store::{IntoStore, LogInfo};
 use lookback::{LogName, Price, Settings, Store, StoreError, session};
 use lookback_inspector::{Contents, Found, KnownFact, Listed, Overview, Parts, Sort, Story, Trial};
 use serde::Deserialize;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
 
 pub(crate) use self::gate::secured;
 pub use self::http::serve;
-use self::shelf::Shelf;
+use self::shelf::{Edition, Known, Shelf};
 
 /// How long the overview reads sessions that it does not know yet.
 const PATIENCE: Duration = Duration::from_millis(700);
+/// How many bytes a session has at most that the overview waits for.
+const SOON: u64 = 16 << 20;
 /// How many messages a search finds at most.
 const MOST_FOUND: usize = 50;
 /// How often it is looked whether a session went on.
@@ -58,6 +61,10 @@ pub struct Inspector {
     store: Arc<dyn Store>,
     place: Arc<str>,
     shelf: Arc<Shelf>,
+    /// The workspace whose shared facts a session knows.
+    workspace: Arc<dyn Fn(&LogName) -> String + Send + Sync>,
+    /// One policy is tried out at a time: that takes long, and a core.
+    trial: Arc<Semaphore>,
     may_edit: bool,
 }
 
@@ -77,8 +84,16 @@ impl Inspector {
             shelf: Arc::new(Shelf::new(store.clone(), counter, price)),
             store,
             place: place.into(),
+            workspace: Arc::new(|_| Memory::WORKSPACE.to_owned()),
+            trial: Arc::new(Semaphore::new(1)),
             may_edit: false,
         }
+    }
+
+    /// Sets which workspace's facts a session knows. Usually, all know those of [`Memory::WORKSPACE`].
+    #[must_use]
+    pub fn with_workspaces(self, of: impl Fn(&LogName) -> String + Send + Sync + 'static) -> Inspector {
+        Inspector { workspace: Arc::new(of), ..self }
     }
 
     /// Lets its pages forget a fact, resolve a blocker, and delete a session. Each is asked for twice.
@@ -113,20 +128,38 @@ struct Asked {
 async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Query<Asked>) -> Result<Response, Fault> {
     let filter = asked.filter.trim().to_lowercase();
     let mut logs = inspector.store.list("").await?;
-    logs.retain(|log| log.records > 0 && !log.name.is_derived());
+    logs.retain(|log| !log.name.is_derived());
     logs.sort_by_key(|log| std::cmp::Reverse(log.used));
-    let until = Instant::now() + PATIENCE;
-    let (mut sessions, mut unread) = (Vec::with_capacity(logs.len()), Vec::new());
+    let (until, mut unread) = (Instant::now() + PATIENCE, Vec::new());
+    let mut sessions = Vec::with_capacity(logs.len());
     for log in logs {
-        let is_in_time = Instant::now() < until;
-        let figures = inspector.shelf.figures(&log.name, log.records, is_in_time).await?;
-        sessions.push(Listed::new(log.name.as_str(), log.bytes).used(log.used).figures(figures.clone()));
-        if figures.is_none() && !is_in_time {
-            unread.push((log.name, log.records));
+        if log.records == 0 {
+            // It was opened and never used, or it cannot be read.
+            if let Err(StoreError::Damaged { .. }) = inspector.store.info(&log.name).await {
+                sessions.push(Listed::new(log.name.as_str(), log.bytes).used(log.used).damaged());
+            }
+            continue;
         }
+        let mut known = inspector.shelf.known(&log);
+        // The page does not wait for the others, which are read in the background.
+        if matches!(known, Known::Unread(_)) && log.bytes <= SOON && Instant::now() < until {
+            inspector.shelf.learn(&log).await?;
+            known = inspector.shelf.known(&log);
+        }
+        let listed = Listed::new(log.name.as_str(), log.bytes).used(log.used);
+        sessions.push(match known {
+            Known::Figures(figures) => listed.figures(Some(figures)),
+            Known::Damaged => listed.damaged(),
+            Known::Unread(before) => {
+                unread.push(log);
+                listed.figures(before)
+            }
+        });
     }
+    let is_all = unread.is_empty();
     Shelf::read_on(&inspector.shelf, unread);
     let mut overview = Overview::new(&*inspector.place, sessions);
+    overview.is_all = is_all;
     overview.sessions.retain(|session| session.name.to_lowercase().contains(&filter));
     overview.sort = Sort::named(&asked.sort);
     overview.sort.sort(&mut overview.sessions);
@@ -149,15 +182,24 @@ struct Place {
 async fn page(Extension(inspector): Extension<Inspector>, Query(place): Query<Place>) -> Result<Response, Fault> {
     let log = inspector.known(&place.name).await?;
     let read = inspector.shelf.read(&log).await?;
-    let events = Memory::open(inspector.store.clone(), log.as_str()).await?.events().await?;
+    let log = log.name;
+    let events = inspector.memory(&log).await?.events().await?;
     let may_edit = inspector.may_edit;
     let (price, counter) = (inspector.shelf.price().clone(), inspector.shelf.counter());
+    let policy = place.policy.filter(|text| !text.trim().is_empty());
+    let permit = match policy {
+        Some(_) => inspector.trial.clone().acquire_owned().await.ok(),
+        None => None,
+    };
+    // Dropped with this future if whoever asked has left.
+    let (waits, is_waited_for) = oneshot::channel::<Infallible>();
     let html = tokio::task::spawn_blocking(move || {
-        let tried = place.policy.as_deref().filter(|text| !text.trim().is_empty());
-        let tried = tried.map(|text| (text, trial::replayed(text, &read.timeline, counter, &price)));
+        let _permit = permit;
+        let tried = policy.as_deref();
+        let tried = tried.map(|text| (text, trial::replayed(text, &read.timeline, counter, &price, is_waited_for)));
         let facts = KnownFact::all(log.as_str(), &read.timeline, &events);
         let mut story = Story::new(log.as_str(), &read.timeline, &price);
-        story = story.with_parts(Parts::Served { end: read.end }).with_facts(facts);
+        story = story.with_parts(Parts::Served { edition: read.edition.to_string() }).with_facts(facts);
         if may_edit {
             story = story.with_edits();
         }
@@ -178,21 +220,34 @@ async fn page(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
         }
         story.to_html(Contents::Shown)
     });
-    Ok(Html(html.await.map_err(|_| Fault::broken())?).into_response())
+    let html = html.await;
+    drop(waits);
+    Ok(Html(html.map_err(|_| Fault::broken())?).into_response())
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct Rows {
     name: String,
-    row: usize,
+    edition: String,
+    row: Option<usize>,
 }
 
-/// The contents of one row: the whole message, and what was sent of it.
-async fn part(Extension(inspector): Extension<Inspector>, Query(asked): Query<Row>) -> Result<Response, Fault> {
+/// The contents of one row, or of all: the whole message, and what was sent of it.
+async fn part(Extension(inspector): Extension<Inspector>, Query(asked): Query<Rows>) -> Result<Response, Fault> {
     let log = inspector.known(&asked.name).await?;
     let read = inspector.shelf.read(&log).await?;
-    let forms = lookback_inspector::forms(&read.timeline, &read.pairs, asked.row).ok_or_else(Fault::no_row)?;
-    Ok(axum::Json(forms).into_response())
+    // The rows of a page have the numbers that they had when it was made.
+    if read.edition.to_string() != asked.edition {
+        return Err(Fault::new(StatusCode::CONFLICT, "the session has changed since the page was made"));
+    }
+    let forms = |row| lookback_inspector::forms(&read.timeline, &read.pairs, row).ok_or_else(Fault::no_row);
+    match asked.row {
+        Some(row) => Ok(axum::Json(forms(row)?).into_response()),
+        None => {
+            let all: Result<Vec<_>, Fault> = (0..read.timeline.rows.len()).map(forms).collect();
+            Ok(axum::Json(all?).into_response())
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -206,20 +261,24 @@ async fn request(Extension(inspector): Extension<Inspector>, Query(asked): Query
     let log = inspector.known(&asked.name).await?;
     let read = inspector.shelf.read(&log).await?;
     let call = read.timeline.call(asked.call).ok_or_else(Fault::no_call)?;
-    let view = session::view_at(&*inspector.store, &log, call.receipt.position).await?;
+    let view = session::view_at(&*inspector.store, &log.name, call.receipt.position).await?;
     let text = lookback_inspector::request(&view, read.timeline.dialect).ok_or_else(Fault::broken)?;
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
-/// Tells the length of a log whenever it changes.
+/// Tells the edition of a log whenever it changes.
 async fn live(Extension(inspector): Extension<Inspector>, Query(place): Query<Place>) -> Result<Response, Fault> {
-    let log = inspector.known(&place.name).await?;
+    let log = inspector.known(&place.name).await?.name;
     let store = inspector.store.clone();
     let told = stream::unfold((store, log, None), |(store, log, before)| async move {
         loop {
-            let end = store.head(&log, None).await.ok().flatten().map_or(0, |head| head.end);
-            if before != Some(end) {
-                return Some((Ok::<_, Infallible>(Event::default().data(end.to_string())), (store, log, Some(end))));
+            // A store that fails for a while tells nothing.
+            let edition = store.info(&log).await.map(|log| log.map(|log| Edition::of(&log)));
+            if let Ok(edition) = edition
+                && before != Some(edition)
+            {
+                let says = edition.map_or("gone".to_owned(), |edition| edition.to_string());
+                return Some((Ok::<_, Infallible>(Event::default().data(says)), (store, log, Some(edition))));
             }
             sleep(LOOKS_EVERY).await;
         }
@@ -228,13 +287,18 @@ async fn live(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
 }
 
 impl Inspector {
-    /// Returns the name of a session, which must exist.
-    async fn known(&self, name: &str) -> Result<LogName, Fault> {
+    /// Returns what is known of the log of a session, which must exist.
+    async fn known(&self, name: &str) -> Result<LogInfo, Fault> {
         let log: LogName = name.parse().map_err(|_| Fault::no_session())?;
-        match self.store.head(&log, None).await? {
-            Some(_) if !log.is_derived() => Ok(log),
+        match self.store.info(&log).await? {
+            Some(known) if !log.is_derived() => Ok(known),
             _ => Err(Fault::no_session()),
         }
+    }
+
+    /// Returns the facts that a session knows.
+    async fn memory(&self, log: &LogName) -> Result<Memory, Fault> {
+        Ok(Memory::open_in(self.store.clone(), log.as_str(), &(self.workspace)(log)).await?)
     }
 }
 

@@ -1,24 +1,57 @@
 //! Sessions that were read: their timelines while they are looked at, and the figures of all of them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lookback::store::LogInfo;
 use lookback::timeline::Timeline;
 use lookback::tokens::TokenCounter;
+use lookback::transcript::Millis;
 use lookback::{LogName, Price, Store, StoreError, session};
 use lookback_inspector::{Figures, Pairs};
 
 /// How many timelines are kept.
 const MOST: usize = 16;
 
+/// What a log was when it was read. It is another one once the log has grown, or was deleted and made anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Edition {
+    pub(super) records: u64,
+    bytes: u64,
+    created: Option<Millis>,
+}
+
+impl Edition {
+    pub(super) fn of(log: &LogInfo) -> Edition {
+        Edition { records: log.records, bytes: log.bytes, created: log.created }
+    }
+}
+
+impl fmt::Display for Edition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.records, self.bytes, self.created.unwrap_or(0))
+    }
+}
+
 /// A session that was read.
 #[derive(Debug)]
 pub(super) struct Read {
-    /// The length that its log had, in entries.
-    pub(super) end: u64,
+    pub(super) edition: Edition,
     pub(super) timeline: Timeline,
     pub(super) pairs: Pairs,
+}
+
+/// What is known of the figures of a session.
+#[derive(Debug, Clone)]
+pub(super) enum Known {
+    /// They are these.
+    Figures(Figures),
+    /// The log is damaged.
+    Damaged,
+    /// They were not read yet, or the log was another one. Those of that one are shown meanwhile.
+    Unread(Option<Figures>),
 }
 
 /// The sessions that were read.
@@ -28,9 +61,12 @@ pub(super) struct Shelf {
     price: Price,
     /// The timelines, the last used last.
     timelines: Mutex<Vec<(LogName, Arc<Read>)>>,
-    figures: Mutex<HashMap<LogName, (u64, Figures)>>,
+    /// The figures; `None` if the log is damaged.
+    figures: Mutex<HashMap<LogName, (Edition, Option<Figures>)>>,
+    /// One session is read at a time to be looked at, so that nobody waits for the same twice.
+    reading: tokio::sync::Mutex<()>,
     /// Whether figures are read in the background.
-    is_reading: AtomicBool,
+    is_reading_on: AtomicBool,
 }
 
 impl Shelf {
@@ -41,7 +77,8 @@ impl Shelf {
             price,
             timelines: Mutex::default(),
             figures: Mutex::default(),
-            is_reading: AtomicBool::new(false),
+            reading: tokio::sync::Mutex::default(),
+            is_reading_on: AtomicBool::new(false),
         }
     }
 
@@ -53,26 +90,31 @@ impl Shelf {
         &self.price
     }
 
-    /// Returns the timeline of a session as it is now.
-    pub(super) async fn read(&self, log: &LogName) -> Result<Arc<Read>, StoreError> {
-        let end = self.store.head(log, None).await?.map_or(0, |head| head.end);
-        if let Some(read) = self.taken(log, end) {
+    /// Returns the timeline of a session of which this is the log now.
+    pub(super) async fn read(&self, log: &LogInfo) -> Result<Arc<Read>, StoreError> {
+        let edition = Edition::of(log);
+        if let Some(read) = self.taken(&log.name, edition) {
             return Ok(read);
         }
-        let read = self.timeline(log).await?;
-        let read = Arc::new(Read { end, pairs: Pairs::of(&read.rows), timeline: read });
+        let _reading = self.reading.lock().await;
+        // Somebody else may have waited for the same.
+        if let Some(read) = self.taken(&log.name, edition) {
+            return Ok(read);
+        }
+        let timeline = self.timeline(&log.name).await?;
+        let read = Arc::new(Read { edition, pairs: Pairs::of(&timeline.rows), timeline });
         let mut timelines = self.timelines.lock().unwrap_or_else(PoisonError::into_inner);
-        timelines.retain(|(name, ..)| name != log);
+        timelines.retain(|(name, ..)| *name != log.name);
         if timelines.len() >= MOST {
             timelines.remove(0);
         }
-        timelines.push((log.clone(), read.clone()));
+        timelines.push((log.name.clone(), read.clone()));
         Ok(read)
     }
 
-    fn taken(&self, log: &LogName, end: u64) -> Option<Arc<Read>> {
+    fn taken(&self, log: &LogName, edition: Edition) -> Option<Arc<Read>> {
         let mut timelines = self.timelines.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = timelines.iter().position(|(name, read)| name == log && read.end == end)?;
+        let at = timelines.iter().position(|(name, read)| name == log && read.edition == edition)?;
         let taken = timelines.remove(at);
         let read = taken.1.clone();
         timelines.push(taken);
@@ -84,47 +126,71 @@ impl Shelf {
         let (store, counter, price, log) = (self.store.clone(), self.counter.clone(), self.price.clone(), log.clone());
         let handle = tokio::runtime::Handle::current();
         let made = move || handle.block_on(session::timeline(&*store, &log, &*counter, &price));
-        let joined = tokio::task::spawn_blocking(made).await;
-        joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+        match tokio::task::spawn_blocking(made).await {
+            Ok(made) => made,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The server stops. Nobody waits for the answer any more.
+                Err(_) => Ok(Timeline::default()),
+            },
+        }
     }
 
-    /// Returns the figures of a session whose log has this length, if they are known or may be read.
-    pub(super) async fn figures(&self, log: &LogName, end: u64, may_read: bool) -> Result<Option<Figures>, StoreError> {
-        let known = self.figures.lock().unwrap_or_else(PoisonError::into_inner).get(log).cloned();
-        match known {
-            Some((length, figures)) if length == end || !may_read => return Ok(Some(figures)),
-            _ if !may_read => return Ok(None),
-            _ => {}
+    /// Forgets a session that was deleted.
+    pub(super) fn forget(&self, log: &LogName) {
+        self.timelines.lock().unwrap_or_else(PoisonError::into_inner).retain(|(name, ..)| name != log);
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner).remove(log);
+    }
+
+    /// Returns what is known of the figures of a session.
+    pub(super) fn known(&self, log: &LogInfo) -> Known {
+        match self.figures.lock().unwrap_or_else(PoisonError::into_inner).get(&log.name) {
+            Some((edition, figures)) if *edition == Edition::of(log) => {
+                figures.clone().map_or(Known::Damaged, Known::Figures)
+            }
+            Some((_, figures)) => Known::Unread(figures.clone()),
+            None => Known::Unread(None),
         }
+    }
+
+    /// Reads the figures of a session. If its log is damaged, that is known from then on.
+    pub(super) async fn learn(&self, log: &LogInfo) -> Result<(), StoreError> {
+        let edition = Edition::of(log);
         // The timelines of those that are looked at are kept, and not these.
-        let figures = match self.taken(log, end) {
-            Some(read) => Figures::of(&read.timeline),
-            None => match self.timeline(log).await {
-                Ok(timeline) => Figures::of(&timeline),
-                // The others are shown all the same.
-                Err(StoreError::Damaged { .. }) => return Ok(None),
+        let figures = match self.taken(&log.name, edition) {
+            Some(read) => Some(Figures::of(&read.timeline)),
+            None => match self.timeline(&log.name).await {
+                Ok(timeline) => Some(Figures::of(&timeline)),
+                Err(StoreError::Damaged { .. }) => None,
                 Err(error) => return Err(error),
             },
         };
-        let mut kept = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(log.clone(), (end, figures.clone()));
-        Ok(Some(figures))
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner).insert(log.name.clone(), (edition, figures));
+        Ok(())
     }
 
     /// Reads the figures of sessions in the background, one after the other, unless some are being read.
-    pub(super) fn read_on(shelf: &Arc<Shelf>, logs: Vec<(LogName, u64)>) {
-        if logs.is_empty() || shelf.is_reading.swap(true, Ordering::AcqRel) {
+    pub(super) fn read_on(shelf: &Arc<Shelf>, logs: Vec<LogInfo>) {
+        if logs.is_empty() || shelf.is_reading_on.swap(true, Ordering::AcqRel) {
             return;
         }
-        let shelf = shelf.clone();
+        let reader = Reader(shelf.clone());
         tokio::spawn(async move {
-            for (log, end) in logs {
+            for log in logs {
                 // Whoever looks at the overview is told of a store that fails.
-                if shelf.figures(&log, end, true).await.is_err() {
+                if reader.0.learn(&log).await.is_err() {
                     break;
                 }
             }
-            shelf.is_reading.store(false, Ordering::Release);
         });
+    }
+}
+
+/// Whoever reads in the background. Others may do so once it has ended, however it ended.
+struct Reader(Arc<Shelf>);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.0.is_reading_on.store(false, Ordering::Release);
     }
 }

@@ -1,5 +1,6 @@
 //! Trying out a policy: the session is replayed under it, in memory.
 
+use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -9,6 +10,8 @@ use lookback::timeline::Timeline;
 use lookback::tokens::TokenCounter;
 use lookback::{LogName, MemoryStore, Policy, Price, Settings, session};
 use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::sync::oneshot::error::TryRecvError;
 
 /// A session that was replayed under another policy.
 pub(super) struct Tried {
@@ -19,12 +22,14 @@ pub(super) struct Tried {
 /// The longest policy that is read, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// Replays a session under a policy, or says what is wrong with it. No file is read: a policy is a preset or text.
+/// Replays a session under a policy, or says what is wrong with it. No file is read: a policy is a preset or text. It ends early
+/// if nobody waits for it any more.
 pub(super) fn replayed(
     text: &str,
     timeline: &Timeline,
     counter: Arc<dyn TokenCounter>,
     price: &Price,
+    mut is_waited_for: oneshot::Receiver<Infallible>,
 ) -> Result<Tried, String> {
     let policy = policy(text)?;
     let toml = to_toml(&policy).map_err(|error| error.to_string())?;
@@ -32,7 +37,10 @@ pub(super) fn replayed(
     let (store, log) = (MemoryStore::new(), "trial".parse::<LogName>().map_err(|error| error.to_string())?);
     let recording = timeline.recording("trial");
     Handle::current().block_on(async {
-        let mut on_call = |_: &_| ControlFlow::Continue(());
+        let mut on_call = |_: &_| match is_waited_for.try_recv() {
+            Err(TryRecvError::Closed) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        };
         let replay = replay(&recording, settings, price, 0, &mut on_call).await.map_err(|error| error.to_string())?;
         replay.save(&store, &log).await.map_err(|error| error.to_string())?;
         let timeline = session::timeline(&store, &log, &*counter, price).await.map_err(|error| error.to_string())?;
