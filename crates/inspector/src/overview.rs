@@ -1,5 +1,6 @@
 //! The overview of a store: its sessions with their figures, and what they cost over the days.
 
+use lookback::memory::Fact;
 use lookback::transcript::Millis;
 use lookback::words::{money, number};
 use maud::{Markup, html};
@@ -47,7 +48,7 @@ pub struct Listed {
     pub is_damaged: bool,
 }
 
-/// Messages that have words.
+/// Messages and facts that have words.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Found {
@@ -55,6 +56,8 @@ pub struct Found {
     pub words: String,
     /// The session, the entry and the words around, the best first.
     pub hits: Vec<(String, u64, String)>,
+    /// Facts that have the words, each with a session that knows it.
+    pub facts: Vec<(String, Fact)>,
 }
 
 impl Listed {
@@ -220,7 +223,7 @@ impl Overview {
                         form method="get" action="." role="search" {
                             input type="hidden" name="sort" value=(self.sort.name());
                             input type="hidden" name="filter" value=(self.filter);
-                            label { "words in messages " input type="search" name="words" value=(self.found.as_ref().map_or("", |found| &found.words)); }
+                            label { "words in messages and facts " input type="search" name="words" value=(self.found.as_ref().map_or("", |found| &found.words)); }
                             " " button { "Search" }
                         }
                         @if let Some(found) = &self.found { (found.to_markup()) }
@@ -319,14 +322,33 @@ impl Overview {
 impl Found {
     /// Creates what was found of these words: for each message its session, its entry and the words around.
     pub fn new(words: impl Into<String>, hits: impl IntoIterator<Item = (String, u64, String)>) -> Found {
-        Found { words: words.into(), hits: hits.into_iter().collect() }
+        Found { words: words.into(), hits: hits.into_iter().collect(), facts: Vec::new() }
+    }
+
+    /// Adds facts, each with a session that knows it.
+    #[must_use]
+    pub fn facts(self, facts: Vec<(String, Fact)>) -> Found {
+        Found { facts, ..self }
     }
 
     fn to_markup(&self) -> Markup {
         html! {
-            @if self.hits.is_empty() {
+            @if self.hits.is_empty() && self.facts.is_empty() {
                 p role="status" { "Nothing was found." }
-            } @else {
+            }
+            @if !self.facts.is_empty() {
+                h3 { "In facts" }
+                ul.facts {
+                    @for (session, fact) in &self.facts {
+                        li {
+                            a href=(format!("session?name={}#fact-{}", encoded(session), fact.id)) { (visible(session)) ", " (fact.statement.kind) " " (fact.id) }
+                            ": " (visible(&fact.statement.text))
+                        }
+                    }
+                }
+            }
+            @if !self.hits.is_empty() {
+                @if !self.facts.is_empty() { h3 { "In messages" } }
                 ol.found {
                     @for (session, entry, excerpt) in &self.hits {
                         li {

@@ -100,6 +100,8 @@ fn a_store_is_shown_with_its_sessions_and_their_calls() {
     assert!(!serving.get("/?filter=nothing").body.contains("session?name="));
     let found = serving.get("/?words=worse+than+the+bug").body;
     assert!(found.contains("session?name=replay/session#e"), "{found}");
+    let facts = serving.get("/?words=sqlite").body;
+    assert!(facts.contains("session?name=replay/session#fact-f0\">replay/session, decision f0</a>"), "{facts}");
     let page = serving.get("/session?name=replay/session&call=53");
     assert_eq!(page.status, 200);
     assert!(page.body.contains("Call <b>53</b> of 78 sent <b>28,459 tokens</b>"));

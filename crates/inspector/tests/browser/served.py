@@ -41,7 +41,7 @@ def the_overview_is_sorted_filtered_and_searched(lab):
     page.get_by_role("button", name="Filter").click()
     page.wait_for_url("**filter=*")
     must(names(page) == ["replay/session@none"], f"{names(page)} have the name")
-    page.get_by_role("searchbox", name="words in messages").fill("worse than the bug")
+    page.get_by_role("searchbox", name="words in messages and facts").fill("worse than the bug")
     page.get_by_role("button", name="Search").click()
     found = page.locator("ol.found a").first
     entry = re.search(r"entry (\d+)$", found.inner_text())[1]

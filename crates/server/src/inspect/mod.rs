@@ -9,6 +9,7 @@ mod http;
 mod shelf;
 mod trial;
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use futures_util::stream;
-use lookback::memory::{Memory, MemoryError};
+use lookback::memory::{Fact, Memory, MemoryError, Scope};
 use lookback::store::{IntoStore, LogInfo};
 use lookback::{LogName, Price, Settings, Store, StoreError, session};
 use lookback_inspector::{Contents, Found, KnownFact, Listed, Overview, Parts, Sort, Story, Trial};
@@ -37,7 +38,7 @@ use self::shelf::{Edition, Known, Shelf};
 const PATIENCE: Duration = Duration::from_millis(700);
 /// How many bytes a session has at most that the overview waits for.
 const SOON: u64 = 16 << 20;
-/// How many messages a search finds at most.
+/// How many messages a search finds at most, and how many facts.
 const MOST_FOUND: usize = 50;
 /// How often it is looked whether a session went on.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
@@ -130,6 +131,7 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
     let mut logs = inspector.store.list("").await?;
     logs.retain(|log| !log.name.is_derived());
     logs.sort_by_key(|log| std::cmp::Reverse(log.used));
+    let names: Vec<LogName> = logs.iter().map(|log| log.name.clone()).collect();
     let (until, mut unread) = (Instant::now() + PATIENCE, Vec::new());
     let mut sessions = Vec::with_capacity(logs.len());
     for log in logs {
@@ -167,7 +169,8 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
     if !asked.words.trim().is_empty() {
         let found = session::search(&*inspector.store, None, asked.words.as_str(), MOST_FOUND).await?;
         let hits = found.into_iter().map(|hit| (hit.session.to_string(), hit.position, hit.excerpt));
-        overview.found = Some(Found::new(asked.words, hits));
+        let facts = inspector.facts_with(&asked.words, &names).await?;
+        overview.found = Some(Found::new(asked.words, hits).facts(facts));
     }
     Ok(Html(overview.to_html()).into_response())
 }
@@ -294,6 +297,29 @@ impl Inspector {
             Some(known) if !log.is_derived() => Ok(known),
             _ => Err(Fault::no_session()),
         }
+    }
+
+    /// Finds facts of sessions that fit some words, as far as there is time: those of the sessions that were used last come
+    /// first. Those that sessions share are told once.
+    async fn facts_with(&self, words: &str, sessions: &[LogName]) -> Result<Vec<(String, Fact)>, Fault> {
+        let until = Instant::now() + PATIENCE;
+        let (mut found, mut shared) = (Vec::new(), HashSet::new());
+        for session in sessions {
+            if found.len() >= MOST_FOUND || Instant::now() > until {
+                break;
+            }
+            let facts = match self.memory(session).await?.search(words, MOST_FOUND).await {
+                Ok(facts) => facts,
+                // Those of the others are shown all the same.
+                Err(MemoryError::Store(StoreError::Damaged { .. })) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let workspace = (self.workspace)(session);
+            let is_new = |fact: &Fact| fact.id.scope != Scope::Shared || shared.insert((workspace.clone(), fact.id));
+            found.extend(facts.into_iter().filter(is_new).map(|fact| (session.to_string(), fact)));
+        }
+        found.truncate(MOST_FOUND);
+        Ok(found)
     }
 
     /// Returns the facts that a session knows.
