@@ -124,6 +124,18 @@ fn events(timeline: &Timeline, call: &Call, contents: Contents) -> Markup {
     }
 }
 
+/// Links to the calls before and after, for readers without a script.
+pub(crate) fn neighbors(story: &Story<'_>, call: u64) -> Markup {
+    let name = encoded(story.name);
+    let link = |call: u64, says: &str| html! { a href=(address(Some(&name), call)) { (says) } " " };
+    html! {
+        p {
+            @if call > 1 { (link(call - 1, "the call before")) }
+            @if call < story.newest_call() { (link(call + 1, "the next call")) }
+        }
+    }
+}
+
 /// Renders a table of all calls. Neighbors without events share a row.
 pub(crate) fn table(story: &Story<'_>) -> Markup {
     let timeline = story.timeline;

@@ -66,6 +66,7 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                         button #event-back type="button" title="The compaction, break or missed name before" { "« event" }
                         button #event-forth type="button" title="The next compaction, break or missed name" { "event »" }
                     }
+                    @if is_served { noscript { (calls::neighbors(story, call)) } }
                     div #told aria-live="polite" {
                         @if let Some(first) = first { (Calls::of(timeline, contents).one(first)) }
                         @else { p { "No call was made yet." } }

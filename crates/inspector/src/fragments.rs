@@ -11,7 +11,7 @@ use crate::story::Parts;
 
 /// Up to how many bytes contents are readable without the script.
 const FEW: usize = 1 << 20;
-/// About how many bytes a token has in a page, at most.
+/// About how many bytes a token of text has in a page, at most.
 const BYTES_OF_TOKEN: u64 = 8;
 /// About how many bytes are unpacked together.
 const PACK: usize = 1 << 18;
@@ -36,7 +36,7 @@ pub(crate) fn of(timeline: &Timeline, parts: &Parts) -> Fragments {
     let is_rendered = is_packed || usize::try_from(bytes).is_ok_and(|bytes| bytes <= FEW);
     let mut fragments = Fragments { is_packed, is_rendered, ..Fragments::default() };
     for row in &timeline.rows {
-        let (forms, of_states) = of_row(row, &pairs, is_rendered);
+        let (forms, of_states) = of_row(row, &pairs, is_packed || (is_rendered && fragments.bytes <= FEW));
         fragments.bytes += forms.iter().map(String::len).sum::<usize>();
         fragments.rows.push(forms);
         fragments.forms.push(of_states);
@@ -91,10 +91,10 @@ impl Fragments {
         *self.forms.get(row)?.get(state)?
     }
 
-    /// Returns all forms, a pack at a time: for each the first row, and the forms of its rows.
+    /// Returns all forms, a pack at a time: for each the first row, and the forms of its rows. None if they are served.
     pub(crate) fn packs(&self) -> Vec<(usize, &[Vec<String>])> {
         let mut packs = Vec::new();
-        if !self.is_packed {
+        if !(self.is_packed || self.are_few()) {
             return packs;
         }
         let (mut first, mut bytes) = (0, 0);

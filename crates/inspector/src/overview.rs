@@ -44,8 +44,8 @@ pub struct Listed {
     pub used: Option<Millis>,
     /// Its figures, if it was read.
     pub figures: Option<Figures>,
-    /// Whether its log cannot be read.
-    pub is_damaged: bool,
+    /// Why its log cannot be read, if it cannot.
+    pub fault: Option<&'static str>,
 }
 
 /// Messages and facts that have words.
@@ -58,6 +58,8 @@ pub struct Found {
     pub hits: Vec<(String, u64, String)>,
     /// Facts that have the words, each with a session that knows it.
     pub facts: Vec<(String, Fact)>,
+    /// Whether there was time to search the facts of all sessions.
+    pub is_all: bool,
 }
 
 impl Listed {
@@ -72,10 +74,10 @@ impl Listed {
         Listed { used, ..self }
     }
 
-    /// Says that its log cannot be read.
+    /// Says that its log cannot be read, and why.
     #[must_use]
-    pub fn damaged(self) -> Listed {
-        Listed { is_damaged: true, ..self }
+    pub fn fault(self, why: &'static str) -> Listed {
+        Listed { fault: Some(why), ..self }
     }
 
     /// Sets its figures.
@@ -262,7 +264,7 @@ impl Overview {
                         tr {
                             td.words { a href=(format!("session?name={}", encoded(&session.name))) { (visible(&session.name)) } }
                             td { (session.used.and_then(time).unwrap_or_default()) }
-                            td { (short(session.bytes)) "B" }
+                            td { @if session.bytes > 0 { (short(session.bytes)) "B" } }
                             @if let Some(figures) = &session.figures {
                                 td { (number(figures.calls)) }
                                 td { (number(figures.sent_tokens)) }
@@ -274,7 +276,7 @@ impl Overview {
                                 td { (percent(figures.cache_read_tokens, figures.sent_tokens)) }
                                 td { (money(figures.cost_without_window)) }
                             } @else {
-                                td colspan="9" { @if session.is_damaged { span.bad { "cannot be read: its log is damaged" } } @else { "not read yet" } }
+                                td colspan="9" { @if let Some(fault) = session.fault { span.bad { "cannot be read: " (fault) } } @else { "not read yet" } }
                             }
                         }
                     }
@@ -322,13 +324,13 @@ impl Overview {
 impl Found {
     /// Creates what was found of these words: for each message its session, its entry and the words around.
     pub fn new(words: impl Into<String>, hits: impl IntoIterator<Item = (String, u64, String)>) -> Found {
-        Found { words: words.into(), hits: hits.into_iter().collect(), facts: Vec::new() }
+        Found { words: words.into(), hits: hits.into_iter().collect(), facts: Vec::new(), is_all: true }
     }
 
-    /// Adds facts, each with a session that knows it.
+    /// Adds facts, each with a session that knows it, and whether those are of all sessions.
     #[must_use]
-    pub fn facts(self, facts: Vec<(String, Fact)>) -> Found {
-        Found { facts, ..self }
+    pub fn facts(self, facts: Vec<(String, Fact)>, is_all: bool) -> Found {
+        Found { facts, is_all, ..self }
     }
 
     fn to_markup(&self) -> Markup {
@@ -336,6 +338,7 @@ impl Found {
             @if self.hits.is_empty() && self.facts.is_empty() {
                 p role="status" { "Nothing was found." }
             }
+            @if !self.is_all { p.note { "The facts of the sessions that were used longest ago were not searched." } }
             @if !self.facts.is_empty() {
                 h3 { "In facts" }
                 ul.facts {

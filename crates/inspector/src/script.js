@@ -171,9 +171,11 @@ function describe(run) {
 const packs = [...document.querySelectorAll('script.pack')].map((element) => ({ first: Number(element.dataset.first), element }))
 // A page without contents has none to show.
 const hasContents = Boolean(served) || packs.length > 0
+// A page of a server has the contents of short sessions alone.
+const isAsked = served && packs.length === 0
 let everything
 async function forms(row) {
-  if (served) return everything?.[row] ?? (await ask(`part?row=${row}`)).json()
+  if (isAsked) return everything?.[row] ?? (await ask(`part?row=${row}`)).json()
   const pack = packs.findLast(({ first }) => first <= row)
   pack.rows ??= unpack(pack.element)
   return (await pack.rows)[row - pack.first]
@@ -200,6 +202,8 @@ async function fill(row) {
   try {
     html = (await forms(row))[form]
   } catch (error) {
+    if (current[row] !== state || wholes.has(row) !== isWhole) return
+    delete element.dataset.filled
     body.textContent = error.message
     return
   }
@@ -213,7 +217,7 @@ async function fill(row) {
   body.prepend(newButton(text, async () => {
     wholes.delete(row) || wholes.add(row)
     await fill(row)
-    body.firstElementChild.focus()
+    body.firstElementChild?.focus()
   }))
 }
 /** Cuts what a browser would take long to lay out. What may scroll can be reached with keys. */
@@ -274,6 +278,8 @@ document.addEventListener('keydown', (event) => {
 
 // Links name rows and calls.
 document.addEventListener('click', (event) => {
+  // Those open a link elsewhere.
+  if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return
   const link = event.target.closest('a[href^="#"], a[data-call]')
   const target = link?.dataset.call ? `#call-${link.dataset.call}` : link?.getAttribute('href')
   const [, row] = /^#r(\d+)$/.exec(target) ?? []
@@ -354,7 +360,7 @@ async function plain() {
   const signs = { lt: '<', gt: '>', quot: '"', amp: '&' }
   const text = (html) => html.replace(/<[^>]*>/g, ' ').replace(/&(lt|gt|quot|amp);/g, (_, name) => signs[name])
   const texts = []
-  if (served) everything = await (await ask('part?')).json()
+  if (isAsked) everything = await (await ask('part?')).json()
   for (let row = 0; row < rows.length; row++) {
     // Also the line, so that names of tools are found; `#20` is the entry of this number.
     const [entry, role, says] = [...rows[row].firstElementChild.children].map((cell) => cell.textContent)
@@ -393,7 +399,7 @@ async function copy(what, told, says) {
       await navigator.clipboard.writeText(text)
       told.textContent = says
     } catch {
-      told.textContent = 'the browser does not allow it; open the page from a server or another browser'
+      told.textContent = 'the browser does not allow it: it does for files, for pages of this machine, and over https'
     }
   } catch (error) {
     told.textContent = error.message

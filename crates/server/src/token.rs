@@ -62,7 +62,7 @@ impl Token {
         given.as_bytes().ct_eq(self.0.as_bytes()).into()
     }
 
-    /// Returns a digest, from which nobody can find the token.
+    /// Returns a digest, from which a token that cannot be guessed cannot be found.
     pub(crate) fn digest(&self) -> String {
         Sha256::digest(&self.0).iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
     }

@@ -30,7 +30,8 @@ pub(crate) struct InspectArgs {
     pub(crate) http: SocketAddr,
     #[command(flatten)]
     pub(crate) prices: PricesArg,
-    /// The environment variable with the token that the address in the browser must have; required to serve other machines
+    /// The environment variable with the token that the address in the browser must have, where %, & and # are written
+    /// %25, %26 and %23; required to serve other machines
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) token_env: Option<String>,
     /// A host name that browsers may use for this machine, besides localhost and the address; may be repeated

@@ -65,7 +65,8 @@ impl Gate {
         };
         let fetch = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let is_elsewhere = matches!(fetch("sec-fetch-site"), Some("cross-site" | "same-site"));
-        let is_followed = !is_form && fetch("sec-fetch-mode") == Some("navigate");
+        let is_whole_page = fetch("sec-fetch-dest").is_none_or(|dest| dest == "document");
+        let is_followed = !is_form && is_whole_page && fetch("sec-fetch-mode") == Some("navigate");
         if origin.is_some_and(|origin| !is_own(origin)) || (is_elsewhere && !is_followed) {
             return Err((StatusCode::FORBIDDEN, "a page of another site asks"));
         }
@@ -103,13 +104,13 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Leads to the same page without the token in its address. The cookie has a digest of the token, because browsers give it to
-/// other programs on this host, too.
+/// other programs on this host, too: whoever has it may look here, but cannot use the token elsewhere.
 fn remembered(target: &Uri, headers: &HeaderMap, token: &Token) -> Response {
     let others: Vec<&str> = members(target).filter(|member| !member.starts_with("token=")).collect();
     let query = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
     // Two slashes would lead to another site.
     let mut response = Redirect::to(&format!("/{}{query}", target.path().trim_start_matches('/'))).into_response();
-    let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Strict", cookie_name(headers), token.digest());
+    let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Lax", cookie_name(headers), token.digest());
     if let Ok(cookie) = HeaderValue::from_str(&cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }

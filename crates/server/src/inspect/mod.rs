@@ -34,6 +34,8 @@ pub(crate) use self::gate::secured;
 pub use self::http::serve;
 use self::shelf::{Edition, Known, Shelf};
 
+/// Why the log of a session cannot be read.
+const DAMAGED: &str = "its log is damaged";
 /// How long the overview reads sessions that it does not know yet.
 const PATIENCE: Duration = Duration::from_millis(700);
 /// How many bytes a session has at most that the overview waits for.
@@ -129,7 +131,7 @@ struct Asked {
 async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Query<Asked>) -> Result<Response, Fault> {
     let filter = asked.filter.trim().to_lowercase();
     let mut logs = inspector.store.list("").await?;
-    logs.retain(|log| !log.name.is_derived());
+    let derived: HashSet<LogName> = logs.extract_if(.., |log| log.name.is_derived()).map(|log| log.name).collect();
     logs.sort_by_key(|log| std::cmp::Reverse(log.used));
     let names: Vec<LogName> = logs.iter().map(|log| log.name.clone()).collect();
     let (until, mut unread) = (Instant::now() + PATIENCE, Vec::new());
@@ -137,9 +139,12 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
     for log in logs {
         if log.records == 0 {
             // It was opened and never used, or it cannot be read.
-            if let Err(StoreError::Damaged { .. }) = inspector.store.info(&log.name).await {
-                sessions.push(Listed::new(log.name.as_str(), log.bytes).used(log.used).damaged());
-            }
+            let fault = match inspector.store.info(&log.name).await {
+                Err(StoreError::Damaged { .. }) => DAMAGED,
+                Err(StoreError::Newer { .. }) => "a newer version of Lookback wrote it",
+                _ => continue,
+            };
+            sessions.push(Listed::new(log.name.as_str(), log.bytes).used(log.used).fault(fault));
             continue;
         }
         let mut known = inspector.shelf.known(&log);
@@ -151,7 +156,7 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
         let listed = Listed::new(log.name.as_str(), log.bytes).used(log.used);
         sessions.push(match known {
             Known::Figures(figures) => listed.figures(Some(figures)),
-            Known::Damaged => listed.damaged(),
+            Known::Damaged => listed.fault(DAMAGED),
             Known::Unread(before) => {
                 unread.push(log);
                 listed.figures(before)
@@ -169,8 +174,8 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
     if !asked.words.trim().is_empty() {
         let found = session::search(&*inspector.store, None, asked.words.as_str(), MOST_FOUND).await?;
         let hits = found.into_iter().map(|hit| (hit.session.to_string(), hit.position, hit.excerpt));
-        let facts = inspector.facts_with(&asked.words, &names).await?;
-        overview.found = Some(Found::new(asked.words, hits).facts(facts));
+        let (facts, is_all) = inspector.facts_with(&asked.words, &names, &derived).await?;
+        overview.found = Some(Found::new(asked.words, hits).facts(facts, is_all));
     }
     Ok(Html(overview.to_html()).into_response())
 }
@@ -299,14 +304,24 @@ impl Inspector {
         }
     }
 
-    /// Finds facts of sessions that fit some words, as far as there is time: those of the sessions that were used last come
-    /// first. Those that sessions share are told once.
-    async fn facts_with(&self, words: &str, sessions: &[LogName]) -> Result<Vec<(String, Fact)>, Fault> {
+    /// Finds facts that fit some words, as far as there is time: those of the sessions that were used last come first. Returns
+    /// also whether all were searched. `derived` are the logs beside the sessions' own: which of them have facts.
+    async fn facts_with(
+        &self,
+        words: &str,
+        sessions: &[LogName],
+        derived: &HashSet<LogName>,
+    ) -> Result<(Vec<(String, Fact)>, bool), Fault> {
         let until = Instant::now() + PATIENCE;
-        let (mut found, mut shared) = (Vec::new(), HashSet::new());
+        let (mut found, mut workspaces) = (Vec::new(), HashSet::new());
         for session in sessions {
+            // Facts that sessions share are looked for once.
+            let is_first = workspaces.insert((self.workspace)(session));
+            if !is_first && !derived.contains(&session.facts_of()) {
+                continue;
+            }
             if found.len() >= MOST_FOUND || Instant::now() > until {
-                break;
+                return Ok((found, false));
             }
             let facts = match self.memory(session).await?.search(words, MOST_FOUND).await {
                 Ok(facts) => facts,
@@ -314,12 +329,10 @@ impl Inspector {
                 Err(MemoryError::Store(StoreError::Damaged { .. })) => continue,
                 Err(error) => return Err(error.into()),
             };
-            let workspace = (self.workspace)(session);
-            let is_new = |fact: &Fact| fact.id.scope != Scope::Shared || shared.insert((workspace.clone(), fact.id));
-            found.extend(facts.into_iter().filter(is_new).map(|fact| (session.to_string(), fact)));
+            let facts = facts.into_iter().filter(|fact| is_first || fact.id.scope == Scope::Session);
+            found.extend(facts.map(|fact| (session.to_string(), fact)));
         }
-        found.truncate(MOST_FOUND);
-        Ok(found)
+        Ok((found, true))
     }
 
     /// Returns the facts that a session knows.

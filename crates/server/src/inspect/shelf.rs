@@ -177,10 +177,8 @@ impl Shelf {
         let reader = Reader(shelf.clone());
         tokio::spawn(async move {
             for log in logs {
-                // Whoever looks at the overview is told of a store that fails.
-                if reader.0.learn(&log).await.is_err() {
-                    break;
-                }
+                // One that cannot be read now stays unread, and is tried again when somebody looks.
+                let _ = reader.0.learn(&log).await;
             }
         });
     }

@@ -42,6 +42,9 @@ pub(super) fn replayed(
             _ => ControlFlow::Continue(()),
         };
         let replay = replay(&recording, settings, price, 0, &mut on_call).await.map_err(|error| error.to_string())?;
+        if replay.report.cut_short {
+            return Err("nobody waits for it any more".to_owned());
+        }
         replay.save(&store, &log).await.map_err(|error| error.to_string())?;
         let timeline = session::timeline(&store, &log, &*counter, price).await.map_err(|error| error.to_string())?;
         Ok(Tried { timeline, toml })
