@@ -77,24 +77,24 @@ pub(crate) fn list(timeline: &Timeline, call: u64, contents: Contents, fragments
 /// Renders some rows.
 fn some(rows: &[(usize, &Row)], call: u64, contents: Contents, fragments: &Fragments, pairs: &Pairs) -> Markup {
     html! {
-            @for (index, row) in rows {
-                @let at = row.states.partition_point(|state| state.call <= call).checked_sub(1);
-                @let state = at.and_then(|at| row.states.get(at));
-                details id=(format!("r{index}")) class=(class(row, state)) {
-                    summary {
-                        span.entry { (row.position) }
-                        span.role { (words::row_kind(row.kind).unwrap_or(row.role())) }
-                        span.says { @if contents == Contents::Shown { (says(row, pairs)) } }
-                        span.fate { (state.map_or("", fate)) }
-                        span.tokens { (words::number(state.map_or(row.tokens, |state| if state.is_shown { state.tokens } else { row.tokens }))) }
-                    }
-                    p.why { (state.map(why).unwrap_or_default()) }
-                    @if contents == Contents::Shown && fragments.are_few() {
-                        @let form = at.and_then(|at| fragments.of_state(*index, at)).unwrap_or(0);
-                        div.body { (PreEscaped(fragments.form(*index, form).unwrap_or_default())) }
-                    }
+        @for (index, row) in rows {
+            @let at = row.states.partition_point(|state| state.call <= call).checked_sub(1);
+            @let state = at.and_then(|at| row.states.get(at));
+            details id=(format!("r{index}")) class=(class(row, state)) {
+                summary {
+                    span.entry { (row.position) }
+                    span.role { (words::row_kind(row.kind).unwrap_or(row.role())) }
+                    span.says { @if contents == Contents::Shown { (says(row, pairs)) } }
+                    span.fate { (state.map_or("", fate)) }
+                    span.tokens { (words::number(state.map_or(row.tokens, |state| if state.is_shown { state.tokens } else { row.tokens }))) }
+                }
+                p.why { (state.map(why).unwrap_or_default()) }
+                @if contents == Contents::Shown && fragments.are_few() {
+                    @let form = at.and_then(|at| fragments.of_state(*index, at)).unwrap_or(0);
+                    div.body { (PreEscaped(fragments.form(*index, form).unwrap_or_default())) }
                 }
             }
+        }
     }
 }
 

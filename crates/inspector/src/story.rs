@@ -53,9 +53,9 @@ pub enum Parts {
     /// They are in it.
     #[default]
     Packed,
-    /// A server gives those of a message when it is opened, at `part?name=NAME&edition=EDITION&row=ROW`, those of all without
-    /// a row, and requests at `request?name=NAME&call=CALL`. At `live?name=NAME`, it tells the edition of the log whenever it
-    /// changes.
+    /// They are in it if they are few. Otherwise, a server gives those of a message when it is opened, at
+    /// `part?name=NAME&edition=EDITION&row=ROW`, and those of all without a row. It gives requests at
+    /// `request?name=NAME&call=CALL`. At `live?name=NAME`, it tells the edition of the log whenever it changes.
     Served {
         /// The edition of the log that the page was made from.
         edition: String,

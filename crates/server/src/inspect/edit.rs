@@ -59,11 +59,12 @@ pub(super) async fn make(
         Change::Forget(fact) if why.is_empty() => memory.forget(fact.id, by).await,
         Change::Forget(fact) => memory.forget_because(fact.id, why, by).await,
         Change::Resolve(fact) => memory.resolve(fact.id, why, by).await,
-        _ => {
+        Change::Delete { .. } => {
             purge(&*inspector.store, &log).await?;
             inspector.shelf.forget(&log);
             return Ok(Redirect::to("./").into_response());
         }
+        _ => return Err(Fault::broken()),
     };
     match done {
         Ok(()) => {

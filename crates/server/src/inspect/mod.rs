@@ -36,7 +36,7 @@ use self::shelf::{Edition, Known, Shelf};
 
 /// Why the log of a session cannot be read.
 const DAMAGED: &str = "its log is damaged";
-/// How long the overview reads sessions that it does not know yet.
+/// How long the overview reads sessions that it does not know yet, and how long it searches facts.
 const PATIENCE: Duration = Duration::from_millis(700);
 /// How many bytes a session has at most that the overview waits for.
 const SOON: u64 = 16 << 20;
@@ -214,19 +214,18 @@ async fn page(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
         if let Some(call) = place.call {
             story = story.at(call);
         }
-        match &tried {
-            Some((text, Ok(tried))) => {
-                let toml = Some(tried.toml.clone());
-                story = story.with_alternative(text, &tried.timeline);
-                story = story.with_trial(Trial { text: (*text).to_owned(), toml, fault: None });
+        let mut trial = Trial::default();
+        if let Some((text, tried)) = &tried {
+            trial.text = (*text).to_owned();
+            match tried {
+                Ok(tried) => {
+                    trial.toml = Some(tried.toml.clone());
+                    story = story.with_alternative(text, &tried.timeline);
+                }
+                Err(fault) => trial.fault = Some(fault.clone()),
             }
-            Some((text, Err(fault))) => {
-                let (text, fault) = ((*text).to_owned(), Some(fault.clone()));
-                story = story.with_trial(Trial { text, toml: None, fault });
-            }
-            None => story = story.with_trial(Trial::default()),
         }
-        story.to_html(Contents::Shown)
+        story.with_trial(trial).to_html(Contents::Shown)
     });
     let html = html.await;
     drop(waits);
