@@ -10,6 +10,8 @@ declare namespace native {
   interface Model {
     model?: string | undefined
     dialect?: string | undefined
+    provider?: string | undefined
+    path?: string | undefined
   }
   interface Waiting {
     give(summary: string): void

@@ -16,11 +16,15 @@ pub struct NativeModel {
     pub model: Option<String>,
     /// The name of the format.
     pub dialect: Option<String>,
+    /// The name of the provider.
+    pub provider: Option<String>,
+    /// The path of the URL that a request is sent to.
+    pub path: Option<String>,
 }
 
 impl From<NativeModel> for Model {
     fn from(model: NativeModel) -> Model {
-        Model { name: model.model, dialect: model.dialect }
+        Model { name: model.model, dialect: model.dialect, provider: model.provider, path: model.path }
     }
 }
 

@@ -47,7 +47,7 @@ pub fn open_session(
     let callbacks = callbacks(summarizer, on_event)?;
     Ok(promise(move || {
         let NativeOpening { store, model, dialect, policy } = opening;
-        let model = Model { name: model, dialect };
+        let model = Model { name: model, dialect, ..Model::default() };
         let opening = Opening { store: store.map(PathBuf::from), model, policy: self::policy(policy)?, callbacks };
         bindings::Session::open(&name, opening).map(NativeSession)
     }))

@@ -15,21 +15,26 @@ function vectors(folder: string): [file: string, vector: any][] {
 }
 
 test('a check finds what a provider refuses', () => {
-  for (const [dialect, { name, request, previous, findings }] of vectors('rules')) {
+  for (const [dialect, { name, path, request, previous, findings }] of vectors('rules')) {
     // A check looks at one request alone.
     if (previous) continue
-    const found = check(request, { dialect }).map(({ rule, path, problem }) => ({ rule, path, kind: problem.kind }))
+    const found = check(request, { dialect, path }).map(({ rule, severity, path, problem }) => {
+      const warns = severity === 'degraded' ? { warns: true } : {}
+      return { rule, path, kind: problem.kind, ...warns }
+    })
     assert.deepEqual(found, findings, `${dialect}: ${name}`)
   }
 })
 
 test('a session sends the repaired messages', async () => {
-  for (const [dialect, { name, request, findings, repaired }] of vectors('rules')) {
+  for (const [dialect, { name, path, request, findings, repaired }] of vectors('rules')) {
     const isList = Array.isArray(request)
     const messages = isList ? request : (request.messages ?? request.input ?? request.contents)
     // A session takes messages: not a text alone, nor what goes on with a history of the provider.
     if (!Array.isArray(messages) || request.previous_response_id || request.conversation) continue
-    const session = await Session.open('s', { dialect, policy: 'none' })
+    // Nor does it know the path of a request, or whether the provider stores it.
+    if (path || request.store === false) continue
+    const session = await Session.open('s', { dialect, model: request.model, policy: 'none' })
     const system = request.system ?? request.instructions ?? request.systemInstruction
     if (!isList) await session.preamble({ system, tools: request.tools })
     await session.push(messages)

@@ -12,6 +12,13 @@ export interface ModelOptions {
   dialect?: string | undefined
 }
 
+/** Where a request goes, if it does not tell. Some rules are only one provider's or one model's. */
+export interface TargetOptions extends ModelOptions {
+  provider?: 'openai' | 'anthropic' | 'gemini' | 'vertex' | 'bedrock' | 'deepseek' | 'other' | undefined
+  /** The path of the URL that it is sent to. */
+  path?: string | undefined
+}
+
 /** A rule that a request breaks. */
 export interface Finding {
   rule: string
@@ -64,15 +71,18 @@ export function fit(
 }
 
 /** Returns a request with repairs alone: nothing is left out that its provider accepts. */
-export function repair<M extends object>(request: readonly M[], options?: { dialect?: string }): Window<M>
-export function repair(request: object | string, options?: { dialect?: string }): Window
-export function repair(request: object | string, options: { dialect?: string } = {}): Window {
-  return new Window(called(() => native.repair(text(request, 'request'), named(options))))
+export function repair<M extends object>(request: readonly M[], options?: TargetOptions): Window<M>
+export function repair(request: object | string, options?: TargetOptions): Window
+export function repair(request: object | string, options: TargetOptions = {}): Window {
+  return new Window(called(() => native.repair(text(request, 'request'), target(options))))
 }
 
-/** Returns the rules of its provider that a request breaks, each with its number, its place and what is wrong. */
-export function check(request: object | string, options: { dialect?: string } = {}): Finding[] {
-  return JSON.parse(called(() => native.check(text(request, 'request'), named(options)))) as Finding[]
+/**
+ * Returns the rules of its provider that a request breaks, each with its number, its place and what is wrong. If nobody knows
+ * where it goes, a rule of one provider has the severity `degraded`.
+ */
+export function check(request: object | string, options: TargetOptions = {}): Finding[] {
+  return JSON.parse(called(() => native.check(text(request, 'request'), target(options)))) as Finding[]
 }
 
 /**
@@ -90,6 +100,11 @@ export function replay(
   const isFile = typeof recording === 'string'
   const given = text(recording, 'recording')
   return JSON.parse(called(() => native.replay(given, isFile, named(model), policyText(policy), price))) as Replay
+}
+
+function target({ provider, path, ...model }: TargetOptions): TargetOptions {
+  mustBe('text', {}, { provider, path })
+  return { ...named(model), provider, path }
 }
 
 function named({ model, dialect }: ModelOptions): ModelOptions {

@@ -27,6 +27,7 @@ export {
   type Replay,
   replay,
   type Replayed,
+  type TargetOptions,
 } from './functions.js'
 export type { Message } from './json.js'
 export {

@@ -11,7 +11,7 @@ use crate::window::Window;
 use crate::{input, output, policy};
 
 fn model(name: Option<String>, dialect: Option<String>) -> Model {
-    Model { name, dialect }
+    Model { name, dialect, ..Model::default() }
 }
 
 /// Returns the window of a request: a list of messages, or all that is sent with them.
@@ -29,17 +29,29 @@ pub(crate) fn fit(
 
 /// Returns a request with repairs alone: nothing is left out that its provider accepts.
 #[pyfunction]
-#[pyo3(signature = (request, *, dialect=None))]
-pub(crate) fn repair(request: &Bound<'_, PyAny>, dialect: Option<String>) -> PyResult<Window> {
-    let (text, model) = (input::request(request)?, self::model(None, dialect));
+#[pyo3(signature = (request, *, model=None, dialect=None, provider=None, path=None))]
+pub(crate) fn repair(
+    request: &Bound<'_, PyAny>,
+    model: Option<String>,
+    dialect: Option<String>,
+    provider: Option<String>,
+    path: Option<String>,
+) -> PyResult<Window> {
+    let (text, model) = (input::request(request)?, Model { name: model, dialect, provider, path });
     detached(request.py(), || bindings::repair(&text, &model)).map(Window::from)
 }
 
 /// Returns the rules of its provider that a request breaks, each with its number, its place and what is wrong.
 #[pyfunction]
-#[pyo3(signature = (request, *, dialect=None))]
-pub(crate) fn check<'py>(request: &Bound<'py, PyAny>, dialect: Option<String>) -> PyResult<Bound<'py, PyAny>> {
-    let (text, model) = (input::request(request)?, self::model(None, dialect));
+#[pyo3(signature = (request, *, model=None, dialect=None, provider=None, path=None))]
+pub(crate) fn check<'py>(
+    request: &Bound<'py, PyAny>,
+    model: Option<String>,
+    dialect: Option<String>,
+    provider: Option<String>,
+    path: Option<String>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (text, model) = (input::request(request)?, Model { name: model, dialect, provider, path });
     output::json(request.py(), &detached(request.py(), || bindings::check(&text, &model))?)
 }
 

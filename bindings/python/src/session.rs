@@ -67,7 +67,7 @@ impl Session {
         ];
         let functions = Functions::new(summarizer, listeners);
         let callbacks = functions.callbacks();
-        let model = Model { name: model, dialect };
+        let model = Model { name: model, dialect, ..Model::default() };
         let opening = Opening { store, model, policy: policy::read(policy)?, callbacks };
         let session = detached(py, || bindings::Session::open(&name, opening))?;
         Ok(Session { session, functions })

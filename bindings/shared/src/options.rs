@@ -29,6 +29,10 @@ pub struct Model {
     pub name: Option<String>,
     /// The name of the format. Without it, that of the model's own provider, or OpenAI's.
     pub dialect: Option<String>,
+    /// The name of the provider, whose own rules hold.
+    pub provider: Option<String>,
+    /// The path of the URL that a request is sent to.
+    pub path: Option<String>,
 }
 
 impl Model {

@@ -43,7 +43,13 @@ pub fn check(request: &str, model: &Model) -> Result<String, Failure> {
 fn read(request: &str, model: &Model) -> Result<Request, Failure> {
     // What the request looks like tells more than the model's name.
     let dialect: Option<Dialect> = model.dialect.as_deref().map(crate::dialect).transpose()?;
-    Ok(Request::decode(request.to_owned(), dialect)?)
+    let mut request = Request::decode(request.to_owned(), dialect)?;
+    if let Some(name) = &model.provider {
+        let provider = name.parse().map_err(|error| Failure::decode("provider", format_args!("{error}")))?;
+        request = request.with_provider(provider);
+    }
+    request = model.path.iter().fold(request, |request, path| request.with_path(path));
+    Ok(model.name.iter().fold(request, Request::with_model))
 }
 
 fn run(settings: Settings, request: &Request) -> Result<Window, Failure> {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use lookback::dialect::Target;
 use lookback::engine::LogState;
 use lookback::explain::{MessageOutcome, outcomes};
 use lookback::session::{MessageSource, SourceKind, sources};
 use lookback::size::Excess;
 use lookback::transcript::{Entry, Position};
-use lookback::{ConversionError, Dialect, Engine, Settings, View};
+use lookback::{ConversionError, Engine, Settings, View};
 use serde_json::json;
 
 use crate::session::Host;
@@ -19,6 +20,7 @@ use crate::{Failure, page};
 pub struct Window {
     view: View,
     settings: Settings,
+    target: Target,
     tokens: u64,
     compacted: bool,
     over: Vec<Excess>,
@@ -60,7 +62,8 @@ impl Window {
     pub(crate) fn of(window: &lookback::Window<'_>, settings: Settings, host: Arc<Host>, end: Position) -> Window {
         let compacted = is_compacted(window.entries());
         let (tokens, over) = (window.tokens(), window.over().to_vec());
-        Window { view: window.view().clone(), settings, tokens, compacted, over, log: Log::Session(host, end) }
+        let (view, target) = (window.view().clone(), window.target().clone());
+        Window { view, settings, target, tokens, compacted, over, log: Log::Session(host, end) }
     }
 
     /// The window of an engine that has run a whole request.
@@ -70,13 +73,10 @@ impl Window {
             over: engine.over(&view),
             compacted: is_compacted(&entries),
             settings: engine.settings().clone(),
+            target: engine.target().clone(),
             view,
             log: Log::Entries(entries),
         }
-    }
-
-    fn dialect(&self) -> Dialect {
-        self.settings.dialect
     }
 
     /// Returns the tokens, with the system prompt and the tools, as Lookback counts them.
@@ -94,7 +94,7 @@ impl Window {
     /// # Errors
     /// Returns an error if the format cannot express a message, which was written in another.
     pub fn json(&self) -> Result<String, Failure> {
-        Ok(lookback::dialect::json_list(&self.view.encode(self.dialect())?))
+        Ok(lookback::dialect::json_list(&self.view.encode(self.target.clone())?))
     }
 
     /// Returns the JSON of one message of the list.
@@ -102,7 +102,7 @@ impl Window {
     /// # Errors
     /// The same as [`Window::json`].
     pub fn message(&self, index: usize) -> Result<Option<String>, Failure> {
-        Ok(self.view.encode(self.dialect())?.get(index).map(|message| message.get().to_owned()))
+        Ok(self.view.encode(self.target.clone())?.get(index).map(|message| message.get().to_owned()))
     }
 
     /// Returns where each of the messages comes from, in the same order. No JSON is written for it.
@@ -110,7 +110,8 @@ impl Window {
     /// # Errors
     /// The same as [`Window::json`].
     pub fn sources(&self) -> Result<Vec<Source>, Failure> {
-        let sources = sources(&self.view, self.dialect()).map_err(|error: ConversionError| Failure::from(error))?;
+        let sources =
+            sources(&self.view, self.target.clone()).map_err(|error: ConversionError| Failure::from(error))?;
         Ok(sources.into_iter().map(Source).collect())
     }
 
@@ -139,7 +140,7 @@ impl Window {
         let explain = |entries: &[Entry]| {
             let log = LogState { view: self.view.clone(), end: entries.len() as u64, since_checkpoint: 0 };
             let engine = Engine::resume(self.settings.clone(), log);
-            outcomes(entries, &self.view, self.dialect(), &engine.explain())
+            outcomes(entries, &self.view, self.target.clone(), &engine.explain())
         };
         match &self.log {
             Log::Entries(entries) => Ok(explain(entries)),

@@ -42,8 +42,8 @@ export interface PlannedGroup {
 
 /** The engine. It does no I/O, and keeps nothing between two calls. */
 export interface Lookback {
-  /** Returns the rules of its provider that a request breaks. */
-  check(request: object | string, options?: { dialect?: Dialect }): Finding[]
+  /** Returns the rules of its provider that a request breaks. The path of its URL may tell more of where it goes. */
+  check(request: object | string, options?: { dialect?: Dialect; model?: string; path?: string }): Finding[]
   /** Returns the window of a request: a list of messages, or all that is sent with them. */
   fit<M extends object>(request: readonly M[], options?: Options): Window<M>
   fit(request: object | string, options?: Options): Window<any>

@@ -14,7 +14,7 @@ export async function load({ exact = false, source } = {}) {
   const { exports } = await WebAssembly.instantiate(module)
   const call = (name, options) => answer(exports, { call: name, ...options })
   return {
-    check: (request, { dialect } = {}) => call('check', { request: text(request), dialect }),
+    check: (request, { dialect, model, path } = {}) => call('check', { request: text(request), dialect, model, path }),
     fit: (request, options = {}) => call('fit', { request: text(request), ...chosen(options) }),
     plan: (request, options = {}) => call('plan', { request: text(request), ...chosen(options) }),
     count: (text, { model } = {}) => call('count', { text, model }),

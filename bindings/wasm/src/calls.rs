@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 #[serde(tag = "call", rename_all = "snake_case")]
 enum Call {
     /// Which rules of its provider a request breaks.
-    Check { request: String, dialect: Option<String> },
+    Check { request: String, dialect: Option<String>, model: Option<String>, path: Option<String> },
     /// The window of a request.
     Fit { request: String, dialect: Option<String>, model: Option<String>, policy: Option<Policy> },
     /// What would become of each group of a request.
@@ -46,15 +46,17 @@ pub(crate) fn answer(call: &str) -> String {
 
 fn carry_out(call: Call) -> Result<String, Wrong> {
     match call {
-        Call::Check { request, dialect } => {
+        Call::Check { request, dialect, model, path } => {
             let request = read(request, dialect.as_deref())?;
+            let request = path.iter().fold(request, |request, path| request.with_path(path));
+            let request = model.into_iter().fold(request, Request::with_model);
             let findings: Vec<Finding> = request.dialect().check(&request);
             Ok(json!(findings).to_string())
         }
         Call::Fit { request, dialect, model, policy } => {
             let (engine, entries, on_read) = run(request, dialect.as_deref(), model, policy)?;
             let view = on_read.as_ref().unwrap_or(engine.view());
-            let encoded = view.encode(engine.settings().dialect).map_err(|error| wrong("request", &error))?;
+            let encoded = view.encode(engine.target().clone()).map_err(|error| wrong("request", &error))?;
             let messages = RawValue::from_string(json_list(&encoded)).map_err(|error| wrong("request", &error))?;
             let compacted = entries.iter().any(|entry| matches!(entry, Entry::Compaction(_)));
             let fitted = Fitted { messages, tokens: engine.tokens(view), compacted };

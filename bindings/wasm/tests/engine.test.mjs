@@ -44,10 +44,10 @@ test('the engine can be given, as bytes or compiled', async () => {
 for (const file of readdirSync(join(corpus, 'rules'))) {
   const dialect = file.replace('.json', '')
   test(`the vectors hold: rules of ${dialect}`, () => {
-    for (const { name, request, previous, findings } of JSON.parse(readFileSync(join(corpus, 'rules', file), 'utf8'))) {
+    for (const { name, request, path, previous, findings } of JSON.parse(readFileSync(join(corpus, 'rules', file), 'utf8'))) {
       // A check looks at one request alone.
       if (previous) continue
-      const found = lookback.check(request, { dialect })
+      const found = lookback.check(request, { dialect, path })
       assert.deepEqual(found.map(({ rule, path }) => [rule, path]), findings.map(({ rule, path }) => [rule, path]), name)
     }
   })

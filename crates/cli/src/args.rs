@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use lookback::Dialect;
+use lookback::dialect::Provider;
 use lookback::store::Location;
 
 use crate::store::{self, NoLocation};
@@ -166,6 +167,8 @@ pub(crate) struct WindowArgs {
     pub(crate) dialect: DialectArg,
     #[command(flatten)]
     pub(crate) model: ModelArg,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
     /// The transcript to use, if the recording contains several
     #[arg(long, value_name = "ID")]
     pub(crate) transcript: Option<String>,
@@ -186,7 +189,8 @@ pub(crate) struct WindowArgs {
 /// Check whether a provider would accept a conversation
 ///
 /// Exits with 0 if the provider would accept it, and with 1 if not. Prints each broken rule, where it is broken, and
-/// what to do. `lookback rules` explains each rule: the provider's errors, their causes and their repairs.
+/// what to do. A rule that only some providers or models have is a warning, unless the request, --provider, --model or
+/// --path tells where it goes. `lookback rules` explains each rule: the provider's errors, their causes and their repairs.
 ///
 /// In a recording, checks each transcript. --fix writes a recording as JSON lines: one transcript per line
 /// ({"id","messages"}), or one message per line if the input has that form. It leaves out times and reported usage.
@@ -195,13 +199,19 @@ pub(crate) struct WindowArgs {
 Examples:
   lookback check examples/request.json
   lookback check examples/broken.json --json | jq '.findings[].rule'
-  lookback check examples/broken.json --fix > mended.json")]
+  lookback check examples/broken.json --fix > mended.json
+  lookback check examples/request.json --provider openai")]
 pub(crate) struct CheckArgs {
     /// A list of messages, a request body or a recording; `-` reads standard input
     #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) dialect: DialectArg,
+    /// The model, if the request does not name it; some rules depend on it
+    #[arg(long, value_name = "MODEL")]
+    pub(crate) model: Option<String>,
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
     /// Print one JSON object for each conversation instead of lines of text
     #[arg(long)]
     pub(crate) json: bool,
@@ -383,7 +393,7 @@ fn place() -> impl TypedValueParser<Value = PathBuf> {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DialectArg {
-    /// The message format: auto, openai-chat, anthropic or bedrock
+    /// The message format: auto, openai-chat, openai-responses, anthropic, gemini or bedrock
     #[arg(id = "dialect", long, value_name = "DIALECT", default_value = "auto", value_parser = dialect)]
     pub(crate) name: Named,
 }
@@ -394,6 +404,17 @@ pub(crate) struct Named(pub(crate) Option<Dialect>);
 
 fn dialect(name: &str) -> Result<Named, lookback::dialect::UnknownDialect> {
     if name == "auto" { Ok(Named(None)) } else { name.parse().map(Some).map(Named) }
+}
+
+/// Where a request goes, beside its model.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct TargetArgs {
+    /// The provider, whose own rules hold: openai, anthropic, gemini, vertex, bedrock, deepseek or other
+    #[arg(long, value_name = "PROVIDER")]
+    pub(crate) provider: Option<Provider>,
+    /// The path of the URL that the request is sent to; Gemini's and Bedrock's name the model
+    #[arg(long, value_name = "PATH")]
+    pub(crate) path: Option<String>,
 }
 
 #[derive(Debug, ClapArgs)]

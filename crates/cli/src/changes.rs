@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use lookback::dialect::Mend;
+use lookback::dialect::{Mend, Target};
 use lookback::edit::{self, Change as EditChange, Edit};
 use lookback::transcript::{Arrival, Entry, Position, Repair};
 use lookback::words;
-use lookback::{Dialect, View, explain};
+use lookback::{View, explain};
 use serde::Serialize;
 
 /// What was done to one message.
@@ -29,8 +29,8 @@ impl fmt::Display for Change {
 ///
 /// These are the repairs in the log, and what encoding does to the messages of the view. What a compaction caused is
 /// left out.
-pub(crate) fn changes(entries: &[Entry], view: &View, dialect: Dialect) -> Vec<Change> {
-    let history = History::new(entries, view, dialect);
+pub(crate) fn changes(entries: &[Entry], view: &View, target: &Target) -> Vec<Change> {
+    let history = History::new(entries, view, target);
     let mut changes = Vec::new();
     for (position, entry) in (0..).zip(entries) {
         match entry {
@@ -55,13 +55,13 @@ struct History<'a> {
 }
 
 impl<'a> History<'a> {
-    fn new(entries: &[Entry], view: &'a View, dialect: Dialect) -> History<'a> {
+    fn new(entries: &[Entry], view: &'a View, target: &Target) -> History<'a> {
         let is_message = |(_, entry): &(Position, &Entry)| matches!(entry, Entry::Message(_));
         let messages = (0..).zip(entries).filter(is_message).enumerate();
         History {
             view,
             indices: messages.map(|(index, (position, _))| (position, index)).collect(),
-            mends: explain::mends(view, dialect),
+            mends: explain::mends(view, target.clone()),
             orphaned: orphaned(entries, view),
         }
     }

@@ -15,6 +15,7 @@ use lookback::{Dialect, Limits, Mode, Policy, Preamble, Price, Prices, Recording
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::args::TargetArgs;
 use crate::failure::Failure;
 use crate::output;
 
@@ -137,6 +138,15 @@ impl Document {
             (None, None) => Err(Failure::Empty(place)),
             (Some(_), _) => Err(Failure::Several { place, names }),
         }
+    }
+
+    /// Sets where the request goes, as far as these say it.
+    pub(crate) fn bound_for(self, target: &TargetArgs, model: Option<&str>) -> Document {
+        let Document { mut request, id, text } = self;
+        request = target.provider.into_iter().fold(request, Request::with_provider);
+        request = target.path.iter().fold(request, |request, path| request.with_path(path));
+        request = model.into_iter().fold(request, Request::with_model);
+        Document { request, id, text }
     }
 
     /// Returns the text with other messages. If the messages are the same, not even the white space between them

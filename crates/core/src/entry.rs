@@ -365,6 +365,9 @@ pub struct Checkpoint {
     /// Whether a limit has ever been exceeded on the branch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
+    /// Whether the newest message is the model's.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_models: bool,
     /// What was read since the last cut.
     #[serde(default, skip_serializing_if = "Reading::is_empty")]
     pub reading: Reading,

@@ -17,6 +17,8 @@ pub enum Hidden {
     Blank,
     /// It is reasoning without a signature, which the provider refuses.
     Unsigned,
+    /// It is a part that a message of this role may not have.
+    WrongRole,
     /// It is signed reasoning whose prefix was changed by a compaction.
     Stale,
 }

@@ -65,7 +65,8 @@ pub struct RequestRun {
 }
 
 /// Runs a request through an engine as a session would have seen it: message by message, with a call before every
-/// assistant message except one that comes first, and a call at the end.
+/// assistant message, and a call at the end. There is none before a message that comes first or directly behind another
+/// of the assistant, because the two are one answer.
 ///
 /// `on_call` sees the engine after each call.
 ///
@@ -90,7 +91,11 @@ pub fn run_request(
     summarize: &mut MakeSummary<'_>,
     on_call: &mut dyn FnMut(&Engine),
 ) -> Result<RequestRun, ConversionError> {
-    let precedes = |index: usize, message: &Message| index > 0 && message.role() == Role::Assistant;
+    let is_asked =
+        |before: usize| request.messages().get(before).is_some_and(|before| before.role() != Role::Assistant);
+    let precedes = |index: usize, message: &Message| {
+        message.role() == Role::Assistant && index.checked_sub(1).is_some_and(is_asked)
+    };
     feed(engine, request, &precedes, summarize, on_call)
 }
 
@@ -115,6 +120,7 @@ fn feed(
     summarize: &mut MakeSummary<'_>,
     on_call: &mut dyn FnMut(&Engine),
 ) -> Result<RequestRun, ConversionError> {
+    engine.set_target(request.target());
     let mut entries = engine.set_preamble(request.preamble());
     for (index, message) in request.messages().iter().enumerate() {
         if precedes(index, message) {

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use lookback_core::dialect::{Mend, Mended};
+use lookback_core::Explanation;
+use lookback_core::dialect::{Mend, Mended, Target};
 use lookback_core::edit::{self, Change, Edit, Hidden};
 use lookback_core::plan::{Action, Decision, Reason};
 use lookback_core::transcript::{Arrival, Compaction, Entry, Position};
 use lookback_core::view::{Item, View};
-use lookback_core::{Dialect, Explanation};
 use serde::{Serialize, Serializer};
 
 /// What happened to a run of neighboring messages.
@@ -37,24 +37,29 @@ fn as_pair<S: Serializer>(span: &Range<usize>, serializer: S) -> Result<S::Ok, S
 /// Returns what happened to every message of a log, in the order of the history.
 ///
 /// `explanation` is that of the current window (see [`Session::explain`](crate::Session::explain)). `view` is what is
-/// sent, in this dialect.
+/// sent to this target.
 ///
 /// ```
 /// use lookback::dialect::Mend;
 /// use lookback::explain::outcomes;
 /// use lookback::{Dialect, Engine, Message, Settings};
 ///
-/// let mut engine = Engine::new(Settings::default().dialect(Dialect::Anthropic));
+/// let mut engine = Engine::new(Settings::default().dialect(Dialect::Bedrock));
 /// let mut entries = engine.push(Message::user("Is it done?"))?;
 /// entries.extend(engine.push(Message::user("Well?"))?);
-/// let outcomes = outcomes(&entries, engine.view(), Dialect::Anthropic, &engine.explain());
+/// let outcomes = outcomes(&entries, engine.view(), Dialect::Bedrock, &engine.explain());
 /// assert_eq!(outcomes[1].span, 1..2);
 /// assert_eq!(outcomes[1].mends, [Mend::MergedWithPrevious]);
 /// # Ok::<(), lookback::ConversionError>(())
 /// ```
-pub fn outcomes(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Explanation) -> Vec<MessageOutcome> {
+pub fn outcomes(
+    entries: &[Entry],
+    view: &View,
+    target: impl Into<Target>,
+    explanation: &Explanation,
+) -> Vec<MessageOutcome> {
     let past = PastDecisions::of(entries);
-    let mut mended = mends(view, dialect);
+    let mut mended = mends(view, target);
     let shown: HashMap<Position, &Item> = view.messages().map(|item| (item.position(), item)).collect();
     let mut present: HashMap<Position, (usize, &Decision)> = HashMap::new();
     for (group, explained) in explanation.groups.iter().enumerate() {
@@ -88,10 +93,10 @@ pub fn outcomes(entries: &[Entry], view: &View, dialect: Dialect, explanation: &
 }
 
 /// Returns the changes that are made when messages are sent, by their positions in the log (see [`View::mends`]).
-pub fn mends(view: &View, dialect: Dialect) -> HashMap<Position, Vec<Mend>> {
+pub fn mends(view: &View, target: impl Into<Target>) -> HashMap<Position, Vec<Mend>> {
     let positions: Vec<Position> = view.messages().map(Item::position).collect();
     let mut mends: HashMap<Position, Vec<Mend>> = HashMap::new();
-    for Mended { message, mend, .. } in view.mends(dialect) {
+    for Mended { message, mend, .. } in view.mends(target) {
         // If part of a message waited for its place, the view contains the message twice.
         let of_message = positions.get(message).map(|position| mends.entry(*position).or_default());
         if let Some(known) = of_message.filter(|known| !known.contains(&mend)) {

@@ -154,6 +154,7 @@ pub fn hidden(why: Hidden) -> &'static str {
         Hidden::Late => "a result that arrived after its stand-in was sent",
         Hidden::Blank => "a blank text",
         Hidden::Unsigned => "reasoning without a signature",
+        Hidden::WrongRole => "a part that a message of its role may not have",
         Hidden::Stale => "signed reasoning whose prefix has changed",
         _ => "a part that this version cannot describe",
     }
@@ -206,6 +207,7 @@ pub fn mend(mend: Mend) -> String {
         }
         Mend::Removed { .. } => "the provider refuses it at this place: it is left out".to_owned(),
         Mend::MembersMended => "it has members that the provider refuses, or lacks one: they are mended".to_owned(),
+        Mend::HalvesReplaced => "it has half of a surrogate pair: U+FFFD is sent in its place".to_owned(),
         Mend::Signed => "its call has no signature: it is marked so that the provider does not check it".to_owned(),
         Mend::MarkersRemoved { count: 1 } => "one cache marker too many: it is removed".to_owned(),
         Mend::MarkersRemoved { count } => format!("{count} cache markers too many: they are removed"),
@@ -259,6 +261,31 @@ pub fn problem(problem: &Problem) -> String {
         Problem::UnsignedCall => "the call has no signature; send the one that the model gave".to_owned(),
         Problem::BareResponse => "the response is not an object; put it into one".to_owned(),
         Problem::DuplicateId { id } => format!("two items have the identifier {}; remove one of the two", short(id)),
+        Problem::UnknownMember => "the provider does not know this member; remove it".to_owned(),
+        Problem::LoneSurrogate => "a text has half of a surrogate pair; replace it by U+FFFD".to_owned(),
+        Problem::LongId { id, most } => {
+            format!(
+                "the identifier {} has more than {most} characters; shorten it in the call and in its result",
+                short(id)
+            )
+        }
+        Problem::TooManyCalls { count, most } => {
+            format!("{count} tool calls, but at most {most} are allowed in a message; divide them")
+        }
+        Problem::WrongRole { role: of } => {
+            format!("a message with the role {} may not have this part; move it or remove it", role(of))
+        }
+        Problem::BadName => {
+            "the name has characters that are not allowed; use letters, digits and single spaces".to_owned()
+        }
+        Problem::MarkerOrder => {
+            "a cache marker before it lasts for five minutes; let this one last no longer".to_owned()
+        }
+        Problem::NotForModel => "the model does not accept this; remove it, or use another model".to_owned(),
+        Problem::OutOfRange => "the number is outside of its range; set another".to_owned(),
+        Problem::TooManyPages { count, most } => {
+            format!("{count} pages in files, but at most {most} are allowed; send fewer")
+        }
         Problem::NullMember => "the member is null; remove it".to_owned(),
         Problem::MissingMember => "the member is missing; add it".to_owned(),
         Problem::TriggerPlace => "the compaction trigger is not the last item; remove it, or move it".to_owned(),

@@ -272,11 +272,33 @@ def fit(
     conversation begins with the same bytes until the next cut. If the model is not given, it is the request's.
     """
 
-def repair(request: Json, *, dialect: str | None = None) -> Window:
-    """Returns a request with repairs alone: nothing is left out that its provider accepts."""
+def repair(
+    request: Json,
+    *,
+    model: str | None = None,
+    dialect: str | None = None,
+    provider: str | None = None,
+    path: str | None = None,
+) -> Window:
+    """Returns a request with repairs alone: nothing is left out that its provider accepts.
 
-def check(request: Json, *, dialect: str | None = None) -> list[Finding]:
-    """Returns the rules of its provider that a request breaks, each with its number, its place and what is wrong."""
+    Some rules are only one provider's or one model's. If the request does not tell where it goes, `model`, `provider` and
+    `path`, the path of its URL, do.
+    """
+
+def check(
+    request: Json,
+    *,
+    model: str | None = None,
+    dialect: str | None = None,
+    provider: str | None = None,
+    path: str | None = None,
+) -> list[Finding]:
+    """Returns the rules of its provider that a request breaks, each with its number, its place and what is wrong.
+
+    Some rules are only one provider's or one model's. If the request does not tell where it goes, `model`, `provider` and
+    `path`, the path of its URL, do. If nobody knows, such a rule has the severity `degraded`.
+    """
 
 def replay(
     recording: Json | PathLike[str],

@@ -56,7 +56,9 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let documents = Document::read_all(&args.file, args.dialect.name.0)?;
+    let documents = Document::read_all(&args.file, args.dialect.name.0)?.into_iter();
+    let documents: Vec<Document> =
+        documents.map(|document| document.bound_for(&args.target, args.model.as_deref())).collect();
     let several = documents.len() > 1;
     let mut valid = true;
     let mut written = Ok(());
@@ -82,13 +84,14 @@ fn repair(document: &Document) -> Result<Checked<'_>, Failure> {
     let mut engine = Engine::new(input::repair_only(dialect));
     let result = calls::run_request_once(&mut engine, request, &mut |_| None, &mut |_| {}).map_err(Error::from)?;
     let view = engine.view();
-    let messages = view.encode(dialect).map_err(Error::from)?;
+    let messages = view.encode(engine.target().clone()).map_err(Error::from)?;
     let again = Request::decode(&*document.with_messages(&messages), Some(dialect));
     let again = again.map_err(|fault| Failure::Request { place: "the repaired conversation".to_owned(), fault })?;
+    let again = again.with_target(engine.target());
     let findings = dialect.check(&again);
     let fix = Fix {
         fixed: fixed(dialect.check(request), &findings),
-        changes: by_message(&changes(&result.entries, view, dialect)),
+        changes: by_message(&changes(&result.entries, view, engine.target())),
         text: document.in_file(&messages).into_owned(),
     };
     Ok(Checked { document, findings, fix: Some(fix) })
@@ -198,6 +201,7 @@ impl<'a> Line<'a> {
 
     fn text(&self) -> String {
         let place = if self.path.is_empty() { "request" } else { self.path };
-        format!("{place}: {}: {}", self.rule, self.message)
+        let warns = if self.severity == Severity::Degraded { "warning: " } else { "" };
+        format!("{warns}{place}: {}: {}", self.rule, self.message)
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::calls::{self, RequestRun};
-use lookback::dialect::Mend;
+use lookback::dialect::{Mend, Target};
 use lookback::engine::Explanation;
 use lookback::explain::{MessageOutcome, outcomes};
 use lookback::plan::{Action, Reason};
@@ -26,6 +26,7 @@ use crate::{input, output};
 pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let policy = input::policy(&args.policy.policy, &args.policy.set)?;
     let document = Document::read(&args.file, args.dialect.name.0, args.transcript.as_deref())?;
+    let document = document.bound_for(&args.target, args.model.name.as_deref());
     let request = &document.request;
     let model = args.model.name.as_deref().or(request.model());
     let mut run = decide(args, request, &policy, model)?;
@@ -33,15 +34,15 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
         return Err(Error::HardLimitExceeded(exceeded).into());
     }
     let view = run.view();
-    let messages = view.encode(request.dialect()).map_err(Error::from)?;
+    let messages = view.encode(run.engine.target().clone()).map_err(Error::from)?;
     let window = document.with_messages(&messages);
     let over = over(&run.engine, &run.result, &policy, view);
-    let warnings = warnings(&run.result, over.as_ref(), view, request);
+    let warnings = warnings(&run.result, over.as_ref(), view, run.engine.target());
     for warning in &warnings {
         output::warning(warning);
     }
     let written = if args.explain {
-        let outcomes = outcomes(&run.result.entries, view, request.dialect(), &run.engine.explain());
+        let outcomes = outcomes(&run.result.entries, view, run.engine.target().clone(), &run.engine.explain());
         if args.json {
             write_explained(&window, &outcomes, run.engine.tokens(view), over)
         } else {
@@ -230,13 +231,13 @@ fn undroppable(explanation: &Explanation) -> Vec<(String, u64)> {
 }
 
 /// Returns what the user should know: the limits that are exceeded, and the repairs.
-fn warnings(result: &RequestRun, over: Option<&Over>, view: &View, request: &Request) -> Vec<String> {
+fn warnings(result: &RequestRun, over: Option<&Over>, view: &View, target: &Target) -> Vec<String> {
     let mut warnings: Vec<String> = over.map(|over| over.sentence.clone()).into_iter().collect();
     if result.outcome.summary_request.is_some() {
         let warning =
             "no summary could be made that is smaller than the messages it covers, so these messages are sent";
         warnings.push(warning.to_owned());
     }
-    warnings.extend(changes(&result.entries, view, request.dialect()).iter().map(ToString::to_string));
+    warnings.extend(changes(&result.entries, view, target).iter().map(ToString::to_string));
     warnings
 }

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::blocks::{BlockFormat, PartRules};
-use super::format::{Format, Rendered};
+use super::blocks::{BlockFormat, Merges, Outbound, PartRules};
+use super::format::{Format, Rendered, Sending};
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
-    provider_error, response, stream,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Quirks, Request, Response, Rule,
+    Target, blocks, convert, provider_error, response, stream,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -22,8 +22,9 @@ use crate::message::{
 use crate::start::Start;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7];
+const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7, BC8, BC9, BC10, BC11];
 
+/// Anthropic's models and Qwen's accept a beginning of the assistant.
 const BC1: Rule = Rule::refused("BC1", "the request has at least one message, and the first is a user message");
 const BC2: Rule = Rule::refused(
     "BC2",
@@ -36,8 +37,20 @@ const BC5: Rule = Rule::refused(
     "the input of a tool use is an object, and a last assistant message does not end in white space",
 );
 const BC6: Rule = Rule::refused("BC6", "the request has at most 4 cache points");
-const BC7: Rule =
-    Rule::refused("BC7", "identifiers of tool uses are unique and have only letters, digits, _, ., : and -");
+const BC7: Rule = Rule::refused(
+    "BC7",
+    "identifiers of tool uses are unique in their message and have only letters, digits, _, ., : and -",
+);
+const BC8: Rule = Rule::refused("BC8", "no text has half of a surrogate pair");
+const BC9: Rule = Rule::refused(
+    "BC9",
+    "the name of a file has at most 200 letters, digits, single spaces, -, _, parentheses and brackets",
+);
+const BC10: Rule = Rule::refused("BC10", "Claude takes no film, and no picture or file from S3");
+const BC11: Rule = Rule::refused("BC11", "tool uses are the assistant's");
+
+/// The kinds of parts that a message of a role may not have.
+const WRONG_ROLES: &[(Role, &str)] = &[(Role::User, "toolUse")];
 
 const PAIRING: PairingRules = PairingRules {
     missing: BC2,
@@ -45,25 +58,28 @@ const PAIRING: PairingRules = PairingRules {
     duplicate_result: BC2,
     duplicate_call: BC7,
     results_first: Some(BC2),
-    unique_in_request: true,
     adjacent: true,
+    merges_neighbors: true,
 };
 
 const PARTS: PartRules = PartRules { blank: BC4, trailing_space: BC5, id: BC7, arguments: BC5, valid_id };
 
 const QUIRKS: Quirks = Quirks {
-    unique_ids: true,
+    merges_neighbors: true,
     valid_id,
+    longest_id: 64,
     refuses_blank: true,
     refuses_trailing_space: true,
     signed_reasoning: false,
     start: Start::UserOrToolPair,
+    opens: Start::Any,
     marks_errors: true,
     system_follows_user: false,
     refuses_empty_error: true,
     has_refused_members: |_| false,
     results_by_name: false,
     binds_reasoning: true,
+    wrong_roles: WRONG_ROLES,
     compactions: &[],
     standing: &[],
 };
@@ -74,14 +90,19 @@ const BLOCKS: BlockFormat = BlockFormat {
     edit,
     marker: Some(cache_marker::BLOCK),
     results_first: true,
-    mend: |_, _| None,
+    merges: Merges::All,
+    mend,
 };
 
 pub(super) static FORMAT: Format = Format {
     aliases: &["bedrock-converse", "amazon-bedrock", "aws-bedrock", "aws", "converse"],
     provider: "aws.bedrock",
     rules: RULES,
-    quirks: QUIRKS,
+    halves: BC8,
+    quirks: |target| match begins_freely(target) {
+        Some(false) => Quirks { opens: Start::UserOrToolPair, ..QUIRKS },
+        Some(true) | None => QUIRKS,
+    },
     sayings: provider_error::BEDROCK,
     messages: "messages",
     system: Some("system"),
@@ -98,8 +119,8 @@ pub(super) static FORMAT: Format = Format {
     is_piece: |_| false,
     decode,
     render,
-    encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
-    mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
+    encode: |sending, shown| blocks::encode(&BLOCKS, sending, shown),
+    mends: |sending, shown| blocks::mends(&BLOCKS, sending, shown),
     response,
     pieces: || Box::<stream::bedrock::Blocks>::default(),
     resendable: |_, answer| answer,
@@ -119,9 +140,36 @@ fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
     let fields = &super::fields(raw)?;
     Ok(match &*super::role(fields)? {
         "user" => Content::User(parts(fields, user_part)?),
-        "assistant" => Content::Assistant(parts(fields, assistant_part)?),
+        "assistant" => Content::Assistant(answer(fields)?),
         role => return Err(DecodeError::role(role, Dialect::Bedrock, "user and assistant")),
     })
+}
+
+/// Reads what the model said at once.
+///
+/// It may have uses of tools that the provider runs by itself, with their results. Nobody else has to answer these.
+fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
+    let mut answer = parts(fields, assistant_part)?;
+    let raws = fields.get("content").and_then(json::array).unwrap_or_default();
+    let inner = |raw: &RawValue, kind: &str| Fields::read(raw).and_then(|block| block.get(kind).map(ToOwned::to_owned));
+    let result = |raw: &&RawValue| {
+        let result = inner(raw, "toolResult")?;
+        Fields::read(&result)?.text("toolUseId").map(owned)
+    };
+    let answered: Vec<String> = raws.iter().filter_map(result).collect();
+    for (part, raw) in answer.iter_mut().zip(raws) {
+        if let AssistantPart::ToolCall(call) = part {
+            let is_hosted = || {
+                let tool_use = inner(raw, "toolUse");
+                let fields = tool_use.as_deref().and_then(Fields::read);
+                fields.is_some_and(|fields| fields.text("type").is_some_and(|kind| kind == "server_tool_use"))
+            };
+            if answered.contains(&call.id) || is_hosted() {
+                *part = AssistantPart::Opaque(Opaque { kind: "toolUse".to_owned(), raw: raw.to_owned() });
+            }
+        }
+    }
+    Ok(answer)
 }
 
 fn parts<T>(fields: &Fields<'_>, part: fn(&str, &RawValue, &RawValue) -> Option<T>) -> Result<Vec<T>, DecodeError>
@@ -444,9 +492,12 @@ fn check(request: &Request) -> Vec<Finding> {
     let mut findings = pairing::check(Dialect::Bedrock, &PAIRING, messages);
     // Since 2025-05 the first message may also be a tool use that its result follows.
     let starts = |first: &&Message| first.role() == Role::User || first.tool_calls().next().is_some();
-    if let Some(first) = messages.first().filter(|first| !starts(first)) {
-        findings.push(BC1.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
+    let target = request.target();
+    let begins = BC1.if_known(begins_freely(target).map(|begins| !begins));
+    if let Some((first, rule)) = messages.first().filter(|first| !starts(first)).zip(begins) {
+        findings.push(rule.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
     }
+    findings.extend(blocks::wrong_roles(Dialect::Bedrock, BC11, WRONG_ROLES, messages));
     for place in Place::all(messages) {
         let Place { index, message, .. } = place;
         let is_last = index + 1 == messages.len();
@@ -461,6 +512,14 @@ fn check(request: &Request) -> Vec<Finding> {
         }
         if message.parts().all(|part| part.is_cache_marker()) {
             findings.push(BC4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
+        }
+        for (part, media) in blocks_of_media(message) {
+            if media.name.as_ref().is_some_and(|name| *name != allowed_name(name)) {
+                findings.push(BC9.at(index, path(part), Problem::BadName));
+            }
+            if is_claude(target) == Some(true) && (media.is_film || media.is_in_s3) {
+                findings.push(BC10.at(index, path(part), Problem::NotForModel));
+            }
         }
         for (part, value) in message.parts().enumerate() {
             for (rule, problem) in blocks::part_faults(&PARTS, value, trailing_space == Some(part)) {
@@ -478,4 +537,110 @@ fn check(request: &Request) -> Vec<Finding> {
         findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: blocks::MOST_MARKERS }));
     }
     findings
+}
+
+/// Returns whether a request to a model may begin with the assistant; `None` if nobody knows.
+fn begins_freely(target: &Target) -> Option<bool> {
+    target.is_model(|model| ["anthropic", "claude", "qwen"].into_iter().any(|family| model.contains(family)))
+}
+
+/// Returns whether the model is one of Anthropic's; `None` if nobody knows.
+fn is_claude(target: &Target) -> Option<bool> {
+    target.is_model(|model| model.contains("anthropic") || model.contains("claude"))
+}
+
+/// A picture, a film or a file, in a message or in a tool result.
+struct Medium {
+    /// The name of a file.
+    name: Option<String>,
+    is_film: bool,
+    /// Whether it is a place in S3.
+    is_in_s3: bool,
+}
+
+/// Returns the pictures, films and files of a message, each with the index of its part.
+fn blocks_of_media(message: &Message) -> Vec<(usize, Medium)> {
+    let Some(fields) = message.wire().and_then(|wire| Fields::read(&wire.raw)) else { return Vec::new() };
+    let mut found = Vec::new();
+    for (part, block) in fields.get("content").and_then(json::array).unwrap_or_default().into_iter().enumerate() {
+        let Some(block) = Fields::read(block) else { continue };
+        found.extend(medium(&block).map(|medium| (part, medium)));
+        let result = block.get("toolResult").and_then(Fields::read);
+        let items = result.as_ref().and_then(|result| result.get("content")).and_then(json::array).unwrap_or_default();
+        found.extend(items.into_iter().filter_map(|item| Some((part, medium(&Fields::read(item)?)?))));
+    }
+    found
+}
+
+fn medium(block: &Fields<'_>) -> Option<Medium> {
+    let kind = ["image", "document", "video"].into_iter().find(|kind| block.get(kind).is_some())?;
+    let inner = block.get(kind).and_then(Fields::read)?;
+    let is_in_s3 = inner.get("source").and_then(Fields::read).is_some_and(|source| source.get("s3Location").is_some());
+    Some(Medium { name: inner.text("name").map(owned), is_film: kind == "video", is_in_s3 })
+}
+
+/// The most characters in the name of a file.
+const LONGEST_NAME: usize = 200;
+
+/// Returns the name of a file with `-` for each character that is not allowed, and without spaces in a row.
+fn allowed_name(name: &str) -> String {
+    let plain = |char: char| if char.is_ascii_alphanumeric() || " -_()[]".contains(char) { char } else { '-' };
+    let mut allowed = String::with_capacity(name.len());
+    for char in name.chars().map(|char| if char.is_whitespace() { ' ' } else { plain(char) }).take(LONGEST_NAME) {
+        if char != ' ' || !allowed.ends_with(' ') {
+            allowed.push(char);
+        }
+    }
+    if allowed.is_empty() { "file".to_owned() } else { allowed }
+}
+
+/// Mends the names of files in the messages that are about to be sent.
+fn mend(_: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
+    let mut mends = Vec::new();
+    for (index, raw) in messages.iter_mut().map(|message| &mut **message) {
+        if raw.get().contains("\"document\"")
+            && let Some(mended) = with_allowed_names(raw)
+        {
+            *raw = Cow::Owned(mended);
+            mends.push(Mend::MembersMended.of(*index));
+        }
+    }
+    mends
+}
+
+/// Returns a message whose files have names that are allowed; `None` if they have already.
+fn with_allowed_names(message: &RawValue) -> Option<Box<RawValue>> {
+    let mut fields = Fields::read(message)?;
+    let content = fields.get("content")?.to_owned();
+    let (content, changed) = renamed(&content)?;
+    fields.set("content", content);
+    changed.then(|| fields.write())
+}
+
+/// Renames the files in a list of blocks. Returns whether any was renamed.
+fn renamed(content: &RawValue) -> Option<(Box<RawValue>, bool)> {
+    let mut changed = false;
+    let mut rename = |block: &RawValue| {
+        let mut fields = Fields::read(block)?;
+        if let Some(result) = fields.get("toolResult").map(ToOwned::to_owned) {
+            let mut inner = Fields::read(&result)?;
+            let content = inner.get("content")?.to_owned();
+            let (content, is_new) = renamed(&content).filter(|(_, is_new)| *is_new)?;
+            changed |= is_new;
+            inner.set("content", content);
+            fields.set("toolResult", inner.write());
+            return Some(fields.write());
+        }
+        let document = fields.get("document")?.to_owned();
+        let mut inner = Fields::read(&document)?;
+        let name = inner.text("name").map(owned)?;
+        let allowed = Some(allowed_name(&name)).filter(|allowed| *allowed != name)?;
+        changed = true;
+        inner.set("name", json::string(&allowed));
+        fields.set("document", inner.write());
+        Some(fields.write())
+    };
+    let blocks: Vec<Box<RawValue>> =
+        json::array(content)?.into_iter().map(|block| rename(block).unwrap_or_else(|| block.to_owned())).collect();
+    Some((json::write_array(blocks.iter().map(AsRef::as_ref)), changed))
 }

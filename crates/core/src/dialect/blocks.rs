@@ -1,11 +1,11 @@
-//! What the block formats share: a message has a role and blocks, and neighbors of one role become one message.
+//! What the block formats share: a message has a role and blocks, and neighbors of one role are one message.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::format::{Encoded, Mends};
-use super::{ConversionError, Dialect, Mend, Mended, Place, Preamble, Problem, Request, Rule, Shown};
+use super::format::{Encoded, Mends, Sending};
+use super::{ConversionError, Dialect, Finding, Mend, Mended, Place, Preamble, Problem, Request, Rule, Shown};
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{Message, PartRef};
@@ -23,16 +23,29 @@ pub(super) struct BlockFormat {
     pub(super) edit: EditBlock,
     /// The member of a block that is a cache marker, if the format has cache markers.
     pub(super) marker: Option<&'static str>,
-    /// Whether tool results come before everything else in their message.
+    /// Whether tool results come before everything else in their message, or in neighbors of one role.
     pub(super) results_first: bool,
-    /// Mends a message that is about to be sent. The flag is kept from one message to the next, and is false at first.
-    pub(super) mend: fn(message: &RawValue, flag: &mut bool) -> Option<MendMessage>,
+    /// Which neighbors of one role become one message.
+    pub(super) merges: Merges,
+    /// Mends the messages that are about to be sent.
+    pub(super) mend: MendAll,
 }
 
-/// A message that was mended, and how.
-pub(super) struct MendMessage {
-    pub(super) raw: Box<RawValue>,
-    pub(super) mends: Vec<Mend>,
+/// Mends the messages of a request, and returns what was done. A message of which nothing is left is left out.
+pub(super) type MendAll = fn(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended>;
+
+/// A message that is about to be sent, with its index among those that are shown.
+pub(super) type Outbound<'a> = (usize, Cow<'a, RawValue>);
+
+/// Which neighbors of one role become one message when they are sent. The others stay as they came.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Merges {
+    /// All, because the provider demands that the roles alternate.
+    All,
+    /// Those with tool results, because the provider demands all results of an answer in one message.
+    Results,
+    /// Those that have a tool result behind something else. Merging brings the results to the front.
+    Mixed,
 }
 
 /// The rule of a format that each fault of a part breaks.
@@ -53,11 +66,22 @@ pub(super) const MOST_MARKERS: usize = 4;
 struct Sent<'a> {
     role: Role,
     /// The messages that it is merged from, each with its index.
-    raws: Vec<(usize, Cow<'a, RawValue>)>,
-    /// Whether it holds anything besides tool results.
-    other: bool,
+    raws: Vec<Outbound<'a>>,
+    /// The first of its neighbors of one role up to here, by its index, that holds a tool result.
+    result: Option<usize>,
+    /// The first of these neighbors that holds anything besides tool results.
+    other: Option<usize>,
     /// Whether a tool result comes after anything else.
     mixed: bool,
+}
+
+impl<'a> Sent<'a> {
+    /// Merges the next message with this one.
+    fn merge(&mut self, next: Sent<'a>) {
+        self.raws.extend(next.raws);
+        (self.result, self.other) = (next.result, next.other);
+        self.mixed |= next.mixed;
+    }
 }
 
 /// The messages of a request that are about to be sent, and what was done to them.
@@ -69,31 +93,27 @@ struct Outgoing<'a> {
 
 /// Encodes messages of a block format.
 ///
-/// Neighbors of one role are merged, because some models refuse them (AM1, BC2). Tool results come first in the merged
-/// message (AM2, BC2). A system message moves behind a user message that follows it (AM7).
-pub(super) fn encode<'a>(format: &BlockFormat, preamble: Option<&Preamble>, shown: &[Shown<'a>]) -> Encoded<'a> {
+/// Neighbors of one role stay apart, except where the provider refuses that (see [`Merges`]; AM2, BC2, GM2). Tool results
+/// come first in the merged message (AM2, BC2). A system message moves behind a user message that follows it (AM7).
+pub(super) fn encode<'a>(format: &BlockFormat, sending: &Sending<'_>, shown: &[Shown<'a>]) -> Encoded<'a> {
     let finish = |sent: Sent<'a>| {
         let mixed = sent.mixed;
         let raw = merge(format.content, sent.raws)?;
         Some(if mixed { Cow::Owned(results_first(format, &raw)) } else { raw })
     };
-    Ok(Outgoing::new(format, preamble, shown)?.sent.into_iter().filter_map(finish).collect())
+    Ok(Outgoing::new(format, sending, shown)?.sent.into_iter().filter_map(finish).collect())
 }
 
 /// Lists what [`encode`] does to which message.
-pub(super) fn mends(format: &BlockFormat, preamble: Option<&Preamble>, shown: &[Shown<'_>]) -> Mends {
-    let mut mends = Outgoing::new(format, preamble, shown)?.mends;
+pub(super) fn mends(format: &BlockFormat, sending: &Sending<'_>, shown: &[Shown<'_>]) -> Mends {
+    let mut mends = Outgoing::new(format, sending, shown)?.mends;
     mends.sort_by_key(|mended| mended.message);
     Ok(mends)
 }
 
 impl<'a> Outgoing<'a> {
     /// Decides what to do. Only the merging and reordering of blocks is left for [`encode`].
-    fn new(
-        format: &BlockFormat,
-        preamble: Option<&Preamble>,
-        shown: &[Shown<'a>],
-    ) -> Result<Outgoing<'a>, ConversionError> {
+    fn new(format: &BlockFormat, sending: &Sending<'_>, shown: &[Shown<'a>]) -> Result<Outgoing<'a>, ConversionError> {
         let dialect = format.dialect;
         let mut out = Outgoing::default();
         for (index, Shown { message, edits }) in shown.iter().copied().enumerate() {
@@ -118,22 +138,22 @@ impl<'a> Outgoing<'a> {
         }
         out.place_system_messages();
         if let Some(marker) = format.marker {
-            out.limit_markers(marker, preamble.map_or(0, |preamble| markers_outside(marker, preamble)));
+            out.limit_markers(marker, sending.preamble.map_or(0, |preamble| markers_outside(marker, preamble)));
         }
-        out.mend(format);
+        out.mend(format, sending);
         Ok(out)
     }
 
-    /// Mends each message by itself.
-    fn mend(&mut self, format: &BlockFormat) {
+    /// Makes the last changes.
+    fn mend(&mut self, format: &BlockFormat, sending: &Sending<'_>) {
         let Outgoing { sent, mends } = self;
-        let mut flag = false;
-        for (index, message) in sent.iter_mut().flat_map(|sent| &mut sent.raws) {
-            if let Some(mended) = (format.mend)(message, &mut flag) {
-                *message = Cow::Owned(mended.raw);
-                mends.extend(mended.mends.into_iter().map(|mend| mend.of(*index)));
-            }
+        let mut all: Vec<&mut Outbound<'a>> = sent.iter_mut().flat_map(|sent| &mut sent.raws).collect();
+        let made = (format.mend)(sending, &mut all);
+        if made.iter().any(|mended| matches!(mended.mend, Mend::Removed { .. })) {
+            sent.iter_mut()
+                .for_each(|sent| sent.raws.retain(|(_, raw)| sent.role != Role::Assistant || !is_empty(raw)));
         }
+        mends.extend(made);
     }
 
     /// Appends a message, or merges it with the last one of its role.
@@ -149,15 +169,30 @@ impl<'a> Outgoing<'a> {
             format.results_first && result && other && shown().skip_while(is_result).any(|part| is_result(&part));
         let systems = sent.iter().rev().take_while(|before| role == Role::User && before.role == Role::System).count();
         let at = sent.len() - systems;
-        match at.checked_sub(1).and_then(|last| sent.get_mut(last)) {
-            Some(last) if last.role == role => {
-                mends.push(Mend::MergedWithPrevious.of(index));
-                mixed |= format.results_first && last.other && result;
-                last.raws.push((index, raw));
-                last.mixed |= mixed;
-                last.other |= other;
+        let before = at.checked_sub(1).and_then(|last| sent.get(last)).filter(|last| last.role == role);
+        let into = before.and_then(|before| match format.merges {
+            // Two system messages in a row are refused (AM7).
+            _ if role == Role::System => at.checked_sub(1),
+            Merges::All => at.checked_sub(1),
+            Merges::Results => before.result.filter(|_| result),
+            Merges::Mixed => before.other.filter(|_| result),
+        });
+        let first = |has: bool, before: Option<usize>| before.or(has.then_some(into.unwrap_or(at)));
+        let (result_at, other_at) = (before.and_then(|before| before.result), before.and_then(|before| before.other));
+        mixed |= into.is_some() && format.results_first && result && other_at.is_some();
+        let (first_result, first_other) = (first(result, result_at), first(other, other_at));
+        let own = Sent { role, raws: vec![(index, raw)], result: first_result, other: first_other, mixed };
+        match into {
+            Some(into) => {
+                let behind: Vec<Sent<'a>> = sent.drain(into + 1..at).chain([own]).collect();
+                mends.extend(
+                    behind.iter().flat_map(|next| &next.raws).map(|(index, _)| Mend::MergedWithPrevious.of(*index)),
+                );
+                if let Some(whole) = sent.get_mut(into) {
+                    behind.into_iter().for_each(|next| whole.merge(next));
+                }
             }
-            _ => sent.insert(at, Sent { role, raws: vec![(index, raw)], other, mixed }),
+            None => sent.insert(at, own),
         }
         if mixed {
             mends.push(Mend::ResultsFirst.of(index));
@@ -332,6 +367,30 @@ pub(super) fn part_faults(rules: &PartRules, part: PartRef<'_>, trailing_space: 
         _ => {}
     }
     faults
+}
+
+/// Finds parts that a message of their role may not have.
+pub(super) fn wrong_roles(dialect: Dialect, rule: Rule, kinds: &[(Role, &str)], messages: &[Message]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for place in Place::all(messages) {
+        let role = place.message.role();
+        let is_wrong =
+            |part: &PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if kinds.contains(&(role, &*opaque.kind)));
+        let parts = place.message.parts().enumerate().filter(|(_, part)| is_wrong(part));
+        findings.extend(
+            parts.map(|(part, _)| rule.at(place.index, dialect.path(&place, part), Problem::WrongRole { role })),
+        );
+    }
+    findings
+}
+
+/// Returns a message without some of its blocks; `None` if it cannot be read.
+pub(super) fn without(message: &RawValue, gone: &[usize]) -> Option<Box<RawValue>> {
+    let mut fields = Fields::read(message)?;
+    let content = fields.get("content")?.to_owned();
+    let left = json::array(&content)?.into_iter().enumerate().filter(|(index, _)| !gone.contains(index));
+    fields.set("content", json::write_array(left.map(|(_, block)| block)));
+    Some(fields.write())
 }
 
 /// Counts the cache markers of a request, including those of its system prompt and tools.

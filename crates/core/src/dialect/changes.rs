@@ -59,6 +59,11 @@ impl BodyChanges<'_, '_> {
         let (text, list) = (self.request.text(), self.request.list_range());
         let places = self.request.places();
         let between = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
+        let messages: Vec<&RawValue> = messages.collect();
+        if self.request.is_text(&messages) {
+            return between(list.start, list.end).to_owned();
+        }
+        let messages = messages.into_iter();
         let (Some(first), Some(last)) = (places.first(), places.last()) else {
             let mut plain = String::new();
             json::push_array(&mut plain, messages);

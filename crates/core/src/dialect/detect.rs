@@ -47,8 +47,9 @@ pub enum Sign {
 impl Sign {
     /// Returns whether it is conclusive. A hint counts only if nothing conclusive is found.
     fn is_sure(self) -> bool {
-        // The last two are in OpenAI's Responses, too.
-        !matches!(self, Sign::Thinking | Sign::CacheMarker | Sign::Role("developer") | Sign::Block("refusal"))
+        // These roles and blocks are in OpenAI's Responses, too, and any server may give its models such names.
+        let hints = [Sign::Role("developer"), Sign::Role("system"), Sign::Block("refusal"), Sign::Beside("model")];
+        !matches!(self, Sign::Thinking | Sign::CacheMarker) && !hints.contains(&self)
     }
 }
 
@@ -177,8 +178,15 @@ fn in_body(body: &Fields<'_>) -> Option<(Dialect, Sign)> {
     if let Some(sign) = any(&["anthropic_version"]) {
         return Some((Dialect::Anthropic, sign));
     }
-    let sign = any(&["max_completion_tokens", "response_format", "frequency_penalty"])?;
-    Some((Dialect::OpenAiChat, sign))
+    let has_function = |tool: &RawValue| Fields::read(tool).is_some_and(|tool| tool.get("function").is_some());
+    if get("tools").and_then(json::array).unwrap_or_default().into_iter().any(has_function) {
+        return Some((Dialect::OpenAiChat, Sign::Beside("tools")));
+    }
+    let sign = any(&["max_completion_tokens", "response_format", "frequency_penalty", "stream_options"]);
+    // Services that resell models put the maker before the name.
+    let resold =
+        || get("model").and_then(json::text).filter(|model| model.contains('/')).map(|_| Sign::Beside("model"));
+    Some((Dialect::OpenAiChat, sign.or_else(resold)?))
 }
 
 /// Types of items of OpenAI's Responses that are not messages.
@@ -209,7 +217,8 @@ fn in_message(message: &RawValue) -> Option<(Dialect, Sign)> {
     if fields.get("tool_calls").is_some() {
         return Some((Dialect::OpenAiChat, Sign::Member("tool_calls")));
     }
-    let mut hint = (role == "developer").then_some((Dialect::OpenAiChat, Sign::Role("developer")));
+    let among = ["developer", "system"].into_iter().find(|known| *known == role);
+    let mut hint = among.map(|role| (Dialect::OpenAiChat, Sign::Role(role)));
     for (dialect, sign) in fields.get("content").and_then(json::array).into_iter().flatten().filter_map(in_block) {
         if sign.is_sure() {
             return Some((dialect, sign));

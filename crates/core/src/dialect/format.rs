@@ -9,7 +9,7 @@ use super::provider_error::Saying;
 use super::stream::Pieces;
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mended, Place, Preamble, Quirks, RawRequest, Request, Response,
-    Rule, Shown, anthropic, bedrock, gemini, openai_chat, openai_responses,
+    Rule, Shown, Target, anthropic, bedrock, gemini, openai_chat, openai_responses,
 };
 use crate::json::Fields;
 use crate::message::{Content, Message};
@@ -23,6 +23,14 @@ pub(super) type Mends = Result<Vec<Mended>, ConversionError>;
 /// One message, written in another dialect as one or more.
 pub(super) type Rendered = Result<Vec<Box<RawValue>>, ConversionError>;
 
+/// What is known about a request besides its messages when it is sent.
+pub(super) struct Sending<'a> {
+    /// Where it goes.
+    pub(super) target: &'a Target,
+    /// The system prompt and the tools. Their cache markers count, too.
+    pub(super) preamble: Option<&'a Preamble>,
+}
+
 /// One dialect.
 ///
 /// To add a dialect, write a file with one of these, add a variant to [`Dialect`], and a line to [`Dialect::format`].
@@ -33,8 +41,10 @@ pub(super) struct Format {
     pub(super) provider: &'static str,
     /// The provider's rules.
     pub(super) rules: &'static [Rule],
+    /// The rule that no text has half of a surrogate pair.
+    pub(super) halves: Rule,
     /// What the provider demands, as far as a session needs to know it before a request is made.
-    pub(super) quirks: Quirks,
+    pub(super) quirks: fn(&Target) -> Quirks,
     /// The provider's errors, in its own words.
     pub(super) sayings: &'static [Saying],
     /// The member of a request body that holds the messages.
@@ -71,10 +81,10 @@ pub(super) struct Format {
     pub(super) decode: fn(&RawValue) -> Result<Content, DecodeError>,
     /// Writes a message that came in another dialect, or was built in Rust.
     pub(super) render: fn(&Message) -> Rendered,
-    /// Writes the messages of a request. The cache markers of the preamble count too.
-    pub(super) encode: for<'a> fn(Option<&Preamble>, &[Shown<'a>]) -> Encoded<'a>,
+    /// Writes the messages of a request.
+    pub(super) encode: for<'a> fn(&Sending<'_>, &[Shown<'a>]) -> Encoded<'a>,
     /// Lists what `encode` does to the messages beyond their edits.
-    pub(super) mends: fn(Option<&Preamble>, &[Shown<'_>]) -> Mends,
+    pub(super) mends: fn(&Sending<'_>, &[Shown<'_>]) -> Mends,
     /// Reads the body of a response.
     pub(super) response: fn(&Fields<'_>) -> Result<Response, DecodeError>,
     /// Returns what the events of a streamed response are put together to.

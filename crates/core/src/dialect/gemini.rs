@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::blocks::{BlockFormat, MendMessage};
-use super::format::{Format, Rendered};
+use super::blocks::{BlockFormat, Merges, Outbound};
+use super::format::{Format, Rendered, Sending};
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mend, Place, Problem, Quirks, Request, Response, Rule, blocks,
-    convert, provider_error, response, stream,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
+    Rule, Target, blocks, convert, provider_error, response, stream,
 };
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -21,17 +21,25 @@ use crate::message::{
 use crate::start::Start;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[GM1, GM2, GM3, GM4, GM5, GM0];
+const RULES: &[Rule] = &[GM1, GM2, GM3, GM4, GM5, GM6, GM7, GM8, GM0];
 
 const GM1: Rule =
     Rule::refused("GM1", "the first content is a user's, and a content with function calls follows a user's content");
 const GM2: Rule = Rule::refused("GM2", "the content after function calls has one response to each of them");
-const GM3: Rule =
-    Rule::degraded("GM3", "if the model signs its calls, the first call of each step of the turn has a signature");
+/// Models before Gemini 3 sign their calls, too, and do not demand the signatures.
+const GM3: Rule = Rule::refused(
+    "GM3",
+    "for Gemini 3 and later, the first call of each step of the turn has a signature, if the model signs its calls",
+);
 const GM4: Rule =
-    Rule::refused("GM4", "contents and parts are not empty, and the arguments of a call and its response are objects");
+    Rule::refused("GM4", "contents are not empty, and the arguments of a call and its response are objects");
 const GM5: Rule =
     Rule::refused("GM5", "with `cachedContent`, the request has no system instruction, tools or tool configuration");
+/// The Gemini API accepts what Vertex AI refuses.
+const GM6: Rule = Rule::refused("GM6", "on Vertex AI, no text is blank");
+/// A warning, because the API gets new members.
+const GM7: Rule = Rule::degraded("GM7", "parts have only members that the API knows");
+const GM8: Rule = Rule::refused("GM8", "no text has half of a surrogate pair");
 const GM0: Rule = Rule::refused("GM0", "the request has at least one content");
 
 const PAIRING: PairingRules = PairingRules {
@@ -40,35 +48,46 @@ const PAIRING: PairingRules = PairingRules {
     duplicate_result: GM2,
     duplicate_call: GM2,
     results_first: None,
-    unique_in_request: false,
     adjacent: true,
+    merges_neighbors: true,
 };
 
 const QUIRKS: Quirks = Quirks {
-    unique_ids: false,
+    merges_neighbors: true,
     valid_id: |id| !id.is_empty(),
-    refuses_blank: true,
+    longest_id: usize::MAX,
+    refuses_blank: false,
     refuses_trailing_space: false,
     signed_reasoning: false,
     start: Start::User,
+    opens: Start::User,
     marks_errors: true,
     system_follows_user: false,
     refuses_empty_error: false,
     has_refused_members: |_| false,
     results_by_name: true,
     binds_reasoning: false,
+    wrong_roles: &[],
     compactions: &[],
     standing: &[],
 };
 
-const BLOCKS: BlockFormat =
-    BlockFormat { dialect: Dialect::Gemini, content: "parts", edit, marker: None, results_first: false, mend };
+const BLOCKS: BlockFormat = BlockFormat {
+    dialect: Dialect::Gemini,
+    content: "parts",
+    edit,
+    marker: None,
+    results_first: false,
+    merges: Merges::Results,
+    mend,
+};
 
 pub(super) static FORMAT: Format = Format {
     aliases: &["google", "google-gemini", "google-genai", "generate-content", "vertex", "vertex-ai", "ai-studio"],
     provider: "gcp.gemini",
     rules: RULES,
-    quirks: QUIRKS,
+    halves: GM8,
+    quirks: |target| Quirks { refuses_blank: refuses_blank(target) == Some(true), ..QUIRKS },
     sayings: provider_error::GEMINI,
     messages: "contents",
     system: Some("systemInstruction"),
@@ -88,8 +107,8 @@ pub(super) static FORMAT: Format = Format {
     is_piece: |_| false,
     decode,
     render,
-    encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
-    mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
+    encode: |sending, shown| blocks::encode(&BLOCKS, sending, shown),
+    mends: |sending, shown| blocks::mends(&BLOCKS, sending, shown),
     response,
     pieces: || Box::<stream::gemini::Chunks>::default(),
     resendable: |_, answer| answer,
@@ -110,6 +129,34 @@ const OUTPUT: &str = "output";
 
 /// The member of a response that says that the tool failed.
 const ERROR: &str = "error";
+
+/// Returns whether blank text is refused; `None` if nobody knows.
+fn refuses_blank(target: &Target) -> Option<bool> {
+    target.is(Provider::Vertex)
+}
+
+/// Returns whether the model demands signatures of its calls; `None` if nobody knows.
+fn demands_signatures(target: &Target) -> Option<bool> {
+    target.is_model(|model| {
+        let version = model.split_once("gemini-").map(|(_, version)| version);
+        let number = version.and_then(|version| version.split(|char: char| !char.is_ascii_digit()).next());
+        // Only these models have numbers, and a name without one is that of the newest.
+        number.is_some_and(|number| number.is_empty() || number.parse::<u32>().is_ok_and(|number| number >= 3))
+    })
+}
+
+/// Members that a part can have.
+const MEMBERS: &[&str] = &[
+    "text",
+    "inlineData",
+    "fileData",
+    "functionCall",
+    "functionResponse",
+    "executableCode",
+    "codeExecutionResult",
+    "toolCall",
+    "toolResponse",
+];
 
 /// Members of a part that say something about its content.
 const BESIDE: &[&str] = &[
@@ -134,6 +181,10 @@ const SPELLINGS: &[(&str, &str)] = &[
     ("fileUri", "file_uri"),
     ("displayName", "display_name"),
     ("thoughtSignature", "thought_signature"),
+    ("executableCode", "executable_code"),
+    ("codeExecutionResult", "code_execution_result"),
+    ("toolCall", "tool_call"),
+    ("toolResponse", "tool_response"),
 ];
 
 /// Returns the spelling that an object uses for a member.
@@ -156,7 +207,7 @@ fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
     let role = fields.text("role").unwrap_or(Cow::Borrowed("user"));
     Ok(match &*role {
         "user" | "function" => Content::User(parts(&fields, user_part)?),
-        "model" => Content::Assistant(parts(&fields, assistant_part)?),
+        "model" => Content::Assistant(answer(&fields)?),
         role => return Err(DecodeError::role(role, Dialect::Gemini, "user, model and function")),
     })
 }
@@ -172,9 +223,44 @@ fn parts<T>(fields: &Fields<'_>, part: fn(&Fields<'_>, &RawValue) -> T) -> Resul
     parts.into_iter().enumerate().map(read).collect()
 }
 
+/// Reads what the model said at once.
+///
+/// It may have calls that the provider ran by itself, with their responses. Nobody else has to answer these.
+fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
+    let mut answer = parts(fields, assistant_part)?;
+    let answers = |part: &AssistantPart| match part {
+        AssistantPart::Opaque(opaque) => answered(opaque),
+        _ => None,
+    };
+    let own: Vec<String> = answer.iter().filter_map(answers).collect();
+    if own.is_empty() {
+        return Ok(answer);
+    }
+    let raws = fields.get("parts").and_then(json::array).unwrap_or_default();
+    for (part, raw) in answer.iter_mut().zip(raws) {
+        if let AssistantPart::ToolCall(call) = part
+            && own.contains(&call.id)
+        {
+            *part = AssistantPart::Opaque(Opaque { kind: "functionCall".to_owned(), raw: raw.to_owned() });
+        }
+    }
+    Ok(answer)
+}
+
+/// Returns the identifier of the call that a response among the model's own parts answers. If it has none, the name of the
+/// tool stands for it.
+fn answered(opaque: &Opaque) -> Option<String> {
+    let place = ["functionResponse", "toolResponse"].into_iter().find(|place| *place == opaque.kind)?;
+    let fields = Fields::read(&opaque.raw)?;
+    let response = Fields::read(member(&fields, place)?)?;
+    let named = response.text("id").filter(|id| !id.is_empty()).or_else(|| response.text("name"))?;
+    Some(named.into_owned())
+}
+
 /// Returns a part that Lookback does not know, or `None` if it has no content at all.
 fn opaque(fields: &Fields<'_>, raw: &RawValue) -> Option<Opaque> {
-    let kind = fields.keys().find(|key| !BESIDE.contains(key))?;
+    // What says something about a part may stand alone.
+    let kind = fields.keys().find(|key| !BESIDE.contains(key)).or_else(|| fields.keys().next())?;
     let kind = SPELLINGS.iter().find(|(_, snake)| *snake == kind).map_or(kind, |(camel, _)| *camel);
     Some(Opaque { kind: kind.to_owned(), raw: raw.to_owned() })
 }
@@ -195,11 +281,16 @@ fn assistant_part(fields: &Fields<'_>, raw: &RawValue) -> AssistantPart {
     let known = match text_of(fields, "text") {
         // The signature of an answer may come in a part without words.
         Some(text) if is_thought || (signature.is_some() && text.trim().is_empty()) => {
-            Some(AssistantPart::Reasoning(Reasoning { text, signature }))
+            Some(AssistantPart::Reasoning(Reasoning { text, signature: signature.clone() }))
         }
         Some(text) => Some(AssistantPart::Text(text)),
         None => member(fields, "functionCall").and_then(tool_call).map(AssistantPart::ToolCall),
     };
+    // A thought may come without its words, and a signature without anything else.
+    let is_bare = || fields.keys().all(|key| BESIDE.contains(&key)) && (is_thought || signature.is_some());
+    let bare =
+        || is_bare().then(|| AssistantPart::Reasoning(Reasoning { text: String::new(), signature: signature.clone() }));
+    let known = known.or_else(bare);
     let unknown = || opaque(fields, raw).map(AssistantPart::Opaque);
     known.or_else(unknown).unwrap_or_else(|| AssistantPart::Text(String::new()))
 }
@@ -337,11 +428,24 @@ fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part
     fields.set("response", response.write());
 }
 
-/// Mends a content: a response that is not an object becomes one, and calls without a signature are told from those
-/// that the model signed. `signed` says whether the model signed anything before.
+/// Mends the contents that are about to be sent. Calls are only signed if the model is known to demand signatures.
+fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
+    let signs = demands_signatures(sending.target) == Some(true);
+    let (mut signed, mut mends) = (false, Vec::new());
+    for (index, raw) in messages.iter_mut().map(|message| &mut **message) {
+        if let Some((mended, done)) = mend_content(signs, raw, &mut signed) {
+            *raw = Cow::Owned(mended);
+            mends.extend(done.into_iter().map(|mend| mend.of(*index)));
+        }
+    }
+    mends
+}
+
+/// Mends a content: a response that is not an object becomes one, and, if the model `signs`, calls without a signature are
+/// told from those that the model signed. `signed` says whether the model signed anything before.
 ///
 /// A call is only mended if a signature comes before it, so that nothing changes in what was sent once.
-fn mend(raw: &RawValue, signed: &mut bool) -> Option<MendMessage> {
+fn mend_content(signs: bool, raw: &RawValue, signed: &mut bool) -> Option<(Box<RawValue>, Vec<Mend>)> {
     let fields = Fields::read(raw)?;
     let content = fields.get("parts")?.to_owned();
     let parts = json::array(&content)?;
@@ -354,7 +458,7 @@ fn mend(raw: &RawValue, signed: &mut bool) -> Option<MendMessage> {
         let is_signed = text_of(&fields, "thoughtSignature").is_some_and(|signature| !signature.is_empty());
         *signed |= is_signed;
         let is_call = member(&fields, "functionCall").is_some();
-        if is_call && is_first_call && !is_signed && was_signed {
+        if signs && is_call && is_first_call && !is_signed && was_signed {
             fields.set("thoughtSignature", json::string(UNCHECKED));
             mends.push(Mend::Signed);
         }
@@ -375,7 +479,7 @@ fn mend(raw: &RawValue, signed: &mut bool) -> Option<MendMessage> {
     mends.dedup();
     let mut fields = fields;
     fields.set("parts", json::write_array(new.iter().map(AsRef::as_ref)));
-    Some(MendMessage { raw: fields.write(), mends })
+    Some((fields.write(), mends))
 }
 
 /// Returns the response of a part if it is not an object.
@@ -525,6 +629,8 @@ fn check(request: &Request) -> Vec<Finding> {
     }
     findings.extend(pairing::check(Dialect::Gemini, &PAIRING, messages));
     let mut signed = false;
+    let unsigned = GM3.if_known(demands_signatures(request.target()));
+    let blank = GM6.if_known(refuses_blank(request.target()));
     for place in Place::all(messages) {
         let Place { index, message, .. } = place;
         let whole = format!("contents[{index}]");
@@ -534,13 +640,13 @@ fn check(request: &Request) -> Vec<Finding> {
             None if message.role() != Role::User => {
                 findings.push(GM1.at(index, whole.clone(), Problem::FirstMessage { role: message.role() }));
             }
-            Some(before) if before.role() == message.role() => {
+            Some(before)
+                if before.role() == message.role()
+                    && message.tool_results().next().is_some()
+                    && before.tool_results().next().is_some() =>
+            {
                 let problem = Problem::Alternation { role: message.role() };
-                if message.tool_calls().next().is_some() {
-                    findings.push(GM1.at(index, whole.clone(), problem));
-                } else if message.tool_results().next().is_some() && before.tool_results().next().is_some() {
-                    findings.push(GM2.at(index, whole.clone(), problem));
-                }
+                findings.push(GM2.at(index, whole.clone(), problem));
             }
             _ => {}
         }
@@ -550,7 +656,7 @@ fn check(request: &Request) -> Vec<Finding> {
         for (part, value) in message.parts().enumerate() {
             match value {
                 PartRef::Text(text) if text.trim().is_empty() => {
-                    findings.push(GM4.at(index, path(part), Problem::BlankText));
+                    findings.extend(blank.map(|rule| rule.at(index, path(part), Problem::BlankText)));
                 }
                 PartRef::ToolCall(call) if !call.has_object_arguments() => {
                     findings.push(GM4.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
@@ -559,13 +665,22 @@ fn check(request: &Request) -> Vec<Finding> {
             }
         }
         let raw = message.wire().map(|wire| &*wire.raw);
-        for mend in raw.and_then(|raw| mend(raw, &mut signed)).map(|mended| mended.mends).unwrap_or_default() {
+        findings.extend(
+            raw.into_iter()
+                .flat_map(unknown_members)
+                .map(|(part, member)| GM7.at(index, format!("{}.{member}", path(part)), Problem::UnknownMember)),
+        );
+        for mend in raw
+            .and_then(|raw| mend_content(unsigned.is_some(), raw, &mut signed))
+            .map(|(_, mends)| mends)
+            .unwrap_or_default()
+        {
             let first = |found: fn(&PartRef<'_>) -> bool| message.parts().position(|part| found(&part)).unwrap_or(0);
             match mend {
                 // Earlier turns are not checked.
                 Mend::Signed if in_turn(messages, index) => {
                     let call = first(|part| matches!(part, PartRef::ToolCall(_)));
-                    findings.push(GM3.at(index, path(call), Problem::UnsignedCall));
+                    findings.extend(unsigned.map(|rule| rule.at(index, path(call), Problem::UnsignedCall)));
                 }
                 Mend::MembersMended => {
                     let result = first(|part| matches!(part, PartRef::ToolResult(_)));
@@ -576,6 +691,24 @@ fn check(request: &Request) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Returns the members of parts that the API does not know, each with the index of its part.
+fn unknown_members(content: &RawValue) -> Vec<(usize, String)> {
+    let spelled =
+        |key: &str| SPELLINGS.iter().find(|(_, snake)| *snake == key).map_or(key, |(camel, _)| *camel).to_owned();
+    let is_known = |key: &str| BESIDE.contains(&key) || MEMBERS.contains(&&*spelled(key));
+    let fields = Fields::read(content);
+    let parts = fields.as_ref().and_then(|fields| fields.get("parts")).and_then(json::array).unwrap_or_default();
+    let unknown = |(index, part): (usize, &RawValue)| {
+        let fields = Fields::read(part).unwrap_or_default();
+        fields
+            .keys()
+            .filter(|key| !is_known(key))
+            .map(|key| (index, key.chars().take(40).collect()))
+            .collect::<Vec<_>>()
+    };
+    parts.into_iter().enumerate().flat_map(unknown).collect()
 }
 
 /// Returns whether a content belongs to the current turn, which begins with the last content of a user that has no

@@ -27,6 +27,8 @@ pub enum Mend {
     },
     /// Members that the provider refuses are removed from it, or members that it demands are added.
     MembersMended,
+    /// Half of a surrogate pair, which is no character, is sent as U+FFFD.
+    HalvesReplaced,
     /// Its tool calls have no signature, and the model signs its calls. They are marked, so that this is not checked.
     Signed,
     /// Cache markers are removed from it, because later messages have as many as a request may have.

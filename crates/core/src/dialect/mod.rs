@@ -19,7 +19,10 @@ mod raw_request;
 mod request;
 mod response;
 mod rules;
+mod sampling;
 mod stream;
+mod surrogates;
+mod target;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -38,6 +41,7 @@ pub use request::{Preamble, Request, RequestError};
 pub use response::Response;
 pub use rules::{Finding, Problem, Rule, Severity};
 pub use stream::ResponseStream;
+pub use target::{Provider, Target, UnknownProvider};
 
 use crate::edit::Edit;
 use crate::json;
@@ -45,7 +49,7 @@ pub use crate::json::SyntaxError;
 use crate::message::{Message, ToolCall};
 use crate::start::Start;
 pub use crate::wire::Dialect;
-use crate::wire::Wire;
+use crate::wire::{Role, Wire};
 
 /// A message with the edits that are applied to it.
 #[derive(Debug, Clone, Copy)]
@@ -86,10 +90,12 @@ impl<'a> Place<'a> {
 /// What a provider demands besides the pairing of calls and results, which all demand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quirks {
-    /// Identifiers of calls must be unique in the whole request, not only in their message.
-    pub(crate) unique_ids: bool,
-    /// Returns whether an identifier is allowed.
+    /// Neighbors of one role are one message, so the results of all of their calls come behind the last of them.
+    pub(crate) merges_neighbors: bool,
+    /// Returns whether an identifier is allowed, its length aside.
     pub(crate) valid_id: fn(&str) -> bool,
+    /// The most characters of an identifier.
+    pub(crate) longest_id: usize,
     /// Text that is empty or only white space is refused.
     pub(crate) refuses_blank: bool,
     /// A tool result that is an error must have content.
@@ -100,8 +106,10 @@ pub(crate) struct Quirks {
     pub(crate) refuses_trailing_space: bool,
     /// Reasoning must be signed.
     pub(crate) signed_reasoning: bool,
-    /// What a request may begin with.
+    /// What a window that was cut may begin with.
     pub(crate) start: Start,
+    /// What any request may begin with, as far as that is known.
+    pub(crate) opens: Start,
     /// A tool result can say that the tool failed.
     pub(crate) marks_errors: bool,
     /// A system message may only follow a user message, so the two are kept or dropped together.
@@ -110,6 +118,8 @@ pub(crate) struct Quirks {
     pub(crate) results_by_name: bool,
     /// Signed reasoning is valid only behind the messages that it was made after.
     pub(crate) binds_reasoning: bool,
+    /// The kinds of parts that a message of a role may not have.
+    pub(crate) wrong_roles: &'static [(Role, &'static str)],
     /// The kinds of parts in which the provider compacted all that came before.
     pub(crate) compactions: &'static [&'static str],
     /// The kinds of parts that hold for all that follows, such as tools that were added on the way.
@@ -270,7 +280,7 @@ impl Dialect {
         self,
         shown: impl IntoIterator<Item = Shown<'a>>,
     ) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
-        self.encode_behind(None, shown)
+        Target::from(self).encode_behind(None, shown)
     }
 
     /// Writes messages as the JSON list of a request's `messages`.
@@ -290,16 +300,6 @@ impl Dialect {
         Ok(json_list(&encoded))
     }
 
-    /// Writes the messages of a request that has this preamble, whose cache markers count too.
-    pub(crate) fn encode_behind<'a>(
-        self,
-        preamble: Option<&Preamble>,
-        shown: impl IntoIterator<Item = Shown<'a>>,
-    ) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
-        let shown: Vec<_> = shown.into_iter().collect();
-        (self.format().encode)(preamble, &shown)
-    }
-
     /// Lists what [`Dialect::encode`] does to these messages beyond their edits.
     ///
     /// The list is in the order of the messages. It is empty if nothing is done, and if the messages cannot be encoded.
@@ -315,17 +315,7 @@ impl Dialect {
     /// # Ok::<(), lookback_core::DecodeError>(())
     /// ```
     pub fn mends<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Vec<Mended> {
-        self.mends_behind(None, shown)
-    }
-
-    /// Lists what encoding does to the messages of a request that has this preamble.
-    pub(crate) fn mends_behind<'a>(
-        self,
-        preamble: Option<&Preamble>,
-        shown: impl IntoIterator<Item = Shown<'a>>,
-    ) -> Vec<Mended> {
-        let shown: Vec<_> = shown.into_iter().collect();
-        (self.format().mends)(preamble, &shown).unwrap_or_default()
+        Target::from(self).mends_behind(None, shown)
     }
 
     /// Converts a message to this dialect, as one or more messages.
@@ -390,6 +380,7 @@ impl Dialect {
     /// Returns every rule of the dialect that a request breaks, in the order of the messages.
     pub fn check(self, request: &Request) -> Vec<Finding> {
         let mut findings = (self.format().check)(request);
+        findings.extend(surrogates::check(self.format().halves, request));
         findings.sort_by_key(|finding| finding.message);
         findings
     }
@@ -421,8 +412,9 @@ impl Dialect {
         (self.format().beside_parts)(message)
     }
 
+    /// Returns what every provider of this dialect demands besides the pairing of calls and results.
     pub(crate) fn quirks(self) -> Quirks {
-        self.format().quirks
+        Target::from(self).quirks()
     }
 
     /// Returns the bytes of a message after its edits, before it is merged with others.

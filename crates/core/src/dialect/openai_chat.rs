@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::format::{Encoded, Format, Rendered};
-use super::pairing::{self, PairingRules};
+use super::format::{Encoded, Format, Rendered, Sending};
+use super::pairing::{self, PairingRules, long_ids};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Place, Preamble, Problem, Quirks, Request, Response, Rule, Shown,
-    convert, provider_error, response, stream,
+    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Provider, Quirks, Request, Response, Rule, Shown,
+    convert, provider_error, response, sampling, stream,
 };
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -21,7 +21,7 @@ use crate::start::Start;
 use crate::wire::Role;
 
 /// The rules of OpenAI, and those of the stricter servers that follow its format.
-const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC0];
+const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC6, OC7, OC8, OC9, OC10, OC11, OC0];
 
 const OC1: Rule = Rule::refused(
     "OC1",
@@ -34,6 +34,12 @@ const OC5: Rule = Rule::refused(
     "OC5",
     "only an assistant message with calls, a refusal or audio has no content; `tool_calls` is not empty",
 );
+const OC6: Rule = Rule::refused("OC6", "at OpenAI, the identifiers of calls have at most 40 characters");
+const OC7: Rule = Rule::refused("OC7", "at OpenAI, a message has at most 128 tool calls");
+const OC8: Rule = Rule::refused("OC8", "at OpenAI, only models for sound take sound");
+const OC9: Rule = Rule::refused("OC9", "o1-mini and o1-preview take no system or developer message");
+const OC10: Rule = Rule::refused("OC10", "`temperature` is from 0 to 2, and `top_p` from 0 to 1");
+const OC11: Rule = Rule::refused("OC11", "no text has half of a surrogate pair");
 const OC0: Rule = Rule::refused("OC0", "the request has at least one message");
 
 const PAIRING: PairingRules = PairingRules {
@@ -42,23 +48,26 @@ const PAIRING: PairingRules = PairingRules {
     duplicate_result: OC3,
     duplicate_call: OC4,
     results_first: None,
-    unique_in_request: false,
     adjacent: true,
+    merges_neighbors: false,
 };
 
 const QUIRKS: Quirks = Quirks {
-    unique_ids: false,
+    merges_neighbors: false,
     valid_id: |_| true,
+    longest_id: usize::MAX,
     refuses_blank: false,
     refuses_trailing_space: false,
     signed_reasoning: false,
     start: Start::Any,
+    opens: Start::Any,
     marks_errors: false,
     system_follows_user: false,
     refuses_empty_error: false,
     has_refused_members: has_empty_calls,
     results_by_name: false,
     binds_reasoning: false,
+    wrong_roles: &[],
     compactions: &[],
     standing: &[],
 };
@@ -85,7 +94,11 @@ pub(super) static FORMAT: Format = Format {
     ],
     provider: "openai",
     rules: RULES,
-    quirks: QUIRKS,
+    halves: OC11,
+    quirks: |target| match target.is(Provider::OpenAi) {
+        Some(true) => Quirks { longest_id: LONGEST_ID, ..QUIRKS },
+        Some(false) | None => QUIRKS,
+    },
     sayings: provider_error::OPENAI_CHAT,
     messages: "messages",
     system: None,
@@ -258,7 +271,7 @@ fn tool_call(index: usize, raw: &RawValue) -> Result<ToolCall, DecodeError> {
     Ok(ToolCall::new(id, name, arguments))
 }
 
-fn encode<'a>(_: Option<&Preamble>, shown: &[Shown<'a>]) -> Encoded<'a> {
+fn encode<'a>(_: &Sending<'_>, shown: &[Shown<'a>]) -> Encoded<'a> {
     let mut out = Vec::new();
     for Shown { message, edits } in shown.iter().copied() {
         match message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat) {
@@ -509,6 +522,12 @@ fn check(request: &Request) -> Vec<Finding> {
         return vec![OC0.at(0, "messages".to_owned(), Problem::NoMessages)];
     }
     let mut findings = pairing::check(Dialect::OpenAiChat, &PAIRING, messages);
+    let target = request.target();
+    let openai = |rule: Rule| rule.if_known(target.is(Provider::OpenAi));
+    // The models for sound have it in their names.
+    let deaf = target.is_model(|model| !model.contains("audio") && !model.contains("realtime"));
+    let deaf = OC8.if_known(deaf).filter(|_| target.is(Provider::OpenAi) == Some(true));
+    let takes_no_system = target.is_model(|model| model.starts_with("o1-mini") || model.starts_with("o1-preview"));
     for place in Place::all(messages) {
         let Place { index, message, .. } = place;
         for (part, call) in message.tool_calls().filter(|(_, call)| !call.has_object_arguments()) {
@@ -521,6 +540,29 @@ fn check(request: &Request) -> Vec<Finding> {
         if message.parts().next().is_none() {
             findings.push(OC5.at(index, whole(), Problem::EmptyContent));
         }
+        let count = message.tool_calls().count();
+        if let Some(rule) = openai(OC7).filter(|_| count > MOST_CALLS) {
+            let problem = Problem::TooManyCalls { count, most: MOST_CALLS };
+            findings.push(rule.at(index, whole() + ".tool_calls", problem));
+        }
+        let sounds = message.parts().enumerate().filter(|(_, part)| is_sound(part));
+        findings.extend(sounds.filter_map(|(part, _)| Some(deaf?.at(index, path(&place, part), Problem::NotForModel))));
+        if message.role() == Role::System && takes_no_system == Some(true) {
+            findings.push(OC9.at(index, whole() + ".role", Problem::NotForModel));
+        }
     }
+    findings.extend(long_ids(request, &openai(OC6), LONGEST_ID));
+    findings.extend(sampling::check(OC10, request));
     findings
+}
+
+/// The most characters of a call's identifier.
+const LONGEST_ID: usize = 40;
+
+/// The most tool calls of a message.
+const MOST_CALLS: usize = 128;
+
+/// Returns whether a part is a sound.
+fn is_sound(part: &PartRef<'_>) -> bool {
+    matches!(part, PartRef::Opaque(opaque) if opaque.kind == "input_audio")
 }

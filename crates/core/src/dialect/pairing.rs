@@ -1,8 +1,8 @@
 //! The rule that all providers share: each tool call has one result, directly after its message.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 
-use super::{Dialect, Finding, Place, Problem, Rule};
+use super::{Dialect, Finding, Place, Problem, Request, Rule};
 use crate::message::{Message, PartRef, ToolCall};
 use crate::wire::Role;
 
@@ -14,10 +14,10 @@ pub(super) struct PairingRules {
     pub(super) duplicate_call: Rule,
     /// The rule that results come first in their message, if the dialect has one.
     pub(super) results_first: Option<Rule>,
-    /// Whether identifiers must be unique in the request, not only in their message.
-    pub(super) unique_in_request: bool,
     /// Whether results stand directly behind their calls, with no other message between.
     pub(super) adjacent: bool,
+    /// Whether neighbors of one role are one message.
+    pub(super) merges_neighbors: bool,
 }
 
 impl Rule {
@@ -48,8 +48,14 @@ impl<'a> OpenCalls<'a> {
         self.calls.push(OpenCall { id: &call.id, tool: &call.name, place, part, answered: false });
     }
 
+    /// Returns whether there is a call with this identifier, answered or not.
     fn has(&self, id: &str) -> bool {
         self.waiting.contains_key(id)
+    }
+
+    /// Returns whether a call with this identifier waits for its result.
+    fn waits(&self, id: &str) -> bool {
+        self.waiting.get(id).is_some_and(|calls| !calls.is_empty())
     }
 
     /// Marks the first waiting call of a tool as answered. Returns `false` if none waits.
@@ -70,13 +76,15 @@ impl<'a> OpenCalls<'a> {
 pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]) -> Vec<Finding> {
     let results_by_name = dialect.quirks().results_by_name;
     let mut findings = Vec::new();
-    let mut seen = HashSet::new();
     let mut open = OpenCalls::default();
+    let mut before = None;
     for place in Place::all(messages) {
         let Place { index, message, .. } = place;
         let path = |part| dialect.path(&place, part);
         let answers = message.role() == Role::User && place.is_result;
-        if !answers && rules.adjacent {
+        let goes_on = rules.merges_neighbors && message.role() == Role::Assistant && before == Some(Role::Assistant);
+        before = Some(message.role());
+        if !answers && !goes_on && rules.adjacent {
             close(dialect, rules, &mut open, &mut findings);
         }
         for (part, result) in message.tool_results() {
@@ -107,13 +115,29 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
         }
         for (part, call) in message.tool_calls() {
             let id = call.id.as_str();
-            if !results_by_name && open.has(id) || (!seen.insert(id) && rules.unique_in_request) {
+            // An identifier may come again once its call is answered.
+            let is_taken = if rules.adjacent { open.has(id) } else { open.waits(id) };
+            if !results_by_name && is_taken {
                 findings.push(rules.duplicate_call.at(index, path(part), Problem::DuplicateCall { id: id.to_owned() }));
             }
             open.push(call, place, part);
         }
     }
     close(dialect, rules, &mut open, &mut findings);
+    findings
+}
+
+/// Finds identifiers of calls that are longer than the provider allows.
+pub(super) fn long_ids(request: &Request, rule: &Option<Rule>, most: usize) -> Vec<Finding> {
+    let Some(rule) = rule else { return Vec::new() };
+    let mut findings = Vec::new();
+    for place in Place::all(request.messages()) {
+        let calls = place.message.tool_calls().filter(|(_, call)| call.id.chars().nth(most).is_some());
+        findings.extend(calls.map(|(part, call)| {
+            let problem = Problem::LongId { id: call.id.clone(), most };
+            rule.at(place.index, request.dialect().path(&place, part), problem)
+        }));
+    }
     findings
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::value::RawValue;
 
-use super::{Dialect, Preamble, RequestError, detect};
+use super::{Dialect, Preamble, RequestError, Target, detect};
 use crate::json::{self, Fields, SyntaxError};
 use crate::message::{Message, PartRef};
 
@@ -145,6 +145,16 @@ impl<'a> RawRequest<'a> {
         name("model").or_else(|| name("modelId"))
     }
 
+    /// Returns where the request goes, as far as its body tells.
+    pub fn target(&self) -> Target {
+        let stateless = self.member("store").is_some_and(|store| store.get() == "false");
+        let target = Target { stored: self.stored().is_some(), stateless, ..Target::from(self.dialect) };
+        match self.model() {
+            Some(model) => target.with_model(model),
+            None => target,
+        }
+    }
+
     /// Returns a member of the body, or `None` if it is absent or null.
     pub fn member(&self, name: &str) -> Option<&RawValue> {
         self.fields.as_ref()?.get(name).filter(|value| value.get() != "null")
@@ -248,6 +258,14 @@ impl<'a> RawRequest<'a> {
             Cow::Owned(_) => None,
         };
         self.elements.iter().filter_map(place).collect()
+    }
+
+    /// Returns whether the list is a text alone, and these messages are what it was read as.
+    pub(super) fn is_text(&self, messages: &[&RawValue]) -> bool {
+        match (self.elements.as_slice(), messages) {
+            ([Cow::Owned(own)], [only]) => own.get() == only.get(),
+            _ => false,
+        }
     }
 
     /// Returns the range of the list of messages in the text.

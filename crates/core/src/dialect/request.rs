@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::bound::{self, Bound};
-use super::{DecodeError, Dialect, RawRequest};
+use super::{DecodeError, Dialect, Provider, RawRequest, Target};
 use crate::json::{self, Fields, SyntaxError};
 use crate::message::Message;
 use crate::size::Size;
@@ -126,7 +126,7 @@ pub struct Request {
     members: Vec<(String, Range<usize>)>,
     body: bool,
     preamble: Preamble,
-    model: Option<String>,
+    target: Target,
     stored: Option<&'static str>,
     version: Option<String>,
     /// The signed reasoning of the request before.
@@ -183,7 +183,7 @@ impl Request {
         let raw = RawRequest::read(&text, dialect)?;
         let (dialect, list, body) = (raw.dialect(), raw.list_range(), raw.is_body());
         let members = raw.members().map(|(name, range)| (name.to_owned(), range)).collect();
-        let (preamble, model, stored) = (raw.preamble(), raw.model(), raw.stored());
+        let (preamble, stored, target) = (raw.preamble(), raw.stored(), raw.target());
         let version = raw.member("anthropic_version").and_then(json::text).map(Cow::into_owned);
         let messages = raw.into_messages()?;
         Ok(Request {
@@ -193,7 +193,7 @@ impl Request {
             members,
             body,
             preamble,
-            model,
+            target,
             stored,
             version,
             text,
@@ -216,6 +216,49 @@ impl Request {
     #[must_use]
     pub fn with_version(self, version: impl Into<String>) -> Self {
         Request { version: Some(version.into()), ..self }
+    }
+
+    /// Sets what the path of the request's URL tells of where it goes. Gemini's and Bedrock's have the model in it.
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, Request};
+    ///
+    /// let body = r#"{"contents": [{"role":"user","parts":[{"text":" "}]}]}"#;
+    /// let request = Request::decode(body, None)?;
+    /// // Only Vertex AI refuses a blank text.
+    /// let path = "/v1/projects/p/locations/global/publishers/google/models/gemini-3-flash:generateContent";
+    /// assert_eq!(Dialect::Gemini.check(&request.with_path(path))[0].rule, "GM6");
+    /// # Ok::<(), lookback_core::RequestError>(())
+    /// ```
+    #[must_use]
+    pub fn with_path(self, path: &str) -> Self {
+        Request { target: self.target.with_path(path), ..self }
+    }
+
+    /// Sets the provider that the request goes to. Some rules are only its own.
+    #[must_use]
+    pub fn with_provider(self, provider: Provider) -> Self {
+        Request { target: self.target.with_provider(provider), ..self }
+    }
+
+    /// Sets the model, if it is not in the body.
+    #[must_use]
+    pub fn with_model(self, model: impl Into<String>) -> Self {
+        Request { target: self.target.with_model(model), ..self }
+    }
+
+    /// Sets where the request goes, as far as its body does not tell.
+    #[must_use]
+    pub fn with_target(self, target: &Target) -> Self {
+        let own = self.target;
+        let model = own.model.or_else(|| target.model.clone());
+        let target = Target { model, provider: own.provider.or(target.provider), ..own };
+        Request { target, ..self }
+    }
+
+    /// Returns where the request goes, as far as that is known.
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Sets the request of the same conversation before this one. Some rules say what may not change between the two.
@@ -281,9 +324,9 @@ impl Request {
         &self.preamble
     }
 
-    /// Returns the model, if the body names one.
+    /// Returns the model, if the body or the path names one.
     pub fn model(&self) -> Option<&str> {
-        self.model.as_deref()
+        self.target.model.as_deref()
     }
 
     /// Returns a member of the body, or `None` if it is absent or null.

@@ -129,6 +129,44 @@ pub enum Problem {
         /// The identifier.
         id: String,
     },
+    /// A part has a member that the provider does not know.
+    UnknownMember,
+    /// A text has half of a surrogate pair, which is no character.
+    LoneSurrogate,
+    /// An identifier is too long.
+    LongId {
+        /// The identifier.
+        id: String,
+        /// The most characters that are allowed.
+        most: usize,
+    },
+    /// A message has too many tool calls.
+    TooManyCalls {
+        /// The number found.
+        count: usize,
+        /// The most that are allowed.
+        most: usize,
+    },
+    /// A part is in a message whose role may not have it.
+    WrongRole {
+        /// The role of the message.
+        role: Role,
+    },
+    /// A name has characters that are not allowed.
+    BadName,
+    /// A cache marker is to last longer than one that comes before it.
+    MarkerOrder,
+    /// The model does not accept a part or a role.
+    NotForModel,
+    /// A number is outside of its range.
+    OutOfRange,
+    /// The request has too many pages in files.
+    TooManyPages {
+        /// The number found.
+        count: usize,
+        /// The most that are allowed.
+        most: usize,
+    },
     /// A member is null that may only be absent.
     NullMember,
     /// A required member is missing.

@@ -12,6 +12,7 @@ mod summary;
 mod turns;
 mod window;
 
+use crate::dialect::Target;
 use crate::entry::{Entry, Position};
 use crate::lines::ShownLines;
 use crate::policy::Policy;
@@ -54,6 +55,8 @@ pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
 #[derive(Debug, Clone)]
 pub struct Engine {
     settings: Settings,
+    /// Where requests go, as far as that is known.
+    target: Target,
     /// The policy, resolved for the model (see [`Settings::resolved`]).
     policy: Policy,
     view: View,
@@ -94,7 +97,9 @@ impl Engine {
     pub fn resume(settings: Settings, log: LogState) -> Self {
         let policy = settings.resolved(&settings.policy);
         let LogState { view, end, since_checkpoint } = log;
-        Engine { settings, policy, view, end, since_checkpoint, lines: None, told_cold: false, summary_pending: false }
+        let target = settings.target();
+        let (lines, told_cold, summary_pending) = (None, false, false);
+        Engine { settings, target, policy, view, end, since_checkpoint, lines, told_cold, summary_pending }
     }
 
     /// Replaces the policy.
@@ -112,6 +117,11 @@ impl Engine {
     /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    /// Returns where requests go, as far as that is known: [`View::encode`] takes it.
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Returns what the model would see now.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::candidates::{self, Candidates};
-use crate::dialect::{ConversionError, Preamble};
+use crate::dialect::{ConversionError, Preamble, Target};
 use crate::edit;
 use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
 use crate::measure::measure;
@@ -43,7 +43,7 @@ impl Engine {
             let Some((replaces, first)) = self.place_of_system(&message) else { continue };
             self.look_up_lines();
             let counter = &*self.settings.counter;
-            let mut edits = self.view.admit(&message, dialect);
+            let mut edits = self.view.admit(&message, &self.target);
             edits.extend(self.shorten_results(&message, &edits));
             let edits = edit::in_order(edits);
             let size = measure(&message, &edits, counter);
@@ -74,6 +74,24 @@ impl Engine {
             return None;
         }
         Some((standing().map(Item::position).collect(), rule.first))
+    }
+
+    /// Sets where requests go, as far as the settings do not say it: the provider, the model, and whether the provider has
+    /// stored what came before.
+    ///
+    /// ```
+    /// use lookback_core::{Engine, Request, Settings};
+    ///
+    /// let request = Request::decode(r#"{"model":"gpt-5","messages":[{"role":"user","content":"Hi"}]}"#, None)?;
+    /// let mut engine = Engine::new(Settings::default());
+    /// engine.set_target(request.target());
+    /// assert_eq!(engine.target().model.as_deref(), Some("gpt-5"));
+    /// # Ok::<(), lookback_core::RequestError>(())
+    /// ```
+    pub fn set_target(&mut self, target: &Target) {
+        let own = self.settings.target();
+        let (provider, model) = (own.provider.or(target.provider), own.model.or_else(|| target.model.clone()));
+        self.target = Target { dialect: own.dialect, provider, model, ..target.clone() };
     }
 
     /// Sets the preamble: the system prompt and the tools that are sent outside the messages. Setting the same preamble

@@ -42,7 +42,7 @@ impl Engine {
 
     /// Returns whether the provider demands that the request begin differently.
     pub(super) fn needs_opening(&self) -> bool {
-        let start = self.settings.dialect.quirks().start;
+        let start = self.target.quirks().opens;
         let first = self.view.groups().iter().find(|group| group.kind != GroupKind::System);
         let Some(first) = first else {
             // There were messages, but none of them can be sent.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::dialect::{Provider, Target};
 use crate::policy::Policy;
 use crate::tokens::{Calibration, Estimate, Models, TokenCounter};
 use crate::wire::Dialect;
@@ -30,6 +31,8 @@ pub struct Settings {
     /// The model's name. The provider's usage reports for this model correct the token counts. Without a name, the
     /// counts are not corrected.
     pub model: Option<String>,
+    /// The provider, if it is known. Some rules are only its own. The model's name may tell it, too.
+    pub provider: Option<Provider>,
     /// The model's context window in tokens, if it is known. Shares in the policy are shares of it. Unless the policy
     /// sets a hard limit, the context window less the room for the answer is the hard limit.
     pub model_window: Option<u64>,
@@ -97,6 +100,21 @@ impl Settings {
         Settings { model: Some(model.into()), ..self }
     }
 
+    /// Sets the provider, whose own rules hold.
+    #[must_use]
+    pub fn provider(self, provider: Provider) -> Self {
+        Settings { provider: Some(provider), ..self }
+    }
+
+    /// Returns where requests go, as far as that is known.
+    pub fn target(&self) -> Target {
+        let target = Target { provider: self.provider, ..Target::from(self.dialect) };
+        match &self.model {
+            Some(model) => target.with_model(model),
+            None => target,
+        }
+    }
+
     /// Sets the model's context window, in tokens.
     #[must_use]
     pub fn model_window(self, tokens: u64) -> Self {
@@ -123,6 +141,7 @@ impl Default for Settings {
             policy: Policy::production(),
             counter: Arc::new(Estimate::default()),
             model: None,
+            provider: None,
             model_window: None,
             max_output: None,
             calibration: Calibration::default(),

@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::View;
 use super::calls::Answer;
-use crate::dialect::Quirks;
+use super::{View, ViewGroup};
+use crate::dialect::{Quirks, Target};
 use crate::edit::{Change, Cut, Edit};
 use crate::hidden::Hidden;
 use crate::message::{Message, PartRef, ToolCall, ToolResult};
-use crate::wire::Dialect;
 
 /// The content of a tool result that reported an error and nothing else, if the provider refuses an empty one.
 const EMPTY_ERROR: &str = "[The tool failed and gave no output.]";
@@ -28,9 +27,9 @@ struct Answered<'a> {
 impl View {
     /// Returns the edits that a message needs to be sent after this view. Its [`Arrival`](crate::entry::Arrival)
     /// records them.
-    pub(crate) fn admit(&self, message: &Message, dialect: Dialect) -> Vec<Edit> {
-        let quirks = dialect.quirks();
-        let mut admission = Admission::new(self, quirks);
+    pub(crate) fn admit(&self, message: &Message, target: &Target) -> Vec<Edit> {
+        let quirks = target.quirks();
+        let mut admission = Admission::new(self, quirks, target.stored);
         for (part, value) in message.parts().enumerate() {
             match value {
                 PartRef::Text(text) if quirks.refuses_blank && text.trim().is_empty() => {
@@ -38,6 +37,9 @@ impl View {
                 }
                 PartRef::Reasoning(reasoning) if quirks.signed_reasoning && reasoning.signature.is_none() => {
                     admission.add(part, Change::Hide(Hidden::Unsigned));
+                }
+                PartRef::Opaque(opaque) if quirks.wrong_roles.contains(&(message.role(), &*opaque.kind)) => {
+                    admission.add(part, Change::Hide(Hidden::WrongRole));
                 }
                 PartRef::ToolCall(call) => admission.name_call(part, call),
                 PartRef::ToolResult(result) => {
@@ -99,7 +101,11 @@ impl View {
 struct Admission<'a> {
     view: &'a View,
     quirks: Quirks,
+    /// Whether the provider has stored calls that are not here.
+    stored: bool,
     edits: Vec<Edit>,
+    /// The group that the message joins, if it is the model's and goes on with an answer. Its calls need other names.
+    joins: Option<&'a ViewGroup>,
     /// The names of this message's calls.
     names: HashSet<String>,
     /// For each identifier, the place of the first call that its results have not been given.
@@ -113,9 +119,10 @@ struct Admission<'a> {
 }
 
 impl<'a> Admission<'a> {
-    fn new(view: &'a View, quirks: Quirks) -> Self {
+    fn new(view: &'a View, quirks: Quirks, stored: bool) -> Self {
         let (names, next, given, late_homes) = (HashSet::new(), HashMap::new(), HashSet::new(), BTreeSet::new());
-        Admission { view, quirks, edits: Vec::new(), names, next, given, home: None, late_homes }
+        let joins = view.groups.last().filter(|_| view.answer_goes_on());
+        Admission { view, quirks, stored, edits: Vec::new(), joins, names, next, given, home: None, late_homes }
     }
 
     fn add(&mut self, part: usize, change: Change) {
@@ -124,10 +131,14 @@ impl<'a> Admission<'a> {
 
     /// Gives a call an identifier that is allowed and free, and an object as arguments, unless it has them.
     fn name_call(&mut self, part: usize, call: &ToolCall) {
-        let known = |id: &str| self.names.contains(id) || (self.quirks.unique_ids && self.view.calls.shows(id));
-        let mut id = call.id.clone();
+        let known = |id: &str| self.names.contains(id) || self.joins.is_some_and(|group| group.calls.shows(id));
+        let most = self.quirks.longest_id;
+        let short = call.id.chars().nth(most).map(|_| shortened(&call.id, most));
+        let mut id = short.unwrap_or_else(|| call.id.clone());
         if known(&id) || !(self.quirks.valid_id)(&id) {
             id = free_name(&id, known);
+        }
+        if id != call.id {
             self.add(part, Change::Rename(id.clone()));
         }
         self.names.insert(id);
@@ -177,6 +188,7 @@ impl<'a> Admission<'a> {
                 }
                 Some(_) | None => self.add(part, Change::Hide(Hidden::Duplicate)),
             },
+            Err(Hidden::Orphan) if self.stored => {}
             Err(hidden) => self.add(part, Change::Hide(hidden)),
         }
     }
@@ -203,6 +215,14 @@ impl<'a> Admission<'a> {
             self.add(part, Change::Rename(call.name.to_owned()));
         }
     }
+}
+
+/// Returns an identifier of at most `most` characters for one that is longer: its beginning and a digest of all of it, with
+/// room for a number. Many long identifiers begin alike, and differ at their ends.
+fn shortened(id: &str, most: usize) -> String {
+    let digest = format!("_{:016x}", xxhash_rust::xxh3::xxh3_64(id.as_bytes()));
+    let room = most.saturating_sub(digest.len() + 4);
+    id.chars().take(room).collect::<String>() + &digest
 }
 
 /// Returns a name for a call whose own identifier cannot be sent: the identifier with `_` for each character that is

@@ -12,11 +12,12 @@ use crate::wire::Role;
 impl View {
     /// Adds a message that arrived.
     pub(super) fn arrive(&mut self, position: Position, arrival: &Arrival) {
-        if arrival.message.role() == Role::Assistant {
+        let message = arrival.message.clone();
+        let goes_on = message.role() == Role::Assistant && self.answer_goes_on();
+        if message.role() == Role::Assistant && !goes_on {
             self.was_called(position);
         }
         self.history.count(arrival);
-        let message = arrival.message.clone();
         let by = Author::of(arrival);
         let item = |edits: &[Edit], size| Item::new(position, &message, edits, size, by);
         if arrival.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Late)) {
@@ -48,7 +49,11 @@ impl View {
             // A message that also holds results belongs to their round. The turn begins after it.
             self.history.turn = self.history.turn.saturating_add(1);
         }
-        self.place(item);
+        if goes_on {
+            self.join(item);
+        } else {
+            self.place(item);
+        }
     }
 
     /// Puts a message into the group that it belongs to, or into a new one.
@@ -89,7 +94,7 @@ impl View {
     /// Adds a group at index `at`, or at the end.
     pub(super) fn add_group(&mut self, mut group: ViewGroup, at: Option<usize>) {
         group.size = group.items.iter().map(|item| item.size).sum();
-        self.calls.add(&group);
+        self.calls.add(&group, 0);
         self.sizes.add(&group);
         match at {
             Some(at) => {
@@ -98,6 +103,27 @@ impl View {
             }
             None => self.groups.push(group),
         }
+    }
+
+    /// Returns whether a message of the model that comes next is one answer with the newest group.
+    pub(super) fn answer_goes_on(&self) -> bool {
+        self.history.is_models && self.groups.last().is_some_and(ViewGroup::goes_on)
+    }
+
+    /// Adds a message of the model to the newest group.
+    fn join(&mut self, item: Item) {
+        let Some(last) = self.groups.last_mut() else { return };
+        let known = last.calls.len();
+        if known > 0 {
+            self.sizes.join(&item);
+            last.join(item);
+        } else {
+            // It may become a round.
+            self.sizes.remove(last);
+            last.join(item);
+            self.sizes.add(last);
+        }
+        self.calls.add(last, known);
     }
 
     /// Removes the system message at a position.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::groups::{Author, Item};
 use crate::edit;
+use crate::entry::Position;
 
 /// The tool calls of a group, and which of them have a result.
 #[derive(Debug, Clone, Default)]
@@ -31,8 +32,8 @@ struct Passed {
 struct Call {
     /// Shared with the index of all calls, which every compaction makes anew.
     id: Arc<str>,
-    /// The index of its part in the message.
-    part: usize,
+    /// The message that makes it, and the index of its part there.
+    place: (Position, usize),
     /// The identifier under which it is shown, if that is a different one.
     name: Option<String>,
     answer: Answer,
@@ -62,22 +63,42 @@ impl Call {
     }
 }
 
+/// Returns the calls of a message, all of them open.
+fn calls(item: &Item) -> impl Iterator<Item = Call> {
+    item.message.tool_calls().map(|(part, call)| Call {
+        id: call.id.as_str().into(),
+        place: (item.position, part),
+        name: edit::renamed(&item.edits, part).map(str::to_owned),
+        answer: Answer::Open,
+        is_awaited: false,
+    })
+}
+
 impl Calls {
-    /// Returns the calls of a group's first message, all of them open.
-    pub(super) fn of(first: &Item) -> Calls {
-        let call = |(part, call): (usize, &crate::message::ToolCall)| Call {
-            id: call.id.as_str().into(),
-            part,
-            name: edit::renamed(&first.edits, part).map(str::to_owned),
-            answer: Answer::Open,
-            is_awaited: false,
-        };
-        let calls: Vec<Call> = first.message.tool_calls().map(call).collect();
+    /// Returns the calls of a group's messages, all of them open.
+    pub(super) fn of(items: &[Item]) -> Calls {
+        let calls: Vec<Call> = items.iter().flat_map(calls).collect();
         let (mut by_id, mut by_name): (Vec<usize>, Vec<usize>) =
             ((0..calls.len()).collect(), (0..calls.len()).collect());
         by_id.sort_by_key(|index| calls.get(*index).map(|call| &*call.id));
         by_name.sort_by_key(|index| calls.get(*index).map(Call::name));
         Calls { calls, by_id, by_name, passed: HashMap::new() }
+    }
+
+    /// Adds the calls of a message that joins the group, all of them open.
+    pub(super) fn join(&mut self, item: &Item) {
+        for call in calls(item) {
+            let index = self.calls.len();
+            let id = |index: &usize| self.calls.get(*index).map_or("", |call| &*call.id);
+            let name = |index: &usize| self.calls.get(*index).map_or("", Call::name);
+            let by_id = self.by_id.partition_point(|other| id(other) <= &*call.id);
+            let by_name = self.by_name.partition_point(|other| name(other) <= call.name());
+            self.by_id.insert(by_id, index);
+            self.by_name.insert(by_name, index);
+            self.calls.push(call);
+        }
+        // Its keys are places that have moved.
+        self.passed.clear();
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -89,26 +110,41 @@ impl Calls {
         self.calls.iter().map(|call| &call.id)
     }
 
-    /// Returns the part with the first call that has this identifier.
-    pub(super) fn part(&self, id: &str) -> Option<usize> {
+    /// Returns the message and the part with the first call that has this identifier.
+    pub(super) fn place(&self, id: &str) -> Option<(Position, usize)> {
         let first = self.by_id.get(self.range(id))?.first()?;
-        self.calls.get(*first).map(|call| call.part)
+        self.calls.get(*first).map(|call| call.place)
     }
 
-    /// Returns the part with the call that is shown under a name.
-    pub(super) fn part_named(&self, name: &str) -> Option<usize> {
+    /// Returns the message and the part with the call that is shown under a name.
+    pub(super) fn place_named(&self, name: &str) -> Option<(Position, usize)> {
         let found = self.named(name, |_| true)?;
-        self.calls.get(found).map(|call| call.part)
+        self.calls.get(found).map(|call| call.place)
     }
 
-    /// Returns the parts and the names of the calls that have neither a result nor a stand-in.
-    pub(super) fn open_parts(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.calls.iter().filter(|call| call.answer == Answer::Open).map(|call| (call.part, call.name()))
+    /// Returns whether a call is shown under a name.
+    pub(super) fn shows(&self, name: &str) -> bool {
+        self.named(name, |_| true).is_some()
     }
 
-    /// Returns the names of the calls that are not shown under their own identifier.
-    pub(super) fn renamed(&self) -> impl Iterator<Item = &str> {
-        self.calls.iter().filter_map(|call| call.name.as_deref())
+    /// Returns the places and the names of the calls that have neither a result nor a stand-in.
+    pub(super) fn open_places(&self) -> impl Iterator<Item = ((Position, usize), &str)> {
+        self.calls.iter().filter(|call| call.answer == Answer::Open).map(|call| (call.place, call.name()))
+    }
+
+    /// Returns the number of calls.
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Returns the names of the calls that are not shown under their own identifier, without the first `known` calls.
+    pub(super) fn renamed(&self, known: usize) -> impl Iterator<Item = &str> {
+        self.calls.iter().skip(known).filter_map(|call| call.name.as_deref())
+    }
+
+    /// Counts the calls that have neither a result nor a stand-in, without the first `known` calls.
+    pub(super) fn open_behind(&self, known: usize) -> u64 {
+        self.calls.iter().skip(known).filter(|call| call.answer == Answer::Open).count() as u64
     }
 
     /// Returns the names of the calls that have neither a result nor a stand-in.

@@ -33,6 +33,7 @@ impl View {
             newest: self.history.newest,
             compacted: self.history.compacted,
             cut: self.history.cut,
+            is_models: self.history.is_models,
             reading: self.history.reading.clone(),
             erased_before: self.beside.erased_before,
         }
@@ -52,6 +53,7 @@ impl View {
             newest: checkpoint.newest,
             compacted: checkpoint.compacted,
             cut: checkpoint.cut,
+            is_models: checkpoint.is_models,
             reading: checkpoint.reading.clone(),
         };
         let mut view = View {

@@ -199,15 +199,36 @@ impl Item {
 
 impl ViewGroup {
     pub(super) fn of(items: Vec<Item>, turn: u64, round: u64) -> Option<ViewGroup> {
-        let first = items.first()?;
-        let calls = Calls::of(first);
+        let number = items.first()?.position;
+        let calls = Calls::of(&items);
         let kind = kind(&items, &calls);
-        Some(ViewGroup { number: first.position, kind, turn, round, items, size: Size::default(), calls })
+        Some(ViewGroup { number, kind, turn, round, items, size: Size::default(), calls })
     }
 
-    /// Returns the tool call that is this part of its first message.
-    pub(super) fn call(&self, part: usize) -> Option<&ToolCall> {
-        match self.items.first()?.message.part(part)? {
+    /// Returns whether a message of the model that comes next is one answer with this group.
+    ///
+    /// Some providers read neighbors of one role as one message. Then the results of all of their calls come behind the
+    /// last of them, and reasoning belongs to what follows it.
+    pub(super) fn goes_on(&self) -> bool {
+        let Some(last) = self.items.last().filter(|last| last.message.role() == Role::Assistant) else { return false };
+        let merges = last.message.wire().is_some_and(|wire| wire.dialect.quirks().merges_neighbors);
+        let shown = last.message.parts().enumerate().filter(|(part, _)| !edit::is_hidden(&last.edits, *part));
+        let reasons = || matches!(shown.last(), Some((_, PartRef::Reasoning(_))));
+        merges && !last.is_own() && (self.calls.open().next().is_some() || reasons())
+    }
+
+    /// Adds a message of the model that is one answer with those that the group has.
+    pub(super) fn join(&mut self, item: Item) {
+        self.calls.join(&item);
+        self.size += item.size;
+        self.items.push(item);
+        self.kind = kind(&self.items, &self.calls);
+    }
+
+    /// Returns the tool call at a place: a message, and the index of its part there.
+    pub(super) fn call(&self, (position, part): (Position, usize)) -> Option<&ToolCall> {
+        let item = self.items.iter().find(|item| item.position == position)?;
+        match item.message.part(part)? {
             PartRef::ToolCall(call) => Some(call),
             _ => None,
         }
@@ -215,8 +236,8 @@ impl ViewGroup {
 
     /// Returns the names of the calls of a tool that have no result, in their order.
     pub(super) fn open_of_tool(&self, tool: &str) -> impl Iterator<Item = &str> {
-        let of_tool = move |part: usize| self.call(part).is_some_and(|call| call.name == tool);
-        self.calls.open_parts().filter(move |(part, _)| of_tool(*part)).map(|(_, name)| name)
+        let of_tool = move |place| self.call(place).is_some_and(|call| call.name == tool);
+        self.calls.open_places().filter(move |(place, _)| of_tool(*place)).map(|(_, name)| name)
     }
 
     /// Returns the name of the open call that a stand-in answers. If the stand-in names only the tool, it is the first

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::entry::{Arrival, Millis, Origin, Position, Reading};
+use crate::wire::Role;
 
 /// What is counted over the whole history of a branch.
 #[derive(Clone, Default)]
@@ -23,6 +24,8 @@ pub(super) struct History {
     pub(super) compacted: Option<Position>,
     /// Whether a limit has ever been exceeded, so that something was taken out or shortened.
     pub(super) cut: bool,
+    /// Whether the newest message is the model's.
+    pub(super) is_models: bool,
     /// What was read since the last compaction that a limit asked for.
     pub(super) reading: Reading,
 }
@@ -43,6 +46,7 @@ impl History {
             self.chain = chain(self.chain, arrival.digest);
             self.newest = arrival.time;
         }
+        self.is_models = arrival.message.role() == Role::Assistant;
     }
 }
 

@@ -22,20 +22,20 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Adds the calls of a group.
-    pub(super) fn add(&mut self, group: &ViewGroup) {
-        for id in group.calls.ids() {
+    /// Adds the calls of a group, without the first `known` of them, which were added.
+    pub(super) fn add(&mut self, group: &ViewGroup, known: usize) {
+        for id in group.calls.ids().skip(known) {
             // If several groups have an identifier, it leads to the newest.
             match self.groups.get_mut(id) {
                 Some(number) => *number = group.number.max(*number),
                 None => drop(self.groups.insert(id.clone(), group.number)),
             }
         }
-        for name in group.calls.renamed() {
+        for name in group.calls.renamed(known) {
             let number = self.renamed.entry(name.to_owned()).or_default();
             *number = group.number.max(*number);
         }
-        self.open += group.calls.open().count() as u64;
+        self.open += group.calls.open_behind(known);
     }
 
     /// Removes all calls, and keeps the room for as many.
@@ -43,16 +43,6 @@ impl Index {
         self.groups.clear();
         self.renamed.clear();
         self.open = 0;
-    }
-
-    /// Returns whether a call has this identifier.
-    pub(super) fn has(&self, id: &str) -> bool {
-        self.groups.contains_key(id)
-    }
-
-    /// Returns whether a call is shown under this identifier.
-    pub(super) fn shows(&self, id: &str) -> bool {
-        self.has(id) || self.renamed.contains_key(id)
     }
 
     /// Returns the number of calls that have neither a result nor a stand-in.
@@ -88,13 +78,13 @@ impl View {
     /// Returns the call of a message that is shown under a name.
     pub(crate) fn named_call(&self, position: Position, name: &str) -> Option<&ToolCall> {
         let group = self.groups.get(self.numbered(position)?)?;
-        group.call(group.calls.part_named(name)?)
+        group.call(group.calls.place_named(name)?)
     }
 
     /// Returns the newest call with this identifier.
     pub(crate) fn call(&self, id: &str) -> Option<&ToolCall> {
         let group = self.groups.get(self.group_of(id)?)?;
-        group.call(group.calls.part(id)?)
+        group.call(group.calls.place(id)?)
     }
 
     /// Returns the index of the group with a number. Groups that were inserted before it have the same number, and come

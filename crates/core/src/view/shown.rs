@@ -6,9 +6,8 @@ use serde_json::value::RawValue;
 
 use super::View;
 use super::groups::Item;
-use crate::dialect::{ConversionError, Mend, Mended, Shown};
+use crate::dialect::{ConversionError, Mend, Mended, Shown, Target};
 use crate::entry::Position;
-use crate::wire::Dialect;
 
 impl View {
     /// Returns the messages in the order in which they are shown.
@@ -21,12 +20,13 @@ impl View {
         self.messages().map(|item| Shown { message: &item.message, edits: &item.edits })
     }
 
-    /// Encodes the messages of the request.
+    /// Encodes the messages of the request. The target is at least a dialect; a provider and a model have rules of their
+    /// own.
     ///
     /// # Errors
     /// Returns an error if a message arrived in another dialect, and a part of it cannot be expressed in this one.
-    pub fn encode(&self, dialect: Dialect) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
-        dialect.encode_behind(self.preamble(), self.shown())
+    pub fn encode(&self, target: impl Into<Target>) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
+        target.into().encode_behind(self.preamble(), self.shown())
     }
 
     /// Returns what is done to messages in addition to their edits, so that the request is valid.
@@ -38,16 +38,16 @@ impl View {
     /// use lookback_core::dialect::Mend;
     /// use lookback_core::{Dialect, Engine, Message, Settings};
     ///
-    /// let mut engine = Engine::new(Settings::default().dialect(Dialect::Anthropic));
+    /// let mut engine = Engine::new(Settings::default().dialect(Dialect::Bedrock));
     /// engine.push(Message::user("Is it done?"))?;
     /// engine.push(Message::user("Well?"))?;
-    /// let mended = engine.view().mends(Dialect::Anthropic)[0];
+    /// let mended = engine.view().mends(Dialect::Bedrock)[0];
     /// assert_eq!((mended.message, mended.mend), (1, Mend::MergedWithPrevious));
     /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
-    pub fn mends(&self, dialect: Dialect) -> Vec<Mended> {
+    pub fn mends(&self, target: impl Into<Target>) -> Vec<Mended> {
         let mut mends: Vec<_> = self.moved().into_iter().map(|index| Mend::Moved.of(index)).collect();
-        mends.extend(dialect.mends_behind(self.preamble(), self.shown()));
+        mends.extend(target.into().mends_behind(self.preamble(), self.shown()));
         mends.sort_by_key(|mended| mended.message);
         mends
     }

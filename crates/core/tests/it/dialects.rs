@@ -143,6 +143,10 @@ fn a_single_message_is_written_as_it_came() {
                     // It may not stand alone there, and is sent as the user's.
                     continue;
                 }
+                if message.wire().unwrap().raw.get().contains("code_execution_tool_result") {
+                    // Its tool use is in an earlier message.
+                    continue;
+                }
                 let came = message.wire().unwrap().raw.get().to_owned();
                 assert_eq!(texts(&encode(dialect, &[message])), [came]);
             }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod accepted;
 mod arrows;
 mod bad_input;
 mod broken_histories;

@@ -98,18 +98,15 @@ fn each_kind_is_told_of_the_message_that_it_is_done_to() {
     type Case<'a> = (Dialect, &'a [&'a str], &'a [(usize, Mend)]);
     let cases: &[Case<'_>] = &[
         (Dialect::Anthropic, &[user, assistant, user], &[]),
-        (
-            Dialect::Anthropic,
-            &[user, user, assistant, assistant],
-            &[(1, Mend::MergedWithPrevious), (3, Mend::MergedWithPrevious)],
-        ),
+        (Dialect::Anthropic, &[user, user, assistant, assistant], &[]),
         (Dialect::Anthropic, &[mixed], &[(0, Mend::ResultsFirst)]),
         (Dialect::Anthropic, &[user, result], &[(1, Mend::MergedWithPrevious), (1, Mend::ResultsFirst)]),
-        (Dialect::Anthropic, &[result, user], &[(1, Mend::MergedWithPrevious)]),
+        (Dialect::Anthropic, &[result, user], &[]),
+        (Dialect::Bedrock, &[BEDROCK[0], BEDROCK[0]], &[(1, Mend::MergedWithPrevious)]),
         (Dialect::Anthropic, &[user, system, assistant], &[]),
         (Dialect::Anthropic, &[system, assistant], &[(0, Mend::SentAsUser)]),
-        (Dialect::Anthropic, &[system, user, user], &[(0, Mend::SentBehindNext), (2, Mend::MergedWithPrevious)]),
-        (Dialect::Anthropic, &[user, system, user], &[(1, Mend::SentBehindNext), (2, Mend::MergedWithPrevious)]),
+        (Dialect::Anthropic, &[system, user, user], &[(0, Mend::SentBehindNext)]),
+        (Dialect::Anthropic, &[user, system, user], &[(1, Mend::SentBehindNext)]),
         (Dialect::Anthropic, &[marked, assistant, marked], &[(0, Mend::MarkersRemoved { count: 2 })]),
         (Dialect::Bedrock, &[BEDROCK[2], BEDROCK[1], BEDROCK[3]], &[(2, Mend::ResultsFirst)]),
         // A message that is nothing but a marker is not emptied.

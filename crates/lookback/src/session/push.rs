@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lookback_core::dialect::Target;
 use lookback_core::engine::Engine;
 use lookback_core::policy::Policy;
 use lookback_core::transcript::{Entry, Millis, Origin, Position};
@@ -161,6 +162,11 @@ impl Session {
             Ok(entries?)
         };
         Ok(self.commit(change).await?.messages())
+    }
+
+    /// Sets where requests go, as far as the settings do not say it (see [`Engine::set_target`]). Nothing is recorded.
+    pub fn set_target(&mut self, target: &Target) {
+        self.engine.set_target(target);
     }
 
     /// Sets the preamble: the system prompt and the tools, if they are sent outside the messages.

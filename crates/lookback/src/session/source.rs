@@ -1,10 +1,10 @@
 //! Where the messages of a window come from: the entries that each was made of, and what was done to them.
 
-use lookback_core::dialect::{Mend, Mended, Shown};
+use lookback_core::dialect::{Mend, Mended, Shown, Target};
 use lookback_core::message::Role;
 use lookback_core::transcript::Position;
 use lookback_core::view::View;
-use lookback_core::{ConversionError, Dialect, edit};
+use lookback_core::{ConversionError, edit};
 use serde::Serialize;
 
 /// Where one message of a window comes from.
@@ -73,8 +73,10 @@ impl Sent {
 /// assert_eq!((sources[0].positions[0], sources[0].kind), (0, SourceKind::Unchanged));
 /// # Ok::<(), lookback::ConversionError>(())
 /// ```
-pub fn sources(view: &View, dialect: Dialect) -> Result<Vec<MessageSource>, ConversionError> {
-    let mut mends = view.mends(dialect).into_iter().peekable();
+pub fn sources(view: &View, target: impl Into<Target>) -> Result<Vec<MessageSource>, ConversionError> {
+    let target = target.into();
+    let dialect = target.dialect;
+    let mut mends = view.mends(target).into_iter().peekable();
     let mut sent: Vec<Sent> = Vec::new();
     for (index, item) in view.messages().enumerate() {
         let (mut merged, mut gives_way, mut changed) = (false, false, !item.edits().is_empty());
@@ -123,7 +125,7 @@ pub fn sources(view: &View, dialect: Dialect) -> Result<Vec<MessageSource>, Conv
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use lookback_core::{Engine, Message, Settings, ToolCall};
+    use lookback_core::{Dialect, Engine, Message, Settings, ToolCall};
 
     use super::*;
 
@@ -147,11 +149,13 @@ mod tests {
     const SYSTEM: &str = r#"{"role":"system","content":"Be brief."}"#;
 
     #[test]
-    fn neighbors_of_one_role_are_one_message() {
+    fn neighbors_of_one_role_are_one_message_where_they_are_merged() {
         let engine = engine(Dialect::Anthropic, &[USER, USER, ASSISTANT, USER]);
-        let expected =
-            [(vec![0, 1], SourceKind::Changed), (vec![2], SourceKind::Unchanged), (vec![3], SourceKind::Unchanged)];
+        let expected: Vec<_> = (0..4).map(|position| (vec![position], SourceKind::Unchanged)).collect();
         assert_eq!(of(engine.view(), Dialect::Anthropic), expected);
+        let user = r#"{"role":"user","content":[{"text":"Go on."}]}"#;
+        let engine = self::engine(Dialect::Bedrock, &[user, user]);
+        assert_eq!(of(engine.view(), Dialect::Bedrock), [(vec![0, 1], SourceKind::Changed)]);
     }
 
     #[test]
@@ -160,7 +164,8 @@ mod tests {
         let expected = [
             (vec![0], SourceKind::Unchanged),
             (vec![1], SourceKind::Unchanged),
-            (vec![3, 4], SourceKind::Changed),
+            (vec![3], SourceKind::Unchanged),
+            (vec![4], SourceKind::Unchanged),
             (vec![2], SourceKind::Unchanged),
             (vec![5], SourceKind::Unchanged),
         ];
@@ -180,7 +185,7 @@ mod tests {
             engine.push(Message::user("Never mind.")).unwrap();
             engine.window();
             let own = match dialect {
-                Dialect::OpenAiChat | Dialect::OpenAiResponses => {
+                Dialect::OpenAiChat | Dialect::OpenAiResponses | Dialect::Anthropic | Dialect::Gemini => {
                     vec![(vec![3], SourceKind::Own), (vec![2], SourceKind::Unchanged)]
                 }
                 _ => vec![(vec![3, 2], SourceKind::Changed)],

@@ -322,7 +322,9 @@ fn go_back(engine: &mut Engine, mut view: View, at: Position) -> Vec<Entry> {
     let mut entries = vec![Entry::Branch { at }];
     view.branch(engine.view(), engine.end() + 1);
     let log = LogState { view, end: engine.end() + 1, since_checkpoint: 0 };
+    let target = engine.target().clone();
     *engine = Engine::resume(engine.settings().clone(), log);
+    engine.set_target(&target);
     engine.checkpoint(&mut entries);
     entries
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use lookback_core::dialect::{self, Shown};
+use lookback_core::dialect::{self, Shown, Target};
 use lookback_core::engine::Engine;
 use lookback_core::plan::Plan;
 use lookback_core::policy::Policy;
@@ -20,7 +20,7 @@ use super::{Error, Session, now};
 #[derive(Debug)]
 pub struct Window<'a> {
     view: Cow<'a, View>,
-    dialect: Dialect,
+    target: Target,
     tokens: u64,
     plan: Option<Plan>,
     over: Vec<Excess>,
@@ -55,7 +55,7 @@ impl Session {
         Ok(Window {
             over: self.engine.over(&view),
             tokens: self.engine.tokens(&view),
-            dialect: self.engine.settings().dialect,
+            target: self.engine.target().clone(),
             plan: outcome.plan,
             view,
             entries,
@@ -79,8 +79,8 @@ impl Session {
     /// ```
     pub fn preview(&self) -> Window<'_> {
         let view = self.engine.preview();
-        let (tokens, dialect) = (self.engine.tokens(&view), self.engine.settings().dialect);
-        Window { over: self.engine.over(&view), view, dialect, tokens, plan: None, entries: Vec::new() }
+        let (tokens, target) = (self.engine.tokens(&view), self.engine.target().clone());
+        Window { over: self.engine.over(&view), view, target, tokens, plan: None, entries: Vec::new() }
     }
 
     /// Returns the window under the current limits, with the calls of the newest message still open (see
@@ -214,7 +214,7 @@ impl Window<'_> {
     /// Returns an error if the dialect cannot express a message. That happens only if the session was written in
     /// another dialect: [`Session::push`] refuses such messages.
     pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
-        self.view.encode(self.dialect)
+        self.view.encode(self.target.clone())
     }
 
     /// Returns where each of [`Window::messages`] comes from, in the same order: the log entries that it was made of,
@@ -229,7 +229,7 @@ impl Window<'_> {
     /// use lookback::session::SourceKind;
     /// use lookback::{Dialect, MemoryStore, Message, Session, Settings, ToolCall};
     ///
-    /// let settings = Settings::default().dialect(Dialect::Anthropic);
+    /// let settings = Settings::default().dialect(Dialect::Bedrock);
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
     /// let question = session.push(Message::user("What is in notes.txt?")).await?;
     /// session.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).await?;
@@ -238,14 +238,14 @@ impl Window<'_> {
     /// let sources = window.sources()?;
     /// assert_eq!(sources.len(), window.messages()?.len());
     /// assert_eq!((&sources[0].positions, sources[0].kind), (&question, SourceKind::Unchanged));
-    /// // Anthropic wants the stand-in for the missing result and the user's words in one message.
+    /// // Bedrock wants the stand-in for the missing result and the user's words in one message.
     /// assert_eq!(sources[2].kind, SourceKind::Changed);
     /// assert!(sources[2].positions.ends_with(&other));
     /// # Ok::<(), lookback::Error>(())
     /// # }).unwrap();
     /// ```
     pub fn sources(&self) -> Result<Vec<MessageSource>, ConversionError> {
-        sources(&self.view, self.dialect)
+        sources(&self.view, self.target.clone())
     }
 
     /// Returns the messages as a JSON list, for the body of a request.
@@ -258,7 +258,12 @@ impl Window<'_> {
 
     /// Returns the format of its messages.
     pub fn dialect(&self) -> Dialect {
-        self.dialect
+        self.target.dialect
+    }
+
+    /// Returns where it is sent, as far as that is known.
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
     /// Returns its tokens, including the preamble, corrected by the provider's usage reports.

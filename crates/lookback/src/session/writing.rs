@@ -92,7 +92,9 @@ impl Session {
     /// Reads the log again if the engine may differ from it.
     pub(super) async fn refresh(&mut self) -> Result<(), Error> {
         if self.stale {
+            let target = self.engine.target().clone();
             self.engine = load(&*self.store, &self.name, self.engine.settings().clone()).await?;
+            self.engine.set_target(&target);
             if self.summary_pending {
                 self.engine.hold_limits();
             }

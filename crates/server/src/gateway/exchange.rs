@@ -194,7 +194,7 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
         retry,
         adds: &call.adds,
         upstream: &upstream.to_string(),
-        model: Model::of(&request, call.model.as_deref(), &betas),
+        model: Model::of(&request, &call.head.path_and_query, &betas),
     };
     let windows = visit.windows().map_err(|error| failed(visit, &error))?;
     let turn = match kind {

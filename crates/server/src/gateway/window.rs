@@ -148,6 +148,7 @@ impl Windows<'_> {
             if !is_held {
                 turn.offered = aside::offered(&turn.adds, request, preamble, session.view());
             }
+            session.set_target(&turn.model.target);
             session.set_preamble(&aside::preamble(request, preamble, &turn.offered)).await?;
             if is_held {
                 // If it was cut before it was held out, its window is not what is sent.

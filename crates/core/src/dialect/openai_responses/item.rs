@@ -29,6 +29,8 @@ const OUTPUT: &str = "_output";
 /// The end of the type of an item that is a call.
 const CALL: &str = "_call";
 const FUNCTION: &str = "function_call";
+const TOOL_SEARCH: &str = "tool_search_call";
+pub(super) const LOCAL_SHELL_OUTPUT: &str = "local_shell_call_output";
 const APPROVAL_REQUEST: &str = "mcp_approval_request";
 const APPROVAL_RESPONSE: &str = "mcp_approval_response";
 
@@ -50,10 +52,21 @@ fn role(kind: &str, fields: &Fields<'_>) -> Option<Role> {
         REASONING | REFERENCE | "configuration_update" => Some(Role::Assistant),
         _ if COMPACTIONS.contains(&kind) => Some(Role::Assistant),
         TRIGGER | APPROVAL_RESPONSE => Some(Role::User),
-        _ if kind.ends_with(OUTPUT) && fields.text("call_id").is_some() => Some(Role::User),
+        _ if kind.ends_with(OUTPUT) && !is_hosted(fields) && answered(kind, fields).is_some() => Some(Role::User),
         // What the provider ran by itself is part of its response.
         _ => Some(fields.text("role").and_then(|role| named(&role)).unwrap_or(Role::Assistant)),
     }
+}
+
+/// Returns whether the provider runs the tool of an item by itself.
+fn is_hosted(fields: &Fields<'_>) -> bool {
+    fields.text("execution").is_some_and(|execution| execution == "server")
+}
+
+/// Returns the identifier of the call that an output answers. The output of a local shell has it as its own.
+fn answered<'a>(kind: &str, fields: &'a Fields<'_>) -> Option<Cow<'a, str>> {
+    let own = || fields.text("id").filter(|_| kind == LOCAL_SHELL_OUTPUT);
+    fields.text("call_id").or_else(own)
 }
 
 /// Returns whether an item is the model's, so that it is one message with its neighbors.
@@ -199,7 +212,7 @@ fn tool_call(kind: &str, fields: &Fields<'_>) -> Result<Option<ToolCall>, Decode
         None if is_function => return Err(DecodeError::member("call_id", "a string")),
         None => return Ok(None),
     };
-    if !kind.ends_with(CALL) && kind != APPROVAL_REQUEST {
+    if !kind.ends_with(CALL) && kind != APPROVAL_REQUEST || is_hosted(fields) {
         return Ok(None);
     }
     let name = match fields.text("name") {
@@ -239,7 +252,7 @@ fn tool_result(kind: &str, fields: &Fields<'_>) -> Option<ToolResult> {
     };
     let form = kind.strip_suffix(OUTPUT).filter(|form| *form != FUNCTION).map(str::to_owned);
     let tool = fields.text("name").map(Cow::into_owned);
-    Some(ToolResult { tool, form, ..ToolResult::of_items(fields.text("call_id")?, content) })
+    Some(ToolResult { tool, form, ..ToolResult::of_items(answered(kind, fields)?, content) })
 }
 
 fn output_item(raw: &RawValue) -> ResultItem {
@@ -279,6 +292,14 @@ pub(super) fn output(result: &ToolResult, output: Box<RawValue>) -> Box<RawValue
             let screen = serde_json::json!({"type": "computer_screenshot", "image_url": PIXEL});
             json::object([("type", kind), ("call_id", call_id), ("output", json::value(&screen))])
         }
+        TOOL_SEARCH => {
+            // No tool was found.
+            let (kind, execution) = (json::string("tool_search_output"), json::string("client"));
+            let (status, tools) = (json::string("incomplete"), json::write_array([]));
+            let (call_id, execution) = (("call_id", call_id), ("execution", execution));
+            json::object([("type", kind), call_id, execution, ("status", status), ("tools", tools)])
+        }
+        "local_shell_call" => json::object([("type", kind), ("id", call_id), ("output", output)]),
         _ => json::object([("type", kind), ("call_id", call_id), ("output", output)]),
     }
 }
@@ -289,8 +310,27 @@ const PIXEL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAA
 /// Returns the identifier of the call that an item answers.
 pub(super) fn answers(raw: &RawValue) -> Option<String> {
     let fields = Fields::read(raw)?;
-    let id = fields.text("call_id").filter(|_| kind(&fields).ends_with(OUTPUT))?;
+    let kind = kind(&fields);
+    let id = answered(&kind, &fields).filter(|_| kind.ends_with(OUTPUT))?;
     Some(id.into_owned())
+}
+
+/// Returns the identifier of the call that an item is, if the client answers it.
+pub(super) fn asks(raw: &RawValue) -> Option<String> {
+    let fields = Fields::read(raw)?;
+    let kind = kind(&fields);
+    let id = fields.text("call_id").filter(|_| kind.ends_with(CALL) && !is_hosted(&fields))?;
+    Some(id.into_owned())
+}
+
+/// Returns whether an item is a message.
+pub(super) fn is_message(raw: &RawValue) -> bool {
+    Fields::read(raw).is_some_and(|fields| kind(&fields) == "message")
+}
+
+/// Returns whether an item is a message with neither type nor identifier.
+pub(super) fn is_bare(raw: &RawValue) -> bool {
+    Fields::read(raw).is_some_and(|fields| fields.text("type").is_none() && fields.text("id").is_none())
 }
 
 /// Returns an item as a part of what the model said that nobody has to understand.
@@ -310,6 +350,5 @@ pub(super) fn len(raw: &RawValue) -> usize {
 
 /// Returns whether a part is a part of a message's content, and not a whole item.
 pub(super) fn is_content(part: PartRef<'_>, raw: &RawValue) -> bool {
-    let is_message = || Fields::read(raw).is_some_and(|fields| kind(&fields) == "message");
-    !matches!(part, PartRef::ToolCall(_) | PartRef::ToolResult(_) | PartRef::Reasoning(_)) && is_message()
+    !matches!(part, PartRef::ToolCall(_) | PartRef::ToolResult(_) | PartRef::Reasoning(_)) && is_message(raw)
 }

@@ -4,17 +4,17 @@ mod item;
 mod stateless;
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use self::stateless::{is_stateless, is_unreadable, resendable};
-use super::format::{Format, Mends, Rendered};
-use super::pairing::{self, PairingRules};
+use self::stateless::{is_unreadable, resendable};
+use super::format::{Format, Mends, Rendered, Sending};
+use super::pairing::{self, PairingRules, long_ids};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Quirks, Request, Response, Rule,
-    Shown, convert, provider_error, response, stream,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
+    Rule, Severity, Shown, Target, convert, provider_error, response, sampling, stream,
 };
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -22,14 +22,23 @@ use crate::message::{AssistantPart, Content, Media, MediaSource, Message, PartRe
 use crate::start::Start;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[OR1, OR2, OR3, OR6, OR7, OR8, OR0];
+const RULES: &[Rule] = &[OR1, OR2, OR3, OR6, OR7, OR8, OR9, OR10, OR11, OR12, OR13, OR0];
 
 const OR1: Rule = Rule::refused("OR1", "each call has one output after it, and each output has its call");
-const OR2: Rule = Rule::refused("OR2", "reasoning is the last item, or an item of the model follows it");
+const OR2: Rule = Rule::refused(
+    "OR2",
+    "an item of the model follows reasoning, and if the reasoning has an `id`, that item has an `id` or a `type`",
+);
 const OR3: Rule = Rule::refused("OR3", "if `store` is false, reasoning has `encrypted_content`");
-const OR6: Rule = Rule::refused("OR6", "the identifiers of items are unique and begin with the prefix of their type");
-const OR7: Rule = Rule::refused("OR7", "reasoning has a `summary`, and no item has a `status` of null");
+const OR6: Rule =
+    Rule::refused("OR6", "the identifiers of items are unique and, at OpenAI, begin with the prefix of their type");
+const OR7: Rule = Rule::refused("OR7", "reasoning has a `summary`, and no `status` of null");
 const OR8: Rule = Rule::refused("OR8", "a compaction trigger is the last item");
+const OR9: Rule = Rule::refused("OR9", "at OpenAI, the identifiers of calls have at most 64 characters");
+const OR10: Rule = Rule::refused("OR10", "at DeepSeek, a call has its output before the next message");
+const OR11: Rule = Rule::refused("OR11", "a file is not a sound or a film");
+const OR12: Rule = Rule::refused("OR12", "`temperature` is from 0 to 2, and `top_p` from 0 to 1");
+const OR13: Rule = Rule::refused("OR13", "no text has half of a surrogate pair");
 const OR0: Rule = Rule::refused("OR0", "the request has an item, or names a stored response, conversation or prompt");
 
 const PAIRING: PairingRules = PairingRules {
@@ -38,17 +47,20 @@ const PAIRING: PairingRules = PairingRules {
     duplicate_result: OR1,
     duplicate_call: OR1,
     results_first: None,
-    unique_in_request: true,
     adjacent: false,
+    merges_neighbors: false,
 };
 
 const QUIRKS: Quirks = Quirks {
-    unique_ids: true,
+    // What the model said at once is one message already.
+    merges_neighbors: false,
     valid_id: |id| !id.is_empty(),
+    longest_id: usize::MAX,
     refuses_blank: false,
     refuses_trailing_space: false,
     signed_reasoning: false,
     start: Start::Any,
+    opens: Start::Any,
     marks_errors: false,
     system_follows_user: false,
     refuses_empty_error: false,
@@ -57,6 +69,7 @@ const QUIRKS: Quirks = Quirks {
     // Newer models drop reasoning behind a changed prefix and refuse nothing. A loop of tool calls may be longer than any
     // window, so its reasoning is not worth keeping all of the loop.
     binds_reasoning: false,
+    wrong_roles: &[],
     compactions: item::COMPACTIONS,
     standing: item::STANDING,
 };
@@ -65,7 +78,11 @@ pub(super) static FORMAT: Format = Format {
     aliases: &["responses", "open-responses", "openai-response", "codex"],
     provider: "openai",
     rules: RULES,
-    quirks: QUIRKS,
+    halves: OR13,
+    quirks: |target| match target.is(Provider::OpenAi) {
+        Some(true) => Quirks { longest_id: LONGEST_ID, ..QUIRKS },
+        Some(false) | None => QUIRKS,
+    },
     sayings: provider_error::OPENAI_RESPONSES,
     messages: "input",
     system: Some("instructions"),
@@ -82,8 +99,8 @@ pub(super) static FORMAT: Format = Format {
     is_piece: item::is_models,
     decode,
     render,
-    encode: |_, shown| Ok(Outgoing::new(shown)?.items.into_iter().map(|(_, raw)| raw).collect()),
-    mends: |_, shown| mends(shown),
+    encode: |sending, shown| Ok(Outgoing::new(sending, shown)?.items.into_iter().map(|(_, raw)| raw).collect()),
+    mends,
     response,
     pieces: || Box::<stream::openai_responses::Items>::default(),
     resendable,
@@ -127,14 +144,14 @@ struct Outgoing<'a> {
     mends: Vec<Mended>,
 }
 
-fn mends(shown: &[Shown<'_>]) -> Mends {
-    let mut mends = Outgoing::new(shown)?.mends;
+fn mends(sending: &Sending<'_>, shown: &[Shown<'_>]) -> Mends {
+    let mut mends = Outgoing::new(sending, shown)?.mends;
     mends.sort_by_key(|mended| mended.message);
     Ok(mends)
 }
 
 impl<'a> Outgoing<'a> {
-    fn new(shown: &[Shown<'a>]) -> Result<Outgoing<'a>, ConversionError> {
+    fn new(sending: &Sending<'_>, shown: &[Shown<'a>]) -> Result<Outgoing<'a>, ConversionError> {
         let mut out = Outgoing::default();
         for (index, Shown { message, edits }) in shown.iter().copied().enumerate() {
             let own = |raw: Box<RawValue>| (index, Cow::Owned(raw));
@@ -151,22 +168,27 @@ impl<'a> Outgoing<'a> {
                 }
             }
         }
-        out.remove_refused();
-        out.mend_members();
+        out.remove_refused(sending.target);
+        out.mend_members(sending.target);
+        if sending.target.is(Provider::DeepSeek) == Some(true) {
+            out.answer_at_once();
+        }
         Ok(out)
     }
 
-    /// Removes reasoning that no item of the model follows (OR2), and triggers that are not the last item (OR8).
-    fn remove_refused(&mut self) {
+    /// Removes reasoning that does not have the following item that it needs (OR2), and triggers that are not the last item
+    /// (OR8).
+    fn remove_refused(&mut self, target: &Target) {
         let Outgoing { items, mends } = self;
         let mut kept: Vec<(usize, Cow<'a, RawValue>)> = Vec::with_capacity(items.len());
         // From the end, because the last of several reasonings decides about those before it.
         for (index, raw) in std::mem::take(items).into_iter().rev() {
-            let is_refused = kept.last().is_some_and(|(_, next)| match Kind::of(&raw) {
-                Kind::Reasoning => !item::is_models(next),
-                Kind::Trigger => true,
+            let next = kept.last().map(|(_, next)| &**next);
+            let is_refused = match Kind::of(&raw) {
+                Kind::Reasoning => is_lone(target, &raw, next).is_some_and(|rule| rule.severity == Severity::Refused),
+                Kind::Trigger => next.is_some(),
                 Kind::Other => false,
-            });
+            };
             if is_refused {
                 mends.push(Mend::Removed { elements: 1 }.of(index));
             } else {
@@ -177,13 +199,44 @@ impl<'a> Outgoing<'a> {
         *items = kept;
     }
 
+    /// Sends each output before the next message, if it comes later (OR10).
+    fn answer_at_once(&mut self) {
+        let Outgoing { items, mends } = self;
+        let mut outputs: HashMap<String, VecDeque<usize>> = HashMap::new();
+        for (place, (_, raw)) in items.iter().enumerate() {
+            if let Some(id) = item::answers(raw) {
+                outputs.entry(id).or_default().push_back(place);
+            }
+        }
+        let mut left: Vec<Option<(usize, Cow<'a, RawValue>)>> = std::mem::take(items).into_iter().map(Some).collect();
+        let mut open: Vec<String> = Vec::new();
+        for place in 0..left.len() {
+            let Some((index, raw)) = left.get_mut(place).and_then(Option::take) else { continue };
+            if item::is_message(&raw) {
+                for id in open.drain(..) {
+                    let output = outputs.get_mut(&id).and_then(VecDeque::pop_front);
+                    let output = output.and_then(|output| left.get_mut(output)).and_then(Option::take);
+                    mends.extend(output.iter().map(|(index, _)| Mend::Moved.of(*index)));
+                    items.extend(output);
+                }
+            }
+            if let Some(id) = item::answers(&raw) {
+                outputs.entry(id.clone()).or_default().pop_front();
+                open.retain(|open| *open != id);
+            }
+            open.extend(item::asks(&raw));
+            items.push((index, raw));
+        }
+    }
+
     /// Mends members that the provider refuses (OR6, OR7).
-    fn mend_members(&mut self) {
+    fn mend_members(&mut self, target: &Target) {
         let Outgoing { items, mends } = self;
         let mut seen = HashSet::new();
         for (index, raw) in items {
             let mended = Fields::read(raw).and_then(|mut fields| {
-                let faults = faults(&fields, &mut seen);
+                let mut faults = faults(&fields, &mut seen);
+                faults.retain(|fault| fault.rule(target).is_some_and(|rule| rule.severity == Severity::Refused));
                 faults.iter().for_each(|fault| fault.mend(&mut fields));
                 (!faults.is_empty()).then(|| fields.write())
             });
@@ -227,7 +280,7 @@ enum Fault {
     SameId,
     /// The identifier has another prefix than its type demands.
     IdPrefix,
-    /// `status` is null.
+    /// The `status` of reasoning is null. In other items it may be.
     NullStatus,
     /// Reasoning has no `summary`.
     NoSummary,
@@ -242,16 +295,29 @@ impl Fault {
         }
     }
 
-    fn finding(self, index: usize, path: &str, id: &str) -> Finding {
-        let (id, at) = (id.to_owned(), |member: &str| format!("{path}.{member}"));
+    /// Returns the rule that it breaks, if the target has one.
+    fn rule(self, target: &Target) -> Option<Rule> {
         match self {
-            Fault::SameId => OR6.at(index, at("id"), Problem::DuplicateId { id }),
-            Fault::IdPrefix => OR6.at(index, at("id"), Problem::BadId { id }),
-            Fault::NullStatus => OR7.at(index, at("status"), Problem::NullMember),
-            Fault::NoSummary => OR7.at(index, at("summary"), Problem::MissingMember),
+            Fault::SameId => Some(OR6),
+            Fault::IdPrefix => OR6.if_known(target.is(Provider::OpenAi)),
+            Fault::NullStatus | Fault::NoSummary => Some(OR7),
         }
     }
+
+    fn finding(self, target: &Target, index: usize, path: &str, id: &str) -> Option<Finding> {
+        let (id, at) = (id.to_owned(), |member: &str| format!("{path}.{member}"));
+        let (member, problem) = match self {
+            Fault::SameId => ("id", Problem::DuplicateId { id }),
+            Fault::IdPrefix => ("id", Problem::BadId { id }),
+            Fault::NullStatus => ("status", Problem::NullMember),
+            Fault::NoSummary => ("summary", Problem::MissingMember),
+        };
+        Some(self.rule(target)?.at(index, at(member), problem))
+    }
 }
+
+/// The most characters of a call's identifier.
+const LONGEST_ID: usize = 64;
 
 /// The prefixes of the identifiers of items, as far as they are known to be demanded.
 const PREFIXES: [(&str, &str); 3] = [("message", "msg"), ("function_call", "fc"), ("reasoning", "rs")];
@@ -260,7 +326,9 @@ const PREFIXES: [(&str, &str); 3] = [("message", "msg"), ("function_call", "fc")
 fn faults(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Vec<Fault> {
     let kind = item::kind(fields);
     let mut faults = Vec::new();
-    if let Some(id) = fields.text("id").filter(|_| kind != item::REFERENCE) {
+    // These name other items.
+    let names_other = [item::REFERENCE, item::LOCAL_SHELL_OUTPUT].contains(&&*kind);
+    if let Some(id) = fields.text("id").filter(|_| !names_other) {
         let prefix = PREFIXES.iter().find(|(known, _)| *known == kind).map(|(_, prefix)| *prefix);
         if prefix.is_some_and(|prefix| !id.starts_with(prefix)) {
             faults.push(Fault::IdPrefix);
@@ -268,7 +336,7 @@ fn faults(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Vec<Fault> {
             faults.push(Fault::SameId);
         }
     }
-    if fields.get("status").is_some_and(|status| status.get() == "null") {
+    if kind == item::REASONING && fields.get("status").is_some_and(|status| status.get() == "null") {
         faults.push(Fault::NullStatus);
     }
     if kind == item::REASONING && fields.get("summary").is_none() {
@@ -315,8 +383,9 @@ fn edit_item(raw: &RawValue, first: usize, parts: &[PartRef<'_>], edits: &[Edit]
         }
         [PartRef::ToolResult(result)] => {
             if let Some(id) = edit::renamed(edits, first) {
-                let is_output = fields.get("call_id").is_some();
-                fields.set(if is_output { "call_id" } else { "approval_request_id" }, json::string(id));
+                let places = ["call_id", "approval_request_id"];
+                let place = places.into_iter().find(|place| fields.get(place).is_some()).unwrap_or("id");
+                fields.set(place, json::string(id));
             }
             if let Some(output) = fields.get("output").and_then(|output| edit_output(output, result, first, edits)) {
                 fields.set("output", output);
@@ -533,7 +602,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let is_stored = request.stored().is_some();
     // What the provider has stored may have the calls.
     findings.retain(|finding| !(is_stored && matches!(finding.problem, Problem::OrphanResult { .. })));
-    let stateless = is_stateless(request.member("store"));
+    let target = request.target();
     let places: Vec<Place<'_>> = Place::all(messages).collect();
     let items = places.iter().flat_map(|place| {
         let items = place.message.wire().map(|wire| pieces(&wire.raw)).unwrap_or_default();
@@ -545,14 +614,15 @@ fn check(request: &Request) -> Vec<Finding> {
         let Some(fields) = Fields::read(raw) else { continue };
         let path = format!("input[{element}]");
         let id = fields.text("id").unwrap_or_default();
-        findings.extend(faults(&fields, &mut seen).into_iter().map(|fault| fault.finding(index, &path, &id)));
+        findings.extend(
+            faults(&fields, &mut seen).into_iter().filter_map(|fault| fault.finding(target, index, &path, &id)),
+        );
         let next = items.peek().map(|(.., next)| *next);
         match Kind::of(raw) {
             Kind::Reasoning => {
-                if next.is_some_and(|next| !item::is_models(next)) {
-                    findings.push(OR2.at(index, path.clone(), Problem::LoneReasoning));
-                }
-                if stateless && is_unreadable(raw) {
+                let lone = is_lone(target, raw, next);
+                findings.extend(lone.map(|rule| rule.at(index, path.clone(), Problem::LoneReasoning)));
+                if target.stateless && is_unreadable(raw) {
                     findings.push(OR3.at(index, path, Problem::UnsignedReasoning));
                 }
             }
@@ -560,5 +630,80 @@ fn check(request: &Request) -> Vec<Finding> {
             Kind::Trigger | Kind::Other => {}
         }
     }
+    findings.extend(long_ids(request, &OR9.if_known(target.is(Provider::OpenAi)), LONGEST_ID));
+    findings.extend(late_outputs(target, messages));
+    findings.extend(files(messages));
+    findings.extend(sampling::check(OR12, request));
     findings
+}
+
+/// Returns the rule that reasoning breaks without another item behind it, if any.
+fn is_lone(target: &Target, raw: &RawValue, next: Option<&RawValue>) -> Option<Rule> {
+    // OpenAI finds by its identifier what was stored behind it.
+    let is_named = Fields::read(raw).is_some_and(|fields| fields.text("id").is_some_and(|id| !id.is_empty()));
+    let by_id = || OR2.if_known(target.is(Provider::OpenAi)).filter(|_| is_named);
+    let rule = match next {
+        Some(next) if !item::is_models(next) => Some(OR2),
+        Some(next) if item::is_bare(next) => by_id(),
+        Some(_) => None,
+        None => by_id(),
+    };
+    // What was not stored may come from a stream that broke off.
+    if target.stateless { rule.map(Rule::as_warning) } else { rule }
+}
+
+/// Finds calls whose output comes only behind a later message, if the provider demands it before (OR10).
+fn late_outputs(target: &Target, messages: &[Message]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if target.is(Provider::DeepSeek) != Some(true) {
+        return findings;
+    }
+    let mut open: Vec<(String, usize, usize)> = Vec::new();
+    for place in Place::all(messages) {
+        let items = place.message.wire().map(|wire| pieces(&wire.raw)).unwrap_or_default();
+        for (at, raw) in items.into_iter().enumerate() {
+            if item::is_message(raw) {
+                findings.extend(open.drain(..).map(|(id, index, element)| {
+                    OR10.at(index, format!("input[{element}]"), Problem::MissingResult { id })
+                }));
+            }
+            if let Some(id) = item::answers(raw) {
+                open.retain(|(open, ..)| *open != id);
+            }
+            open.extend(item::asks(raw).map(|id| (id, place.index, place.element + at)));
+        }
+    }
+    findings
+}
+
+/// Finds files that are sounds or films (OR11).
+fn files(messages: &[Message]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for place in Place::all(messages) {
+        for (part, value) in place.message.parts().enumerate() {
+            let is_refused = match value {
+                PartRef::Document(media) => is_film(media),
+                PartRef::ToolResult(result) => {
+                    result.content.iter().any(|item| matches!(item, ResultItem::Document(media) if is_film(media)))
+                }
+                _ => false,
+            };
+            if is_refused {
+                findings.push(OR11.at(place.index, path(&place, part), Problem::NotForModel));
+            }
+        }
+    }
+    findings
+}
+
+/// Returns whether a file is a sound or a film, as far as its media type, its name or its address tells.
+fn is_film(media: &Media) -> bool {
+    let by_type = |mime: &str| mime.starts_with("audio/") || mime.starts_with("video/");
+    let address = match &media.source {
+        MediaSource::Url(url) => Some(url.split(['?', '#']).next().unwrap_or_default()),
+        MediaSource::Base64(_) | MediaSource::Text(_) | MediaSource::Id(_) => None,
+    };
+    let ending = media.name.as_deref().or(address).and_then(|name| name.rsplit_once('.')).map(|(_, ending)| ending);
+    let by_ending = |ending: &str| ["mp3", "wav", "mp4", "mov", "webm", "ogg", "flac", "m4a", "avi"].contains(&ending);
+    media.mime.as_deref().map_or_else(|| ending.is_some_and(|e| by_ending(&e.to_ascii_lowercase())), by_type)
 }

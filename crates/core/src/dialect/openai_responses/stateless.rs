@@ -7,11 +7,6 @@ use crate::dialect::{Dialect, RawRequest};
 use crate::json::{self, Fields};
 use crate::message::Message;
 
-/// Returns whether a request asks the provider to store nothing.
-pub(super) fn is_stateless(store: Option<&RawValue>) -> bool {
-    store.is_some_and(|store| store.get() == "false")
-}
-
 /// Returns whether an item is reasoning that only the provider has the content of.
 pub(super) fn is_unreadable(raw: &RawValue) -> bool {
     Kind::of(raw) == Kind::Reasoning
@@ -21,7 +16,7 @@ pub(super) fn is_unreadable(raw: &RawValue) -> bool {
 /// Leaves out of an answer what the provider would look up, though it has stored nothing: reasoning without its content, and
 /// the identifiers by which other items belong to it.
 pub(super) fn resendable(request: &RawRequest<'_>, answer: Message) -> Message {
-    let wire = answer.wire().filter(|_| is_stateless(request.member("store")));
+    let wire = answer.wire().filter(|_| request.target().stateless);
     let items = wire.map(|wire| pieces(&wire.raw)).unwrap_or_default();
     if !items.iter().any(|item| is_unreadable(item)) {
         return answer;

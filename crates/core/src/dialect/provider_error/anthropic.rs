@@ -51,6 +51,12 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::refused("Expected `thinking` or `redacted_thinking`, but found"),
     Saying::refused("image dimensions exceed max allowed size: {} pixels"),
     Saying::refused("image exceeds {} MB maximum"),
+    Saying::breaks("AM11", "was found without a corresponding `…_tool_result` block"),
+    Saying::breaks("AM16", "blocks can only be in `user` messages"),
+    Saying::breaks("AM16", "blocks can only be in `assistant` messages"),
+    Saying::breaks("AM11", "block must have a corresponding `server_tool_use` block before it"),
+    Saying::breaks("AM14", "no low surrogate in string"),
+    Saying::breaks("AM15", "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block"),
     Saying::breaks("AM13", "compaction_block_misplaced"),
     Saying::breaks("AM13", "compaction_block_ambiguous"),
 ];

@@ -8,6 +8,8 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::tokens("Too many input tokens. Max input tokens: {limit}, request input token count: {actual}"),
     Saying::tokens("Too many input tokens"),
     Saying::tokens("Input Tokens Exceeded"),
+    // The length is in characters.
+    Saying::bytes("Malformed input request: expected maxLength: {limit}, actual: {actual}"),
     Saying::media("too many images: image_count > {limit}"),
     Saying::media("can't include more than {limit} documents in a request"),
     Saying::media("can't include more than {limit} images in a request"),
@@ -28,7 +30,11 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("BC5", "final assistant content cannot end with trailing whitespace"),
     Saying::breaks("BC6", "A maximum of {} blocks with cache_control may be provided"),
     Saying::breaks("BC7", "`tool_use` ids must be unique"),
+    Saying::breaks("BC7", "blocks at messages.{}.content contain duplicate Ids"),
     Saying::breaks("BC7", "toolUseId' failed to satisfy constraint"),
+    Saying::breaks("BC9", "document file name can only contain alphanumeric characters"),
+    Saying::breaks("BC10", "model doesn't support the video content block"),
+    Saying::breaks("BC10", "model doesn't support the s3Uri field"),
     Saying::refused("tool result blocks cannot be provided in the same turn"),
     Saying::refused("Messages can't contain duplicate document names"),
 ];

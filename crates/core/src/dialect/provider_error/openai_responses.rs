@@ -3,6 +3,8 @@
 use super::saying::Saying;
 
 pub(in crate::dialect) const SAYINGS: &[Saying] = &[
+    // DeepSeek's words for a call whose output comes too late. They are the same for one that has none.
+    Saying::breaks("OR10", "No tool output found for tool call"),
     Saying::breaks("OR1", "No tool output found for"),
     Saying::breaks("OR1", "No tool call found for"),
     Saying::breaks("OR2", "was provided without its required following item"),
@@ -15,5 +17,9 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("OR7", "Unknown parameter: 'input[{}].status'"),
     Saying::breaks("OR8", "The 'compaction_trigger' item must be the final input item"),
     Saying::breaks("OR0", "One of \"input\" or \"previous_response_id\" or 'prompt'"),
+    Saying::breaks("OR9", "call_id': string too long"),
+    Saying::breaks("OR11", "file type you uploaded is not supported"),
+    Saying::breaks("OR12", "Invalid 'temperature': decimal"),
+    Saying::breaks("OR12", "Invalid 'top_p': decimal"),
     Saying::refused("invalid_encrypted_content"),
 ];

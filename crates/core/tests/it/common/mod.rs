@@ -420,7 +420,7 @@ impl Writer {
             }
             Text::Words(words) => quote(&format!("text_{n}{}", " lorem ipsum".repeat(*words))),
             // Escapes that a rewriting would spell otherwise, and half of a surrogate pair.
-            Text::Odd => format!("\"odd {n} \\u0041\\/\\u00e9 \\ud83d end\""),
+            Text::Odd => format!("\"odd {n} \\u0041\\/\\u00e9 \\ud83d\\ude00 end\""),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lookback::dialect::Target;
 use lookback::message::PartRef;
 use lookback::tokens::Models;
 use lookback::{Preamble, RawRequest, RequestError, Role};
@@ -36,15 +37,18 @@ pub(in crate::gateway) struct Model {
     pub(in crate::gateway) window: Option<u64>,
     /// Whether the provider is asked to shorten the conversation.
     pub(in crate::gateway) is_shortened: bool,
+    /// Where the request goes, as far as its body and its path tell.
+    pub(in crate::gateway) target: Target,
 }
 
 impl Model {
     /// Reads what a request asks for. The path may name the model, and a header a larger context window.
-    pub(in crate::gateway) fn of(request: &RawRequest<'_>, path: Option<&str>, betas: &str) -> Model {
-        let name = path.map(str::to_owned).or_else(|| request.model());
+    pub(in crate::gateway) fn of(request: &RawRequest<'_>, path: &str, betas: &str) -> Model {
+        let target = request.target().with_path(path);
+        let name = target.model.clone();
         let known = name.as_deref().and_then(|name| Models::builtin().find(name));
         let window = known.map(|model| model.window_with(betas));
-        Model { name, window, is_shortened: request.is_shortened_by_provider() }
+        Model { name, window, is_shortened: request.is_shortened_by_provider(), target }
     }
 }
 

@@ -1,16 +1,19 @@
 //! Anthropic Messages.
 
+mod hosted;
+mod markers;
+
 use std::borrow::Cow;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::blocks::{BlockFormat, PartRules};
-use super::format::{Format, Rendered};
+use super::blocks::{BlockFormat, Merges, Outbound, PartRules};
+use super::format::{Format, Rendered, Sending};
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, bound,
-    convert, provider_error, response, stream,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Quirks, Request, Response, Rule,
+    Target, blocks, bound, convert, provider_error, response, stream,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -22,13 +25,13 @@ use crate::message::{
 use crate::start::Start;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM6, AM7, AM9, AM10, AM12, AM13];
+const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM6, AM7, AM9, AM10, AM11, AM12, AM13, AM14, AM15, AM16];
 
 const AM1: Rule = Rule::refused("AM1", "the request has 1 to 100,000 messages, and the first is a user message");
 const AM2: Rule = Rule::refused("AM2", "each tool use has one result, at the beginning of the next user message");
 const AM3: Rule = Rule::refused(
     "AM3",
-    "identifiers of tool uses are unique and have only letters, digits, _ and -; the input is an object",
+    "identifiers of tool uses are unique in their message and have only letters, digits, _ and -; the input is an object",
 );
 const AM4: Rule = Rule::refused(
     "AM4",
@@ -48,31 +51,43 @@ const AM12: Rule = Rule::refused(
 const AM13: Rule =
     Rule::refused("AM13", "a compaction block is the first block of an assistant message, and only one has content");
 
+const AM11: Rule = Rule::refused(
+    "AM11",
+    "a tool use that the provider answers has its result in the same answer, and each such result has its tool use",
+);
+const AM14: Rule = Rule::refused("AM14", "no text has half of a surrogate pair");
+const AM15: Rule = Rule::refused("AM15", "no cache marker for one hour comes after one for five minutes");
+const AM16: Rule =
+    Rule::refused("AM16", "tool uses and thinking are the assistant's, and results of the client's tools the user's");
+
 const PAIRING: PairingRules = PairingRules {
     missing: AM2,
     orphan: AM2,
     duplicate_result: AM2,
     duplicate_call: AM3,
     results_first: Some(AM2),
-    unique_in_request: true,
     adjacent: true,
+    merges_neighbors: true,
 };
 
 const PARTS: PartRules = PartRules { blank: AM4, trailing_space: AM4, id: AM3, arguments: AM3, valid_id };
 
 const QUIRKS: Quirks = Quirks {
-    unique_ids: true,
+    merges_neighbors: true,
     valid_id,
+    longest_id: usize::MAX,
     refuses_blank: true,
     refuses_trailing_space: true,
     signed_reasoning: true,
     start: Start::User,
+    opens: Start::User,
     marks_errors: true,
     system_follows_user: true,
     refuses_empty_error: true,
     has_refused_members: |_| false,
     results_by_name: false,
     binds_reasoning: true,
+    wrong_roles: WRONG_ROLES,
     compactions: &[COMPACTION],
     standing: &["tool_addition", "tool_removal", CONFIG],
 };
@@ -83,14 +98,16 @@ const BLOCKS: BlockFormat = BlockFormat {
     edit,
     marker: Some(cache_marker::MEMBER),
     results_first: true,
-    mend: |_, _| None,
+    merges: Merges::Mixed,
+    mend,
 };
 
 pub(super) static FORMAT: Format = Format {
     aliases: &["anthropic-messages", "messages", "claude", "claude-code"],
     provider: "anthropic",
     rules: RULES,
-    quirks: QUIRKS,
+    halves: AM14,
+    quirks: |target| Quirks { signed_reasoning: is_signed(target), ..QUIRKS },
     sayings: provider_error::ANTHROPIC,
     messages: "messages",
     system: Some("system"),
@@ -107,8 +124,8 @@ pub(super) static FORMAT: Format = Format {
     is_piece: |_| false,
     decode,
     render,
-    encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
-    mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
+    encode: |sending, shown| blocks::encode(&BLOCKS, sending, shown),
+    mends: |sending, shown| blocks::mends(&BLOCKS, sending, shown),
     response,
     pieces: || Box::<stream::anthropic::Blocks>::default(),
     resendable: |_, answer| answer,
@@ -117,6 +134,19 @@ pub(super) static FORMAT: Format = Format {
     path: blocks::path,
     beside_parts: |_| None,
 };
+
+/// Returns whether thinking is signed. Other models behind this format do not sign theirs, and want it back as it is.
+fn is_signed(target: &Target) -> bool {
+    target.is_model(|model| model.contains("claude") || model.contains("anthropic")) != Some(false)
+}
+
+/// The kinds of parts that a message of a role may not have.
+const WRONG_ROLES: &[(Role, &str)] = &[
+    (Role::Assistant, "tool_result"),
+    (Role::User, "tool_use"),
+    (Role::User, "thinking"),
+    (Role::User, "redacted_thinking"),
+];
 
 /// The member of a system message that sets the configuration from there on.
 const CONFIG: &str = "output_config";
@@ -198,13 +228,18 @@ fn assistant_part(kind: &str, fields: &Fields<'_>, raw: &RawValue) -> AssistantP
     let known = match kind {
         "text" => text(fields, "text").map(AssistantPart::Text),
         "thinking" => text(fields, "thinking")
-            .map(|text| AssistantPart::Reasoning(Reasoning { text, signature: self::text(fields, "signature") })),
+            .map(|text| AssistantPart::Reasoning(Reasoning { text, signature: signature(fields) })),
         "redacted_thinking" => text(fields, "data")
             .map(|data| AssistantPart::Reasoning(Reasoning { text: String::new(), signature: Some(data) })),
         "tool_use" => tool_use(fields).map(AssistantPart::ToolCall),
         _ => None,
     };
     known.unwrap_or_else(|| AssistantPart::Opaque(opaque(kind, raw)))
+}
+
+/// Returns the signature of thinking. An empty one is none.
+fn signature(fields: &Fields<'_>) -> Option<String> {
+    text(fields, "signature").filter(|signature| !signature.is_empty())
 }
 
 fn tool_use(fields: &Fields<'_>) -> Option<ToolCall> {
@@ -446,7 +481,9 @@ fn check(request: &Request) -> Vec<Finding> {
             for (rule, problem) in blocks::part_faults(&PARTS, value, trailing_space == Some(part)) {
                 findings.push(rule.at(index, path(part), problem));
             }
-            if let PartRef::Reasoning(Reasoning { signature: None, .. }) = value {
+            if let PartRef::Reasoning(Reasoning { signature: None, .. }) = value
+                && is_signed(request.target())
+            {
                 findings.push(AM5.at(index, path(part), Problem::UnsignedReasoning));
             }
         }
@@ -461,10 +498,66 @@ fn check(request: &Request) -> Vec<Finding> {
             findings.push(AM7.at(index, format!("messages[{index}]"), Problem::SystemPlace));
         }
     }
+    findings.extend(blocks::wrong_roles(Dialect::Anthropic, AM16, WRONG_ROLES, messages));
+    findings.extend(hosted_tools(messages));
+    findings.extend(marker_order(request));
     findings.extend(bound::check(Dialect::Anthropic, AM6, request, request.previous()));
     findings.extend(compaction_places(messages));
     findings.extend(stricter(request, &whole));
     findings.extend(limits(request, &whole));
+    findings
+}
+
+/// Mends the messages that are about to be sent: tool uses that the provider was to answer and did not, results of such
+/// tools without their use, and cache markers that are to last longer than one before them.
+fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
+    let mut mends = Vec::new();
+    let faults = {
+        let raws = messages.iter().map(|message| &*message.1);
+        hosted::faults(raws)
+    };
+    for (place, elements) in hosted::by_message(faults) {
+        if let Some((index, raw)) = messages.get_mut(place).map(|message| &mut **message)
+            && let Some(left) = blocks::without(raw, &elements)
+        {
+            *raw = Cow::Owned(left);
+            mends.push(Mend::Removed { elements: elements.len() }.of(*index));
+        }
+    }
+    let mut order = markers::Order::behind(sending.preamble);
+    for (index, raw) in messages.iter_mut().map(|message| &mut **message) {
+        if let Some(mended) = order.mend(raw) {
+            *raw = Cow::Owned(mended);
+            mends.push(Mend::MembersMended.of(*index));
+        }
+    }
+    mends
+}
+
+/// Finds uses and results of the provider's own tools without each other (AM11).
+fn hosted_tools(messages: &[Message]) -> Vec<Finding> {
+    let raws = messages.iter().map(|message| message.wire().map_or(RawValue::NULL, |wire| &*wire.raw));
+    let faults = hosted::faults(raws).into_iter();
+    let places: Vec<Place<'_>> = Place::all(messages).collect();
+    let finding = |fault: hosted::Fault| {
+        let id = fault.id;
+        let problem = if fault.is_result { Problem::OrphanResult { id } } else { Problem::MissingResult { id } };
+        Some(AM11.at(fault.message, blocks::path(places.get(fault.message)?, fault.block), problem))
+    };
+    faults.filter_map(finding).collect()
+}
+
+/// Finds cache markers that last longer than one before them (AM15).
+fn marker_order(request: &Request) -> Vec<Finding> {
+    let mut order = markers::Order::behind(Some(request.preamble()));
+    let mut findings = Vec::new();
+    for place in Place::all(request.messages()) {
+        let refused = place.message.wire().map(|wire| order.refused(&wire.raw)).unwrap_or_default();
+        findings.extend(refused.into_iter().map(|block| {
+            let path = format!("{}.{}", blocks::path(&place, block), cache_marker::MEMBER);
+            AM15.at(place.index, path, Problem::MarkerOrder)
+        }));
+    }
     findings
 }
 
