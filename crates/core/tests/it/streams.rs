@@ -40,6 +40,80 @@ fn cases() -> Vec<Case> {
             r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"n\":1}"}},{"id":"c2","type":"function","function":{"name":"now","arguments":"{}"}}]}}]}"#,
         ),
         case(
+            "two calls with the index 0",
+            chat,
+            &[
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"read","arguments":"{\"n\":"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c2","type":"function","function":{"name":"read","arguments":"{\"n\":"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"2}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+            ],
+            r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"n\":1}"}},{"id":"c2","type":"function","function":{"name":"read","arguments":"{\"n\":2}"}}]}}]}"#,
+        ),
+        case(
+            "two whole calls in one piece, with the index 0 and no identifiers",
+            chat,
+            &[
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"name":"read","arguments":"{\"n\":1}"}},{"index":0,"function":{"name":"now","arguments":"{}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+            ],
+            r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"","type":"function","function":{"name":"read","arguments":"{\"n\":1}"}},{"id":"","type":"function","function":{"name":"now","arguments":"{}"}}]}}]}"#,
+        ),
+        case(
+            "an empty identifier, type and name with each later piece",
+            chat,
+            &[
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"read","arguments":""}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"","type":"","function":{"name":"","arguments":"{\"n\":"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"","type":"","function":{"name":"","arguments":"1}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+            ],
+            r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"n\":1}"}}]}}]}"#,
+        ),
+        case(
+            "the identifier and the name again with each piece",
+            chat,
+            &[
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"read","arguments":"{\"n\":"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"read","arguments":"1}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+            ],
+            r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"n\":1}"}}]}}]}"#,
+        ),
+        case(
+            "pieces without an index",
+            chat,
+            &[
+                r#"{"choices":[{"delta":{"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":""}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"function":{"arguments":"{\"n\":"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":null,"id":"","function":{"arguments":"1}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"id":"c2","type":"function","function":{"name":"now","arguments":"{}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+            ],
+            r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"n\":1}"}},{"id":"c2","type":"function","function":{"name":"now","arguments":"{}"}}]}}]}"#,
+        ),
+        case(
+            "whole calls without an index and without identifiers",
+            chat,
+            &[
+                r#"{"choices":[{"delta":{"tool_calls":[{"function":{"name":"read","arguments":"{\"n\":1}"}},{"function":{"name":"read","arguments":"{\"n\":2}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+            ],
+            r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"","type":"function","function":{"name":"read","arguments":"{\"n\":1}"}},{"id":"","type":"function","function":{"name":"read","arguments":"{\"n\":2}"}}]}}]}"#,
+        ),
+        case(
+            "calls whose indexes begin at 1, the later one first, and a name in pieces",
+            chat,
+            &[
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":2,"id":"c2","type":"function","function":{"name":"now","arguments":"{}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":1,"id":"c1","type":"function","function":{"name":"re"}}]}}]}"#,
+                r#"{"choices":[{"delta":{"tool_calls":[{"index":1,"function":{"name":"ad","arguments":"{\"n\":1}"}}]}}]}"#,
+                r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+            ],
+            r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"read","arguments":"{\"n\":1}"}},{"id":"c2","type":"function","function":{"name":"now","arguments":"{}"}}]}}]}"#,
+        ),
+        case(
             "thinking, words and a tool use",
             Dialect::Anthropic,
             &[
