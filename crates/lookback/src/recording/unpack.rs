@@ -9,6 +9,12 @@ use super::shape;
 /// A limit for [`read_text`] that no real recording reaches: 4 GiB.
 pub const LARGEST: u64 = 4 << 30;
 
+/// How many times its size a gzip file may unpack to. Conversations become three to twenty times as long, and one that was made to
+/// fill the memory of whoever reads it a thousand times.
+const MOST_TIMES: u64 = 64;
+/// The bytes that any gzip file may unpack to: 64 MiB.
+const ANY: u64 = 64 << 20;
+
 /// The errors of turning bytes into text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -37,7 +43,8 @@ pub enum TextError {
 ///
 /// # Errors
 /// Returns an error if the text is not UTF-8, if it cannot be unpacked, or if it would have more than `largest` bytes.
-/// The limit matters because a small gzip file can unpack to a thousand times its size.
+/// A small gzip file can unpack to a thousand times its size. So it may not have more than 64 times its size either, unless
+/// that is less than 64 MiB.
 ///
 /// ```
 /// use lookback::recording::{LARGEST, read_text};
@@ -71,6 +78,7 @@ fn damage(kind: &ErrorKind) -> &'static str {
 
 fn unpacked(bytes: &[u8], largest: u64) -> Result<Vec<u8>, TextError> {
     let mut unpacked = Vec::new();
+    let largest = largest.min((bytes.len() as u64).saturating_mul(MOST_TIMES).max(ANY));
     // One byte more than allowed tells a text that is too large from one that has exactly the most bytes.
     let mut reader = MultiGzDecoder::new(bytes).take(largest.saturating_add(1));
     reader.read_to_end(&mut unpacked).map_err(|error| TextError::Gzip(error.kind()))?;

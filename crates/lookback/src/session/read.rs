@@ -154,6 +154,63 @@ impl Session {
         Ok(history)
     }
 
+    /// Returns the branches that the conversation has left, the oldest first: each with all its messages, from the
+    /// beginning of the conversation on. A branch that has no message of its own is left out. The cost grows with the
+    /// whole log.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::{MemoryStore, Message, Session};
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Default::default()).await?;
+    /// session.sync(vec![Message::user("Hi"), Message::assistant("Hello")]).await?;
+    /// session.sync(vec![Message::user("Hi"), Message::assistant("Good day")]).await?;
+    /// let left = session.left_branches().await?;
+    /// assert_eq!(left.len(), 1);
+    /// assert_eq!(left[0][1].arrival.message.text(), "Hello");
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn left_branches(&mut self) -> Result<Vec<Vec<HistoryEntry>>, Error> {
+        self.refresh().await?;
+        let shown: HashSet<_> = self.view().messages().map(|item| item.position()).collect();
+        let (mut all, mut forks) = (Vec::new(), Vec::new());
+        self.walk_all(&mut |position, entry| {
+            match entry {
+                Entry::Message(arrival) => {
+                    all.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
+                }
+                Entry::Branch { at } => forks.push((position, at)),
+                _ => {}
+            }
+            true
+        })
+        .await?;
+        // Where each branch begins, and what it shares with those before it.
+        let mut begun: Vec<(Position, Vec<Range<Position>>)> = vec![(0, Vec::new())];
+        let mut ends = Vec::with_capacity(forks.len());
+        for (position, at) in forks {
+            ends.push(path_at(&begun, position));
+            let shared = path_at(&begun, at);
+            begun.push((position + 1, shared));
+        }
+        let mut known: HashSet<Position> = on_path(&all, self.view().path()).map(|entry| entry.position).collect();
+        let mut left = Vec::new();
+        for path in ends.iter().rev() {
+            let is_own =
+                |entry: &HistoryEntry| entry.arrival.origin != Origin::Lookback && !known.contains(&entry.position);
+            if on_path(&all, path).any(is_own) {
+                known.extend(on_path(&all, path).map(|entry| entry.position));
+                left.push(on_path(&all, path).cloned().collect());
+            }
+        }
+        left.reverse();
+        Ok(left)
+    }
+
     /// Returns the selected messages in the order of the conversation, and records that the session was used. The cost
     /// grows with the whole history.
     ///
@@ -275,6 +332,22 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// The entries of the branch that a log of this length ended with. `begun` are the branches, each with where it begins and what
+/// it shares with those before it.
+fn path_at(begun: &[(Position, Vec<Range<Position>>)], end: Position) -> Vec<Range<Position>> {
+    let Some((start, shared)) = begun.iter().rev().find(|(start, _)| *start <= end) else { return Vec::new() };
+    let own = (*start < end).then_some(*start..end);
+    shared.iter().cloned().chain(own).collect()
+}
+
+/// The messages of a branch, of all that a log has.
+fn on_path<'a>(all: &'a [HistoryEntry], path: &'a [Range<Position>]) -> impl Iterator<Item = &'a HistoryEntry> {
+    path.iter().flat_map(move |span| {
+        let at = |position: Position| all.partition_point(|entry| entry.position < position);
+        all.get(at(span.start)..at(span.end)).unwrap_or_default()
+    })
 }
 
 fn found_some(selected: &[bool]) -> bool {

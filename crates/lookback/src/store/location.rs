@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Durability, FileStore, MemoryStore, Store, StoreError, is_folder};
+use super::{Durability, FileStore, MemoryStore, Store, StoreError, is_folder, probe_folder};
 
 /// Where a store is.
 ///
@@ -107,6 +107,34 @@ impl Location {
         }
     }
 
+    /// Checks that the store can be opened and written to, or made where there is none. No file and no folder is made. In a
+    /// database, the tables are created if they do not exist. Waits for a server.
+    ///
+    /// # Errors
+    /// Returns the error that opening the store, or writing to it, would give.
+    ///
+    /// ```
+    /// use lookback::store::Location;
+    ///
+    /// let folder = tempfile::tempdir()?;
+    /// let path = folder.path().join("new").join("memory.db");
+    /// assert!(Location::Sqlite(path.clone()).check().is_ok() && !path.exists());
+    /// std::fs::write(folder.path().join("new"), "a file")?;
+    /// assert!(Location::Sqlite(path).check().is_err());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    pub fn check(&self) -> Result<(), StoreError> {
+        match (self.open_existing(), self) {
+            (Ok(store), _) => futures_lite::future::block_on(store.probe()),
+            (Err(StoreError::Missing { .. }), Location::Sqlite(path)) if !is_no_file(path) => {
+                can_be_made(path.parent().unwrap_or(Path::new("")))
+            }
+            (Err(StoreError::Missing { .. }), Location::Sqlite(_)) => Err(NO_FILE),
+            (Err(StoreError::Missing { .. }), Location::Files(path)) => can_be_made(path),
+            (Err(error), _) => Err(error),
+        }
+    }
+
     /// Opens an existing store. If a file may not be written to, it is opened for reading only. In a database, the tables
     /// are created if they do not exist.
     ///
@@ -119,6 +147,22 @@ impl Location {
             Location::Memory | Location::Postgres(_) | Location::Redis(_) => self.open(),
         }
     }
+}
+
+/// The error for what SQLite would make a database of that nobody else sees, and that ends with its connection.
+pub(super) const NO_FILE: StoreError =
+    StoreError::Url { reason: "an SQLite store needs the path of a file; for process memory, use memory:" };
+
+/// Returns whether SQLite would take a path for no file.
+pub(super) fn is_no_file(path: &Path) -> bool {
+    path.as_os_str().is_empty() || path.as_os_str() == ":memory:"
+}
+
+/// Returns an error if a folder that may not exist yet cannot be made, or takes no files.
+fn can_be_made(folder: &Path) -> Result<(), StoreError> {
+    let there = folder.ancestors().find(|folder| folder.exists());
+    let there = there.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    probe_folder(there)
 }
 
 #[cfg(feature = "sqlite")]

@@ -192,6 +192,15 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
+    /// Returns an error if nothing can be written now: the disk is full, the folder is gone, or the server does not answer. It
+    /// costs little and leaves nothing, so that whoever watches a server may ask often. The default only reads.
+    ///
+    /// If this finds nothing, an append may fail all the same.
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        // A name that no log has.
+        Box::pin(async move { self.list("\u{1}").await.map(drop) })
+    }
+
     /// Finishes erasures that were broken off, and gives space back that is no longer used. It may take long, and others
     /// may have to wait. The default does nothing.
     fn vacuum(&self) -> StoreFuture<'_, ()> {
@@ -268,6 +277,32 @@ fn refuse_special(path: &std::path::Path) -> Result<(), StoreError> {
         // If it cannot be looked at, it does not exist, or opening it gives the error.
         Ok(_) | Err(_) => Ok(()),
     }
+}
+
+/// The bytes that a probe writes: a disk that does not take them is as good as full.
+const PROBE: usize = 64 << 10;
+
+/// Returns an error if a folder does not take a file of some bytes. It is removed again.
+fn probe_folder(folder: &std::path::Path) -> Result<(), StoreError> {
+    use std::io::{ErrorKind, Write as _};
+
+    let path = folder.join(format!("lookback-probe-{}.tmp", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // A process of this number that died may have left one.
+    let _ = std::fs::remove_file(&path);
+    let written = options.open(&path).and_then(|mut file| file.write_all(&vec![b'.'; PROBE]));
+    let _ = std::fs::remove_file(&path);
+    written.map_err(|error| {
+        let place = folder.display().to_string();
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => StoreError::Full { place },
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { place },
+            _ => StoreError::Backend { place, source: Box::new(error) },
+        }
+    })
 }
 
 /// Erases a session and the logs that are derived from it. Returns `false` if there are none.

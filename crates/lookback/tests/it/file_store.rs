@@ -841,3 +841,47 @@ mod unix {
         set(0o755);
     }
 }
+
+/// What was checked is not checked again as long as the document is the same, byte for byte.
+#[test]
+fn what_is_added_to_a_long_document_takes_little_longer_than_to_a_short_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, log) = (open(folder.path()), name("shared").shared_of());
+    let add = |from: u64, count: u64| {
+        let begun = std::time::Instant::now();
+        for at in from..from + count {
+            append(&store, &log, at, &["a fact that is about as long as most facts are, and says something"]).unwrap();
+            assert_eq!(block_on(store.info(&log)).unwrap().unwrap().records, at + 1);
+        }
+        begun.elapsed()
+    };
+    add(0, 5);
+    let short = add(5, 10);
+    let many = (0..3_000).map(|number| record(&format!("fact number {number}, about as long as most are")));
+    block_on(store.append(&log, 15, many.collect(), Some(15))).unwrap();
+    add(3_015, 1);
+    let long = add(3_016, 10);
+    assert!(long < short * 20 + Duration::from_millis(150), "{long:?} against {short:?}");
+
+    // It is what a store that knows nothing of it finds, with its index.
+    let path = folder.path().join("memory/shared/memory.json");
+    let other = open(folder.path());
+    assert_eq!(bodies(&other, &log).len(), 3_026);
+    assert_eq!(block_on(other.info(&log)).unwrap(), block_on(store.info(&log)).unwrap());
+    append(&other, &log, 3_026, &["by another"]).unwrap();
+    append(&store, &log, 3_027, &["again"]).unwrap();
+    assert_eq!(block_on(store.info(&log)).unwrap().unwrap().records, 3_028);
+    // What was altered is found.
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("fact number 7,", "fact number 8,", 1)).unwrap();
+    let damaged = block_on(store.info(&log)).unwrap_err();
+    assert!(matches!(damaged, StoreError::Damaged { position: 22, .. }), "{damaged:?}");
+    assert!(append(&store, &log, 3_028, &["more"]).is_err());
+    // What another program keeps there, and where, is left as it is.
+    let kept = text.replacen("{\n", "{\n  \"theirs\": [1.0],\n", 1);
+    fs::write(&path, &kept).unwrap();
+    append(&store, &log, 3_028, &["more"]).unwrap();
+    append(&store, &log, 3_029, &["and more"]).unwrap();
+    assert!(fs::read_to_string(&path).unwrap().contains("\"theirs\": [1.0]"));
+    assert_eq!(bodies(&open(folder.path()), &log).len(), 3_030);
+}

@@ -297,6 +297,9 @@ fn gzip_is_unpacked_up_to_a_bound() {
     let zeros = "0".repeat(1 << 20);
     assert_eq!(read_text(gzip(&zeros), 1 << 20).unwrap().len(), 1 << 20);
     assert_eq!(read_text(gzip(&zeros), (1 << 20) - 1), Err(TextError::TooLarge { largest: (1 << 20) - 1 }));
+    // What was made to fill the memory does not.
+    let many = gzip(&zeros).repeat(65);
+    assert_eq!(read_text(many, LARGEST), Err(TextError::TooLarge { largest: 64 << 20 }));
     let mut cut = gzip(&long);
     cut.truncate(cut.len() / 2);
     assert_eq!(read_text(cut, LARGEST), Err(TextError::Gzip(ErrorKind::UnexpectedEof)));

@@ -293,6 +293,10 @@ impl Store for EncryptedStore {
         self.inner.check()
     }
 
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        self.inner.probe()
+    }
+
     fn vacuum(&self) -> StoreFuture<'_, ()> {
         self.inner.vacuum()
     }

@@ -1,18 +1,19 @@
 //! A log in a JSON document, in which another program may keep its own members: `{..., "lookback": {...}, "entries":
 //! [...]}`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io::{Read, Write};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use lookback_core::transcript::Millis;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::disk::{self, failed};
-use super::index::{self, Mark};
+use super::index::{self, Index, Mark};
 use super::line::{Check, Header, Line, Note, VERSION, entries};
 use super::lines::{index_of, refuse_others};
 use super::place::Place;
@@ -20,6 +21,78 @@ use crate::store::{Damage, Durability, Head, LogInfo, LogName, Record, StoreErro
 
 const HEADER: &str = "lookback";
 const ENTRIES: &str = "entries";
+/// How a document ends that this store has written: with the list of its entries.
+const END: &str = "\n  ]\n}\n";
+
+/// Documents that were checked. As long as one has the same text, it need not be checked again: that takes much longer than to
+/// read it.
+#[derive(Default)]
+pub(super) struct Known(Mutex<HashMap<PathBuf, Arc<Checked>>>);
+
+/// A document that was checked, with the log that it has.
+struct Checked {
+    text: String,
+    /// Whether this store wrote the text, and so knows its form.
+    is_own: bool,
+    header: Header,
+    /// What the log is up to and with each of its records, of which there is at least one.
+    marks: Vec<Mark>,
+}
+
+impl Known {
+    /// How many are kept.
+    const MOST: usize = 16;
+
+    fn get(&self, path: &Path, text: &str) -> Option<Arc<Checked>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(path).filter(|checked| checked.text == text).cloned()
+    }
+
+    fn keep(&self, path: &Path, checked: Checked) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= Known::MOST && !known.contains_key(path) {
+            known.clear();
+        }
+        if !checked.marks.is_empty() {
+            known.insert(path.to_owned(), Arc::new(checked));
+        }
+    }
+}
+
+impl Checked {
+    fn end(&self) -> u64 {
+        self.marks.len() as u64
+    }
+
+    /// The index beside the document. Fails if the document is that of another log, or has lost records.
+    fn index(&self, place: &Place, log: &LogName) -> Result<Option<Index>, StoreError> {
+        refuse_others(&self.header, place, log)?;
+        let index = index_of(place, log, Some(&self.header))?;
+        if index.as_ref().is_some_and(|index| index.records > self.end()) {
+            return Err(StoreError::damaged(log, self.end(), Damage::Gone));
+        }
+        Ok(index)
+    }
+
+    fn info(&self, log: &LogName) -> LogInfo {
+        let Mark { bytes, used, .. } = self.marks.last().copied().unwrap_or(Mark::first(0));
+        LogInfo { name: log.clone(), records: self.end(), bytes, created: self.header.created, used }
+    }
+
+    /// The document with more entries. `None` if its form is not known.
+    fn with(&self, entries: &[String]) -> Option<String> {
+        let before = self.text.strip_suffix(END).filter(|_| self.is_own)?;
+        let more = entries.iter().map(|entry| entry.len() + 8).sum::<usize>();
+        let mut text = String::with_capacity(self.text.len() + more);
+        text.push_str(before);
+        for entry in entries {
+            text.push_str(",\n    ");
+            text.push_str(entry);
+        }
+        text.push_str(END);
+        Some(text)
+    }
+}
 
 /// The members of a document, in order and byte for byte.
 struct Members<'a>(Vec<(String, &'a RawValue)>);
@@ -179,11 +252,26 @@ pub(super) fn head(place: &Place, log: &LogName, before: Option<u64>) -> Result<
     })
 }
 
-pub(super) fn info(place: &Place, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
-    with(place, log, |header, lines| {
-        let Mark { bytes, used, .. } = marks(&lines).last().unwrap_or(Mark::first(0));
-        LogInfo { name: log.clone(), records: lines.len() as u64, bytes, created: header.created, used }
-    })
+pub(super) fn info(place: &Place, log: &LogName, known: &Known) -> Result<Option<LogInfo>, StoreError> {
+    let path = place.path();
+    let Some(text) = text(path)? else {
+        index_of(place, log, None)?;
+        return Ok(None);
+    };
+    if let Some(checked) = known.get(path, &text) {
+        checked.index(place, log)?;
+        return Ok(Some(checked.info(log)));
+    }
+    let (header, marks) = {
+        let mut document = Document::parse(&text, path)?;
+        let marks: Vec<Mark> = marks(&read(&document, place, log)?).collect();
+        (document.header.take(), marks)
+    };
+    let Some(header) = header.filter(|_| !marks.is_empty()) else { return Ok(None) };
+    let checked = Checked { text, is_own: false, header, marks };
+    let info = checked.info(log);
+    known.keep(path, checked);
+    Ok(Some(info))
 }
 
 /// The bodies of each of these spans.
@@ -203,9 +291,34 @@ pub(super) fn append(
     log: &LogName,
     (at, records, time): (u64, &[Record], Option<Millis>),
     durability: Durability,
+    known: &Known,
 ) -> Result<(), StoreError> {
     let path = place.path();
+    let json = |error: serde_json::Error| failed(path)(error.into());
+    let keep = |text: String, header: Header, marks: Vec<Mark>, indexed: u64| {
+        if let Some(id) = header.id() {
+            let new = marks.get(usize::try_from(indexed).unwrap_or(usize::MAX)..).unwrap_or_default();
+            // The records are there, with or without it.
+            let _ = index::write(place.index(), (log, id), indexed, new.iter().copied());
+        }
+        known.keep(path, Checked { text, is_own: true, header, marks });
+    };
     let text = text(path)?;
+    if let Some(checked) = text.as_deref().and_then(|text| known.get(path, text)) {
+        let (index, end) = (checked.index(place, log)?, checked.end());
+        if end != at {
+            return Err(StoreError::Conflict { at, end });
+        }
+        if records.is_empty() {
+            return Ok(());
+        }
+        if let Some(whole) = checked.with(&entries(log, records, at, time).map_err(json)?) {
+            disk::replace(path, durability, |file| file.write_all(whole.as_bytes())).map_err(failed(path))?;
+            let indexed = index.map_or(0, |index| if index.records == end { end } else { 0 });
+            keep(whole, checked.header.clone(), with_more(checked.marks.clone(), records, time), indexed);
+            return Ok(());
+        }
+    }
     let mut document = text.as_deref().map_or_else(|| Ok(Document::default()), |text| Document::parse(text, path))?;
     let lines = read(&document, place, log)?;
     let end = lines.len() as u64;
@@ -215,7 +328,6 @@ pub(super) fn append(
     if records.is_empty() {
         return Ok(());
     }
-    let json = |error: serde_json::Error| failed(path)(error.into());
     let is_earlier = document.header.as_ref().is_some_and(|header| header.check() == Check::None);
     let earlier = lines.iter().filter(|_| is_earlier).map(|line| line.as_entry(log));
     let earlier = earlier.collect::<serde_json::Result<Vec<String>>>().map_err(json)?;
@@ -232,12 +344,20 @@ pub(super) fn append(
     }
     let whole = document.write().map_err(json)?;
     disk::replace(path, durability, |file| file.write_all(whole.as_bytes())).map_err(failed(path))?;
-    let lines = document.lines(log, path)?;
-    if let Some(id) = document.header.as_ref().and_then(Header::id) {
-        // The records are there, with or without it.
-        let _ = index::write(place.index(), (log, id), 0, marks(&lines));
+    if let Some(header) = document.header.take() {
+        keep(whole, header, with_more(marks(&lines).collect(), records, time), 0);
     }
     Ok(())
+}
+
+/// The marks of a log behind which these records were appended.
+fn with_more(mut marks: Vec<Mark>, records: &[Record], time: Option<Millis>) -> Vec<Mark> {
+    for record in records {
+        let last = marks.last().copied().unwrap_or(Mark::first(0));
+        let note = Note { bytes: record.body.len() as u64, checkpoint: record.checkpoint, time };
+        marks.push(last.and(&note, marks.len() as u64, 0));
+    }
+    marks
 }
 
 /// Puts tombstones in the place of records. Only one writer may call this at a time.

@@ -21,7 +21,7 @@ const DIGITS: usize = 16;
 const OF_HEADER: u64 = u64::MAX;
 
 /// Names the log of a file: the first line of a log, and a member of a document.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) version: i64,
     #[serde(default)]

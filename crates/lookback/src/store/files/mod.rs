@@ -203,6 +203,10 @@ impl Store for FileStore {
         Ok(Arc::new(FileStore { files: Arc::new(self.files.of(tenant)) }))
     }
 
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        self.run(Files::probe)
+    }
+
     fn vacuum(&self) -> StoreFuture<'_, ()> {
         self.run(Files::vacuum)
     }

@@ -17,7 +17,9 @@ use super::line::Header;
 use super::lines;
 use super::place::{self, INDEX, Kind, MEMORY, Place, TENANTS};
 use crate::search::{Query, Texts};
-use crate::store::{Durability, Head, Hit, LogInfo, LogName, Record, StoreError, Tenant, Tombstone, refuse_special};
+use crate::store::{
+    Durability, Head, Hit, LogInfo, LogName, Record, StoreError, Tenant, Tombstone, probe_folder, refuse_special,
+};
 
 /// The file, under the root, that writers lock.
 const LOCK: &str = "lookback.lock";
@@ -32,12 +34,15 @@ pub(super) struct Files {
     patience: Duration,
     /// Held by this store's writers, so that only one of them waits for other processes.
     writing: Mutex<()>,
+    /// The documents that were checked.
+    known: document::Known,
 }
 
 impl Files {
     pub(super) fn new(root: PathBuf, durability: Durability, patience: Duration) -> Self {
         let named = root.clone();
-        Files { root, named, durability, patience, writing: Mutex::default() }
+        let (writing, known) = (Mutex::default(), document::Known::default());
+        Files { root, named, durability, patience, writing, known }
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -50,6 +55,15 @@ impl Files {
 
     pub(super) fn make_root(&self) -> Result<(), StoreError> {
         disk::make_folder(&self.root, self.durability).map_err(failed(&self.root))
+    }
+
+    /// Checks that the folder is there, and takes more. A folder that was removed is made again by the next append, and what
+    /// was in it is not.
+    pub(super) fn probe(&self) -> Result<(), StoreError> {
+        if !self.named.is_dir() {
+            return Err(StoreError::Missing { place: self.named.display().to_string() });
+        }
+        probe_folder(&self.named)
     }
 
     /// Whether the folder is a store's: a writer was in it, or it has a log, even one that cannot be read.
@@ -103,7 +117,7 @@ impl Files {
         let place = self.place(log)?;
         let _lock = self.lock()?;
         match place.kind {
-            Kind::Document => document::append(&place, log, (at, records, time), self.durability),
+            Kind::Document => document::append(&place, log, (at, records, time), self.durability, &self.known),
             Kind::Lines => lines::append(&place, log, (at, records, time), self.durability),
         }
     }
@@ -178,7 +192,7 @@ impl Files {
 
     pub(super) fn info(&self, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
         let touched = touched(&used(self.place(log)?.path()));
-        let info = self.look(log, |place| own_info(place, log))?;
+        let info = self.look(log, |place| own_info(place, log, &self.known))?;
         Ok(info.map(|info| LogInfo { used: info.used.max(touched), ..info }))
     }
 
@@ -188,7 +202,7 @@ impl Files {
         }
         let _lock = self.lock()?;
         let place = self.place(log)?;
-        let Some(info) = own_info(&place, log)? else { return Ok(false) };
+        let Some(info) = own_info(&place, log, &self.known)? else { return Ok(false) };
         let path = used(place.path());
         if info.used.max(touched(&path)) < Some(time) {
             // It may be lost in a loss of power: the log says when it was written to.
@@ -423,9 +437,9 @@ impl Files {
 }
 
 /// What a log itself says about it.
-fn own_info(place: &Place, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
+fn own_info(place: &Place, log: &LogName, known: &document::Known) -> Result<Option<LogInfo>, StoreError> {
     match place.kind {
-        Kind::Document => document::info(place, log),
+        Kind::Document => document::info(place, log, known),
         Kind::Lines => {
             let lines = lines::open(place, log)?;
             lines.as_ref().map_or(Ok(()), lines::Lines::refuse_damage)?;

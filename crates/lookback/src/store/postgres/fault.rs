@@ -51,9 +51,13 @@ impl Failure {
                 *code == SqlState::T_R_SERIALIZATION_FAILURE
                     || *code == SqlState::T_R_DEADLOCK_DETECTED
                     || *code == SqlState::TOO_MANY_CONNECTIONS
+                    // Whoever stops a server may signal each of its processes: the statement is rolled back.
+                    || *code == SqlState::QUERY_CANCELED
                     || is_gone(code)
             }
-            (Failure::Driver(error), None) => error.is_closed() || is_of_network(error),
+            (Failure::Driver(error), None) => is_lost(error),
+            // No connection was free in time. There may be time left.
+            (Failure::Late, _) => true,
             _ => false,
         }
     }
@@ -63,10 +67,21 @@ impl Failure {
         match (self, self.code()) {
             (Failure::Late, _) => true,
             (Failure::Driver(_), Some(code)) => is_gone(code),
-            (Failure::Driver(error), None) => error.is_closed() || is_of_network(error),
+            (Failure::Driver(error), None) => is_lost(error),
             _ => false,
         }
     }
+}
+
+/// Whether the connection was lost.
+fn is_lost(error: &tokio_postgres::Error) -> bool {
+    error.is_closed() || is_of_network(error) || is_unexpected(error)
+}
+
+/// Whether the server said something else than an answer. If it ends while a connection begins, it says goodbye in a notice,
+/// which the driver does not expect there. Nothing but the words tells this error from others.
+fn is_unexpected(error: &tokio_postgres::Error) -> bool {
+    std::error::Error::source(error).is_none() && error.to_string().starts_with("unexpected message from server")
 }
 
 /// Whether the server ends the connection: it shuts down, has crashed, or starts.

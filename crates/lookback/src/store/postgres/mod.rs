@@ -187,6 +187,10 @@ impl Store for PostgresStore {
         self.run(|database, _| async move { read::check(&database).await })
     }
 
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        self.run(|database, _| async move { read::probe(&database).await })
+    }
+
     fn vacuum(&self) -> StoreFuture<'_, ()> {
         self.run(|database, _| async move { erase::vacuum(&database).await })
     }

@@ -177,6 +177,21 @@ pub(super) async fn check(database: &Database) -> Result<Vec<String>, StoreError
     lost.collect()
 }
 
+/// Checks that the tables are there, and that the server takes writes: one that follows another does not.
+pub(super) async fn probe(database: &Database) -> Result<(), StoreError> {
+    let sql = format!(
+        "SELECT current_setting('transaction_read_only') = 'on' FROM {0}.version
+         WHERE NOT EXISTS (SELECT 1 FROM {0}.logs WHERE scope = '' AND name = '')",
+        database.schema
+    );
+    let rows = database.rows(&sql, &[]).await?;
+    match rows.first().map(|row| get(database, row, 0)).transpose()? {
+        Some(true) => Err(StoreError::ReadOnly { place: database.place.clone() }),
+        Some(false) => Ok(()),
+        None => Err(StoreError::NotAStore { place: database.place.clone() }),
+    }
+}
+
 /// The tenants of a namespace, in the byte order of their names.
 pub(super) async fn tenants(database: &Database, scope: &Scope) -> Result<Vec<Tenant>, StoreError> {
     // Jumps from one namespace to the next, since a tenant may have many logs.

@@ -61,6 +61,11 @@ pub(super) fn version(prefix: &str) -> String {
     format!("{prefix}:version")
 }
 
+/// The key that is written to see whether the server takes it.
+pub(super) fn probe(prefix: &str) -> String {
+    format!("{prefix}:probe")
+}
+
 /// A text without the characters that mean something in a key.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());

@@ -240,6 +240,14 @@ impl Store for RedisStore {
         self.run(|server, scope| async move { read::check(&server, &scope).await })
     }
 
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        self.run(|server, _| async move {
+            let key = keys::probe(&server.prefix);
+            // It is gone a second later.
+            server.ask(redis::cmd("SET").arg(key).arg(1).arg("EX").arg(1).take()).await
+        })
+    }
+
     fn vacuum(&self) -> StoreFuture<'_, ()> {
         self.run(|server, scope| async move { erase::vacuum(&server, &scope).await })
     }

@@ -111,6 +111,11 @@ impl Connections {
         Ok(Connections { is_quick: true, ..self })
     }
 
+    /// The folder of the file.
+    pub(super) fn folder(&self) -> PathBuf {
+        self.opened.path.parent().unwrap_or(Path::new("")).to_owned()
+    }
+
     /// The connection for writes.
     pub(super) fn writer(&self) -> MutexGuard<'_, Connection> {
         locked(&self.writer)
@@ -262,6 +267,30 @@ mod tests {
         });
         assert!(longest < 4 << 20, "{longest} bytes");
         assert_eq!(block_on(store.read(&log, 0..u64::MAX)).unwrap().len(), 3_000);
+    }
+
+    #[test]
+    fn what_a_long_reader_has_let_grow_is_short_again_when_it_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.db");
+        let store = SqliteStore::open(&path).unwrap();
+        store.file.wal.limit.store(2 << 20, Ordering::Relaxed);
+        let log: LogName = "one".parse().unwrap();
+        let append = |round: u64| {
+            let records = (0..20).map(|_| Record::new("x".repeat(5_000))).collect();
+            block_on(store.append(&log, 20 * round, records, None)).unwrap();
+        };
+        append(0);
+        let reader = Connection::open(&path).unwrap();
+        reader.execute_batch("BEGIN").unwrap();
+        let seen: i64 = reader.query_row("SELECT count(*) FROM entries", [], |row| row.get(0)).unwrap();
+        (1..60).for_each(append);
+        assert!(store.file.wal.length() > 4 << 20, "{} bytes", store.file.wal.length());
+        assert_eq!(seen, 20);
+        reader.execute_batch("ROLLBACK").unwrap();
+        store.file.wal.again.store(0, Ordering::Relaxed);
+        append(60);
+        assert!(store.file.wal.length() < 1 << 20, "{} bytes", store.file.wal.length());
     }
 
     #[test]

@@ -202,6 +202,11 @@ impl Store for SqliteStore {
         self.file.look(|connection| read::check(connection))
     }
 
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        let folder = self.file.folder();
+        self.file.run(move |connection| write::probe(connection, &folder))
+    }
+
     fn vacuum(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
             self.finish_erasing().await?;

@@ -11,6 +11,7 @@ use super::fault::explain;
 use super::readers::{Readers, is_written};
 use super::schema::prepare;
 use super::{PATIENCE, SqliteStore};
+use crate::store::location::{NO_FILE, is_no_file};
 use crate::store::{Durability, Scope, StoreError, refuse_special};
 
 impl SqliteStore {
@@ -65,11 +66,8 @@ impl SqliteStore {
     }
 
     fn connect(path: &Path, flags: OpenFlags, durability: Durability) -> Result<Self, StoreError> {
-        if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
-            // SQLite would make a database that nobody else sees, and that ends with its connection.
-            return Err(StoreError::Url {
-                reason: "an SQLite store needs the path of a file; for process memory, use memory:",
-            });
+        if is_no_file(path) {
+            return Err(NO_FILE);
         }
         // SQLite keeps its other files beside the file to which a link leads, and the process may change its folder.
         let file = path.canonicalize();

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
@@ -16,6 +17,10 @@ pub(super) struct Wal {
     pub(super) limit: AtomicU64,
     /// The length at which they waited last.
     waited_at: AtomicU64,
+    /// When that was.
+    waited: Mutex<Option<Instant>>,
+    /// The milliseconds after which they wait again, although it has hardly grown: whoever read may have ended.
+    pub(super) again: AtomicU64,
 }
 
 impl Wal {
@@ -25,11 +30,19 @@ impl Wal {
     const ALMOST_DUE: u64 = 950 * 4096;
     /// How long a writer waits for readers. Those that come later do not keep it from its end.
     pub(super) const WAIT: Duration = Duration::from_millis(200);
+    /// The milliseconds until they wait again.
+    const AGAIN: u64 = 10_000;
 
     pub(super) fn of(path: &Path) -> Self {
         let mut wal = path.as_os_str().to_owned();
         wal.push("-wal");
-        Wal { path: wal.into(), limit: AtomicU64::new(Wal::LIMIT), waited_at: AtomicU64::new(0) }
+        Wal {
+            path: wal.into(),
+            limit: AtomicU64::new(Wal::LIMIT),
+            waited_at: AtomicU64::new(0),
+            waited: Mutex::default(),
+            again: AtomicU64::new(Wal::AGAIN),
+        }
     }
 
     pub(super) fn length(&self) -> u64 {
@@ -41,15 +54,29 @@ impl Wal {
         (1..=Wal::ALMOST_DUE).contains(&self.length())
     }
 
-    /// Begins it anew if it is long, and has grown by a quarter since a reader prevented that.
+    /// Begins it anew if it is long, and has grown by a quarter since a reader prevented that, or if that was a while ago.
     pub(super) fn keep_short(&self, connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
         let (limit, waited_at) = (self.limit.load(Ordering::Relaxed), self.waited_at.load(Ordering::Relaxed));
         let length = self.length();
-        if length < limit.max(waited_at.saturating_add(limit / 4)) {
+        if length < limit {
+            return Ok(());
+        }
+        let mut waited = self.waited.lock().unwrap_or_else(PoisonError::into_inner);
+        let again = Duration::from_millis(self.again.load(Ordering::Relaxed));
+        let is_soon = waited.is_some_and(|waited| waited.elapsed() < again);
+        if is_soon && length < waited_at.saturating_add(limit / 4) {
             return Ok(());
         }
         let is_empty = Wal::empty(connection, patience)?;
-        self.waited_at.store(if is_empty { 0 } else { length }, Ordering::Relaxed);
+        if !is_empty && length >= waited_at.saturating_add(limit / 4) {
+            tracing::warn!(
+                file = %self.path.display(),
+                bytes = length,
+                "the file grows, because somebody has been reading from it for long; it is emptied when they end"
+            );
+        }
+        *waited = (!is_empty).then(Instant::now);
+        self.waited_at.store(if is_empty { 0 } else { length.max(waited_at) }, Ordering::Relaxed);
         Ok(())
     }
 

@@ -1,12 +1,14 @@
 //! Appending records.
 
+use std::path::Path;
+
 use lookback_core::transcript::Millis;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
 use super::fault::Fault;
 use super::index::Indexer;
 use super::{signed, unsigned};
-use crate::store::{Damage, LogName, Record, Scope, StoreError, checksum};
+use crate::store::{Damage, LogName, Record, Scope, StoreError, checksum, probe_folder};
 
 pub(super) fn append(
     connection: &mut Connection,
@@ -75,6 +77,12 @@ pub(super) fn append(
 pub(super) fn touch(connection: &Connection, scope: &Scope, log: &LogName, time: Millis) -> Result<bool, Fault> {
     let sql = "UPDATE logs SET used = max(coalesce(used, ?3), ?3) WHERE scope = ?1 AND name = ?2";
     Ok(connection.prepare_cached(sql)?.execute(params![scope.as_str(), log.as_str(), time])? > 0)
+}
+
+/// Checks that the file can be written to, without writing, and that its folder takes more.
+pub(super) fn probe(connection: &mut Connection, folder: &Path) -> Result<(), Fault> {
+    connection.transaction_with_behavior(TransactionBehavior::Immediate)?.rollback()?;
+    probe_folder(folder).map_err(Fault::Store)
 }
 
 #[cfg(test)]

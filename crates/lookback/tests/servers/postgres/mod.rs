@@ -3,7 +3,10 @@
 mod refused;
 pub(crate) mod server;
 
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
@@ -127,6 +130,90 @@ fn a_deadlock_is_tried_again() {
         assert_eq!(block_on(store.list("")).unwrap(), []);
         // The server counts after a while.
         std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+/// What a server says that ends at once, also where a client waits for something else.
+const ENDS: &[u8] = b"N\0\0\0\x2dSWARNING\0C57P02\0Mterminating connection\0\0";
+
+#[test]
+fn a_server_that_ends_while_a_connection_begins_is_tried_again() {
+    let server = Server::shared();
+    let url = server.database();
+    let direct = connect(&url);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (ends, to) = (Arc::new(AtomicUsize::new(3)), server.port);
+    let left = ends.clone();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let mut client = client.unwrap();
+            if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+                // It has no TLS, and ends when it is told who connects.
+                client.read_exact(&mut [0; 8]).unwrap();
+                client.write_all(b"N").unwrap();
+                let _ = client.read(&mut [0; 1024]).unwrap();
+                client.write_all(ENDS).unwrap();
+                continue;
+            }
+            let mut server = TcpStream::connect(("127.0.0.1", to)).unwrap();
+            let (mut answers, mut asker) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut answers, &mut asker));
+            std::thread::spawn(move || std::io::copy(&mut client, &mut server));
+        }
+    });
+    let store = connect(&server.by_way_of(&url, port));
+    assert_eq!(ends.load(Ordering::SeqCst), 0);
+    let log = name("begun");
+    block_on(store.append(&log, 0, vec![Record::new("{}")], None)).unwrap();
+    assert_eq!(crate::backend::length(&direct, &log), 1);
+}
+
+#[test]
+fn many_writers_of_a_server_that_restarts_lose_and_double_nothing() {
+    let server = Server::new();
+    let url = server.database();
+    let connect = |_| block_on(PostgresStore::connect_with(&url, Duration::from_secs(60))).unwrap();
+    let stores: Vec<PostgresStore> = (0..4).map(connect).collect();
+    let (done, appended) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let go_on = || {
+        let (begun, before) = (Instant::now(), appended.load(Ordering::SeqCst));
+        while appended.load(Ordering::SeqCst) < before + 50 {
+            assert!(begun.elapsed() < Duration::from_secs(120), "nobody writes");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let write = |number: usize| {
+        let (store, log) = (&stores[number % stores.len()], name(&format!("log-{number}")));
+        let mut at = 0;
+        while !done.load(Ordering::SeqCst) {
+            let record = Record::new(format!("{{\"n\":{at}}}")).text("apple");
+            block_on(store.append(&log, at, vec![record], None)).unwrap();
+            block_on(store.read(&log, at..at + 1)).unwrap();
+            appended.fetch_add(1, Ordering::SeqCst);
+            at += 1;
+        }
+        at
+    };
+    let written: Vec<u64> = std::thread::scope(|scope| {
+        let write = &write;
+        let writers: Vec<_> = (0..16).map(|number| scope.spawn(move || write(number))).collect();
+        // To the server and all that it has started: what they do is canceled, or they end at once.
+        for signal in ["INT", "TERM", "QUIT"] {
+            go_on();
+            server.signal(signal);
+            server.stop();
+            server.start();
+        }
+        go_on();
+        done.store(true, Ordering::SeqCst);
+        writers.into_iter().map(|writer| writer.join().unwrap()).collect()
+    });
+    for (number, written) in written.into_iter().enumerate() {
+        let log = name(&format!("log-{number}"));
+        let bodies = block_on(stores[0].read(&log, 0..u64::MAX)).unwrap();
+        let expected: Vec<String> = (0..written).map(|at| format!("{{\"n\":{at}}}")).collect();
+        assert!(bodies == expected, "{number}: {} of {written}", bodies.len());
     }
 }
 
