@@ -27,8 +27,8 @@ pub(super) struct Lines<R, W> {
     /// The part of the current line that has been read. A read may be canceled at any time, and the next one
     /// continues.
     line: Vec<u8>,
-    /// Whether the current line is too long, and the rest of it is skipped.
-    skips: bool,
+    /// If the current line is too long, and the rest of it is skipped: the identifier that it has.
+    skips: Option<Value>,
     /// The answer to an invalid line. Empty if it is in the output and only needs to be flushed.
     rejection: Option<Vec<u8>>,
     output: Arc<tokio::sync::Mutex<Output<W>>>,
@@ -49,7 +49,8 @@ impl UnderWay {
 /// The result of reading a line.
 enum Line {
     Whole(Vec<u8>),
-    TooLong,
+    /// With the identifier that it has.
+    TooLong(Value),
     End,
 }
 
@@ -58,7 +59,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
         Lines {
             input: BufReader::new(input),
             line: Vec::new(),
-            skips: false,
+            skips: None,
             rejection: None,
             output: Arc::new(tokio::sync::Mutex::new(Output { writer: output, unwritten: Vec::new() })),
             room: Arc::new(Semaphore::new(MOST_UNDER_WAY)),
@@ -75,18 +76,18 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             }
             let end = available.iter().position(|byte| *byte == b'\n');
             let part = available.get(..end.unwrap_or(available.len())).unwrap_or_default();
-            if !self.skips && self.line.len() + part.len() > MOST_BYTES {
-                self.skips = true;
+            if self.skips.is_none() && self.line.len() + part.len() > MOST_BYTES {
+                self.skips = Some(id_in(&self.line).unwrap_or_default());
                 self.line = Vec::new();
             }
-            if !self.skips {
+            if self.skips.is_none() {
                 self.line.extend_from_slice(part);
             }
             let taken = part.len() + usize::from(end.is_some());
             self.input.consume(taken);
             if end.is_some() {
                 let line = mem::take(&mut self.line);
-                return Ok(if mem::take(&mut self.skips) { Line::TooLong } else { Line::Whole(line) });
+                return Ok(self.skips.take().map_or(Line::Whole(line), Line::TooLong));
             }
         }
     }
@@ -141,9 +142,9 @@ where
             let place = self.room.clone().acquire_owned().await.ok()?;
             let read = match self.next_line().await.ok()? {
                 Line::Whole(line) => read(&line),
-                Line::TooLong => {
+                Line::TooLong(id) => {
                     let says = format!("the line was skipped because it is longer than {MOST_BYTES} bytes");
-                    Err(rejection(ErrorCode::INVALID_REQUEST, &says, &Value::Null))
+                    Err(Refusal { code: ErrorCode::INVALID_REQUEST, says, id })
                 }
                 Line::End => return None,
             };
@@ -153,8 +154,8 @@ where
                         // Two answers would have the same id, and the first one would release the permit of both.
                         JsonRpcMessage::Request(request) if self.under_way.places().contains_key(&request.id) => {
                             let id = serde_json::to_value(&request.id).unwrap_or_default();
-                            let says = "a request with this id is open; give each request its own id";
-                            self.rejection = Some(rejection(ErrorCode::INVALID_REQUEST, says, &id));
+                            let says = "a request with this id is open; give each request its own id".to_owned();
+                            self.rejection = Some(Refusal { code: ErrorCode::INVALID_REQUEST, says, id }.line());
                             continue;
                         }
                         JsonRpcMessage::Request(request) => {
@@ -174,7 +175,14 @@ where
                     return Some(message);
                 }
                 Ok(None) => {}
-                Err(rejection) => self.rejection = Some(rejection),
+                Err(mut refusal) => {
+                    // The answer to the request that is open would be the second one.
+                    let is_open = |id: RequestId| self.under_way.places().contains_key(&id);
+                    if serde_json::from_value(refusal.id.clone()).is_ok_and(is_open) {
+                        refusal.id = Value::Null;
+                    }
+                    self.rejection = Some(refusal.line());
+                }
             }
         }
     }
@@ -185,10 +193,27 @@ where
     }
 }
 
+/// Why a line is not taken, and the request that waits for an answer to it.
+struct Refusal {
+    code: ErrorCode,
+    says: String,
+    /// Null if it cannot be read, which JSON-RPC requires then.
+    id: Value,
+}
+
+impl Refusal {
+    fn line(&self) -> Vec<u8> {
+        let Refusal { code, says, id } = self;
+        let mut line = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": says}}).to_string();
+        line.push('\n');
+        line.into_bytes()
+    }
+}
+
 /// Parses a line.
 ///
-/// Returns `None` if the line needs no answer, and the answer as the error if the line is not a message.
-fn read(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<u8>> {
+/// Returns `None` if the line needs no answer, and why it is refused as the error if the line is not a message.
+fn read(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
     if line.is_empty() {
         return Ok(None);
@@ -196,30 +221,70 @@ fn read(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<u8>> {
     if let Ok(message) = serde_json::from_slice(line) {
         return Ok(Some(message));
     }
-    let value: Value = serde_json::from_slice(line).map_err(|_| {
-        rejection(ErrorCode::PARSE_ERROR, "the line is not JSON; send one message per line", &Value::Null)
+    let value: Value = serde_json::from_slice(line).map_err(|error| Refusal {
+        code: ErrorCode::PARSE_ERROR,
+        // It tells the column, and quotes nothing.
+        says: format!("the line is not JSON: {error}; send one message per line"),
+        id: id_in(line).unwrap_or_default(),
     })?;
+    let invalid =
+        |says: &str, id: &Value| Refusal { code: ErrorCode::INVALID_REQUEST, says: says.to_owned(), id: id.clone() };
     let asks = value.get("method").is_some_and(Value::is_string);
     match value.get("id") {
-        Some(id) if asks && (id.is_string() || id.is_i64()) => {
-            Err(rejection(ErrorCode::INVALID_REQUEST, "the line is not a JSON-RPC 2.0 request", id))
+        Some(id) if asks && (id.is_string() || id.is_number()) => {
+            Err(invalid("the line is not a JSON-RPC 2.0 request", id))
         }
         // Notifications are never answered, not even unknown ones.
         None if asks => Ok(None),
-        _ if value.is_array() => Err(rejection(
-            ErrorCode::INVALID_REQUEST,
-            "batches are not supported; send one message per line",
-            &Value::Null,
-        )),
-        _ => Err(rejection(ErrorCode::INVALID_REQUEST, "the line is not a JSON-RPC 2.0 message", &Value::Null)),
+        _ if value.is_array() => Err(invalid("batches are not supported; send one message per line", &Value::Null)),
+        _ => Err(invalid("the line is not a JSON-RPC 2.0 message", &Value::Null)),
     }
 }
 
-/// Returns the line of an error. JSON-RPC requires its `id`, which is null if the id of the request is unknown.
-fn rejection(code: ErrorCode, message: &str, id: &Value) -> Vec<u8> {
-    let mut line = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}}).to_string();
-    line.push('\n');
-    line.into_bytes()
+/// Returns the member `id` of an object that cannot be read as a whole: it is cut off, has half of a character, or is nested too
+/// deep. Whoever sent it waits for an answer to this identifier.
+fn id_in(line: &[u8]) -> Option<Value> {
+    let (mut depth, mut at) = (0_usize, 0_usize);
+    while let Some(byte) = line.get(at) {
+        at += 1;
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.saturating_sub(1),
+            b'"' => {
+                let begin = at;
+                at += end_of_string(line.get(at..)?)?;
+                let rest = line.get(at + 1..)?.trim_ascii_start();
+                // Of the outermost object, and no text in it.
+                let is_id = depth == 1 && line.first() == Some(&b'{') && line.get(begin..at)? == b"id";
+                if let Some(value) = rest.strip_prefix(b":").filter(|_| is_id) {
+                    return scalar(value.trim_ascii_start());
+                }
+                at += 1;
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Returns where a string ends, behind the quotation mark that begins it.
+fn end_of_string(rest: &[u8]) -> Option<usize> {
+    let mut is_escaped = false;
+    rest.iter().position(|byte| {
+        let ends = *byte == b'"' && !is_escaped;
+        is_escaped = *byte == b'\\' && !is_escaped;
+        ends
+    })
+}
+
+/// Reads the string or the number that a text begins with.
+fn scalar(text: &[u8]) -> Option<Value> {
+    let end = match text.split_first()? {
+        (b'"', rest) => end_of_string(rest)? + 2,
+        _ => text.iter().position(|byte| !(byte.is_ascii_digit() || b"+-.eE".contains(byte)))?,
+    };
+    let value: Value = serde_json::from_slice(text.get(..end)?).ok()?;
+    (value.is_string() || value.is_number()).then_some(value)
 }
 
 #[derive(Debug)]
@@ -343,6 +408,8 @@ mod tests {
     #[tokio::test]
     async fn a_line_that_is_no_message_is_answered_so() {
         let (mut asks, mut answers) = client(1 << 20).await;
+        let (open, closed) = ("[".repeat(1_000), "]".repeat(1_000));
+        let deep = format!(r#"{{"jsonrpc":"2.0","method":"ping","params":{{"deep":{open}{closed}}},"id":8}}"#);
         for (line, code, id) in [
             ("{ this is no JSON", ErrorCode::PARSE_ERROR, Value::Null),
             ("\u{fffd}", ErrorCode::PARSE_ERROR, Value::Null),
@@ -350,6 +417,26 @@ mod tests {
             ("7", ErrorCode::INVALID_REQUEST, Value::Null),
             (r#"{"id": 3}"#, ErrorCode::INVALID_REQUEST, Value::Null),
             (r#"{"method": "ping", "id": 3}"#, ErrorCode::INVALID_REQUEST, json!(3)),
+            (r#"{"method": "ping", "id": 18446744073709551615}"#, ErrorCode::INVALID_REQUEST, json!(u64::MAX)),
+            // Whoever asks so waits for an answer to the identifier.
+            (
+                r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"recall","arguments":{"query":"\ud83d"}}}"#,
+                ErrorCode::PARSE_ERROR,
+                json!(5),
+            ),
+            (
+                r#"{"params":{"id":9,"text":"\"id\":8 \ud83d"},"method":"tools/call","id":"a\"b","jsonrpc":"2.0"}"#,
+                ErrorCode::PARSE_ERROR,
+                json!("a\"b"),
+            ),
+            (r#"{"jsonrpc":"2.0","id":6,"method":"tools/call","params":{"na"#, ErrorCode::PARSE_ERROR, json!(6)),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"ping",}"#, ErrorCode::PARSE_ERROR, json!(7)),
+            (r#"[{"id":7},"#, ErrorCode::PARSE_ERROR, Value::Null),
+            (r#"{"a":"id":7"#, ErrorCode::PARSE_ERROR, Value::Null),
+            (r#"{"id":"#, ErrorCode::PARSE_ERROR, Value::Null),
+            (r#"{"id":7"#, ErrorCode::PARSE_ERROR, Value::Null),
+            (r#"{"id":true,"#, ErrorCode::PARSE_ERROR, Value::Null),
+            (deep.as_str(), ErrorCode::PARSE_ERROR, json!(8)),
         ] {
             asks.write_all(format!("\n{line}\r\n").as_bytes()).await.unwrap();
             let answer = next(&mut answers).await;
@@ -373,7 +460,7 @@ mod tests {
         let answer = next(&mut answers).await;
         assert_eq!(
             (&answer["error"]["code"], answer.get("id")),
-            (&json!(ErrorCode::INVALID_REQUEST.0), Some(&Value::Null))
+            (&json!(ErrorCode::INVALID_REQUEST.0), Some(&json!(1)))
         );
         assert!(answer["error"]["message"].as_str().unwrap().contains("16777216 bytes"), "{answer}");
         assert_eq!(next(&mut answers).await["id"], 2);
