@@ -85,6 +85,13 @@ pub(crate) fn open(store: &Location, opening: Opening) -> Result<Arc<dyn Store>,
     encrypted(open_plain(store, opening)?)
 }
 
+/// Checks that a store can be opened, or made where there is none, with the keys in the environment if there are any.
+#[cfg(feature = "server")]
+pub(crate) fn check(store: &Location) -> Result<(), Failure> {
+    store.check()?;
+    encrypted(Arc::new(MemoryStore::new())).map(drop)
+}
+
 /// The variable with the keys of the contents: the newest, and older ones behind commas.
 const KEYS: &str = "LOOKBACK_KEY";
 

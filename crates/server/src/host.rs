@@ -59,9 +59,17 @@ pub(crate) fn is_one_of(target: &Uri, headers: &HeaderMap, hosts: &[String]) -> 
     })
 }
 
-/// Returns whether a request names its host by an address.
-pub(crate) fn is_address(target: &Uri, headers: &HeaderMap) -> bool {
-    one_host(target, headers).is_ok_and(|host| host.host().trim_matches(['[', ']']).parse::<IpAddr>().is_ok())
+/// Returns whether a request names its host by the address that the server listens on: by any, if it listens on all. No page
+/// can give an address a name of its own.
+pub(crate) fn is_at(target: &Uri, headers: &HeaderMap, listens: IpAddr) -> bool {
+    let Ok(host) = one_host(target, headers) else { return false };
+    let named = host.host().trim_matches(['[', ']']).parse();
+    named.is_ok_and(|address: IpAddr| listens.is_unspecified() || address == listens)
+}
+
+/// Returns whether a text names a host, with or without a port.
+pub(crate) fn is_host(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok() || text.parse().is_ok_and(|named: Authority| is_plain(&named))
 }
 
 #[cfg(test)]
@@ -117,6 +125,24 @@ mod tests {
             assert!(named(host, allowed), "{host} {allowed}");
         }
         assert!(!named("memory.lan:81", "memory.lan:80") && !named("evil.example", "memory.lan"));
+        for host in ["memory.lan", "lookback", "memory.lan:80", "fd00::2", "[fd00::2]:80", "192.168.1.5"] {
+            assert!(is_host(host), "{host}");
+        }
+        for text in ["", "http://memory.lan", "memory.lan/", "*", "a b", "me@memory.lan", "memory.lan:"] {
+            assert!(!is_host(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_called_by_its_address_and_one_on_all_addresses_by_any() {
+        let named = |host: &str, listens: &str| {
+            let headers = HeaderMap::from_iter([(HOST, host.parse().unwrap())]);
+            is_at(&Uri::from_static("/"), &headers, listens.parse().unwrap())
+        };
+        assert!(
+            named("192.168.1.5:80", "192.168.1.5") && named("192.168.1.5", "0.0.0.0") && named("[fd00::2]:1", "::")
+        );
+        assert!(!named("192.168.1.6", "192.168.1.5") && !named("evil.example", "0.0.0.0"));
     }
 
     #[test]

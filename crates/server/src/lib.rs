@@ -3,9 +3,11 @@
 
 mod door;
 pub mod gateway;
+mod guests;
 mod host;
 pub mod inspect;
 pub mod mcp;
+mod page;
 mod serving;
 mod token;
 

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::{HeaderValue, Response, header};
+use axum::http::{HeaderValue, Request, Response, header};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
@@ -20,13 +22,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::{Receiver, channel};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
 use crate::gateway::{ConfigError, Tls};
+use crate::guests::{Guest, Guests};
 
 /// The pause after the system failed to accept a connection, for example because the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -63,7 +66,8 @@ pub enum ServeError {
 /// The limits for the connections and requests of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// The maximum number of open connections, at least 1. Further clients wait until a connection is closed.
+    /// The maximum number of open connections, at least 1. If there are as many, one that waits for a request makes room, and
+    /// without any, further clients wait until a connection is closed.
     pub connections: usize,
     /// The time limit for the head of a request, and for the pause between two requests. Then the connection is closed.
     pub head: Duration,
@@ -165,6 +169,11 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr
     Ok((listener, address))
 }
 
+/// How long the rest of a request is waited for when its connection is to be closed.
+const STALLS: Duration = Duration::from_secs(2);
+/// How often it is looked whether it still comes.
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
+
 /// Serves connections until `stop`, and then gives open requests this much time to finish.
 pub(crate) async fn listen(
     listener: TcpListener,
@@ -175,38 +184,39 @@ pub(crate) async fn listen(
     stop: impl Future<Output = ()>,
 ) {
     let mut stop = pin!(stop);
-    let room = Arc::new(Semaphore::new(limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let guests = Guests::new(limits.connections);
     let (ending, ends) = watch::channel(());
     let mut connections = JoinSet::new();
     loop {
-        let next = async {
-            // Without room, further clients wait in the queue of the system.
-            let place = room.clone().acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        tokio::select! {
+        let accepted = tokio::select! {
             () = &mut stop => break,
-            (place, accepted) = next => match accepted {
-                Ok((stream, _)) => {
-                    let _ = stream.set_nodelay(true);
-                    let (tls, router, ends) = (tls.clone(), router.clone(), ends.clone());
-                    connections.spawn(async move {
-                        match tls {
-                            None => converse(stream, router, limits, ends).await,
-                            Some(tls) => {
-                                // Whoever cannot shake hands has nothing to say.
-                                if let Ok(Ok(stream)) = timeout(limits.head, tls.accept(stream)).await {
-                                    converse(stream, router, limits, ends).await;
-                                }
-                            }
-                        }
-                        drop(place);
-                    });
-                }
-                Err(_) => sleep(PAUSE).await,
-            },
-            Some(_) = connections.join_next() => {}
-        }
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+        };
+        let Ok((stream, _)) = accepted else {
+            sleep(PAUSE).await;
+            continue;
+        };
+        // Further clients wait in the queue of the system.
+        let place = tokio::select! {
+            () = &mut stop => break,
+            place = guests.place() => place,
+        };
+        let Some(place) = place else { break };
+        let _ = stream.set_nodelay(true);
+        let (tls, router, mut ends) = (tls.clone(), router.clone(), ends.clone());
+        connections.spawn(async move {
+            let Some(tls) = tls else { return converse(stream, router, limits, &place.guest, ends).await };
+            let shaken = tokio::select! {
+                shaken = timeout(limits.head, tls.accept(stream)) => shaken,
+                () = place.guest.is_to_leave() => return,
+                _ = ends.changed() => return,
+            };
+            // Whoever cannot shake hands has nothing to say.
+            if let Ok(Ok(stream)) = shaken {
+                converse(stream, router, limits, &place.guest, ends).await;
+            }
+        });
     }
     // Accept no more connections, and close the idle ones.
     drop(listener);
@@ -214,11 +224,12 @@ pub(crate) async fn listen(
     let _ = timeout(grace, async { while connections.join_next().await.is_some() {} }).await;
 }
 
-/// Serves one connection until it is closed. When `ends` fires, finishes the open request only.
+/// Serves one connection until it is closed. When `ends` fires, or another one needs its place, finishes the open request only.
 async fn converse<S: AsyncRead + AsyncWrite + Send + 'static>(
     stream: S,
     router: Router,
     limits: ConnectionLimits,
+    guest: &Arc<Guest>,
     mut ends: watch::Receiver<()>,
 ) {
     // A client that stops reading an answer has gone, or occupies the connection on purpose.
@@ -228,12 +239,25 @@ async fn converse<S: AsyncRead + AsyncWrite + Send + 'static>(
     let mut http = http1::Builder::new();
     // The pause between two requests is a wait for a head too.
     http.timer(TokioTimer::new()).header_read_timeout(limits.head);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let (router, asking) = (TowerToHyperService::new(router), guest.clone());
+    let service = service_fn(move |request: Request<Incoming>| {
+        let guest = asking.clone();
+        let answer = router.call(request.map(|body| asking.clone().asks(body)));
+        async move { answer.await.map(|answer| guest.answers(answer)) }
+    });
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         // How a client closes its connection makes no difference.
         _ = connection.as_mut() => return,
         _ = ends.changed() => {}
+        () = guest.is_to_leave() => {}
     }
     connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
+    // An answer that has begun is finished. Nobody is waited for who has not said what is to be answered.
+    while !guest.may_go(STALLS) {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            () = sleep(LOOKS_EVERY) => {}
+        }
+    }
 }

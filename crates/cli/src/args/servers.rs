@@ -142,6 +142,13 @@ pub(crate) struct ServeArgs {
     /// with commas between them
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) add: Vec<Add>,
+    /// A host name that clients without keys may use for this machine, besides localhost and the address, such as that of a
+    /// container; may be repeated
+    #[arg(long, value_name = "HOST")]
+    pub(crate) allow_host: Vec<String>,
+    /// The origin of a web page that may make model calls, such as https://app.example; may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    pub(crate) allow_origin: Vec<String>,
     /// Check the configuration, and do not serve
     #[arg(long)]
     pub(crate) check: bool,

@@ -86,7 +86,9 @@ Examples:
     /// Print the whole history of a session as a recording, or write it as a page
     ///
     /// Prints one message per line. If the session has a system prompt outside its messages, or tools, prints one line
-    /// for all. With --html, it writes a page that shows what each call saw: one file, which a browser opens from the disk.
+    /// for all. If the client has changed its history, what was there before is a branch that the conversation has left:
+    /// each is a line of its own, behind that of the conversation. With --html, it writes a page that shows what each call
+    /// saw: one file, which a browser opens from the disk.
     #[command(after_help = "\
 Examples:
   lookback sessions export replay/session | lookback replay -
@@ -94,6 +96,9 @@ Examples:
     Export {
         /// The session
         name: String,
+        /// Print the conversation alone, without the branches that it has left
+        #[arg(long, conflicts_with = "html")]
+        current: bool,
         /// Write a page to this file instead
         #[arg(long, value_name = "FILE", value_parser = place())]
         html: Option<PathBuf>,

@@ -23,11 +23,12 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     }
     let (config, policy) = read(&args)?;
     if args.check {
+        let place = store_of(&args, &config)?;
+        store::check(&place)?;
         output::line(&format!(
-            "the configuration is valid: {}, {}, sessions in {}, listens on {}",
+            "the configuration is valid: {}, {}, sessions in {place}, listens on {}",
             count(config.upstreams.len(), "upstream"),
             count(config.keys.len(), "key"),
-            store_of(&args, &config)?,
             listen(&config),
         ))?;
         return Ok(ExitCode::SUCCESS);
@@ -75,7 +76,13 @@ fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
     if !args.add.is_empty() {
         config.adds = args.add.clone();
     }
-    config.check().map_err(|fault| match &file {
+    if !args.allow_host.is_empty() {
+        config.hosts = args.allow_host.clone();
+    }
+    if !args.allow_origin.is_empty() {
+        config.origins = args.allow_origin.clone();
+    }
+    config.check().and_then(|()| config.check_address(listen(&config))).map_err(|fault| match &file {
         Some((path, text)) if !is_option(args, &fault) => {
             Failure::Config { place: place(path, fault.line_in(text)), fault }
         }
@@ -99,9 +106,12 @@ fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
 fn is_option(args: &ServeArgs, fault: &ConfigError) -> bool {
     match fault {
         ConfigError::Holdout(_) => args.holdout.is_some(),
-        ConfigError::SameUpstream(_) | ConfigError::NeverChosen { .. } | ConfigError::OpenKey(_) => {
-            !args.upstream.is_empty()
-        }
+        ConfigError::Host(_) => !args.allow_host.is_empty(),
+        ConfigError::Origin(_) => !args.allow_origin.is_empty(),
+        ConfigError::SameUpstream(_)
+        | ConfigError::NeverChosen { .. }
+        | ConfigError::Itself { .. }
+        | ConfigError::OpenKey(_) => !args.upstream.is_empty(),
         _ => false,
     }
 }

@@ -18,7 +18,7 @@ use lookback::search::Query;
 use lookback::session::{self, HistoryEntry, OldContents};
 use lookback::store::{Derived, LogInfo, LogName, Retention, purge};
 use lookback::transcript::{Millis, Origin};
-use lookback::{Dialect, Durability, Error, Session, Settings, Store, StoreError};
+use lookback::{Dialect, Durability, Error, Preamble, Session, Settings, Store, StoreError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -38,10 +38,10 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         }
         SessionsCommand::Diff { name, before, after, store, json } => diff::run(&name, before, after, &store, json)?,
         SessionsCommand::Calls { name, prices, store, json } => calls::run(&name, &prices.name, &store, json)?,
-        SessionsCommand::Export { name, html: Some(file), no_contents, prices, store } => {
+        SessionsCommand::Export { name, html: Some(file), no_contents, prices, store, .. } => {
             page(&name, &file, !no_contents, &prices, &store)?;
         }
-        SessionsCommand::Export { name, store, .. } => export(&name, &store)?,
+        SessionsCommand::Export { name, current, store, .. } => export(&name, current, &store)?,
         SessionsCommand::Search { query, session, within, limit, store, json } => {
             let (place, store) = (&store, open(&store)?);
             let log = session.map(|name| known(&*store, &name, place)).transpose()?;
@@ -251,9 +251,10 @@ fn erased(session: &Session, history: &[HistoryEntry]) -> u64 {
     session.stats().messages.saturating_sub(left as u64)
 }
 
-fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
+fn export(name: &str, current: bool, place: &StoreArg) -> Result<(), Failure> {
     let mut session = existing(name, place)?;
     let history = block_on(session.history())?;
+    let left = if current { Vec::new() } else { block_on(session.left_branches())? };
     let gone = erased(&session, &history);
     if gone > 0 {
         output::warning(&format!(
@@ -261,20 +262,43 @@ fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
             output::counted(gone, "message was", "messages were")
         ));
     }
-    let wires = || history.iter().filter_map(|entry| Some((entry.arrival.message.wire()?, entry.arrival.time)));
-    let elements = wires().flat_map(|(wire, time)| wire.elements().into_iter().map(move |raw| (raw, time)));
-    let messages = elements.map(|(raw, time)| recorded(raw, time)).collect::<Result<Vec<_>, _>>()?;
     let preamble = session.view().preamble().cloned().unwrap_or_default();
-    if preamble.system.is_none() && preamble.tools.is_none() {
-        return messages.iter().try_for_each(|message| Ok(output::line(&input::on_one_line(message.get()))?));
+    if left.is_empty() && preamble.system.is_none() && preamble.tools.is_none() {
+        return messages(&history)?
+            .iter()
+            .try_for_each(|message| Ok(output::line(&input::on_one_line(message.get()))?));
     }
     // A replayed session takes the name of its recording again, so that replaying the export gives the same result.
     let id = name.strip_prefix("replay/").unwrap_or(name);
-    // One line for all messages, because the system prompt and the tools belong to all of them.
-    let dialect = wires().next().map_or(Dialect::default(), |(wire, _)| wire.dialect);
+    if !history.is_empty() || left.is_empty() {
+        output::line(&transcript(id, &preamble, &history)?)?;
+    }
+    for (number, branch) in (1_u64..).zip(&left) {
+        output::line(&transcript(&format!("{id}/left-{number}"), &preamble, branch)?)?;
+    }
+    if !left.is_empty() {
+        output::tell(&format!(
+            "with {} that the conversation has left; --current leaves them out",
+            output::counted(left.len() as u64, "branch", "branches")
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the messages of a history as they came, each with its time.
+fn messages(history: &[HistoryEntry]) -> Result<Vec<Box<RawValue>>, Failure> {
+    let wires = history.iter().filter_map(|entry| Some((entry.arrival.message.wire()?, entry.arrival.time)));
+    let elements = wires.flat_map(|(wire, time)| wire.elements().into_iter().map(move |raw| (raw, time)));
+    elements.map(|(raw, time)| recorded(raw, time)).collect()
+}
+
+/// Writes a history as one line of a recording: the system prompt and the tools belong to all of its messages.
+fn transcript(id: &str, preamble: &Preamble, history: &[HistoryEntry]) -> Result<String, Failure> {
+    let wire = history.iter().find_map(|entry| entry.arrival.message.wire());
+    let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
+    let messages = messages(history)?;
     let messages: Vec<&RawValue> = messages.iter().map(AsRef::as_ref).collect();
-    let conversation = input::conversation(id, None, dialect, &preamble, &messages)?;
-    Ok(output::line(&input::on_one_line(&conversation))?)
+    Ok(input::on_one_line(&input::conversation(id, None, dialect, preamble, &messages)?))
 }
 
 /// Writes a session as a page.

@@ -243,6 +243,34 @@ fn a_server_on_all_addresses_prints_one_that_can_be_opened_and_has_any_of_them()
 }
 
 #[test]
+fn however_many_pages_follow_a_session_others_are_shown() {
+    let lab = Lab::new().with("chat.jsonl", "{\"role\":\"user\",\"content\":\"Hi\"}\n");
+    lab.run(&["sessions", "import", "chat.jsonl"]).out();
+    let serving = Serving::new(&lab, &[], &[]);
+    let mut following: Vec<TcpStream> = Vec::new();
+    for _ in 0..300 {
+        let mut stream = TcpStream::connect(&serving.address).unwrap();
+        write!(stream, "GET /live?name=chat HTTP/1.1\r\nhost: {}\r\n\r\n", serving.address).unwrap();
+        following.push(stream);
+    }
+    let edition = serving.edition("chat");
+    assert_eq!(serving.get("/").status, 200);
+    // Who comes late is told how the session is now, and when to ask again.
+    let late = serving.get("/live?name=chat");
+    assert!(late.status == 200 && late.body.contains(&format!("data: {edition}")), "{}", late.body);
+    assert!(late.body.contains("retry: 10000"), "{}", late.body);
+    let mut first = &following[0];
+    let mut answer = String::new();
+    while !answer.contains(&edition) {
+        let mut some = [0; 4096];
+        let count = first.read(&mut some).unwrap();
+        assert!(count > 0, "{answer}");
+        answer += std::str::from_utf8(&some[..count]).unwrap();
+    }
+    drop(following);
+}
+
+#[test]
 fn a_session_that_was_deleted_and_made_anew_is_shown_as_it_is_now() {
     let lab = Lab::new();
     let import = |text: &str| {

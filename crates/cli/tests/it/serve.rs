@@ -22,7 +22,10 @@ struct Serving {
 
 impl Serving {
     fn new(lab: &Lab, args: &[&str]) -> Serving {
-        let mut command = lab.command(LOOKBACK);
+        Serving::begin(lab.command(LOOKBACK), args)
+    }
+
+    fn begin(mut command: Command, args: &[&str]) -> Serving {
         command.args(["serve", "--listen", "127.0.0.1:0"]).args(args).stdin(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
@@ -123,12 +126,55 @@ fn a_changed_configuration_is_used_from_the_signal_on_and_a_wrong_one_is_not() {
 }
 
 #[test]
+fn what_could_not_serve_is_refused_by_a_check() {
+    let lab = Lab::new()
+        .with("a-file", "")
+        .with("text.db", "This is a text, and no database. ".repeat(100))
+        .with("summarizer.toml", "[[upstream]]\nurl = \"https://a.example\"\n\n[summarizer]\nmodel = \"m\"\n")
+        .with("itself.toml", "listen = \"127.0.0.1:9000\"\n[[upstream]]\nurl = \"http://localhost:9000/v1\"\n");
+    let check = |args: &[&str]| lab.run(&[&["serve", "--check"], args].concat());
+    let upstream = ["--upstream", "https://a.example"];
+    for (store, says) in [
+        ("a-file/memory.db", "a-file"),
+        ("a-file/files/", "a-file"),
+        ("text.db", "text.db is not a store of Lookback"),
+        (":memory:", "needs the path of a file"),
+        ("mysql://host/x", "expected sqlite:"),
+    ] {
+        check(&[&upstream[..], &["--store", store]].concat()).fails(2, says);
+    }
+    check(&["--config", "summarizer.toml"]).fails(2, "summarizer.toml: line 4: the summarizer has no `dialect`");
+    check(&["--config", "itself.toml"]).fails(2, "itself.toml: line 3: the upstream http://localhost:9000/v1 is this");
+    check(&["--upstream", "http://127.0.0.1:8787"]).fails(2, "is this gateway itself");
+    // What could be made is not made.
+    for store in ["new/memory.db", "new/files/"] {
+        check(&[&upstream[..], &["--store", store]].concat()).out();
+    }
+    let left: Vec<_> = fs::read_dir(lab.path("")).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 4, "{left:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_told_to_whoever_watches() {
+    let lab = Lab::new().with("chat.jsonl", "{\"role\":\"user\",\"content\":\"Hi\"}\n");
+    lab.run(&["sessions", "import", "chat.jsonl", "--store", "memory.db"]).out();
+    // A process whose files may not become longer gets the errors of a full disk.
+    let mut command = lab.command("sh");
+    command.args(["-c", "trap '' XFSZ; exec prlimit --fsize=40960 \"$@\"", "sh", LOOKBACK]);
+    let full = Serving::begin(command, &["--upstream", "http://127.0.0.1:9", "--store", "memory.db"]);
+    let ready = full.get("/readyz");
+    assert!(ready.ends_with("ready, but no space is left for the store: requests pass as they come\n"), "{ready}");
+}
+
+#[test]
 fn a_call_is_told_in_one_line_without_its_contents() {
     let lab = Lab::new();
     let gateway = Serving::new(&lab, &["--upstream", "http://127.0.0.1:9", "--log", "json"]);
     let body = r#"{"model":"m","messages":[{"role":"user","content":"my secret plan"}]}"#;
     let mut stream = TcpStream::connect(&gateway.address).unwrap();
-    let head = format!("host: a\r\nconnection: close\r\nauthorization: Bearer sk-1\r\ncontent-length: {}", body.len());
+    let head =
+        format!("host: localhost\r\nconnection: close\r\nauthorization: Bearer sk-1\r\ncontent-length: {}", body.len());
     write!(stream, "POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -169,13 +215,44 @@ fn streaming() -> (String, Sender<()>) {
 }
 
 #[test]
+fn a_gateway_that_is_to_stop_waits_for_nobody_who_says_nothing() {
+    let lab = Lab::new().with("chat.jsonl", "{\"role\":\"user\",\"content\":\"Hi\"}\n");
+    lab.run(&["sessions", "import", "chat.jsonl", "--store", "memory.db"]).out();
+    let mut gateway = Serving::new(&lab, &["--upstream", "http://127.0.0.1:9", "--store", "memory.db"]);
+    let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n";
+    let begun = format!("{head}content-length: 1000\r\n\r\n{{");
+    let mut kept = Vec::new();
+    for said in ["", head, &begun].repeat(20) {
+        let mut stream = TcpStream::connect(&gateway.address).unwrap();
+        stream.write_all(said.as_bytes()).unwrap();
+        kept.push(stream);
+    }
+    // A page that follows a session gets an answer without an end.
+    let mut page = TcpStream::connect(&gateway.address).unwrap();
+    page.write_all(b"GET /inspect/live?name=chat HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    while !answer.contains("data:") {
+        let mut some = [0; 4096];
+        let count = page.read(&mut some).unwrap();
+        assert!(count > 0, "{answer}");
+        answer += std::str::from_utf8(&some[..count]).unwrap();
+    }
+    let asked = std::time::Instant::now();
+    gateway.signal("-TERM");
+    assert!(gateway.child.wait().unwrap().success());
+    // Open answers would have thirty seconds.
+    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+    drop(kept);
+}
+
+#[test]
 fn a_gateway_that_is_to_stop_finishes_the_streams_that_are_open() {
     let lab = Lab::new();
     let (upstream, end) = streaming();
     let mut gateway = Serving::new(&lab, &["--upstream", &upstream, "--store", "memory.db"]);
     let body = r#"{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}"#;
     let mut stream = TcpStream::connect(&gateway.address).unwrap();
-    let head = format!("host: a\r\nconnection: close\r\ncontent-length: {}", body.len());
+    let head = format!("host: localhost\r\nconnection: close\r\ncontent-length: {}", body.len());
     write!(stream, "POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}").unwrap();
     let mut answer = String::new();
     while !answer.contains("The first half") {

@@ -220,6 +220,39 @@ fn an_export_is_the_history_and_replays_to_the_same() {
 }
 
 #[test]
+fn an_export_has_what_the_conversation_has_left() {
+    let lab = Lab::new();
+    let store = SqliteStore::open(lab.path("s.db")).unwrap();
+    block_on(async {
+        let mut session = Session::open(store, "chat", Settings::default()).await.unwrap();
+        let said = |texts: &[&str]| texts.iter().map(|text| Message::user(*text)).collect::<Vec<_>>();
+        for history in [&["one", "two", "three"][..], &["one", "four"], &["one", "four", "five"], &["six"]] {
+            session.sync(said(history)).await.unwrap();
+        }
+    });
+    let export = lab.run(&["sessions", "export", "chat", "--store", "s.db"]);
+    let texts = |text: &str| {
+        let line = |line: &str| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            let messages = line["messages"].as_array().unwrap().iter();
+            let texts: Vec<String> = messages.map(|message| message["content"].as_str().unwrap().to_owned()).collect();
+            (line["id"].as_str().unwrap().to_owned(), texts.join(" "))
+        };
+        text.lines().map(line).collect::<Vec<_>>()
+    };
+    let expected = [("chat", "six"), ("chat/left-1", "one two three"), ("chat/left-2", "one four five")];
+    assert_eq!(texts(export.out()), expected.map(|(id, texts)| (id.to_owned(), texts.to_owned())));
+    assert_eq!(export.stderr, "with 2 branches that the conversation has left; --current leaves them out\n");
+    // It is a recording of all of them.
+    let imported = lab.pipe(&["sessions", "import", "-", "--store", "again.db"], &export.stdout);
+    assert_eq!((imported.out(), &*imported.stderr), ("", "imported 7 messages of 3 sessions into again.db\n"));
+    let again = lab.run(&["sessions", "export", "chat/left-2", "--store", "again.db"]);
+    assert_eq!(again.out().lines().count(), 3);
+    let current = lab.run(&["sessions", "export", "chat", "--store", "s.db", "--current"]);
+    assert_eq!((current.out().lines().count(), &*current.stderr), (1, ""));
+}
+
+#[test]
 fn an_export_keeps_tools_and_system_prompts() {
     let pretty = |text: &str| text.replace(",\"role\"", ",\n\"role\"");
     let messages = list(&example_messages()[..10]);

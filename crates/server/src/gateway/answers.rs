@@ -13,6 +13,7 @@ use super::client::Unanswered;
 pub(super) fn error(status: StatusCode, message: &str, dialect: Option<Dialect>) -> Response<Body> {
     let (kind, canonical) = match status {
         StatusCode::UNAUTHORIZED => ("authentication_error", "UNAUTHENTICATED"),
+        StatusCode::FORBIDDEN => ("permission_error", "PERMISSION_DENIED"),
         StatusCode::NOT_FOUND => ("not_found_error", "NOT_FOUND"),
         StatusCode::TOO_MANY_REQUESTS => ("rate_limit_error", "RESOURCE_EXHAUSTED"),
         status if status.is_client_error() => ("invalid_request_error", "INVALID_ARGUMENT"),
@@ -37,6 +38,7 @@ pub(super) fn unanswered(error: &Unanswered, dialect: Option<Dialect>) -> Respon
         Unanswered::Address(_) | Unanswered::Request(_) => StatusCode::BAD_REQUEST,
         Unanswered::Unreachable(_) => StatusCode::BAD_GATEWAY,
         Unanswered::Late => StatusCode::GATEWAY_TIMEOUT,
+        Unanswered::Closed => StatusCode::FORBIDDEN,
     };
     self::error(status, &format!("Lookback's gateway: {error}"), dialect)
 }

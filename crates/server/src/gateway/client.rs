@@ -51,6 +51,10 @@ pub(super) enum Unanswered {
     Unreachable(#[from] hyper_util::client::legacy::Error),
     #[error("the upstream did not answer in time")]
     Late,
+    #[error(
+        "without a key of the provider, only model calls go to this upstream; `paths` in its configuration names others"
+    )]
+    Closed,
 }
 
 /// The connections to the upstreams.
@@ -105,6 +109,9 @@ impl Client {
         if headers::credential(request.headers(), request.uri().query()).is_empty()
             && let Some((name, key)) = upstream.credential(dialect)
         {
+            if !upstream.opens(&head.method, &head.path_and_query) {
+                return Err(Unanswered::Closed);
+            }
             request.headers_mut().insert(name, key);
         }
         // A body that was cut is shorter than the one that came.

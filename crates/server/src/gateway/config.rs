@@ -12,6 +12,8 @@ use super::keys::Key;
 use super::place::line_at;
 use super::summarizer::SummaryModel;
 use super::upstream::Upstream;
+use crate::host::is_host;
+use crate::page::is_origin;
 use crate::serving::acceptor;
 
 /// The configuration of a gateway.
@@ -47,6 +49,11 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// The store that the sessions are kept in: a path or an address.
     pub store: Option<String>,
+    /// The host names that clients without keys may use, with or without a port, besides `localhost` and the address itself:
+    /// the name of a container, for example.
+    pub hosts: Vec<String>,
+    /// The origins of the web pages that may make model calls, such as `https://app.example`. The default is none.
+    pub origins: Vec<String>,
     /// The policy of all windows: a preset with settings, or a file.
     pub policy: Option<String>,
     /// The share of sessions that are left alone, from 0 to 1, so that it can be seen whether windows pay. The default is 0.
@@ -187,9 +194,29 @@ pub enum ConfigError {
         /// What the parser says.
         fault: String,
     },
+    /// This is no host.
+    #[error("`{0}` is no host; --allow-host and `hosts` take a name, or a name and a port, such as gateway.lan:8787")]
+    Host(String),
+    /// This is no origin.
+    #[error("`{0}` is no origin; --allow-origin and `origins` take a scheme and a host, such as https://app.example")]
+    Origin(String),
     /// There is no upstream.
     #[error("there is no upstream; add [[upstream]] with a url, or --upstream URL")]
     NoUpstream,
+    /// This upstream is the gateway itself.
+    #[error("the upstream {url} is this gateway itself, which listens on {listens}; name the server of the provider")]
+    #[non_exhaustive]
+    Itself {
+        /// Its place among the upstreams, from 0.
+        place: usize,
+        /// Its address.
+        url: String,
+        /// The address of the gateway.
+        listens: SocketAddr,
+    },
+    /// It is not said in which format the summarizer is asked.
+    #[error("the summarizer has no `dialect`: it is `anthropic` or `openai-chat`, as its server expects")]
+    NoDialect,
     /// The holdout is not a share.
     #[error("`holdout` is {0}, and a share is from 0 to 1")]
     Holdout(f64),
@@ -270,6 +297,12 @@ impl Config {
         if self.upstreams.is_empty() {
             return Err(ConfigError::NoUpstream);
         }
+        if let Some(wrong) = self.hosts.iter().find(|host| !is_host(host)) {
+            return Err(ConfigError::Host(wrong.clone()));
+        }
+        if let Some(wrong) = self.origins.iter().find(|origin| !is_origin(origin)) {
+            return Err(ConfigError::Origin(wrong.clone()));
+        }
         if !(0.0..=1.0).contains(&self.holdout) {
             return Err(ConfigError::Holdout(self.holdout));
         }
@@ -291,7 +324,32 @@ impl Config {
         {
             return Err(ConfigError::OpenKey(open.to_string()));
         }
+        if self.summarizer.as_ref().is_some_and(|model| !model.has_dialect()) {
+            return Err(ConfigError::NoDialect);
+        }
         self.tls.as_ref().map(acceptor).transpose().map(drop)
+    }
+
+    /// Checks that no upstream is the gateway itself, if it listens on this address: each request would come back to it until
+    /// no connection is left.
+    ///
+    /// # Errors
+    /// Returns [`ConfigError::Itself`].
+    ///
+    /// ```
+    /// use lookback_server::gateway::Config;
+    ///
+    /// let config = Config::from_toml("[[upstream]]\nurl = \"http://localhost:8787/v1\"\n")?;
+    /// assert!(config.check_address("127.0.0.1:8787".parse().unwrap()).is_err());
+    /// assert!(config.check_address("127.0.0.1:8788".parse().unwrap()).is_ok());
+    /// # Ok::<(), lookback_server::gateway::ConfigError>(())
+    /// ```
+    pub fn check_address(&self, listens: SocketAddr) -> Result<(), ConfigError> {
+        let mut places = self.upstreams.iter().enumerate();
+        match places.find(|(_, upstream)| upstream.is_at(listens, &self.hosts)) {
+            Some((place, own)) => Err(ConfigError::Itself { place, url: own.to_string(), listens }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -342,5 +400,41 @@ mod tests {
         let keyed = format!("{UPSTREAM}key-env = \"PATH\"\n");
         assert!(wrong(&keyed).contains("no [[key]] says who may use it"));
         assert!(Config::from_toml(UPSTREAM).unwrap().check().is_ok());
+        let summarizer = format!("{UPSTREAM}[summarizer]\nmodel = \"claude-haiku-4-5\"\n");
+        assert!(wrong(&summarizer).starts_with("the summarizer has no `dialect`"));
+        assert!(Config::from_toml(&format!("{summarizer}dialect = \"anthropic\"\n")).unwrap().check().is_ok());
+    }
+
+    #[test]
+    fn a_gateway_is_not_its_own_upstream() {
+        let check = |url: &str, listens: &str| {
+            let text = format!("hosts = [\"lookback\"]\n{UPSTREAM}[[upstream]]\nname = \"b\"\nurl = \"{url}\"\n");
+            let checked = Config::from_toml(&text).unwrap().check_address(listens.parse().unwrap());
+            checked.map_err(|error| error.line_in(&text))
+        };
+        for (url, listens) in [
+            ("http://127.0.0.1:8787", "127.0.0.1:8787"),
+            ("http://localhost:8787/v1", "127.0.0.1:8787"),
+            ("https://LOCALHOST:8787", "[::1]:8787"),
+            ("http://127.0.0.1:8787", "0.0.0.0:8787"),
+            ("http://[::1]:8787", "[::]:8787"),
+            ("http://0.0.0.0:8787", "127.0.0.1:8787"),
+            ("http://lookback:8787", "0.0.0.0:8787"),
+            ("http://localhost", "127.0.0.1:80"),
+            ("https://localhost", "127.0.0.1:443"),
+        ] {
+            assert_eq!(check(url, listens), Err(Some(6)), "{url} {listens}");
+        }
+        for (url, listens) in [
+            ("http://127.0.0.1:8788", "127.0.0.1:8787"),
+            ("http://127.0.0.2:8787", "127.0.0.1:8787"),
+            ("http://192.0.2.7:8787", "127.0.0.1:8787"),
+            ("http://192.0.2.7:8787", "0.0.0.0:8787"),
+            ("http://other:8787", "0.0.0.0:8787"),
+            ("https://localhost", "127.0.0.1:80"),
+            ("http://127.0.0.1:8787", "127.0.0.1:0"),
+        ] {
+            assert_eq!(check(url, listens), Ok(()), "{url} {listens}");
+        }
     }
 }

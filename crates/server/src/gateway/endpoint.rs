@@ -2,6 +2,7 @@
 
 use axum::http::Method;
 use lookback::Dialect;
+use percent_encoding::percent_decode_str;
 
 /// What a request asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +55,32 @@ impl Endpoint {
     }
 }
 
+/// Returns whether a request calls a model, or asks about such a call: what models there are, and what tokens it would have.
+///
+/// It reads nothing that is stored, and changes nothing.
+pub(super) fn calls_a_model(method: &Method, path: &str) -> bool {
+    let parts: Vec<&str> = path.trim_end_matches('/').rsplit('/').take(2).collect();
+    match (method, parts.as_slice()) {
+        _ if matches!(Endpoint::of(method, path), Endpoint::Call { .. }) => true,
+        (&Method::GET, ["models", ..] | [_, "models"]) => true,
+        (&Method::POST, ["completions" | "embeddings", ..]) => true,
+        (&Method::POST, ["count_tokens", "messages"] | ["input_tokens" | "compact", "responses"]) => true,
+        (&Method::POST, [last, "models"]) => {
+            let verb = last.split_once(':').map(|(_, verb)| verb);
+            matches!(verb, Some("countTokens" | "embedContent" | "batchEmbedContents"))
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether a path leads back to what is above it, so that it would be another one at a server that follows it.
+pub(super) fn leads_back(path: &str) -> bool {
+    path.split('/').any(|part| {
+        let part = percent_decode_str(part).decode_utf8_lossy();
+        part.split(['/', '\\']).any(|part| matches!(part, "." | ".."))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,5 +109,49 @@ mod tests {
         }
         assert_eq!(Endpoint::of(&Method::GET, "/v1/chat/completions"), Endpoint::Other(None));
         assert_eq!(Endpoint::of(&Method::GET, "/v1beta/models"), Endpoint::Other(Some(Dialect::Gemini)));
+    }
+
+    #[test]
+    fn what_reads_or_changes_nothing_that_is_stored_is_told_from_what_does() {
+        for (method, path) in [
+            ("POST", "/v1/chat/completions"),
+            ("POST", "/openai/deployments/x/chat/completions"),
+            ("POST", "/v1/responses"),
+            ("POST", "/v1/responses/input_tokens"),
+            ("POST", "/v1/responses/compact"),
+            ("POST", "/v1/completions"),
+            ("POST", "/v1/embeddings"),
+            ("POST", "/v1/messages"),
+            ("POST", "/v1/messages/count_tokens"),
+            ("POST", "/v1beta/models/m:generateContent"),
+            ("POST", "/v1beta/models/m:streamGenerateContent"),
+            ("POST", "/v1beta/models/m:countTokens"),
+            ("GET", "/v1/models"),
+            ("GET", "/v1beta/models/"),
+            ("GET", "/v1/models/gpt-5"),
+        ] {
+            assert!(calls_a_model(&method.parse().unwrap(), path) && !leads_back(path), "{method} {path}");
+        }
+        for (method, path) in [
+            ("GET", "/v1/files"),
+            ("POST", "/v1/files"),
+            ("GET", "/v1/responses/resp_1"),
+            ("DELETE", "/v1/responses/resp_1"),
+            ("GET", "/v1/chat/completions"),
+            ("DELETE", "/v1/models/mine"),
+            ("POST", "/v1/threads/t/messages"),
+            ("POST", "/v1/messages/batches"),
+            ("GET", "/v1/organization/usage/completions"),
+            ("POST", "/v1/fine_tuning/jobs"),
+            ("POST", "/v1beta/models/m:batchGenerateContent"),
+            ("GET", "/"),
+        ] {
+            assert!(!calls_a_model(&method.parse().unwrap(), path), "{method} {path}");
+        }
+        for path in
+            ["/v1/models/..", "/v1/files/../models", "/v1/models/%2e%2e", "/v1/models/..%2Ffiles", "/a/./models"]
+        {
+            assert!(leads_back(path), "{path}");
+        }
     }
 }

@@ -16,6 +16,7 @@ mod encoding;
 mod endpoint;
 mod event;
 mod exchange;
+mod guard;
 mod headers;
 mod identity;
 mod inspect;
@@ -28,6 +29,7 @@ mod metrics;
 mod note;
 mod payoff;
 mod place;
+mod ready;
 mod relay;
 mod rest;
 mod summarizer;
@@ -46,10 +48,10 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, Response, StatusCode, header};
+use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use lookback::store::IntoStore;
 use lookback::{Dialect, Policy, Settings, Store};
-use tokio::time::timeout;
 
 pub use self::adds::{Add, UnknownAdd};
 use self::body::Unread;
@@ -161,12 +163,13 @@ impl Gateway {
     /// system provides no threads or signals.
     pub fn serve(self, address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
         self.config.check()?;
+        self.config.check_address(address)?;
         let tls = self.config.tls.as_ref().map(crate::serving::acceptor).transpose()?;
         let runtime = wide_runtime()?;
         let served = runtime.block_on(async {
             let (listener, bound) = bind(address).await?;
             let (stop, mut again) = (asked_to_stop()?, asked_to_reload()?);
-            let (shared, reload, limits, grace) = self.parts(bound.ip().is_loopback());
+            let (shared, reload, limits, grace) = self.parts(bound);
             shared.recall(shared.store.clone());
             // The tables of the tokenizer are made when they are first used, which takes longer than a call should.
             tokio::task::spawn_blocking(|| Settings::for_model(Dialect::default(), "gpt-5").counter.text("now"));
@@ -190,7 +193,7 @@ impl Gateway {
         served
     }
 
-    fn parts(self, is_local: bool) -> (Arc<Shared>, Option<Reload>, ConnectionLimits, Duration) {
+    fn parts(self, listens: SocketAddr) -> (Arc<Shared>, Option<Reload>, ConnectionLimits, Duration) {
         let Gateway { store, config, policy, reload, told } = self;
         let limits = ConnectionLimits {
             connections: config.limits.connections,
@@ -198,7 +201,7 @@ impl Gateway {
             request: config.timeouts.pause,
         };
         let grace = config.timeouts.stop;
-        let shared = Shared::new(store, Current::new(config, policy), told, is_local);
+        let shared = Shared::new(store, Current::new(config, policy), told, listens);
         (shared, reload, limits, grace)
     }
 }
@@ -216,16 +219,16 @@ fn router(shared: Arc<Shared>) -> Router {
         .merge(rest::router(&shared))
         .merge(mcp::router(&shared))
         .merge(inspect::router(&shared))
+        // Around all of them: what a page of another site may not ask for, it may ask for under no path.
+        .layer(from_fn_with_state(shared, guard::admit))
 }
 
-/// Tells that requests are served, and whether they are recorded: with the store down, they pass.
-async fn is_ready(State(shared): State<Arc<Shared>>) -> &'static str {
+/// Tells that requests are served, and whether they are recorded: if they cannot be, they pass.
+async fn is_ready(State(shared): State<Arc<Shared>>) -> String {
     let patience = shared.current().config.timeouts.store;
-    // A name that no session has.
-    let asked = async { shared.store.list("\u{1}").await };
-    match timeout(patience, asked).await {
-        Ok(Ok(_)) => "ready\n",
-        Ok(Err(_)) | Err(_) => "ready, but the store does not answer: requests pass as they come\n",
+    match shared.readiness.fault(&*shared.store, patience).await {
+        None => "ready\n".to_owned(),
+        Some(fault) => format!("ready, but {fault}: requests pass as they come\n"),
     }
 }
 

@@ -34,8 +34,13 @@ impl ConfigError {
     pub fn line_in(&self, text: &str) -> Option<usize> {
         match self {
             ConfigError::Holdout(_) => Config::line_of(text, "holdout"),
+            ConfigError::Host(_) => Config::line_of(text, "hosts"),
+            ConfigError::Origin(_) => Config::line_of(text, "origins"),
             ConfigError::SameUpstream(name) => line_in_tables(text, "upstream", "name", |_, it| it == name),
-            ConfigError::NeverChosen { place, .. } => line_in_tables(text, "upstream", "url", |at, _| at == *place),
+            ConfigError::NeverChosen { place, .. } | ConfigError::Itself { place, .. } => {
+                line_in_tables(text, "upstream", "url", |at, _| at == *place)
+            }
+            ConfigError::NoDialect => Config::line_of(text, "summarizer"),
             ConfigError::SameKey(name) => line_in_tables(text, "key", "name", |_, it| it == name),
             ConfigError::OpenKey(_) => line_in_tables(text, "upstream", "key-env", |_, _| true),
             ConfigError::NoCertificate(_) | ConfigError::Tls { .. } => Config::line_of(text, "tls"),

@@ -19,16 +19,15 @@ pub struct SummaryModel {
     #[serde(default)]
     url: Option<Address>,
     #[serde(default)]
-    dialect: Form,
+    dialect: Option<Form>,
     #[serde(default, rename = "key-env", deserialize_with = "secret")]
     key: Option<HeaderValue>,
 }
 
 /// The format that it is asked in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Form {
-    #[default]
     #[serde(rename = "openai-chat")]
     OpenAiChat,
     Anthropic,
@@ -54,11 +53,17 @@ impl fmt::Debug for SummaryModel {
 }
 
 impl SummaryModel {
+    /// Returns whether it is said in which format it is asked. No name of a model tells that, and one provider's server does not
+    /// understand the other's format.
+    pub(super) fn has_dialect(&self) -> bool {
+        self.dialect.is_some()
+    }
+
     /// Has a session ask this model for its summaries.
     pub(super) fn summarize(&self, session: Session) -> Session {
         let key = self.key.as_ref().and_then(|key| key.to_str().ok());
         match self.dialect {
-            Form::Anthropic => {
+            Some(Form::Anthropic) => {
                 let mut model = Anthropic::new(&self.model);
                 if let Some(url) = &self.url {
                     model = model.with_base(&url.to_string());
@@ -68,7 +73,7 @@ impl SummaryModel {
                 }
                 session.with_summarizer(model)
             }
-            Form::OpenAiChat => {
+            Some(Form::OpenAiChat) | None => {
                 let mut model = OpenAi::new(&self.model);
                 if let Some(url) = &self.url {
                     model = model.with_base(&url.to_string());

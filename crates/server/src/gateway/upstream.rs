@@ -1,14 +1,15 @@
 //! The servers behind the gateway, and which of them a request goes to.
 
 use std::fmt;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::str::FromStr;
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use lookback::Dialect;
 use serde::{Deserialize, Deserializer};
 
 use super::adds::Add;
-use super::headers;
+use super::{endpoint, headers};
 
 /// A server behind the gateway: a provider, or another gateway.
 ///
@@ -40,6 +41,9 @@ pub struct Upstream {
     /// Its key, for clients that have a key of the gateway.
     #[serde(default, rename = "key-env", deserialize_with = "secret")]
     key: Option<HeaderValue>,
+    /// The paths that its key is also for, besides those of model calls, with `*` for any text.
+    #[serde(default, deserialize_with = "patterns")]
+    paths: Vec<String>,
     /// What is added to its requests.
     #[serde(default)]
     adds: Option<Vec<Add>>,
@@ -78,7 +82,8 @@ impl FromStr for Upstream {
             _ => (None, text),
         };
         let base = url.parse()?;
-        Ok(Upstream { base, dialect, name: None, path: None, models: Vec::new(), key: None, adds: None })
+        let (models, paths) = (Vec::new(), Vec::new());
+        Ok(Upstream { base, dialect, name: None, path: None, models, key: None, paths, adds: None })
     }
 }
 
@@ -118,6 +123,14 @@ fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, 
     Ok(Some(path.to_owned()))
 }
 
+fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let patterns = Vec::<String>::deserialize(deserializer)?;
+    match patterns.iter().find(|pattern| !pattern.starts_with(['/', '*'])) {
+        Some(_) => Err(serde::de::Error::custom("expected paths, such as /v1/files*")),
+        None => Ok(patterns),
+    }
+}
+
 /// Reads a key from the environment variable that is named.
 pub(super) fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<HeaderValue>, D::Error> {
     let wrong = |variable: &str| {
@@ -150,6 +163,7 @@ impl fmt::Debug for Upstream {
             .field("name", &self.name)
             .field("path", &self.path)
             .field("models", &self.models)
+            .field("paths", &self.paths)
             .field("adds", &self.adds)
             .finish_non_exhaustive()
     }
@@ -171,6 +185,28 @@ impl Upstream {
         self.adds.as_deref()
     }
 
+    /// Returns whether a gateway that listens on an address, and has these names, would be this upstream.
+    pub(super) fn is_at(&self, listens: SocketAddr, hosts: &[String]) -> bool {
+        let Ok(origin) = self.base.origin.parse::<Uri>() else { return false };
+        let usual = if origin.scheme_str() == Some("https") { 443 } else { 80 };
+        let Some(host) = origin.host().map(|host| host.trim_matches(['[', ']'])) else { return false };
+        if listens.port() == 0 || origin.port_u16().unwrap_or(usual) != listens.port() {
+            return false;
+        }
+        let (own, is_everywhere) = (listens.ip(), listens.ip().is_unspecified());
+        match host.parse::<IpAddr>() {
+            // What is sent to all addresses comes to this machine.
+            Ok(address) if address.is_unspecified() => own.is_loopback() || is_everywhere,
+            // An address that can be listened on is one of this machine.
+            Ok(address) if is_everywhere => address.is_loopback() || UdpSocket::bind((address, 0)).is_ok(),
+            Ok(address) => address == own,
+            Err(_) if host.eq_ignore_ascii_case("localhost") => own.is_loopback() || is_everywhere,
+            Err(_) => {
+                hosts.iter().any(|named| named.split(':').next().is_some_and(|named| named.eq_ignore_ascii_case(host)))
+            }
+        }
+    }
+
     /// Returns whether it has a key of its own.
     pub(super) fn has_key(&self) -> bool {
         self.key.is_some()
@@ -189,6 +225,14 @@ impl Upstream {
                 Some((HeaderName::from_static("authorization"), bearer))
             }
         }
+    }
+
+    /// Returns whether its key is for such a request: a model call, or one whose path the configuration names. What else a
+    /// provider's key opens, such as files and what others have stored, is nobody's who only has a key of the gateway.
+    pub(super) fn opens(&self, method: &Method, path_and_query: &str) -> bool {
+        let path = path_and_query.split('?').next().unwrap_or_default();
+        let is_named = || self.paths.iter().any(|pattern| matches(pattern, path));
+        !endpoint::leads_back(path) && (endpoint::calls_a_model(method, path) || is_named())
     }
 
     /// Returns whether one of its patterns names the model.

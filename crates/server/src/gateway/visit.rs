@@ -1,6 +1,7 @@
 //! A visit: a request with all that it needs of the gateway, and what all requests share.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use axum::http::{HeaderMap, Uri, header};
@@ -15,9 +16,11 @@ use super::limits::Clients;
 use super::lines::Lines;
 use super::metrics::Metrics;
 use super::payoff::Payoff;
+use super::ready::Readiness;
 use super::summarizer::summarizing;
 use super::window::Windows;
 use crate::host;
+use crate::page::is_foreign;
 
 /// Takes what happens, for a log.
 pub(super) type Told = Arc<dyn Fn(&Event) + Send + Sync>;
@@ -27,14 +30,15 @@ pub(super) struct Shared {
     pub(super) store: Arc<dyn Store>,
     /// The stores of the tenants, once they were used.
     stores: Mutex<HashMap<Tenant, Arc<dyn Store>>>,
-    /// Whether only this machine reaches the gateway.
-    is_local: bool,
+    /// The address that the gateway listens on.
+    pub(super) listens: SocketAddr,
     /// What may change while the gateway serves.
     current: RwLock<Arc<Current>>,
     pub(super) lines: Lines,
     pub(super) clients: Arc<Clients>,
     pub(super) metrics: Metrics,
     pub(super) payoff: Payoff,
+    pub(super) readiness: Readiness,
     told: Told,
 }
 
@@ -85,9 +89,9 @@ impl Visit {
     /// # Errors
     /// Returns why not.
     pub(super) fn let_in(&self, target: &Uri, headers: &HeaderMap) -> Result<(), NotLetIn> {
-        let is_local = self.shared.is_local && host::is_local(target, headers);
-        // Only browsers send an origin.
-        if headers.contains_key(header::ORIGIN) {
+        let is_local = self.shared.listens.ip().is_loopback() && host::is_local(target, headers);
+        // Only browsers send an origin. Of what they fetch without one, a link that is followed is let in.
+        if headers.contains_key(header::ORIGIN) || is_foreign(headers, true) {
             Err(NotLetIn::WebPage)
         } else if self.caller.tenant.is_none() && !is_local {
             Err(NotLetIn::Elsewhere)
@@ -118,17 +122,18 @@ impl Current {
 }
 
 impl Shared {
-    /// Begins to serve. `is_local` says whether only this machine reaches the gateway.
-    pub(super) fn new(store: Arc<dyn Store>, current: Current, told: Told, is_local: bool) -> Arc<Shared> {
+    /// Begins to serve at an address.
+    pub(super) fn new(store: Arc<dyn Store>, current: Current, told: Told, listens: SocketAddr) -> Arc<Shared> {
         Arc::new(Shared {
             store,
             stores: Mutex::default(),
-            is_local,
+            listens,
             current: RwLock::new(Arc::new(current)),
             lines: Lines::default(),
             clients: Arc::default(),
             metrics: Metrics::default(),
             payoff: Payoff::default(),
+            readiness: Readiness::default(),
             told,
         })
     }
@@ -139,7 +144,7 @@ impl Shared {
 
     /// Uses another configuration from now on.
     pub(super) fn renew(&self, config: Config, policy: Policy) {
-        match config.check() {
+        match config.check().and_then(|()| config.check_address(self.listens)) {
             Ok(()) => {
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Current::new(config, policy));
                 self.tell(&Event::Reloaded);

@@ -1,12 +1,15 @@
 //! Who may look: whoever has the token, if there is one, from a page of this server or from no page.
 
+use std::net::IpAddr;
+
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use percent_encoding::percent_decode_str;
 
-use crate::host::{is_address, is_local, is_one_of, says_host};
+use crate::host::{is_at, is_local, is_one_of, says_host};
+use crate::page::is_foreign;
 use crate::serving::unread;
 use crate::token::Token;
 
@@ -16,8 +19,8 @@ pub(super) struct Gate {
     pub(super) token: Option<Token>,
     /// The hosts that may be named besides this machine.
     pub(super) hosts: Vec<String>,
-    /// Whether any address may be named, because the server listens on all. No page can give an address a name of its own.
-    pub(super) any_address: bool,
+    /// The address that the server listens on.
+    pub(super) listens: IpAddr,
     /// Whether forms may be sent.
     pub(super) may_edit: bool,
 }
@@ -52,26 +55,16 @@ impl Gate {
         says_host(target, headers).map_err(|wrong| (StatusCode::BAD_REQUEST, wrong))?;
         let is_ours = is_local(target, headers)
             || is_one_of(target, headers, &self.hosts)
-            || (self.any_address && is_address(target, headers));
+            || is_at(target, headers, self.listens);
         if !is_ours {
             return Err((StatusCode::FORBIDDEN, "this server has another name; name this one with --allow-host"));
         }
         // No page of another site reads from here, or has work done here. A link from one may be followed.
-        let host = headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default();
-        let origin = headers.get(header::ORIGIN).map(HeaderValue::as_bytes);
-        let is_own = |origin: &[u8]| {
-            let name = origin.strip_prefix(b"http://").or_else(|| origin.strip_prefix(b"https://"));
-            name == Some(host)
-        };
-        let fetch = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-        let is_elsewhere = matches!(fetch("sec-fetch-site"), Some("cross-site" | "same-site"));
-        let is_whole_page = fetch("sec-fetch-dest").is_none_or(|dest| dest == "document");
-        let is_followed = !is_form && is_whole_page && fetch("sec-fetch-mode") == Some("navigate");
-        if origin.is_some_and(|origin| !is_own(origin)) || (is_elsewhere && !is_followed) {
+        if is_foreign(headers, !is_form) {
             return Err((StatusCode::FORBIDDEN, "a page of another site asks"));
         }
         // Browsers say with every form where it comes from.
-        if is_form && origin.is_none() {
+        if is_form && !headers.contains_key(header::ORIGIN) {
             return Err((StatusCode::FORBIDDEN, "the form does not say which page it comes from"));
         }
         Ok(())

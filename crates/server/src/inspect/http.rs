@@ -23,10 +23,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// provides no threads or signals.
 pub fn serve(inspector: Inspector, door: Door, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     let router = |Door { address, token, hosts, .. }: Door| {
-        let any_address = address.ip().is_unspecified();
-        let own = (!any_address).then(|| address.ip().to_string());
-        let gate =
-            Gate { token, hosts: hosts.into_iter().chain(own).collect(), any_address, may_edit: inspector.may_edit };
+        let gate = Gate { token, hosts, listens: address.ip(), may_edit: inspector.may_edit };
         pages("").layer(Extension(inspector)).layer(from_fn_with_state(gate, admit))
     };
     door.serve(wide_runtime, GRACE, router, ready)

@@ -33,6 +33,7 @@ use tokio::time::sleep;
 pub(crate) use self::gate::secured;
 pub use self::http::serve;
 use self::shelf::{Edition, Known, Shelf};
+use crate::guests::Endless;
 
 /// Why the log of a session cannot be read.
 const DAMAGED: &str = "its log is damaged";
@@ -44,6 +45,10 @@ const SOON: u64 = 16 << 20;
 const MOST_FOUND: usize = 50;
 /// How often it is looked whether a session went on.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
+/// How many pages are told at once whether theirs went on. The others ask again after a while.
+const MOST_FOLLOWERS: usize = 32;
+/// How long these wait before they ask again.
+const ASKS_EVERY: Duration = Duration::from_secs(10);
 
 /// The inspector of a store.
 ///
@@ -68,6 +73,8 @@ pub struct Inspector {
     workspace: Arc<dyn Fn(&LogName) -> String + Send + Sync>,
     /// One policy is tried out at a time: that takes long, and a core.
     trial: Arc<Semaphore>,
+    /// The places of the pages that are told what happens.
+    followers: Arc<Semaphore>,
     may_edit: bool,
 }
 
@@ -89,6 +96,7 @@ impl Inspector {
             place: place.into(),
             workspace: Arc::new(|_| Memory::WORKSPACE.to_owned()),
             trial: Arc::new(Semaphore::new(1)),
+            followers: Arc::new(Semaphore::new(MOST_FOLLOWERS)),
             may_edit: false,
         }
     }
@@ -273,24 +281,33 @@ async fn request(Extension(inspector): Extension<Inspector>, Query(asked): Query
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
-/// Tells the edition of a log whenever it changes.
+/// Tells the edition of a log whenever it changes. If too many listen, tells it once, and when to ask again.
 async fn live(Extension(inspector): Extension<Inspector>, Query(place): Query<Place>) -> Result<Response, Fault> {
     let log = inspector.known(&place.name).await?.name;
     let store = inspector.store.clone();
-    let told = stream::unfold((store, log, None), |(store, log, before)| async move {
+    let told = |edition: Option<Edition>| {
+        Event::default().data(edition.map_or("gone".to_owned(), |edition| edition.to_string()))
+    };
+    let Ok(place) = inspector.followers.clone().try_acquire_owned() else {
+        let edition = store.info(&log).await?.map(|log| Edition::of(&log));
+        let once = Ok::<_, Infallible>(told(edition).retry(ASKS_EVERY));
+        return Ok(Sse::new(stream::iter([once])).into_response());
+    };
+    let told = stream::unfold((store, log, None, place), move |(store, log, before, place)| async move {
         loop {
             // A store that fails for a while tells nothing.
             let edition = store.info(&log).await.map(|log| log.map(|log| Edition::of(&log)));
             if let Ok(edition) = edition
                 && before != Some(edition)
             {
-                let says = edition.map_or("gone".to_owned(), |edition| edition.to_string());
-                return Some((Ok::<_, Infallible>(Event::default().data(says)), (store, log, Some(edition))));
+                return Some((Ok::<_, Infallible>(told(edition)), (store, log, Some(edition), place)));
             }
             sleep(LOOKS_EVERY).await;
         }
     });
-    Ok(Sse::new(told).keep_alive(KeepAlive::default()).into_response())
+    let mut response = Sse::new(told).keep_alive(KeepAlive::default()).into_response();
+    response.extensions_mut().insert(Endless);
+    Ok(response)
 }
 
 impl Inspector {

@@ -100,9 +100,10 @@ fn a_body_that_does_not_end_is_answered_in_time() {
 fn who_comes_when_all_connections_are_taken_waits_for_one() {
     let long = Duration::from_secs(60);
     let address = listening(ConnectionLimits { connections: 2, head: long, request: long });
+    // Their requests are on their way.
     let mut open: Vec<TcpStream> = (0..2).map(|_| connect(address)).collect();
     for stream in &mut open {
-        assert!(ask(stream).starts_with("HTTP/1.1 200 OK"));
+        write!(stream, "{}{{", request(INITIALIZE.len())).unwrap();
     }
     let mut third = connect(address);
     third.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
@@ -114,6 +115,39 @@ fn who_comes_when_all_connections_are_taken_waits_for_one() {
     third.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     third.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200 OK");
+}
+
+#[test]
+fn who_says_nothing_keeps_nobody_out() {
+    let long = Duration::from_secs(600);
+    let address = listening(ConnectionLimits { connections: 8, head: long, request: long });
+    let mut kept = Vec::new();
+    for number in 0..100 {
+        let mut stream = connect(address);
+        match number % 3 {
+            0 => {}
+            1 => write!(stream, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").unwrap(),
+            // One that has asked, and may ask on.
+            _ => assert!(ask(&mut stream).starts_with("HTTP/1.1 200 OK")),
+        }
+        kept.push(stream);
+    }
+    assert!(ask(&mut connect(address)).starts_with("HTTP/1.1 200 OK"));
+}
+
+#[test]
+fn whose_request_does_not_come_on_keeps_nobody_out_for_long() {
+    let long = Duration::from_secs(600);
+    let address = listening(ConnectionLimits { connections: 4, head: long, request: long });
+    let kept: Vec<TcpStream> = (0..6)
+        .map(|_| {
+            let mut stream = connect(address);
+            write!(stream, "{}{{", request(1_000)).unwrap();
+            stream
+        })
+        .collect();
+    assert!(ask(&mut connect(address)).starts_with("HTTP/1.1 200 OK"));
+    drop(kept);
 }
 
 #[test]

@@ -1,23 +1,24 @@
 //! Facts: what is known beyond the window, who said so, and what was known before.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use axum::Extension;
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
-use lookback::LogName;
 use lookback::memory::{
     self, Confidence, FactId, FactKind, Judgment, Memory, Scope, Source, Speaker, Statement, Trust,
 };
+use lookback::{LogName, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{Object, Schema, Type};
 use utoipa::{IntoParams, PartialSchema, ToSchema};
 
 use super::fault::{Fault, Faults};
-use super::sessions::{Name, Named};
+use super::sessions::{Name, Named, called};
 use super::time::rfc3339;
 use crate::gateway::{Visit, aside};
 
@@ -176,7 +177,7 @@ pub(super) async fn of_session(
     (status = 200, description = "The facts that all sessions share", body = Facts), Faults,
 ))]
 pub(super) async fn shared(Extension(visit): Extension<Visit>) -> Result<Json<Facts>, Fault> {
-    let mut facts = memory(&visit, &Name(NOBODY.to_owned())).await?.facts().await?;
+    let mut facts = open(&visit, visit.store()?, &NOBODY.parse()?).await?.facts().await?;
     facts.retain(|fact| fact.id.scope == Scope::Shared);
     Ok(Json(Facts { facts: facts.into_iter().map(Fact::from).collect() }))
 }
@@ -272,9 +273,16 @@ pub(super) async fn resolve(
 }
 
 async fn memory(visit: &Visit, Name(session): &Name) -> Result<Memory, Fault> {
-    let name: LogName = session.parse()?;
-    let workspace = aside::workspace(visit.caller.tenant.as_ref(), &name);
-    Ok(Memory::open_in(visit.store()?, name.as_str(), workspace).await?)
+    let (store, name): (_, LogName) = (visit.store()?, session.parse()?);
+    // One that has facts alone is the one that is named.
+    let has_facts = store.head(&name.facts_of(), None).await?.is_some();
+    let name = if has_facts { name } else { called(visit, &*store, &name).await?.unwrap_or(name) };
+    open(visit, store, &name).await
+}
+
+async fn open(visit: &Visit, store: Arc<dyn Store>, name: &LogName) -> Result<Memory, Fault> {
+    let workspace = aside::workspace(visit.caller.tenant.as_ref(), name);
+    Ok(Memory::open_in(store, name.as_str(), workspace).await?)
 }
 
 fn person() -> Source {

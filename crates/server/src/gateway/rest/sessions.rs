@@ -17,6 +17,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::fault::{Fault, Faults};
 use super::time::rfc3339;
 use crate::gateway::Visit;
+use crate::gateway::caller::ACCOUNT;
 
 /// The most sessions of a page.
 const MOST: usize = 1000;
@@ -245,10 +246,43 @@ pub(super) async fn calls(
 pub(super) async fn existing(visit: &Visit, Name(name): &Name) -> Result<(Arc<dyn Store>, LogName), Fault> {
     let name: LogName = name.parse()?;
     let store = visit.store()?;
-    match store.head(&name, None).await? {
-        Some(_) => Ok((store, name)),
+    match called(visit, &*store, &name).await? {
+        Some(name) => Ok((store, name)),
         None => Err(Fault::missing("such session")),
     }
+}
+
+/// The most names of sessions that an error lists.
+const LISTED: usize = 5;
+
+/// Finds the session that a client calls so. Behind its name, the gateway keeps the account of a client that has a key of its
+/// own, and who reads the session knows the name alone.
+pub(super) async fn called(visit: &Visit, store: &dyn Store, name: &LogName) -> Result<Option<LogName>, Fault> {
+    let own: Option<LogName> =
+        visit.caller.account.as_ref().and_then(|account| format!("{name}@{account}").parse().ok());
+    for name in [Some(name.clone()), own].into_iter().flatten() {
+        if store.head(&name, None).await?.is_some() {
+            return Ok(Some(name));
+        }
+    }
+    let begin = format!("{name}@");
+    let mut logs = store.list(&begin).await?;
+    logs.retain(|log| log.name.as_str().strip_prefix(&begin).is_some_and(is_account));
+    let found = logs.pop().map(|log| log.name);
+    match (found, logs.len()) {
+        (Some(last), more) if more > 0 => {
+            let names: Vec<&str> =
+                logs.iter().map(|log| log.name.as_str()).chain([last.as_str()]).take(LISTED).collect();
+            let says = format!("several accounts have a session of this name; name one of them: {}", names.join(", "));
+            Err(Fault::new(StatusCode::CONFLICT, says))
+        }
+        (found, _) => Ok(found),
+    }
+}
+
+/// Returns whether this is what stands behind the name of a session for its account.
+fn is_account(text: &str) -> bool {
+    text == "-" || (text.len() == ACCOUNT && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Returns how many there may be on a page.

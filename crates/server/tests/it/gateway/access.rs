@@ -61,6 +61,41 @@ fn a_key_of_the_gateway_goes_no_further_and_the_upstream_gets_its_own() {
 }
 
 #[test]
+fn the_key_of_an_upstream_is_for_model_calls_and_for_the_paths_that_are_named() {
+    let (lab, keys, config) = with_keys(&["ann"]);
+    let key = ("x-lookback-key", keys[0].as_str());
+    for (method, path) in [
+        ("GET", "/v1/files"),
+        ("DELETE", "/v1/files/f"),
+        ("POST", "/v1/files"),
+        ("GET", "/v1/responses/resp_1"),
+        ("POST", "/v1/messages/batches"),
+        ("GET", "/v1/organization/users"),
+        ("GET", "/v1/models/..%2Ffiles"),
+        ("GET", "/v1/files/../models"),
+        ("GET", "/"),
+    ] {
+        let refused = lab.send(method, path, &[key], "");
+        assert_eq!(refused.status, 403, "{method} {path}: {}", refused.body);
+        assert!(refused.body.contains("`paths`"), "{}", refused.body);
+        // What is to end with the connection is no key of the client's own.
+        let ends = [key, ("connection", "authorization"), ("authorization", "Bearer mine")];
+        assert_eq!(lab.send(method, path, &ends, "").status, 403, "{method} {path}");
+    }
+    assert_eq!(lab.stand_in.count(), 0);
+    assert_eq!(lab.send("GET", "/v1/models", &[key], "").status, 200);
+    assert_eq!(lab.send("POST", "/v1/messages/count_tokens", &[key], "{}").status, 200);
+    // With a key of its own, a client may do what that one is for.
+    assert_eq!(lab.send("GET", "/v1/files", &[key, ("authorization", "Bearer mine")], "").status, 200);
+    assert_eq!(lab.stand_in.last().unwrap().headers.get("authorization").unwrap(), "Bearer mine");
+    let named = config.replace("key-env", "paths = [\"/v1/files*\"]\nkey-env");
+    let named = lab.restarted(&named);
+    assert_eq!(named.send("GET", "/v1/files/f", &[key], "").status, 200);
+    assert_eq!(named.send("GET", "/v1/batches", &[key], "").status, 403);
+    assert_eq!(named.send("GET", "/v1/files/../batches", &[key], "").status, 403);
+}
+
+#[test]
 fn tenants_with_equal_names_of_sessions_share_nothing() {
     let (lab, keys, _) = with_keys(&["ann", "bob"]);
     for key in &keys {

@@ -54,7 +54,9 @@ fn a_fact_sheet_is_a_note_that_stays_and_changes_follow_it() {
 
 #[test]
 fn what_one_account_knows_no_other_one_and_no_web_page_learns() {
-    let lab = adding("\"fact-sheet\", \"memory-tools\", \"recall\"");
+    let named = "hosts = [\"evil.example\"]\norigins = [\"http://evil.example\"]\n";
+    let adds = "adds = [\"fact-sheet\", \"memory-tools\", \"recall\"]\n";
+    let lab = Lab::configured(&format!("{named}{adds}[[upstream]]\nurl = \"UPSTREAM\"\n"));
     prefer(&lab, "Use pnpm.");
     let asked = |headers: &[(&str, &str)]| {
         let body = json!({"model": "m", "messages": [{"role": "user", "content": format!("Hi {headers:?}")}]});

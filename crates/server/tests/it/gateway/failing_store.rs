@@ -64,6 +64,35 @@ fn requests_pass_if_the_file_of_the_store_is_gone() {
     assert!(failures(&lab) >= 2);
 }
 
+#[test]
+fn whoever_watches_is_told_that_nothing_can_be_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = folder.path().join("files");
+    let upstream = || "http://127.0.0.1:9".parse().unwrap();
+    let in_files = Gateway::new(lookback::FileStore::open(&files).unwrap()).with_upstream(upstream());
+    let in_files = Lab { base: serve(in_files), ..Lab::new(None) };
+    let in_sqlite = lab(&folder);
+    let ready = |lab: &Lab| lab.send("GET", "/readyz", &[], "");
+    for lab in [&in_files, &in_sqlite] {
+        assert_eq!(ready(lab).body, "ready\n");
+    }
+    assert!(std::fs::read_dir(&files).unwrap().next().is_none(), "nothing is left of the question");
+    std::fs::remove_dir_all(folder.path()).unwrap();
+    for lab in [&in_files, &in_sqlite] {
+        // What was found is told for a second.
+        let begun = std::time::Instant::now();
+        let answer = loop {
+            let answer = ready(lab);
+            if answer.body != "ready\n" || begun.elapsed() > std::time::Duration::from_secs(20) {
+                break answer;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        };
+        let expected = "ready, but the store was deleted or replaced: requests pass as they come\n";
+        assert_eq!((answer.status, &*answer.body), (200, expected));
+    }
+}
+
 /// The body of the newest request, without the answer that the client keeps.
 fn before(client: &Client) -> Value {
     let mut body = client.body();

@@ -5,6 +5,7 @@ mod adds;
 mod calls;
 mod compaction;
 mod failing_store;
+mod guard;
 mod inspect;
 mod lines;
 mod payoff;

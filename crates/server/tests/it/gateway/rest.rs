@@ -83,6 +83,41 @@ fn a_session_that_was_deleted_begins_anew_with_what_its_client_sends() {
 }
 
 #[test]
+fn a_session_is_found_by_the_name_that_its_client_gave_it() {
+    let lab = Lab::new(None);
+    let body = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}).to_string();
+    let say = |key: &str| {
+        let headers =
+            [("x-api-key", key), ("x-lookback-session", "support/4711"), ("content-type", "application/json")];
+        lab.send("POST", "/v1/messages", &headers, &body).session().to_owned()
+    };
+    let mine = say("mine");
+    assert!(mine.starts_with("support/4711@"), "{mine}");
+    let path = "/sessions/support%2F4711";
+    assert_eq!(read(&lab, path)["session"], mine);
+    assert_eq!(read(&lab, &format!("{path}/messages"))["messages"].as_array().unwrap().len(), 2);
+    // A fact belongs to the session that the model is in.
+    let finding = json!({"kind": "finding", "text": "It listens on 5050."});
+    assert_eq!(write(&lab, "POST", &format!("{path}/facts"), &finding).status, 201);
+    assert_eq!(read(&lab, &format!("/sessions/{}/facts", in_path(&mine)))["facts"][0]["text"], "It listens on 5050.");
+
+    // With a second one, the name alone does not tell. The key does.
+    let other = say("other");
+    let asked = lab.send("GET", &format!("/lookback/v1{path}"), &[], "");
+    assert_eq!(asked.status, 409, "{}", asked.body);
+    assert!(asked.body.contains(&mine) && asked.body.contains(&other), "{}", asked.body);
+    for (key, session) in [("mine", &mine), ("other", &other)] {
+        let shown = lab.send("GET", &format!("/lookback/v1{path}"), &[("x-api-key", key)], "");
+        assert!(shown.status == 200 && shown.body.contains(session.as_str()), "{}", shown.body);
+    }
+    assert_eq!(write(&lab, "DELETE", path, &Value::Null).status, 409);
+    assert_eq!(write(&lab, "DELETE", &format!("/sessions/{}", in_path(&other)), &Value::Null).status, 204);
+    assert_eq!(write(&lab, "DELETE", path, &Value::Null).status, 204);
+    assert_eq!(write(&lab, "DELETE", path, &Value::Null).status, 404);
+    assert_eq!(read(&lab, "/sessions")["sessions"], json!([]));
+}
+
+#[test]
 fn facts_are_written_resolved_and_forgotten() {
     let lab = Lab::new(None);
     let stated = write(&lab, "POST", "/sessions/chat/facts", &json!({"kind": "blocker", "text": "No key yet."}));

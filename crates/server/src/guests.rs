@@ -1,0 +1,294 @@
+//! The connections of a server: what each of them does, and which leaves if another one needs its place.
+//!
+//! Whoever opens connections and says nothing on them would otherwise keep all others out, and hold up the end of the server.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::Response;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+
+/// How often a place is looked for while there is none.
+const LOOKS_EVERY: Duration = Duration::from_millis(20);
+/// How long a connection that waits for a request keeps its place if another one needs it.
+const WAITS: Duration = Duration::from_millis(250);
+/// How long one keeps it whose request does not come on.
+const STALLS: Duration = Duration::from_secs(5);
+
+/// Marks an answer that has no end: nobody waits for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Endless;
+
+/// What a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// No request has come, or only the beginning of one.
+    Waiting,
+    /// The body of a request has not come whole.
+    Receiving,
+    /// A request is answered.
+    Answering,
+    /// The answer has no end.
+    Following,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    state: Mutex<State>,
+    leave: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    doing: Doing,
+    /// Since when, or since when nothing more has come.
+    since: Instant,
+    /// Whether a request has come on it.
+    has_asked: bool,
+    is_leaving: bool,
+}
+
+impl Guest {
+    fn new() -> Guest {
+        let state = State { doing: Doing::Waiting, since: Instant::now(), has_asked: false, is_leaving: false };
+        Guest { state: Mutex::new(state), leave: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn does(&self, doing: Doing) {
+        let mut state = self.state();
+        (state.doing, state.since) = (doing, Instant::now());
+    }
+
+    /// Takes a request, of which the head has come.
+    pub(crate) fn asks(self: Arc<Self>, body: Incoming) -> Asked {
+        self.does(if body.is_end_stream() { Doing::Answering } else { Doing::Receiving });
+        self.state().has_asked = true;
+        Asked { body, guest: self }
+    }
+
+    /// Takes the answer to a request.
+    pub(crate) fn answers(self: Arc<Self>, answer: Response<Body>) -> Response<Answered> {
+        if answer.extensions().get::<Endless>().is_some() {
+            self.does(Doing::Following);
+        }
+        answer.map(|body| Answered { body, guest: self })
+    }
+
+    /// Takes note that the body of a request goes on, or has come whole.
+    fn receives(&self, is_whole: bool) {
+        let mut state = self.state();
+        if state.doing == Doing::Receiving {
+            state.since = Instant::now();
+            state.doing = if is_whole { Doing::Answering } else { Doing::Receiving };
+        }
+    }
+
+    /// Waits until another connection needs the place.
+    pub(crate) async fn is_to_leave(&self) {
+        self.leave.notified().await;
+    }
+
+    /// Returns whether nothing is lost if it is closed now: no request came on it, the rest of one does not come for so long, or
+    /// its answer has no end.
+    pub(crate) fn may_go(&self, stalls: Duration) -> bool {
+        let state = self.state();
+        match state.doing {
+            Doing::Waiting => !state.has_asked,
+            Doing::Receiving => state.since.elapsed() >= stalls,
+            Doing::Answering => false,
+            Doing::Following => true,
+        }
+    }
+}
+
+/// The connections of a server.
+#[derive(Debug)]
+pub(crate) struct Guests {
+    places: Arc<Semaphore>,
+    known: Mutex<HashMap<u64, Arc<Guest>>>,
+    next: AtomicU64,
+}
+
+impl Guests {
+    pub(crate) fn new(most: usize) -> Arc<Guests> {
+        let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
+        Arc::new(Guests { places, known: Mutex::default(), next: AtomicU64::new(0) })
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<u64, Arc<Guest>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a place. If there is none, the connection leaves that has waited longest for a request, or else the one whose
+    /// request stalls for longest. What is answered is never broken off.
+    pub(crate) async fn place(self: &Arc<Self>) -> Option<Place> {
+        loop {
+            match timeout(LOOKS_EVERY, self.places.clone().acquire_owned()).await {
+                Ok(permit) => {
+                    let permit = permit.ok()?;
+                    let (number, guest) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::new(Guest::new()));
+                    self.known().insert(number, guest.clone());
+                    return Some(Place { guest, number, guests: self.clone(), _permit: permit });
+                }
+                Err(_) => self.make_room(),
+            }
+        }
+    }
+
+    fn make_room(&self) {
+        let known = self.known();
+        let longest = |doing: Doing, least: Duration| {
+            let since = |guest: &&Arc<Guest>| {
+                let state = guest.state();
+                let is_it = state.doing == doing && !state.is_leaving && state.since.elapsed() >= least;
+                is_it.then_some(state.since)
+            };
+            known.values().filter_map(|guest| Some((since(&guest)?, guest))).min_by_key(|(since, _)| *since)
+        };
+        let found = longest(Doing::Waiting, WAITS).or_else(|| longest(Doing::Receiving, STALLS));
+        if let Some((_, guest)) = found {
+            guest.state().is_leaving = true;
+            guest.leave.notify_one();
+        }
+    }
+}
+
+/// The place of a connection, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) guest: Arc<Guest>,
+    number: u64,
+    guests: Arc<Guests>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.guests.known().remove(&self.number);
+    }
+}
+
+/// The body of a request, of which it is known whether it has come.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    body: Incoming,
+    guest: Arc<Guest>,
+}
+
+impl HttpBody for Asked {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if let Poll::Ready(frame) = &frame {
+            self.guest.receives(frame.is_none() || self.body.is_end_stream());
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        // Nobody waits for the rest.
+        self.guest.receives(true);
+    }
+}
+
+/// The body of an answer, of which it is known when it ends.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    body: Body,
+    guest: Arc<Guest>,
+}
+
+impl HttpBody for Answered {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        self.guest.does(Doing::Waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn does(guest: &Guest, doing: Doing, since: Duration) {
+        let mut state = guest.state();
+        (state.doing, state.since) = (doing, Instant::now().checked_sub(since).unwrap());
+        state.has_asked = doing != Doing::Waiting;
+    }
+
+    #[tokio::test]
+    async fn who_waits_longest_makes_room_and_who_is_answered_never_does() {
+        let guests = Guests::new(3);
+        let mut places = Vec::new();
+        for (doing, since) in [(Doing::Answering, 3), (Doing::Waiting, 1), (Doing::Waiting, 2)] {
+            let place = guests.place().await.unwrap();
+            does(&place.guest, doing, Duration::from_secs(since));
+            places.push(place);
+        }
+        let next = tokio::spawn({
+            let guests = guests.clone();
+            async move { guests.place().await }
+        });
+        places[2].guest.is_to_leave().await;
+        assert!(places[2].guest.may_go(STALLS) && !places[0].guest.may_go(STALLS));
+        places.pop();
+        places.push(next.await.unwrap().unwrap());
+        // Then one whose request does not come on.
+        does(&places[1].guest, Doing::Receiving, Duration::from_secs(6));
+        does(&places[2].guest, Doing::Receiving, Duration::from_secs(1));
+        let next = tokio::spawn({
+            let guests = guests.clone();
+            async move { guests.place().await }
+        });
+        places[1].guest.is_to_leave().await;
+        drop(places);
+        assert!(next.await.unwrap().is_some());
+        assert!(guests.known().is_empty());
+    }
+}
