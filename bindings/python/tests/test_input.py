@@ -113,7 +113,7 @@ if os.fork() == 0:
     os._exit(1)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 """
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=300)
 
 
 @pytest.mark.parametrize("place", ["memory.db", "files/"])
@@ -135,7 +135,7 @@ if os.fork() == 0:
         os._exit(7 if "open stores after the fork" in str(error) else 1)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 7
 """
-    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=300)
 
 
 def test_a_store_that_cannot_be_opened_is_told(tmp_path: Any) -> None:

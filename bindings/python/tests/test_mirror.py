@@ -72,17 +72,17 @@ def test_an_opening_store_holds_no_other_conversation_up() -> None:
 
     def slow() -> str:
         opening.set()
-        assert opened.wait(30)
+        assert opened.wait(120)
         return "slow"
 
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(mirrors.of, "slow", slow)
-        assert opening.wait(30)
-        assert pool.submit(mirrors.of, "other", lambda: "other").result(30) == "other"
+        assert opening.wait(120)
+        assert pool.submit(mirrors.of, "other", lambda: "other").result(120) == "other"
         # Who opens the same one at the same time has the one that was there first.
         assert mirrors.of("slow", lambda: "quick") == "quick"
         opened.set()
-        assert first.result(30) == "quick"
+        assert first.result(120) == "quick"
 
 
 @pytest.mark.parametrize("stored", [False, True])

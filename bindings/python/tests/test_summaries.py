@@ -7,7 +7,6 @@ import logging
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -137,7 +136,7 @@ def test_a_function_that_hangs_holds_nobody_up() -> None:
     held = threading.Event()
 
     def summarize(ask: lookback.Ask) -> str:
-        held.wait(30)
+        held.wait(120)
         return "Late."
 
     session = lookback.Session("s", policy=POLICY, summarizer=summarize)
@@ -149,7 +148,7 @@ def test_a_function_that_hangs_holds_nobody_up() -> None:
     held.set()
 
 
-@pytest.mark.parametrize("makes", ["time.sleep(60)", "asyncio.run(asyncio.sleep(60))", "sys.exit()"])
+@pytest.mark.parametrize("makes", ["time.sleep(600)", "asyncio.run(asyncio.sleep(600))", "sys.exit()"])
 def test_a_program_ends_in_the_middle_of_a_summary(makes: str) -> None:
     program = f"""
 import asyncio, sys, time, lookback
@@ -161,16 +160,15 @@ for number in range(8):
     session.window()
 print(len(session.messages()))
 """
-    begun = time.monotonic()
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+    # It does not wait until a summary is there.
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "16\n"), done.stderr
-    assert time.monotonic() - begun < 30
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 def test_a_loop_that_closes_takes_nothing_with_it() -> None:
     async def summarize(ask: lookback.Ask) -> str:
-        await asyncio.sleep(60)
+        await asyncio.sleep(600)
         return "Late."
 
     session = lookback.AsyncSession("s", policy=POLICY, summarizer=summarize)
@@ -201,7 +199,7 @@ async def talk():
         await session.window()
 async def again():
     await talk()
-    await asyncio.wait_for(session.wait_for_summary(), 10)
+    await asyncio.wait_for(session.wait_for_summary(), 120)
     return "ended"
 loop = asyncio.new_event_loop()
 loop.run_until_complete(talk())
@@ -214,7 +212,7 @@ print(asyncio.run(again()))
 @pytest.mark.parametrize("end", ["loop.close()", "# It has stopped, and nobody goes on with it."])
 def test_a_summary_does_not_wait_for_a_loop_that_has_ended(end: str) -> None:
     program = CLOSED.replace("END", end)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=50)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
     assert "exception calling callback" not in done.stderr
 

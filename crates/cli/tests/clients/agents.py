@@ -47,7 +47,7 @@ def codex_run(lab, settings=""):
 def codex_setup(lab, settings=""):
     home = lab.home / ".codex"
     more = 'approval_policy = "never"\nsandbox_mode = "danger-full-access"\ncheck_for_update_on_startup = false\n'
-    table = recipe("Codex", lab.base) + "stream_idle_timeout_ms = 3000\n"
+    table = recipe("Codex", lab.base) + "stream_idle_timeout_ms = 10000\n"
     tables = f"{table}\n[analytics]\nenabled = false\n"
     # What begins a table comes after what is in none.
     plain, of_table = ("", settings) if settings.startswith("[") else (settings, "")

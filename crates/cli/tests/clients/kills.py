@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import threading
-import time
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
@@ -17,6 +16,29 @@ from lab import LOOKBACK, Program, must
 
 CLIENTS = 8
 TURNS = 30
+# A gateway is killed after some of so many events.
+EVENTS = 120
+
+
+class Load:
+    """What has happened at a gateway: requests that were sent, answers that came whole, and clients that gave up."""
+
+    def __init__(self):
+        self.changed = threading.Condition()
+        self.events, self.answers, self.talking = 0, 0, CLIENTS
+
+    def tell(self, answers=0, gone=0):
+        with self.changed:
+            self.events += 1
+            self.answers += answers
+            self.talking -= gone
+            self.changed.notify_all()
+
+    def wait(self, events):
+        """Waits for so many events with an answer among them, however long they take. Returns whether they came."""
+        with self.changed:
+            self.changed.wait_for(lambda: (self.answers and self.events >= events) or not self.talking)
+            return self.talking == CLIENTS
 
 
 class Client:
@@ -34,7 +56,7 @@ class Client:
         self.messages = []
         self.answered[self.session] = []
 
-    def talk(self, base, over):
+    def talk(self, base, load, over):
         """Talks until the gateway is gone."""
         while not over.is_set():
             if len(self.messages) >= 2 * TURNS:
@@ -42,19 +64,22 @@ class Client:
             said = f"Question {len(self.messages)} of {self.session}"
             asked = [*self.messages, {"role": "user", "content": said}]
             stream = len(self.messages) % 4 == 0
+            load.tell()
             try:
                 answer = self.ask(base, asked, stream)
             except (OSError, ValueError, HTTPException):
+                load.tell(gone=1)
                 return
             # From here on the client has it.
             self.answered[self.session].append((said, answer))
             self.messages = [*asked, {"role": "assistant", "content": answer}]
+            load.tell(answers=1)
 
     def ask(self, base, messages, stream):
         body = json.dumps({"model": "gpt-5", "messages": messages, "stream": stream}).encode()
         headers = {"content-type": "application/json", "x-lookback-session": self.session}
         request = urllib.request.Request(f"{base}/v1/chat/completions", body, headers)
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=300) as answer:
             text = answer.read().decode()
         if not stream:
             return json.loads(text)["choices"][0]["message"]["content"]
@@ -74,11 +99,11 @@ def use(lab):
     command += ["--log", "failures", "--policy", str(lab.folder / "policy.toml")]
     for number in range(kills):
         gateway = Program(command, str(lab.folder / f"kill-{number}.log"))
-        over = threading.Event()
-        threads = [threading.Thread(target=client.talk, args=(gateway.base, over)) for client in clients]
+        load, over = Load(), threading.Event()
+        threads = [threading.Thread(target=client.talk, args=(gateway.base, load, over)) for client in clients]
         for thread in threads:
             thread.start()
-        time.sleep(chance.uniform(0.02, 0.3))
+        talked = load.wait(chance.randint(1, EVENTS))
         gateway.process.send_signal(signal.SIGKILL)
         gateway.process.wait()
         over.set()
@@ -86,6 +111,7 @@ def use(lab):
             thread.join()
         gateway.log.close()
         log = Path(gateway.path).read_text()
+        must(talked, f"the clients gave up before the gateway was killed: {log}")
         must("panicked" not in log, log)
         must("warning" not in log, log)
     count = 0
@@ -103,5 +129,5 @@ def use(lab):
                 after = texts[texts.index(("user", said)) + 1 :]
                 must(after[:1] == [("assistant", answer)], f"{session}: {said!r} is answered by {after[:1]}, not {answer!r}")
             count += len(answered)
-    must(count > kills, f"only {count} answers")
+    must(count >= kills, f"only {count} answers")
     return f"{kills} kills, {count} answers, none missing"

@@ -15,6 +15,9 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target"))
 LOOKBACK = os.environ.get("LOOKBACK", str(TARGET / "debug" / "lookback"))
 STAND_IN = os.environ.get("STAND_IN", str(TARGET / "debug" / "stand-in"))
 
+# How many seconds a program that hangs is waited for.
+LONGEST = 120
+
 # Small, so that the window is cut several times.
 POLICY = """
 start = "user_or_tool_pair"
@@ -76,18 +79,23 @@ class Program:
         env = os.environ | (env or {})
         self.process = subprocess.Popen(command, stderr=self.log, stdout=subprocess.DEVNULL, env=env)
         self.path = log
-        for _ in range(400):
-            first = Path(log).read_text().split("\n")[0]
-            if found := re.match(r"listening on (http://\S+)$", first):
+        # A program that is busy on a busy machine is waited for, and one that hangs is not.
+        end = time.monotonic() + LONGEST
+        while time.monotonic() < end:
+            ended = self.process.poll() is not None
+            lines = Path(log).read_text().split("\n")
+            if len(lines) > 1 and (found := re.match(r"listening on (http://\S+)$", lines[0])):
                 self.base = found[1]
                 return
-            time.sleep(0.05)
+            if ended:
+                break
+            time.sleep(0.02)
         raise Wrong(f"{command[0]} does not listen: {Path(log).read_text()}")
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(20)
+            self.process.wait(LONGEST)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise Wrong(f"{self.path} did not stop") from None
@@ -121,7 +129,7 @@ class Lab:
         )
         self.base = self.gateway.base
 
-    def run(self, command, env=None, limit=240):
+    def run(self, command, env=None, limit=5 * LONGEST):
         """Runs a client, with a home of its own. Returns what it printed."""
         clean = {name: os.environ[name] for name in ["PATH", "LANG"] if name in os.environ}
         # The same Node everywhere.

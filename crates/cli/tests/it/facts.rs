@@ -314,7 +314,7 @@ fn a_store_that_may_not_be_written_is_said() {
         fs::set_permissions(lab.path(path), fs::Permissions::from_mode(mode)).unwrap();
     }
     if fs::write(lab.path(".lookback/probe"), "").is_ok() {
-        eprintln!("skipped: permissions do not bind this user");
+        crate::common::skipped("permissions do not bind this user");
         return;
     }
     let run = lab.run(&["facts", "add", "--shared", "finding", "It is so."]);

@@ -151,7 +151,7 @@ fn a_closed_pipe_does_not_change_the_answer() {
 #[test]
 fn a_full_disk_is_said() {
     if !std::path::Path::new("/dev/full").exists() {
-        eprintln!("skipped: there is no /dev/full");
+        crate::common::skipped("there is no /dev/full");
         return;
     }
     let lab = Lab::new().with_example().with("list.json", list(&example_messages()[..20]));
@@ -215,7 +215,7 @@ fn on_a_terminal_no_color_is_respected() {
     };
     let colored = on_terminal("");
     if colored.code == Some(77) {
-        eprintln!("skipped: there is no `script` to make a terminal");
+        crate::common::skipped("there is no `script` to make a terminal");
         return;
     }
     assert!(colored.stdout.contains('\u{1b}'), "{colored:?}");

@@ -51,7 +51,7 @@ impl Serving {
 
     fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(300))).unwrap();
         let host = format!("host: {}", self.address);
         let named = headers.iter().any(|header| header.to_lowercase().starts_with("host:"));
         let lines = headers.iter().copied().chain((!named).then_some(host.as_str()));

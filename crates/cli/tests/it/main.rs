@@ -13,8 +13,8 @@ mod json;
 mod mcp;
 mod replay;
 mod rules;
-#[cfg(all(feature = "postgres", feature = "redis"))]
 mod serve;
+#[cfg(all(feature = "postgres", feature = "redis"))]
 mod servers;
 mod sessions;
 mod store;

@@ -124,7 +124,7 @@ fn a_line_that_is_too_long_is_answered_and_passed_over() {
     run.out();
     let answers = run.lines();
     let ids: Vec<_> = answers.iter().map(|answer| answer["id"].clone()).collect();
-    assert_eq!(ids, [json!(0), Value::Null, json!(2)]);
+    assert_eq!(ids, [json!(0), json!(1), json!(2)]);
     assert_eq!(answers[1]["error"]["code"], -32600);
 }
 
@@ -153,7 +153,7 @@ fn a_client_that_reads_nothing_is_not_read_from_and_keeps_nobody_from_ending() {
     let begun = std::time::Instant::now();
     kill("-TERM", &child);
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < std::time::Duration::from_secs(60), "{:?}", begun.elapsed());
     asks.join().unwrap();
 }
 

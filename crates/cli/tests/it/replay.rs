@@ -611,7 +611,7 @@ fn tables_fit_the_terminal_that_they_are_shown_on() {
     for width in [70, 100] {
         let run = shown("NO_COLOR=1", width);
         if run.code == Some(77) {
-            eprintln!("skipped: there is no `script` to make a terminal");
+            crate::common::skipped("there is no `script` to make a terminal");
             return;
         }
         let (tables, _) = run.stdout.split_once("Input at the prices").unwrap();

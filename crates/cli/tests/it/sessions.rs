@@ -527,7 +527,7 @@ fn a_folder_that_may_not_be_written_to_is_said() {
     fs::create_dir(lab.path("shut")).unwrap();
     fs::set_permissions(lab.path("shut"), fs::Permissions::from_mode(0o555)).unwrap();
     if fs::write(lab.path("shut/probe"), "").is_ok() {
-        eprintln!("skipped: permissions do not bind this user");
+        crate::common::skipped("permissions do not bind this user");
         return;
     }
     lab.run(&["replay", "session.jsonl", "--store", "shut/s.db"]).fails(2, "shut/s.db");
@@ -538,11 +538,12 @@ fn a_folder_that_may_not_be_written_to_is_said() {
 fn a_locked_store_is_said_to_be() {
     let lab = replayed();
     // Another process holds it.
-    let hold = "import sqlite3, sys, time\nc = sqlite3.connect('.lookback/lookback.db', isolation_level=None)\nc.execute('begin exclusive')\nprint('held', flush=True)\ntime.sleep(60)";
+    let hold = "import sqlite3, sys\nc = sqlite3.connect('.lookback/lookback.db', isolation_level=None)\nc.execute('begin exclusive')\nprint('held', flush=True)\nsys.stdin.read()";
     let mut command = lab.command("python3");
-    command.args(["-c", hold]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    command.args(["-c", hold]).stdin(std::process::Stdio::piped());
+    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
     let Ok(mut child) = command.spawn() else {
-        eprintln!("skipped: there is no python3 to hold the store");
+        crate::common::skipped("there is no python3 to hold the store");
         return;
     };
     let mut line = String::new();
@@ -553,7 +554,7 @@ fn a_locked_store_is_said_to_be() {
         lab.run(&["sessions", "export", "replay/session"]).out();
         lab.run(&["sessions", "delete", "replay/session"]).fails(2, "locked by another process; try again");
     } else {
-        eprintln!("skipped: python3 has no sqlite3");
+        crate::common::skipped("python3 has no sqlite3");
     }
     child.kill().unwrap();
     child.wait().unwrap();

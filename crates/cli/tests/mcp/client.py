@@ -50,7 +50,7 @@ class Lab:
         try:
             yield server.stderr.readline().removeprefix("listening on ").strip()
             server.terminate()
-            assert server.wait(timeout=30) == 0
+            assert server.wait(timeout=120) == 0
             assert server.stderr.read() == ""
         finally:
             server.kill()
@@ -321,7 +321,7 @@ CASES = [
 def main():
     for case in CASES:
         with tempfile.TemporaryDirectory() as folder:
-            asyncio.run(asyncio.wait_for(case(Lab(folder)), timeout=120))
+            asyncio.run(asyncio.wait_for(case(Lab(folder)), timeout=600))
         print("ok:", case.__name__.replace("_", " "))
 
 

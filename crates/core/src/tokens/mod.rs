@@ -22,6 +22,15 @@ pub use openai::{OpenAiCounter, Vocabulary};
 
 use crate::message::Message;
 
+/// Loads the vocabularies and the table of models, which are otherwise loaded when they are first needed.
+///
+/// That takes longer than an answer should: a server does it before it listens. Once they are loaded, it does nothing.
+pub fn load() {
+    let _ = Models::builtin();
+    #[cfg(any(feature = "o200k", feature = "cl100k"))]
+    vocabulary::load();
+}
+
 /// A counter of tokens: exact if the provider's tokenizer is public, and otherwise an estimate.
 ///
 /// Lookback counts each message once, when it arrives, and adds up the counts of a window. Byte-pair encodings are not

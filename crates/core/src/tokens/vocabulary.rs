@@ -57,6 +57,14 @@ static O200K: LazyLock<Encoding> = LazyLock::new(|| Encoding::new(tiktoken::enco
 #[cfg(feature = "cl100k")]
 static CL100K: LazyLock<Encoding> = LazyLock::new(|| Encoding::new(tiktoken::encoding::cl100k_base(), CL100K_PIECES));
 
+/// Loads the vocabularies that are compiled in.
+pub(super) fn load() {
+    #[cfg(feature = "o200k")]
+    LazyLock::force(&O200K);
+    #[cfg(feature = "cl100k")]
+    LazyLock::force(&CL100K);
+}
+
 /// A vocabulary of OpenAI's models since GPT-4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -72,7 +80,8 @@ pub enum Vocabulary {
 impl Vocabulary {
     /// Counts the tokens of a text. Special tokens such as `<|endoftext|>` are counted as plain text.
     ///
-    /// The time is linear in the length of any text. The first call loads the vocabulary.
+    /// The time is linear in the length of any text. The first call loads the vocabulary, unless
+    /// [`load`](super::load) has done so.
     ///
     /// ```
     /// # #[cfg(all(feature = "o200k", feature = "cl100k"))] {

@@ -313,7 +313,7 @@ fn many_neighbors_of_one_role_are_merged_in_linear_time() {
     let request = Request::decode(list, Some(Dialect::Bedrock)).unwrap();
     let start = Instant::now();
     assert_eq!(live(&request).len(), 1);
-    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
 }
 
 /// `cargo test --release -p lookback-core --test it bad_input -- --ignored`

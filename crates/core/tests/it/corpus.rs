@@ -1,7 +1,7 @@
 //! The laws over real transcripts, if there are any: `LOOKBACK_CORPUS` names a gzipped file of JSON lines.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read files and the environment")]
-#![allow(clippy::cast_possible_truncation, clippy::print_stdout)]
+#![allow(clippy::cast_possible_truncation)]
 
 use std::path::PathBuf;
 
@@ -61,7 +61,7 @@ fn policies() -> Vec<Policy> {
 #[test]
 fn the_laws_hold_of_real_transcripts() {
     let Some(text) = transcripts() else {
-        println!("skipped: there are no transcripts (LOOKBACK_CORPUS names none)");
+        crate::common::skipped("there are no transcripts (LOOKBACK_CORPUS names none)");
         return;
     };
     // All of them, in all dialects, take minutes in a debug build: `LOOKBACK_CORPUS_EVERY=1` has them.

@@ -16,6 +16,8 @@ LOOKBACK = os.environ.get("LOOKBACK", str(TARGET / "debug" / "lookback"))
 NPM = PROJECT / ".npm" / "axe"
 AXE = "4.14.1"
 CHROMIUM = "/usr/bin/chromium"
+# More than anything takes here, on any machine, in milliseconds.
+LONGEST = 180_000
 EXAMPLE = PROJECT / "examples" / "session.jsonl"
 POLICIES = ["default", "none", "messages"]
 
@@ -56,8 +58,8 @@ class Lab:
         (self.folder / "home").mkdir()
         self.playwright = sync_playwright().start()
         env = {"HOME": str(self.folder / "home"), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-        self.browser = self.playwright.chromium.launch(executable_path=CHROMIUM, env=env)
-        expect.set_options(timeout=10_000)
+        self.browser = self.playwright.chromium.launch(executable_path=CHROMIUM, env=env, timeout=LONGEST)
+        expect.set_options(timeout=LONGEST)
         return self
 
     def __exit__(self, *_):
@@ -161,6 +163,7 @@ class Lab:
     def open(self, page, anchor="", width=1280, height=900, **options):
         """Opens a file, or an address of an inspector, in a window of its own, and watches what it does."""
         context = self.browser.new_context(viewport={"width": width, "height": height}, **options)
+        context.set_default_timeout(LONGEST)
         is_file = isinstance(page, Path)
         page_url = page.as_uri() if is_file else page
         tab = context.new_page()

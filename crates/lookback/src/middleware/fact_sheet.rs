@@ -298,7 +298,8 @@ impl Drawing {
             };
             let timer = async {
                 async_io::Timer::after(time_limit).await;
-                tracing::warn!(%session, "facts were not drawn in time");
+                let error = summarizer.trouble().map(tracing::field::display);
+                tracing::warn!(%session, error, "facts were not drawn in time");
                 false
             };
             let drawn = future::or(draw, timer).await;

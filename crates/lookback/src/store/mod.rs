@@ -212,6 +212,14 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
+
+    /// Returns why the server of the store cannot be reached, if the last connection to it failed. It asks nothing.
+    ///
+    /// Whoever gives up on a call before the store does tells this, so that the reason is not lost to the time limit. The
+    /// default knows none.
+    fn trouble(&self) -> Option<StoreError> {
+        None
+    }
 }
 
 /// A namespace: its tenants, from the outermost on, and what the store has of them; `None` for the store itself.

@@ -111,4 +111,8 @@ impl Summarizer for Anthropic {
     fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         Box::pin(self.ask(task))
     }
+
+    fn trouble(&self) -> Option<SummarizerError> {
+        self.endpoint.trouble()
+    }
 }

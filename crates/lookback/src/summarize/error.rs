@@ -136,6 +136,17 @@ pub enum SummarizerError {
     },
 }
 
+#[cfg(feature = "http")]
+impl SummarizerError {
+    /// The same error after more tries.
+    pub(super) fn after(mut self, all: u32) -> Self {
+        if let SummarizerError::Status { tries, .. } | SummarizerError::Unreachable { tries, .. } = &mut self {
+            *tries = all;
+        }
+        self
+    }
+}
+
 fn parenthesis(kind: Option<&str>) -> String {
     kind.map_or_else(String::new, |kind| format!(" ({kind})"))
 }

@@ -1,12 +1,13 @@
 //! Calls to an endpoint over HTTP, with retries and limits, and with keys that appear nowhere.
 
 use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
-use ureq::Agent;
 use ureq::http::{HeaderMap, StatusCode};
+use ureq::{Agent, Timeout};
 
 use super::SummarizerError;
 
@@ -67,6 +68,9 @@ impl Default for HttpLimits {
     }
 }
 
+/// The longest that a connection takes, with TLS. It is also half of the time that is left, so that there is another try.
+const CONNECT: Duration = Duration::from_secs(10);
+
 /// A model's address and the limits of calls to it.
 #[derive(Clone)]
 pub(super) struct Endpoint {
@@ -77,6 +81,8 @@ pub(super) struct Endpoint {
     pub(super) window: Option<u64>,
     pub(super) limits: HttpLimits,
     agent: Agent,
+    /// Why the last try of a call that is under way failed.
+    trouble: Arc<Mutex<Option<SummarizerError>>>,
 }
 
 impl fmt::Debug for Endpoint {
@@ -99,6 +105,7 @@ impl Endpoint {
             window: None,
             limits: HttpLimits::default(),
             agent: config.into(),
+            trouble: Arc::default(),
         }
     }
 
@@ -116,7 +123,21 @@ impl Endpoint {
         let endpoint = self.clone();
         let url = format!("{}{path}", self.base);
         let body = body.to_string();
-        blocking::unblock(move || endpoint.send(&url, &headers, &body)).await
+        blocking::unblock(move || {
+            let done = endpoint.send(&url, &headers, &body);
+            endpoint.keep(None);
+            done
+        })
+        .await
+    }
+
+    /// Returns why the last try of a call that is under way failed, and forgets it.
+    pub(super) fn trouble(&self) -> Option<SummarizerError> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn keep(&self, trouble: Option<SummarizerError>) {
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
     }
 
     fn send(&self, url: &str, headers: &[(&'static str, String)], body: &str) -> Result<Value, Refused> {
@@ -127,6 +148,10 @@ impl Endpoint {
             let left = self.limits.time.saturating_sub(start.elapsed());
             let (refused, asked) = match self.try_once(url, headers, body, left, tries) {
                 Ok(value) => return Ok(value),
+                // Why the try before failed says more than that time is up.
+                Err(Failure::Final(Refused { error: late @ SummarizerError::TimedOut { .. }, .. })) => {
+                    return Err(self.trouble().map_or(late, |error| error.after(tries)).into());
+                }
                 Err(Failure::Final(refused)) => return Err(refused),
                 Err(Failure::Passing(refused, wait)) => (refused, wait),
             };
@@ -135,6 +160,7 @@ impl Endpoint {
             if tries >= self.limits.tries || wait >= left {
                 return Err(refused);
             }
+            self.keep(Some(refused.error));
             thread::sleep(wait);
         }
     }
@@ -147,7 +173,9 @@ impl Endpoint {
         left: Duration,
         tries: u32,
     ) -> Result<Value, Failure> {
-        let mut request = self.agent.post(url).config().timeout_global(Some(left)).build();
+        let connect = Some(CONNECT.min(left / 2));
+        let limits = self.agent.post(url).config().timeout_global(Some(left));
+        let mut request = limits.timeout_resolve(connect).timeout_connect(connect).build();
         request = request.header("content-type", "application/json");
         for (name, value) in headers {
             request = request.header(*name, value);
@@ -186,6 +214,7 @@ impl Endpoint {
             Failure::Final(error.into())
         };
         match error {
+            Fault::Timeout(Timeout::Resolve | Timeout::Connect) => passing("there was no connection in time"),
             Fault::Timeout(_) => Failure::Final(SummarizerError::TimedOut { model, after: self.limits.time }.into()),
             Fault::BodyExceedsLimit(limit) => Failure::Final(SummarizerError::TooLarge { model, limit }.into()),
             Fault::HostNotFound => passing("the host was not found"),
@@ -196,6 +225,8 @@ impl Endpoint {
             Fault::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 passing("the connection was refused")
             }
+            Fault::Io(error) if is_refusal(&error) => lasting("the certificate was not accepted"),
+            Fault::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => passing("TLS failed"),
             Fault::Io(_) | Fault::Protocol(_) => passing("the connection broke"),
             Fault::Tls(_) | Fault::Rustls(_) | Fault::Pem(_) | Fault::TlsRequired => {
                 lasting("the certificate was not accepted")
@@ -207,6 +238,11 @@ impl Endpoint {
             _ => lasting("the request could not be sent"),
         }
     }
+}
+
+/// Whether this is why a handshake failed: the client tells of a certificate that it does not accept in words only.
+fn is_refusal(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::InvalidData && error.to_string().starts_with("invalid peer certificate")
 }
 
 /// An error with the body of the server's response, which only the provider's own file may read.

@@ -75,6 +75,14 @@ pub trait Summarizer: Debug + Send + Sync {
     /// # Errors
     /// Returns an error if there is no answer, or not the one that the task asks for.
     fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a>;
+
+    /// Returns why the last try of a call that is under way failed, if that is known, and forgets it.
+    ///
+    /// Whoever gives up on a call before the summarizer does tells this, so that the reason is not lost to the time
+    /// limit. The default knows none.
+    fn trouble(&self) -> Option<SummarizerError> {
+        None
+    }
 }
 
 impl<S: Summarizer + ?Sized> Summarizer for Arc<S> {
@@ -89,6 +97,10 @@ impl<S: Summarizer + ?Sized> Summarizer for Arc<S> {
     fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         (**self).complete(task)
     }
+
+    fn trouble(&self) -> Option<SummarizerError> {
+        (**self).trouble()
+    }
 }
 
 impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
@@ -102,6 +114,10 @@ impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
 
     fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         (**self).complete(task)
+    }
+
+    fn trouble(&self) -> Option<SummarizerError> {
+        (**self).trouble()
     }
 }
 

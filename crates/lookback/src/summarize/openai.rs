@@ -135,4 +135,8 @@ impl Summarizer for OpenAi {
     fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         Box::pin(self.ask(task))
     }
+
+    fn trouble(&self) -> Option<SummarizerError> {
+        self.endpoint.trouble()
+    }
 }

@@ -4,6 +4,7 @@
 //! are tests below. `summarize.rs` tests the one-shot calls further: answers that are too long, empty, or do not match
 //! the schema.
 
+use crate::held::{Held, LONGEST};
 use crate::vectors;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -338,9 +339,10 @@ fn every_fault_has_a_vector_or_a_test() {
 }
 
 /// A summarizer that repeats everything, so that a message that is summarized twice or never can be seen.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct Echo {
     delay: Duration,
+    held: Option<Arc<Held>>,
 }
 
 impl Summarizer for Echo {
@@ -348,6 +350,9 @@ impl Summarizer for Echo {
         "echo"
     }
     fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
+        if let Some(held) = &self.held {
+            held.wait();
+        }
         std::thread::sleep(self.delay);
         let said = task.previous.iter().map(String::as_str).chain(task.passages.iter().map(|passage| &*passage.text));
         let said = said.collect::<Vec<_>>().join(" ");
@@ -429,17 +434,19 @@ fn c4_a_crash_between_two_writes_loses_nothing_and_has_nothing_summarized_twice(
 
 #[test]
 fn a_summary_that_takes_long_holds_no_push_and_a_read_waits_for_it() {
-    let delay = Duration::from_millis(400);
-    let window = block_on(SlidingWindow::builder(2, Echo { delay }).open()).unwrap();
+    let held = Arc::<Held>::default();
+    let echo = Echo { held: Some(held.clone()), ..Echo::default() };
+    let window = block_on(SlidingWindow::builder(2, echo).open()).unwrap();
     std::thread::scope(|scope| {
         let begun = Instant::now();
         (0..3).for_each(|n| push(&window, format!("w0-{n}")).unwrap());
         let reader = scope.spawn(|| words(&window));
         std::thread::sleep(Duration::from_millis(50));
         push(&window, "w0-3").unwrap();
-        assert!(begun.elapsed() < delay, "a push waited: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < LONGEST, "a push waited");
+        assert!(!reader.is_finished(), "the read did not wait");
+        held.let_go();
         let said = reader.join().unwrap();
-        assert!(begun.elapsed() >= delay, "the read did not wait");
         holds_all(&said, 1, 4);
     });
     assert_eq!(block_on(window.get_stats()).unwrap().windowed_messages, 2);
@@ -447,7 +454,8 @@ fn a_summary_that_takes_long_holds_no_push_and_a_read_waits_for_it() {
 
 #[test]
 fn who_reads_does_not_wait_for_what_is_pushed_meanwhile() {
-    let window = block_on(SlidingWindow::builder(2, Echo { delay: Duration::from_millis(100) }).open()).unwrap();
+    let window =
+        block_on(SlidingWindow::builder(2, Echo { delay: Duration::from_millis(100), held: None }).open()).unwrap();
     (0..3).for_each(|n| push(&window, format!("w0-{n}")).unwrap());
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -460,12 +468,9 @@ fn who_reads_does_not_wait_for_what_is_pushed_meanwhile() {
             }
             n
         });
-        let begun = Instant::now();
         assert!(words(&window).len() >= 3);
-        let waited = begun.elapsed();
         done.store(true, Ordering::SeqCst);
-        let pushed = writer.join().unwrap();
-        assert!(waited < Duration::from_secs(3) && pushed < 10_000, "{waited:?}");
+        assert!(writer.join().unwrap() < 10_000, "it waited for all of them");
     });
 }
 
@@ -523,7 +528,7 @@ fn the_keys_hold_a_summary_that_nobody_has_taken_up_and_no_message_of_it() {
     drop(window);
     let begun = Instant::now();
     while stored(&store, "compact:a:summary").is_none() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "no summary was made");
+        assert!(begun.elapsed() < LONGEST, "no summary was made");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert_eq!(stored(&store, "compact:a:summary").as_deref(), Some("one"));
@@ -571,7 +576,8 @@ fn its_futures_can_be_sent_between_threads() {
 #[test]
 fn a_window_that_is_dropped_leaves_its_summary_to_the_next() {
     let store = Arc::new(MemoryStore::new());
-    let open = |delay| block_on(SlidingWindow::builder(2, Echo { delay }).store(store.clone()).open()).unwrap();
+    let open =
+        |delay| block_on(SlidingWindow::builder(2, Echo { delay, held: None }).store(store.clone()).open()).unwrap();
     let window = open(Duration::from_millis(100));
     (0..4).for_each(|n| push(&window, format!("w0-{n}")).unwrap());
     drop(window);

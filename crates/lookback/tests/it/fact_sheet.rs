@@ -2,8 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::held::{Held, LONGEST};
 use futures_lite::future::block_on;
 use lookback::memory::{FactEntry, FactKind, Memory, Scope, Source, Speaker, Statement, Trust};
 use lookback::middleware::{
@@ -245,8 +246,8 @@ fn after_an_overflow_the_sheet_is_there_again() {
     });
 }
 
-/// A middleware that is too late once.
-struct Late(FactSheet, bool);
+/// A middleware that is too late once: it waits until it is let go.
+struct Late(FactSheet, Option<Arc<Held>>);
 
 impl Middleware for Late {
     fn name(&self) -> &str {
@@ -255,8 +256,10 @@ impl Middleware for Late {
 
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
         let reaction = self.0.on(event, run);
-        if matches!(event, Event::BeforeModel) && !std::mem::replace(&mut self.1, true) {
-            std::thread::sleep(Duration::from_millis(600));
+        if matches!(event, Event::BeforeModel)
+            && let Some(held) = self.1.take()
+        {
+            held.wait();
         }
         reaction
     }
@@ -274,11 +277,17 @@ impl Middleware for Late {
 fn a_sheet_that_came_too_late_is_said_at_a_later_call() {
     block_on(async {
         let (store, memory) = constrained().await;
-        let middleware = Late(FactSheet::new(memory.clone()), false);
+        let held = Arc::<Held>::default();
+        let middleware = Late(FactSheet::new(memory.clone()), Some(held.clone()));
         let mut run = begin(&store, Policy::unlimited(), middleware).await;
         assert_eq!(sheets(&read_on(&mut run).await), 0, "nobody waits for it");
-        std::thread::sleep(Duration::from_millis(700));
-        read_on(&mut run).await;
+        held.let_go();
+        // It comes back at an unknown time.
+        let begun = Instant::now();
+        while sheets(&read_on(&mut run).await) == 0 {
+            assert!(begun.elapsed() < LONGEST, "it is never said");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         assert_eq!(sheets(&read_on(&mut run).await), 1);
     });
 }
@@ -298,7 +307,7 @@ fn what_failed_to_be_drawn_is_tried_once_more() {
                 Ok(format!(r#"{{"facts":[{fact}]}}"#))
             }
         });
-        let middleware = FactSheet::new(memory.clone()).with_drawing(model, Duration::from_secs(5));
+        let middleware = FactSheet::new(memory.clone()).with_drawing(model, LONGEST);
         let policy = presets::named("rounds:max_rounds=5,target_rounds=2").unwrap();
         let mut run = begin(&store, policy, middleware).await;
         for _ in 1..=8 {
@@ -394,7 +403,7 @@ fn facts_are_drawn_from_what_leaves_the_window_and_from_nothing_that_lookback_sa
                 Ok(format!(r#"{{"facts":[{{"kind":"finding","text":"{text}","confidence":0.9,"message":2}}]}}"#))
             }
         });
-        let middleware = FactSheet::new(memory.clone()).with_drawing(model, Duration::from_secs(5));
+        let middleware = FactSheet::new(memory.clone()).with_drawing(model, LONGEST);
         let mut run = begin(&store, window(3), middleware).await;
         for _ in 1..=8 {
             read_on(&mut run).await;

@@ -1,8 +1,6 @@
 //! The store of plain files: what the files contain, what is left of them when a process dies, and which files belong
 //! to it.
 
-#![allow(clippy::print_stdout)]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
@@ -828,7 +826,7 @@ mod unix {
         set(0o555);
         if fs::write(folder.path().join("probe"), "").is_ok() {
             set(0o755);
-            println!("skipped: this user may write what is read-only");
+            crate::common::skipped("this user may write what is read-only");
             return;
         }
         let store = FileStore::open_existing(folder.path()).unwrap();

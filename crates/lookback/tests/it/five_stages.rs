@@ -37,7 +37,7 @@ impl<M: Middleware> Middleware for Faulty<M> {
                 Fault::None => {}
                 Fault::Error => return Err("it is broken".into()),
                 Fault::Panic => panic!("a test's own panic"),
-                Fault::Hang => std::thread::sleep(Duration::from_millis(900)),
+                Fault::Hang => std::thread::sleep(Duration::from_secs(4)),
             }
         }
         self.middleware.on(event, run)
@@ -71,7 +71,7 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
     let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();
     let here = |name: &str| {
         // The one that hangs has a short limit. The others may take as long as a busy machine needs.
-        let limit = if name == bad && fault == Fault::Hang { 200 } else { 30_000 };
+        let limit = if name == bad && fault == Fault::Hang { 1_000 } else { 30_000 };
         MiddlewareSettings::default().time_limit(Duration::from_millis(limit)).on_failure(on_failure)
     };
     let of = |name: &str| if name == bad { fault } else { Fault::None };

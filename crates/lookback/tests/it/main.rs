@@ -10,6 +10,9 @@ mod claude_code;
 #[path = "../../../core/tests/it/common/mod.rs"]
 mod common;
 mod crux;
+#[cfg(all(feature = "http", any(feature = "postgres", feature = "redis")))]
+#[path = "../common/deaf.rs"]
+mod deaf;
 mod draw;
 mod erase;
 mod example;
@@ -17,6 +20,7 @@ mod fact_sheet;
 mod file_store;
 mod five_stages;
 mod five_windows;
+mod held;
 mod kb_import;
 mod langchain4j;
 mod limits;

@@ -315,7 +315,7 @@ impl Life {
                     true
                 };
                 let late = async {
-                    async_io::Timer::after(std::time::Duration::from_secs(8)).await;
+                    async_io::Timer::after(std::time::Duration::from_secs(60)).await;
                     false
                 };
                 assert!(block_on(futures_lite::future::or(settled, late)), "settled does not return");

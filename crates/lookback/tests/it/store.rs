@@ -184,7 +184,7 @@ fn a_store_that_may_only_be_read_can_be_read() {
     block_on(SqliteStore::open(&path).unwrap().append(&log, 0, vec![record("apple")], None)).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
     if std::fs::OpenOptions::new().write(true).open(&path).is_ok() {
-        println!("skipped: this user may write what is read-only");
+        crate::common::skipped("this user may write what is read-only");
         return;
     }
     let store = SqliteStore::open(&path).unwrap();

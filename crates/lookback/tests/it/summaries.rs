@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::held::{Held, LONGEST};
 use futures_lite::future::{block_on, poll_once};
 use lookback::policy::Summarize;
 use lookback::search::Query;
@@ -25,7 +26,7 @@ type Answer = dyn Fn(usize, &SummaryTask) -> Result<String, SummarizerError> + S
 struct Scripted {
     answer: Arc<Answer>,
     calls: Arc<AtomicUsize>,
-    delay: Duration,
+    held: Option<Arc<Held>>,
 }
 
 impl std::fmt::Debug for Scripted {
@@ -36,7 +37,16 @@ impl std::fmt::Debug for Scripted {
 
 impl Scripted {
     fn new(answer: impl Fn(usize, &SummaryTask) -> Result<String, SummarizerError> + Send + Sync + 'static) -> Self {
-        Scripted { answer: Arc::new(answer), calls: Arc::default(), delay: Duration::ZERO }
+        Scripted { answer: Arc::new(answer), calls: Arc::default(), held: None }
+    }
+
+    /// One whose answers wait until they are let go.
+    fn held(answer: impl Fn(usize, &SummaryTask) -> Result<String, SummarizerError> + Send + Sync + 'static) -> Self {
+        Scripted { held: Some(Arc::default()), ..Scripted::new(answer) }
+    }
+
+    fn let_go(&self) {
+        self.held.as_ref().unwrap().let_go();
     }
 
     fn calls(&self) -> usize {
@@ -52,7 +62,9 @@ impl Summarizer for Scripted {
     fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
-            std::thread::sleep(self.delay);
+            if let Some(held) = &self.held {
+                held.wait();
+            }
             (self.answer)(call, task)
         })
     }
@@ -121,7 +133,7 @@ fn what_is_evicted_is_merged_into_a_summary_that_survives_a_restart() {
 #[test]
 fn no_push_and_no_window_waits_and_what_is_summarized_stays_until_then() {
     over_each(|store| {
-        let model = Scripted { delay: Duration::from_millis(300), ..Scripted::new(|_, _| Ok("short".into())) };
+        let model = Scripted::held(|_, _| Ok("short".into()));
         let mut session = open(&store, settings(3, 100), &model);
         for number in 0..5 {
             say(&mut session, number);
@@ -130,7 +142,8 @@ fn no_push_and_no_window_waits_and_what_is_summarized_stays_until_then() {
         assert_eq!(texts(&mut session).len(), 5);
         say(&mut session, 5);
         assert_eq!(texts(&mut session).len(), 6);
-        assert!(begun.elapsed() < Duration::from_millis(300), "a window waited");
+        assert!(begun.elapsed() < LONGEST, "a window waited");
+        model.let_go();
         block_on(session.wait_for_summary()).unwrap();
         let shown = texts(&mut session);
         assert_eq!((shown.len(), shown[0].as_str(), model.calls()), (4, "short", 2));
@@ -140,13 +153,14 @@ fn no_push_and_no_window_waits_and_what_is_summarized_stays_until_then() {
 #[test]
 fn one_summary_is_made_at_a_time_whoever_asks() {
     over_each(|store| {
-        let model = Scripted { delay: Duration::from_millis(200), ..Scripted::new(|_, _| Ok("short".into())) };
+        let model = Scripted::held(|_, _| Ok("short".into()));
         let mut one = open(&store, settings(3, 100), &model);
         for number in 0..5 {
             say(&mut one, number);
         }
         let mut two = open(&store, settings(3, 100), &model);
         assert_eq!((texts(&mut one).len(), texts(&mut two).len()), (5, 5));
+        model.let_go();
         // Whichever comes later takes up what the other has had made.
         block_on(two.wait_for_summary()).unwrap();
         assert_eq!((texts(&mut two)[0].as_str(), model.calls()), ("short", 1));
@@ -332,7 +346,7 @@ fn a_claim_that_was_interrupted_as_it_was_written_holds_nobody_up() {
     let begun = Instant::now();
     block_on(session.wait_for_summary()).unwrap();
     assert_eq!((texts(&mut session).len(), model.calls()), (3, 1));
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < LONGEST, "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -351,7 +365,7 @@ fn work_that_a_spawner_drops_is_done_again_at_once() {
     let begun = Instant::now();
     block_on(session.wait_for_summary()).unwrap();
     assert_eq!((texts(&mut session).len(), model.calls()), (3, 1));
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < LONGEST, "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -385,19 +399,25 @@ fn who_is_behind_has_nothing_summarized_again_and_gets_a_valid_window() {
 #[test]
 fn a_summary_of_a_session_that_was_erased_is_not_taken_up_by_the_next_of_its_name() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let secret = Scripted { delay: Duration::from_millis(300), ..Scripted::new(|_, _| Ok("a secret".into())) };
-    let mut session = open(&store, settings(2, 100), &secret);
+    let secret = Scripted::held(|_, _| Ok("a secret".into()));
+    let (tell, ended) = std::sync::mpsc::channel();
+    let hooks = Hooks::default().on_compact_end(move |_| tell.send(()).unwrap());
+    let mut session = open(&store, settings(2, 100), &secret).with_hooks(hooks);
     for number in 0..4 {
         say(&mut session, number);
     }
     block_on(session.enforce_limits()).unwrap();
     block_on(lookback::store::purge(&*store, &"chat".parse().unwrap())).unwrap();
-    let slow = Scripted { delay: Duration::from_millis(600), ..Scripted::new(|_, _| Ok("all else".into())) };
+    let slow = Scripted::held(|_, _| Ok("all else".into()));
     let mut session = open(&store, settings(2, 100), &slow);
     for number in 0..4 {
         say(&mut session, number);
     }
     block_on(session.enforce_limits()).unwrap();
+    // The first one is written, or tried to be, while the second is made.
+    secret.let_go();
+    ended.recv_timeout(LONGEST).unwrap();
+    slow.let_go();
     for _ in 0..3 {
         block_on(session.wait_for_summary()).unwrap();
     }
@@ -408,7 +428,7 @@ fn a_summary_of_a_session_that_was_erased_is_not_taken_up_by_the_next_of_its_nam
 #[test]
 fn a_session_that_is_dropped_leaves_its_summary_to_the_next() {
     over_each(|store| {
-        let model = Scripted { delay: Duration::from_millis(100), ..Scripted::new(|_, _| Ok("short".into())) };
+        let model = Scripted::held(|_, _| Ok("short".into()));
         let mut session = open(&store, settings(2, 100), &model);
         for number in 0..4 {
             say(&mut session, number);
@@ -416,6 +436,7 @@ fn a_session_that_is_dropped_leaves_its_summary_to_the_next() {
         block_on(session.enforce_limits()).unwrap();
         drop(session);
         let mut session = open(&store, settings(2, 100), &model);
+        model.let_go();
         block_on(session.wait_for_summary()).unwrap();
         assert_eq!((texts(&mut session).len(), model.calls()), (3, 1));
     });
@@ -442,15 +463,14 @@ fn a_summarizer_that_hangs_is_given_up_in_time() {
     }
     let begun = Instant::now();
     block_on(session.wait_for_summary()).unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(3));
+    assert!(begun.elapsed() < LONGEST);
     assert_eq!(texts(&mut session).len(), 4);
 }
 
 #[test]
 fn at_the_hard_limit_nothing_waits_and_the_summary_still_comes() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let model =
-        Scripted { delay: Duration::from_millis(100), ..Scripted::new(|_, task| Ok(task.prompt()[..40].to_owned())) };
+    let model = Scripted::held(|_, task| Ok(task.prompt()[..40].to_owned()));
     let settings = settings(3, 100);
     let policy = Policy { hard: Some(Limits::messages(5)), ..settings.policy.clone() };
     let mut session = open(&store, settings.policy(policy), &model);
@@ -461,6 +481,7 @@ fn at_the_hard_limit_nothing_waits_and_the_summary_still_comes() {
     say(&mut session, 5);
     let shown = texts(&mut session);
     assert_eq!(shown.len(), 3, "{shown:?}");
+    model.let_go();
     block_on(session.wait_for_summary()).unwrap();
     let shown = texts(&mut session);
     assert!(shown[0].contains("message 0"), "what was dropped meanwhile is in the summary: {shown:?}");
@@ -476,9 +497,11 @@ fn what_is_dropped_at_the_hard_limit_while_a_summary_is_made_is_in_the_next() {
     // The first is slow, the second fails.
     let asked = Arc::new(Mutex::new(Vec::new()));
     let heard = asked.clone();
+    let first = Arc::new(Held::default());
+    let held = first.clone();
     let model = Scripted::new(move |call, task| {
         match call {
-            0 => std::thread::sleep(Duration::from_millis(300)),
+            0 => held.wait(),
             1 => return Err(SummarizerError::Empty { model: "scripted".into() }),
             _ => {}
         }
@@ -494,6 +517,7 @@ fn what_is_dropped_at_the_hard_limit_while_a_summary_is_made_is_in_the_next() {
         say(&mut session, number);
         texts(&mut session);
     }
+    first.let_go();
     block_on(session.wait_for_summary()).unwrap();
     for number in 20..25 {
         say(&mut session, number);
@@ -511,13 +535,14 @@ fn what_is_dropped_at_the_hard_limit_while_a_summary_is_made_is_in_the_next() {
 #[test]
 fn a_summary_of_a_branch_that_was_left_is_not_taken_up() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let model = Scripted { delay: Duration::from_millis(100), ..Scripted::new(|_, _| Ok("of the old branch".into())) };
+    let model = Scripted::held(|_, _| Ok("of the old branch".into()));
     let mut session = open(&store, settings(3, 100), &model);
     for number in 0..5 {
         say(&mut session, number);
     }
     texts(&mut session);
     block_on(session.replace(vec![Message::user("all else")])).unwrap();
+    model.let_go();
     block_on(session.wait_for_summary()).unwrap();
     assert_eq!(texts(&mut session), ["all else"]);
     assert!(!block_on(session.search("message", 9)).unwrap().is_empty(), "the old log stays readable");
@@ -556,20 +581,21 @@ fn a_summary_with_many_words_around_it_is_taken() {
 #[test]
 fn nobody_waits_for_a_summary_that_the_policy_no_longer_wants() {
     over_each(|store| {
-        let model = Scripted { delay: Duration::from_millis(50), ..Scripted::new(|_, _| Ok("short".into())) };
+        let model = Scripted::held(|_, _| Ok("short".into()));
         let mut session = open(&store, settings(3, 100), &model);
         for number in 0..5 {
             say(&mut session, number);
         }
         assert_eq!(texts(&mut session).len(), 5);
         session.set_policy(Policy::unlimited());
+        model.let_go();
         // In a thread of its own: it went on for ever, and left no room for a timer.
         let (tell, done) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             block_on(session.wait_for_summary()).unwrap();
             tell.send(texts(&mut session).len()).unwrap();
         });
-        assert_eq!(done.recv_timeout(Duration::from_secs(20)).unwrap(), 5);
+        assert_eq!(done.recv_timeout(LONGEST).unwrap(), 5);
     });
 }
 
@@ -587,7 +613,7 @@ fn noted(store: &Arc<dyn Store>, log: &LogName, change: impl FnOnce(&mut serde_j
 fn a_claim_of_a_wrong_clock_stops_summaries_no_longer_than_a_reader_is_patient() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let model = Scripted::new(|_, _| Ok("short".into()));
-    let hung = Scripted { delay: Duration::from_secs(3600), ..Scripted::new(|_, _| Ok("never".into())) };
+    let hung = Scripted::held(|_, _| Ok("never".into()));
     let mut dead = open(&store, settings(2, 100), &hung);
     (0..4).for_each(|number| say(&mut dead, number));
     block_on(dead.enforce_limits()).unwrap();
@@ -603,7 +629,7 @@ fn a_claim_of_a_wrong_clock_stops_summaries_no_longer_than_a_reader_is_patient()
     block_on(session.enforce_limits()).unwrap();
     assert_eq!(model.calls(), 0, "it may still be at work");
     let begun = Instant::now();
-    while model.calls() == 0 && begun.elapsed() < Duration::from_secs(20) {
+    while model.calls() == 0 && begun.elapsed() < LONGEST {
         std::thread::sleep(Duration::from_millis(200));
         block_on(session.enforce_limits()).unwrap();
     }
@@ -627,7 +653,7 @@ fn a_failure_noted_by_a_wrong_clock_holds_up_the_next_try_for_seconds_and_not_fo
     let model = Scripted::new(|_, _| Ok("short".into()));
     let mut session = open(&store, settings(2, 100), &model);
     let begun = Instant::now();
-    while model.calls() == 0 && begun.elapsed() < Duration::from_secs(20) {
+    while model.calls() == 0 && begun.elapsed() < LONGEST {
         block_on(session.enforce_limits()).unwrap();
         std::thread::sleep(Duration::from_millis(100));
     }
@@ -665,7 +691,7 @@ fn a_summary_that_was_made_under_an_old_name_is_taken_up() {
     let old = "chat".parse::<LogName>().unwrap().summary_of();
     let mut notes = Vec::new();
     let begun = Instant::now();
-    while notes.len() < 2 && begun.elapsed() < Duration::from_secs(10) {
+    while notes.len() < 2 && begun.elapsed() < LONGEST {
         notes = block_on(store.read(&name.summary_of(), 0..9)).unwrap();
         std::thread::sleep(Duration::from_millis(20));
     }

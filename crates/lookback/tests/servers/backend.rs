@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_lite::future::block_on;
 use lookback::{LogName, Store, StoreError};
 
-/// How long a store tries.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// More than anything takes here, on any machine.
+pub(crate) const LONGEST: Duration = Duration::from_secs(120);
 
 pub(crate) type Connected = Result<Arc<dyn Store>, StoreError>;
 
@@ -28,7 +28,7 @@ pub(crate) trait Backend: Send + Sync {
     fn signal(&self, signal: &str);
 
     fn connect(&self, url: &str) -> Arc<dyn Store> {
-        self.connect_with(url, PATIENCE).unwrap()
+        self.connect_with(url, LONGEST).unwrap()
     }
 
     /// A URL by way of another port.

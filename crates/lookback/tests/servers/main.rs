@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod backend;
+#[path = "../common/deaf.rs"]
+mod deaf;
 mod faults;
 mod names;
 mod postgres;

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::backend::LONGEST;
+
 /// A process that ends when this one does: it reads from a pipe, which is closed then.
 pub(crate) struct Process {
     child: Child,
@@ -54,7 +56,7 @@ pub(crate) fn free_port() -> u16 {
 
 /// Waits until something listens on a port.
 pub(crate) fn wait_for(port: u16) {
-    assert!(listens(port, Duration::from_secs(30)), "nothing listens on port {port}");
+    assert!(listens(port, LONGEST), "nothing listens on port {port}");
 }
 
 /// Returns whether something listens on a port before this time is over.

@@ -19,7 +19,7 @@ use lookback::store::{Location, copy, purge, verify};
 use lookback::summarize::{Completion, Summarizer, SummaryTask};
 use lookback::{Limits, Message, Policy, Session, Settings, Stage, Store};
 
-use crate::backend::name;
+use crate::backend::{LONGEST, name};
 use crate::{postgres, redis};
 
 /// What a process is to do, and the URL of its store.
@@ -375,6 +375,10 @@ fn a_disk_that_takes_no_more_refuses_and_loses_nothing() {
     }
 }
 
+/// How long a summary may take, and the time that it has to be written.
+const TIME_LIMIT: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(5);
+
 /// Answers when it may go on.
 #[derive(Debug)]
 struct Slow {
@@ -404,7 +408,7 @@ fn summarize(url: &str, id: &str, go: &Path) {
     let policy = Policy { limits: Limits::messages(3), stages: vec![Stage::Summarize(summary)], ..Policy::unlimited() };
     let session = block_on(Session::open(open(url), "claimed", Settings::default().policy(policy))).unwrap();
     let slow = Slow { id: id.to_owned(), go: go.to_owned() };
-    let mut session = session.with_summarizer(slow).with_time_limit(Duration::from_secs(1));
+    let mut session = session.with_summarizer(slow).with_time_limit(TIME_LIMIT);
     for n in 0..6 {
         block_on(session.push(Message::user(format!("message {n} of {id} says a little more")))).unwrap();
     }
@@ -432,12 +436,11 @@ fn a_process_that_was_stopped_for_longer_than_its_claim_loses_it() {
                 };
                 let begun = Instant::now();
                 while read().is_empty() {
-                    assert!(begun.elapsed() < Duration::from_secs(30), "{url}: nothing was claimed");
+                    assert!(begun.elapsed() < LONGEST, "{url}: nothing was claimed");
                     std::thread::sleep(Duration::from_millis(10));
                 }
                 signal("-STOP");
-                // The time limit of a summary, and the time that it has to write it.
-                std::thread::sleep(Duration::from_secs(7));
+                std::thread::sleep(TIME_LIMIT + GRACE + Duration::from_secs(1));
                 std::fs::write(&second, "").unwrap();
                 assert!(process(url, &format!("summarize second {second}")).wait().unwrap().success());
                 let by_second = read();

@@ -36,7 +36,7 @@ pub(super) fn error(status: StatusCode, message: &str, dialect: Option<Dialect>)
 pub(super) fn unanswered(error: &Unanswered, dialect: Option<Dialect>) -> Response<Body> {
     let status = match error {
         Unanswered::Address(_) | Unanswered::Request(_) => StatusCode::BAD_REQUEST,
-        Unanswered::Unreachable(_) => StatusCode::BAD_GATEWAY,
+        Unanswered::Unreachable(_) | Unanswered::NoConnection(_) => StatusCode::BAD_GATEWAY,
         Unanswered::Late => StatusCode::GATEWAY_TIMEOUT,
         Unanswered::Closed => StatusCode::FORBIDDEN,
     };

@@ -1,18 +1,23 @@
 //! The way to the upstreams: requests go out as they came, and answers come back as they are.
 
+use std::error::Error;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use axum::http::uri::InvalidUri;
-use axum::http::{HeaderMap, Method, Request, Response, Version};
+use axum::http::{HeaderMap, Method, Request, Response, Uri, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Hyper;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::{HttpConnector, capture_connection};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use lookback::Dialect;
 use tokio::time::timeout;
+use tower_service::Service;
 
 use super::config::Timeouts;
 use super::headers;
@@ -49,6 +54,9 @@ pub(super) enum Unanswered {
     Request(#[from] axum::http::Error),
     #[error("the upstream cannot be reached")]
     Unreachable(#[from] hyper_util::client::legacy::Error),
+    /// There was not even a connection when time was up.
+    #[error("the upstream cannot be reached: there was no connection within {0:?}")]
+    NoConnection(Duration),
     #[error("the upstream did not answer in time")]
     Late,
     #[error(
@@ -57,10 +65,35 @@ pub(super) enum Unanswered {
     Closed,
 }
 
+/// Makes connections within a time limit, with the handshake of TLS.
+#[derive(Clone)]
+struct Connector {
+    https: HttpsConnector<HttpConnector>,
+    patience: Duration,
+}
+
+impl Service<Uri> for Connector {
+    type Response = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
+    type Error = Box<dyn Error + Send + Sync>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.https.poll_ready(context)
+    }
+
+    fn call(&mut self, address: Uri) -> Self::Future {
+        let (connecting, patience) = (self.https.call(address), self.patience);
+        Box::pin(async move {
+            let late = || io::Error::new(io::ErrorKind::TimedOut, format!("no connection within {patience:?}"));
+            timeout(patience, connecting).await.unwrap_or_else(|_| Err(late().into()))
+        })
+    }
+}
+
 /// The connections to the upstreams.
 #[derive(Clone)]
 pub(super) struct Client {
-    hyper: Hyper<HttpsConnector<HttpConnector>, Body>,
+    hyper: Hyper<Connector, Body>,
     /// The time limit until an answer begins.
     patience: Duration,
 }
@@ -86,7 +119,7 @@ impl Client {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .set_host(true)
-            .build(https);
+            .build(Connector { https, patience: timeouts.connect });
         Client { hyper, patience: timeouts.answer }
     }
 
@@ -118,7 +151,11 @@ impl Client {
         if let Some(length) = length.filter(|_| request.headers().contains_key(CONTENT_LENGTH)) {
             request.headers_mut().insert(CONTENT_LENGTH, length.into());
         }
-        let answer = timeout(self.patience, self.hyper.request(request)).await.map_err(|_| Unanswered::Late)?;
-        Ok(answer?)
+        let connection = capture_connection(&mut request);
+        match timeout(self.patience, self.hyper.request(request)).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) if connection.connection_metadata().is_none() => Err(Unanswered::NoConnection(self.patience)),
+            Err(_) => Err(Unanswered::Late),
+        }
     }
 }

@@ -51,10 +51,14 @@ impl Event {
 
     /// An upstream did not answer. What the system says of it tells a wrong address from a wrong certificate.
     pub(super) fn unanswered(upstream: &Upstream, error: &Unanswered) -> Event {
-        let causes = successors(Some(error as &dyn Error), |&error| error.source());
-        let causes: Vec<String> = causes.map(ToString::to_string).collect();
-        Event::failure(format!("{upstream}: {}", causes.join(": ")))
+        Event::failure(format!("{upstream}: {}", chained(error)))
     }
+}
+
+/// Returns the words of an error and of its causes.
+pub(super) fn chained(error: &(dyn Error + 'static)) -> String {
+    let causes = successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 impl fmt::Display for Event {

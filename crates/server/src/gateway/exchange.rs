@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::adds::Add;
 use super::client::{Head, Unanswered};
 use super::copy::Copy;
-use super::event::Event;
+use super::event::{Event, chained};
 use super::identity::Identity;
 use super::kind::{self, Kind};
 use super::lines::{Asked, Model, Scope, Turn};
@@ -77,7 +77,10 @@ type Sent = Result<Response<Incoming>, Unanswered>;
 /// Makes a model call, and returns the answer for the client.
 pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Response<Body> {
     let begun = Instant::now();
-    let mut span = CallSpan::begin(call.dialect, &call.head.headers);
+    let mut span = match visit.shared.tells() {
+        true => CallSpan::begin(call.dialect, &call.head.headers),
+        false => CallSpan::untold(),
+    };
     if let Some(model) = &call.model {
         span.asks(model);
     }
@@ -196,7 +199,7 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
         upstream: &upstream.to_string(),
         model: Model::of(&request, &call.head.path_and_query, &betas),
     };
-    let windows = visit.windows().map_err(|error| failed(visit, &error))?;
+    let windows = visit.windows().map_err(|error| failed(visit, &chained(&error)))?;
     let turn = match kind {
         Kind::Compaction => windows.compaction(&scope, asked).await,
         _ => windows.line(&scope, asked).await,
@@ -204,7 +207,7 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
     match turn {
         Ok(turn) => Ok(Ours { request, preamble, turn }),
         Err(NoWindow::Session(lookback::Error::Request(_))) => Err(Passed::NotUnderstood),
-        Err(error) => Err(failed(visit, &error)),
+        Err(error) => Err(failed(visit, &chained(&error))),
     }
 }
 
@@ -224,7 +227,7 @@ where
     let Ours { request, preamble, turn } = &mut ours;
     let windows = match visit.windows() {
         Ok(windows) => windows,
-        Err(error) => return Begun::passed(failed(visit, &error)),
+        Err(error) => return Begun::passed(failed(visit, &chained(&error))),
     };
     if turn.is_apart() {
         let held_out = windows.arm(turn) == Arm::HeldOut;
@@ -259,7 +262,7 @@ where
             Begun { sent, ..Begun::passed(Passed::TooLong) }
         }
         Err(error) => {
-            let why = failed(visit, &format_args!("there is no window for {}: {error}", turn.line.name));
+            let why = failed(visit, &format_args!("there is no window for {}: {}", turn.line.name, chained(&error)));
             Begun { sent, ..Begun::passed(why) }
         }
     }
@@ -298,7 +301,7 @@ async fn again(
         // There is nothing left to leave out.
         Err(NoWindow::Session(lookback::Error::Irreducible(_) | lookback::Error::HardLimitExceeded(_))) => return None,
         Err(error) => {
-            failed(visit, &format_args!("there is no other window for {}: {error}", turn.line.name));
+            failed(visit, &format_args!("there is no other window for {}: {}", turn.line.name, chained(&error)));
             return None;
         }
     };
@@ -383,7 +386,7 @@ async fn keep(
             Kept::Again(sending)
         }
         Err(error) => {
-            failed(visit, &format_args!("a memory tool of {} was not answered: {error}", turn.line.name));
+            failed(visit, &format_args!("a memory tool of {} was not answered: {}", turn.line.name, chained(&error)));
             Kept::GivenUp("the memory of this gateway does not answer")
         }
     }

@@ -30,6 +30,7 @@ mod note;
 mod payoff;
 mod place;
 mod ready;
+mod rehearsal;
 mod relay;
 mod rest;
 mod summarizer;
@@ -51,7 +52,7 @@ use axum::http::{HeaderValue, Method, Response, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
 use lookback::store::IntoStore;
-use lookback::{Dialect, Policy, Settings, Store};
+use lookback::{Dialect, Policy, Store};
 
 pub use self::adds::{Add, UnknownAdd};
 use self::body::Unread;
@@ -156,7 +157,9 @@ impl Gateway {
 
     /// Serves clients until the process is asked to stop, and then finishes open answers.
     ///
-    /// Calls `ready` with the address, including the port that the system picked, when the gateway listens.
+    /// Calls `ready` with the address, including the port that the system picked, when the gateway listens. Before that, it
+    /// loads what calls need and makes some calls to itself, on ports of the loopback interface, so that its first answer
+    /// is as quick as the next ones.
     ///
     /// # Errors
     /// Returns an error if the configuration cannot be used, if the gateway cannot listen on the address, or if the
@@ -167,12 +170,14 @@ impl Gateway {
         let tls = self.config.tls.as_ref().map(crate::serving::acceptor).transpose()?;
         let runtime = wide_runtime()?;
         let served = runtime.block_on(async {
+            let loading = tokio::task::spawn_blocking(rehearsal::load);
+            let (shared, reload, limits, grace) = self.parts(address);
+            // If it failed, the first call that needs it would tell.
+            let _ = loading.await;
+            rehearsal::rehearse(&shared).await;
             let (listener, bound) = bind(address).await?;
             let (stop, mut again) = (asked_to_stop()?, asked_to_reload()?);
-            let (shared, reload, limits, grace) = self.parts(bound);
             shared.recall(shared.store.clone());
-            // The tables of the tokenizer are made when they are first used, which takes longer than a call should.
-            tokio::task::spawn_blocking(|| Settings::for_model(Dialect::default(), "gpt-5").counter.text("now"));
             ready(bound);
             let reloading = {
                 let shared = shared.clone();
@@ -201,7 +206,7 @@ impl Gateway {
             request: config.timeouts.pause,
         };
         let grace = config.timeouts.stop;
-        let shared = Shared::new(store, Current::new(config, policy), told, listens);
+        let shared = Shared::new(store, Current::new(config, policy), Some(told), listens);
         (shared, reload, limits, grace)
     }
 }

@@ -12,7 +12,7 @@ use lookback::Response;
 use tokio::time::{sleep, timeout};
 
 use super::copy::{self, Copy};
-use super::event::Event;
+use super::event::{Event, chained};
 use super::lines::Turn;
 use super::telemetry::CallSpan;
 use super::visit::Visit;
@@ -204,7 +204,7 @@ async fn record(visit: &Visit, response: Response, mut turn: Turn) {
         }
         Err(error) => {
             visit.shared.metrics.store_failed();
-            let what = format!("the answer of {} was not recorded: {error}", turn.line.name);
+            let what = format!("the answer of {} was not recorded: {}", turn.line.name, chained(&error));
             visit.shared.tell(&Event::failure(what));
         }
     }

@@ -47,7 +47,8 @@ impl Instruments {
 
 /// A model call, until its answer is over.
 pub(super) struct CallSpan {
-    span: BoxedSpan,
+    /// `None` if nothing is told of the call.
+    span: Option<BoxedSpan>,
     begun: Instant,
     /// What the metrics are told apart by.
     attributes: Vec<KeyValue>,
@@ -79,22 +80,30 @@ impl CallSpan {
         let tracer = global::tracer(SCOPE);
         let builder =
             tracer.span_builder(semconv::CHAT).with_kind(SpanKind::Client).with_attributes(attributes.clone());
-        CallSpan { span: builder.start_with_context(&tracer, &parent), begun: Instant::now(), attributes }
+        CallSpan { span: Some(builder.start_with_context(&tracer, &parent)), begun: Instant::now(), attributes }
+    }
+
+    /// Begins a call of which nothing is told.
+    pub(super) fn untold() -> CallSpan {
+        CallSpan { span: None, begun: Instant::now(), attributes: Vec::new() }
     }
 
     /// Says which model is asked.
     pub(super) fn asks(&mut self, model: &str) {
-        self.span.update_name(format!("{} {model}", semconv::CHAT));
+        if let Some(span) = &mut self.span {
+            span.update_name(format!("{} {model}", semconv::CHAT));
+        }
         self.attribute(KeyValue::new(semconv::REQUEST_MODEL, model.to_owned()));
     }
 
     /// Says what was done with the request, and how the upstream answered.
     pub(super) fn noted(&mut self, note: &Note, status: StatusCode) {
+        let Some(span) = &mut self.span else { return };
         if let Some(session) = &note.session {
-            self.span.set_attribute(KeyValue::new(semconv::CONVERSATION_ID, session.clone()));
+            span.set_attribute(KeyValue::new(semconv::CONVERSATION_ID, session.clone()));
         }
         if let Some(tokens) = note.window {
-            self.span.set_attribute(KeyValue::new(semconv::WINDOW_TOKENS, i64::try_from(tokens).unwrap_or(i64::MAX)));
+            span.set_attribute(KeyValue::new(semconv::WINDOW_TOKENS, i64::try_from(tokens).unwrap_or(i64::MAX)));
         }
         let told = [
             ("lookback.cut", note.cut.map(|cut| cut.to_string())),
@@ -102,7 +111,7 @@ impl CallSpan {
             ("lookback.passed", note.passed.map(|passed| passed.to_string())),
         ];
         for (name, value) in told.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            self.span.set_attribute(KeyValue::new(name, value));
+            span.set_attribute(KeyValue::new(name, value));
         }
         if !status.is_success() {
             self.failed(status.as_str().to_owned());
@@ -117,8 +126,8 @@ impl CallSpan {
         let reported =
             [(semconv::INPUT_TOKENS, "input", response.input), (semconv::OUTPUT_TOKENS, "output", response.output)];
         for (name, kind, tokens) in reported {
-            let Some(tokens) = tokens else { continue };
-            self.span.set_attribute(KeyValue::new(name, i64::try_from(tokens).unwrap_or(i64::MAX)));
+            let (Some(tokens), Some(span)) = (tokens, &mut self.span) else { continue };
+            span.set_attribute(KeyValue::new(name, i64::try_from(tokens).unwrap_or(i64::MAX)));
             let attributes = [self.attributes.as_slice(), &[KeyValue::new(semconv::TOKEN_TYPE, kind)]].concat();
             INSTRUMENTS.tokens.record(tokens, &attributes);
         }
@@ -127,19 +136,25 @@ impl CallSpan {
     /// Says why the answer did not come, or not whole.
     pub(super) fn failed(&mut self, why: impl Into<String>) {
         let why = why.into();
-        self.span.set_status(Status::error(why.clone()));
+        if let Some(span) = &mut self.span {
+            span.set_status(Status::error(why.clone()));
+        }
         self.attribute(KeyValue::new(semconv::ERROR_TYPE, why));
     }
 
     fn attribute(&mut self, attribute: KeyValue) {
-        self.span.set_attribute(attribute.clone());
+        if let Some(span) = &mut self.span {
+            span.set_attribute(attribute.clone());
+        }
         self.attributes.push(attribute);
     }
 }
 
 impl Drop for CallSpan {
     fn drop(&mut self) {
-        INSTRUMENTS.duration.record(self.begun.elapsed().as_secs_f64(), &self.attributes);
-        self.span.end();
+        if let Some(span) = &mut self.span {
+            INSTRUMENTS.duration.record(self.begun.elapsed().as_secs_f64(), &self.attributes);
+            span.end();
+        }
     }
 }

@@ -39,7 +39,8 @@ pub(super) struct Shared {
     pub(super) metrics: Metrics,
     pub(super) payoff: Payoff,
     pub(super) readiness: Readiness,
-    told: Told,
+    /// `None` in a rehearsal, of which nothing is told.
+    told: Option<Told>,
 }
 
 /// A configuration in use.
@@ -113,6 +114,11 @@ impl Visit {
 impl Current {
     pub(super) fn new(config: Config, policy: Policy) -> Current {
         let client = Client::new(&config.timeouts);
+        Current::with_client(config, policy, client)
+    }
+
+    /// The same, with the connections that there are already.
+    pub(super) fn with_client(config: Config, policy: Policy, client: Client) -> Current {
         // What comes is sent as it came until the window is cut, so nothing may be done to it as it arrives.
         let policy = Policy { arrival: None, caps: None, repeats: None, ..policy };
         let summarizing = summarizing(&policy);
@@ -123,7 +129,7 @@ impl Current {
 
 impl Shared {
     /// Begins to serve at an address.
-    pub(super) fn new(store: Arc<dyn Store>, current: Current, told: Told, listens: SocketAddr) -> Arc<Shared> {
+    pub(super) fn new(store: Arc<dyn Store>, current: Current, told: Option<Told>, listens: SocketAddr) -> Arc<Shared> {
         Arc::new(Shared {
             store,
             stores: Mutex::default(),
@@ -171,6 +177,13 @@ impl Shared {
     }
 
     pub(super) fn tell(&self, event: &Event) {
-        (self.told)(event);
+        if let Some(told) = &self.told {
+            told(event);
+        }
+    }
+
+    /// Returns whether anything is told of a call.
+    pub(super) fn tells(&self) -> bool {
+        self.told.is_some()
     }
 }

@@ -31,8 +31,9 @@ pub(super) enum NoWindow {
     Store(#[from] StoreError),
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// With why its server cannot be reached, if that is known.
     #[error("the store did not answer in time")]
-    Late,
+    Late(#[source] Option<StoreError>),
     #[error("the session was closed meanwhile")]
     Closed,
 }
@@ -102,7 +103,8 @@ impl Windows<'_> {
     /// Waits for something that the store has a part in, but not for long.
     async fn patiently<T>(&self, work: impl Future<Output = Result<T, NoWindow>>) -> Result<T, NoWindow> {
         // The futures of a session are large, and the stack of a thread is not.
-        timeout(self.current.config.timeouts.store, Box::pin(work)).await.map_err(|_| NoWindow::Late)?
+        let late = |_| NoWindow::Late(self.store.trouble());
+        timeout(self.current.config.timeouts.store, Box::pin(work)).await.map_err(late)?
     }
 
     /// Does something with the open session of a line. Nobody else has it meanwhile.

@@ -1,8 +1,10 @@
 //! Answers the requests of the protocol.
 
 use std::error::Error;
+use std::iter::successors;
 use std::time::Duration;
 
+use lookback::StoreError;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
     GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
@@ -63,7 +65,7 @@ impl ServerHandler for Server {
                 let says = format!("there is no such tool; there are {}", known.join(", "));
                 return Err(ErrorData::invalid_params(says, None));
             }
-            Err(late) => tools::refused(late.to_string()),
+            Err(late) => tools::refused(chained(&late)),
         };
         let content = vec![ContentBlock::text(reply.text)];
         let result = if reply.error { CallToolResult::error(content) } else { CallToolResult::success(content) };
@@ -141,10 +143,15 @@ impl ServerHandler for Server {
 /// A call that exceeded its time limit, or was canceled.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "there was no answer within {0:?}. The call may still have written something, so check before you try again. If it \
-     was a search, use rarer words"
+    "there was no answer within {limit:?}. The call may still have written something, so check before you try again. If \
+     it was a search, use rarer words"
 )]
-struct Late(Duration);
+struct Late {
+    limit: Duration,
+    /// Why the server of the store cannot be reached, if that is known.
+    #[source]
+    trouble: Option<StoreError>,
+}
 
 impl Server {
     /// Runs some work until the deadline, or until the client has `gone` away or canceled the request.
@@ -153,20 +160,21 @@ impl Server {
         gone: impl Future<Output = ()> + Send,
         work: impl Future<Output = T> + Send,
     ) -> Result<T, Late> {
+        let late = || Late { limit: self.deadline, trouble: self.memory.store().trouble() };
         tokio::select! {
-            done = timeout(self.deadline, work) => done.map_err(|_| Late(self.deadline)),
-            () = gone => Err(Late(self.deadline)),
+            done = timeout(self.deadline, work) => done.map_err(|_| late()),
+            () = gone => Err(late()),
         }
     }
 }
 
 /// Returns the answer to a request for which the store failed: the error with its causes.
-pub(super) fn failed(error: &dyn Error) -> ErrorData {
-    let mut said = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        said = format!("{said}: {cause}");
-        source = cause.source();
-    }
-    ErrorData::internal_error(said, None)
+pub(super) fn failed(error: &(dyn Error + 'static)) -> ErrorData {
+    ErrorData::internal_error(chained(error), None)
+}
+
+/// Returns the words of an error and of its causes.
+pub(super) fn chained(error: &(dyn Error + 'static)) -> String {
+    let causes = successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -362,7 +362,7 @@ mod tests {
         // Few answers fit into the pipe; of what is asked, some lines wait in buffers.
         while asked < 10_000 {
             let line = request(asked + 1, "tools/list", json!({}));
-            if timeout(Duration::from_millis(500), asks.write_all(line.as_bytes())).await.is_err() {
+            if timeout(Duration::from_secs(2), asks.write_all(line.as_bytes())).await.is_err() {
                 break;
             }
             asked += 1;
@@ -383,7 +383,7 @@ mod tests {
         let line = request(1, "tools/list", json!({}));
         let mut asked = 0;
         while asked < 10_000 {
-            if timeout(Duration::from_millis(500), asks.write_all(line.as_bytes())).await.is_err() {
+            if timeout(Duration::from_secs(2), asks.write_all(line.as_bytes())).await.is_err() {
                 break;
             }
             asked += 1;

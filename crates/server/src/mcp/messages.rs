@@ -10,6 +10,8 @@ use lookback::{Error, Message, Role, Session, Settings};
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
+use super::handler::chained;
+
 /// The name of the tool.
 pub(super) const NAME: &str = "remember_messages";
 /// The description of the tool for the model.
@@ -56,7 +58,7 @@ pub(super) async fn remember(memory: &Memory, arguments: &JsonObject) -> Reply {
     match read(arguments) {
         Ok(given) => match keep(memory, given).await {
             Ok(text) => Reply::done(text),
-            Err(error) => Reply::failed(format!("nothing was kept: {error}")),
+            Err(error) => Reply::failed(format!("nothing was kept: {}", chained(&error))),
         },
         Err(wrong) => Reply::failed(wrong),
     }

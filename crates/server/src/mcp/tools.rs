@@ -5,6 +5,7 @@ use lookback::memory::tools::{self, Reply};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
+use super::handler::chained;
 use super::{Server, messages};
 
 /// The argument that names another session.
@@ -54,7 +55,7 @@ pub(super) async fn call(server: &Server, name: &str, mut arguments: JsonObject)
         Ok(session) => match server.memory_of(&session).await {
             Ok(memory) if name == messages::NAME => messages::remember(&memory, &arguments).await,
             Ok(memory) => tools::call(&memory, name, &Value::Object(arguments).to_string()).await,
-            Err(error) => refused(format!("the memory of the session could not be opened: {error}")),
+            Err(error) => refused(format!("the memory of the session could not be opened: {}", chained(&error))),
         },
         Err(refused) => refused,
     };

@@ -21,16 +21,16 @@ fn listening(limits: ConnectionLimits) -> SocketAddr {
     let door = Door { address, token: None, hosts: Vec::new(), limits };
     let (tell, told) = mpsc::channel();
     thread::spawn(move || serve(server, door, |address| tell.send(address).unwrap()).unwrap());
-    told.recv_timeout(Duration::from_secs(60)).unwrap()
+    told.recv_timeout(Duration::from_secs(120)).unwrap()
 }
 
 fn short() -> ConnectionLimits {
-    ConnectionLimits { connections: 8, head: Duration::from_millis(300), request: Duration::from_millis(600) }
+    ConnectionLimits { connections: 8, head: Duration::from_secs(1), request: Duration::from_secs(2) }
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     stream
 }
 
@@ -75,7 +75,7 @@ fn a_head_that_does_not_end_is_not_waited_for() {
     let begun = Instant::now();
     write!(stream, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").unwrap();
     assert!(!rest(&mut stream).contains("200 OK"));
-    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_body_that_does_not_end_is_answered_in_time() {
 
 #[test]
 fn who_comes_when_all_connections_are_taken_waits_for_one() {
-    let long = Duration::from_secs(60);
+    let long = Duration::from_secs(300);
     let address = listening(ConnectionLimits { connections: 2, head: long, request: long });
     // Their requests are on their way.
     let mut open: Vec<TcpStream> = (0..2).map(|_| connect(address)).collect();
@@ -112,7 +112,7 @@ fn who_comes_when_all_connections_are_taken_waits_for_one() {
     let waits = third.read(&mut answer).unwrap_err();
     assert!(matches!(waits.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut), "{waits}");
     open.pop();
-    third.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    third.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     third.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"HTTP/1.1 200 OK");
 }
@@ -172,7 +172,7 @@ fn a_request_that_names_two_hosts_is_refused() {
 fn a_client_that_takes_nothing_of_its_answers_is_not_waited_for() {
     let address = listening(ConnectionLimits { connections: 1, ..short() });
     let mut deaf = connect(address);
-    deaf.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+    deaf.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
     // The client requests more answers than the buffers hold, until a write fails.
     let foreign = "GET /mcp HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n".repeat(1_000);
     while deaf.write_all(foreign.as_bytes()).is_ok() {}

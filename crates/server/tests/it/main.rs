@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+#[path = "../../../lookback/tests/common/deaf.rs"]
+mod deaf;
 mod gateway;
 mod http;
 mod mcp;

@@ -9,7 +9,7 @@ use lookback::memory::{Memory, tools};
 use lookback::search::Query;
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone};
 use lookback::transcript::Millis;
-use lookback::{LogName, MemoryStore, Store};
+use lookback::{LogName, MemoryStore, Store, StoreError};
 use lookback_server::mcp::Server;
 use rmcp::ServiceExt;
 use rmcp::model::CallToolRequestParams;
@@ -134,7 +134,7 @@ async fn messages_that_cannot_be_kept_are_told_and_none_is() {
     assert_eq!(call(&client, "remember_messages", other).await.unwrap(), "1 message is kept as #0; recall finds them.");
 }
 
-/// A store in which no search ever ends.
+/// A store in which no search ever ends, and which knows why.
 #[derive(Debug)]
 struct Endless(MemoryStore);
 
@@ -176,6 +176,9 @@ impl Store for Endless {
     fn search<'a>(&'a self, _: Option<&'a LogName>, _: &'a Query, _: usize) -> StoreFuture<'a, Vec<Hit>> {
         Box::pin(std::future::pending())
     }
+    fn trouble(&self) -> Option<StoreError> {
+        Some(StoreError::Unreachable { place: "elsewhere".into(), source: "the connection was refused".into() })
+    }
 }
 
 #[tokio::test]
@@ -197,6 +200,8 @@ async fn a_call_that_takes_too_long_is_answered_and_holds_up_no_other() {
     assert!(!slow.is_finished() || begun.elapsed() > Duration::from_secs(2));
     let told = slow.await.unwrap().unwrap_err();
     assert!(told.contains("no answer within 2s"), "{told}");
+    // The model reads why, as whoever reads a log does.
+    assert!(told.contains("the connection was refused"), "{told}");
 }
 
 #[tokio::test]

@@ -14,6 +14,11 @@ use serde_json::Value;
 /// The program.
 pub const LOOKBACK: &str = env!("CARGO_BIN_EXE_lookback");
 
+/// Says that a test is skipped. It is said past the harness, which keeps what a test prints to itself if it passes.
+pub fn skipped(why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
+}
+
 /// Returns the path of the example session, which has 216 messages.
 pub fn example() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/session.jsonl")

@@ -293,6 +293,10 @@ impl Summarizer for Listener<'_> {
             Ok(answer)
         })
     }
+
+    fn trouble(&self) -> Option<SummarizerError> {
+        self.summarizer.trouble()
+    }
 }
 
 /// Returns a policy that shows as little as possible. The log keeps everything.

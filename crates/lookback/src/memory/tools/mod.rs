@@ -8,6 +8,8 @@ mod arguments;
 mod definition;
 mod near;
 
+use std::error::Error as _;
+
 use lookback_core::Dialect;
 use serde::Serialize;
 use serde_json::Value;
@@ -111,7 +113,8 @@ pub async fn call(memory: &Memory, name: &str, arguments: &str) -> Reply {
         Ok(text) => Reply::done(text),
         Err(Trouble::Told(text)) => Reply::failed(text),
         Err(Trouble::Memory(MemoryError::Store(error))) => {
-            tracing::warn!(session = %memory.session(), %error, "a model could not reach its memory");
+            let cause = error.source().map(tracing::field::display);
+            tracing::warn!(session = %memory.session(), %error, cause, "a model could not reach its memory");
             Reply::failed(format!("{UNAVAILABLE}; nothing was changed. Continue without it, and try again later"))
         }
         Err(Trouble::Memory(error)) => Reply::failed(error.to_string()),

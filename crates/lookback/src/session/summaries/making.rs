@@ -97,7 +97,8 @@ impl Making {
     async fn within_time(&self, task: SummaryTask) -> Result<Made, NoSummary> {
         let late = async {
             async_io::Timer::after(self.time_limit).await;
-            Err(NoSummary::Late)
+            // A summarizer that tries again and again knows why.
+            Err(self.summarizer.trouble().map_or(NoSummary::Late, NoSummary::Summarizer))
         };
         future::or(self.make_checked(task), late).await
     }

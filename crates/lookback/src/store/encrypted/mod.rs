@@ -304,4 +304,8 @@ impl Store for EncryptedStore {
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         self.inner.tenants()
     }
+
+    fn trouble(&self) -> Option<StoreError> {
+        self.inner.trouble()
+    }
 }

@@ -1,6 +1,9 @@
-//! What stores on a network share: a runtime for their drivers, how long they try, and appends whose answer was lost.
+//! What stores on a network share: a runtime for their drivers, how long they try, why a server cannot be reached, and
+//! appends whose answer was lost.
 
 mod attempt;
+mod tls;
+mod trouble;
 
 use std::future::Future;
 use std::io;
@@ -11,6 +14,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
 pub(super) use attempt::{Attempt, Unresolved};
+pub(super) use tls::{Refused, tls_config};
+pub(super) use trouble::{Trouble, out_of_reach, told};
 
 use super::StoreError;
 
@@ -18,6 +23,10 @@ use super::StoreError;
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// What is longer than any process lives, and can be added to a time.
 const FOREVER: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
+/// How long one host may take to accept a connection.
+const LONGEST_FOR_A_HOST: Duration = Duration::from_secs(2);
+/// How long it may take in any case.
+const SHORTEST_FOR_A_HOST: Duration = Duration::from_millis(250);
 /// The first and the longest wait between two tries.
 const WAITS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
@@ -33,6 +42,11 @@ pub(super) async fn run<T: Send + 'static>(work: impl Future<Output = T> + Send 
     }
 }
 
+/// How long one host may take, so that there is time for another one.
+pub(super) fn patience_for_a_host(patience: Duration) -> Duration {
+    (patience / 4).clamp(SHORTEST_FOR_A_HOST, LONGEST_FOR_A_HOST)
+}
+
 /// The error of an append of which an earlier try may have been done all the same.
 pub(super) fn unclear(place: &str, error: StoreError) -> StoreError {
     if error.is_unclear() {
@@ -45,23 +59,30 @@ pub(super) fn unclear(place: &str, error: StoreError) -> StoreError {
 /// Counts the tries of a call, and waits between them.
 pub(super) struct Tries {
     pub(super) deadline: Instant,
+    /// How long it is tried.
+    pub(super) patience: Duration,
     wait: Duration,
+    /// When the last try began.
+    begun: Instant,
 }
 
 impl Tries {
     pub(super) fn new(patience: Duration) -> Self {
         let now = Instant::now();
-        Tries { deadline: now.checked_add(patience).unwrap_or(now + FOREVER), wait: WAITS.0 }
+        Tries { deadline: now.checked_add(patience).unwrap_or(now + FOREVER), patience, wait: WAITS.0, begun: now }
     }
 
-    /// Waits before the next try. Returns `false` if there is no time for one.
+    /// Waits before the next try. Returns `false` if there is no time for one: it would be broken off, and nobody would
+    /// learn why the last one failed.
     pub(super) async fn again(&mut self) -> bool {
         let wait = self.wait;
         self.wait = (wait * 2).min(WAITS.1);
-        if Instant::now() + wait >= self.deadline {
+        let needs = self.begun.elapsed().min(WAITS.1);
+        if Instant::now() + wait + needs >= self.deadline {
             return false;
         }
         tokio::time::sleep(wait).await;
+        self.begun = Instant::now();
         true
     }
 }

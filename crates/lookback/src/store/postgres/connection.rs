@@ -1,14 +1,8 @@
 //! Connections to the server: a pool of them, with limits, and tries that end.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio::time::error::Elapsed;
 use tokio::time::timeout_at;
 use tokio_postgres::Row;
@@ -18,7 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::config::Settings;
 use super::fault::{Failure, explain};
 use crate::store::StoreError;
-use crate::store::network::{Tries, Unresolved};
+use crate::store::network::{Refused, Tries, Trouble, Unresolved, patience_for_a_host, tls_config};
 
 /// The parameters of a statement, each with its type, so that the server need not be asked for it.
 pub(super) type Params<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
@@ -27,6 +21,7 @@ pub(super) type Params<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 pub(super) struct Database {
     pool: Pool,
     tls: MakeRustlsConnect,
+    refused: Refused,
     /// The database, without the password.
     pub(super) place: String,
     pub(super) schema: String,
@@ -35,16 +30,24 @@ pub(super) struct Database {
     prepare: bool,
     /// Appends of which it is not known whether they were written.
     pub(super) unresolved: Unresolved,
+    /// Why the last connection failed.
+    pub(super) trouble: Trouble,
 }
 
 impl Database {
     pub(super) fn new(url: &str, patience: Duration) -> Result<Self, StoreError> {
-        let settings = Settings::parse(url)?;
+        let mut settings = Settings::parse(url)?;
+        // A host that does not answer must not take the time of the next one.
+        if settings.driver.get_connect_timeout().is_none() {
+            settings.driver.connect_timeout(patience_for_a_host(patience));
+        }
         let failed = |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Backend {
             place: settings.place.clone(),
             source,
         };
-        let tls = MakeRustlsConnect::new(tls(&settings).map_err(failed)?);
+        let refused = Refused::default();
+        let config = tls_config(settings.verify, settings.root_certificates.as_deref(), &refused).map_err(failed)?;
+        let tls = MakeRustlsConnect::new(config);
         let manager = Manager::from_config(
             settings.driver,
             tls.clone(),
@@ -58,7 +61,8 @@ impl Database {
             .build()
             .map_err(|error| StoreError::Backend { place: settings.place.clone(), source: Box::new(error) })?;
         let Settings { place, schema, partitions, prepare, .. } = settings;
-        Ok(Database { pool, tls, place, schema, partitions, patience, prepare, unresolved: Unresolved::default() })
+        let (unresolved, trouble) = (Unresolved::default(), Trouble::default());
+        Ok(Database { pool, tls, refused, place, schema, partitions, patience, prepare, unresolved, trouble })
     }
 
     /// Runs a statement that may be run again, and whose text is always the same.
@@ -133,10 +137,26 @@ impl Database {
     }
 
     pub(super) async fn client(&self, tries: &Tries) -> Result<Object, Failure> {
-        match timeout_at(tries.deadline, self.pool.get()).await {
-            Ok(client) => Ok(client?),
-            Err(_) => Err(Failure::Late),
-        }
+        let failure = match timeout_at(tries.deadline, self.pool.get()).await {
+            Ok(Ok(client)) => {
+                self.refused.take();
+                self.trouble.end();
+                return Ok(client);
+            }
+            Ok(Err(error)) => Failure::from(error),
+            Err(_) => Failure::Late,
+        };
+        Err(match failure {
+            // Nothing was asked yet. Why the try before failed says more than that time is up.
+            Failure::Late => self.trouble.error(&self.place, tries.patience).map_or(Failure::Late, Failure::Store),
+            failure => {
+                // Of several addresses, the driver tells of the last one. A certificate that is not accepted stays so.
+                let refused = |why: String| StoreError::Unreachable { place: self.place.clone(), source: why.into() };
+                let failure = self.refused.take().map(refused).map_or(failure, Failure::Store);
+                self.trouble.keep(failure.told());
+                failure
+            }
+        })
     }
 
     /// Closes a connection on which the server owes an answer, and asks the server not to go on.
@@ -146,65 +166,5 @@ impl Database {
         tokio::spawn(async move {
             let _ = tokio::time::timeout(Duration::from_secs(5), cancel.cancel_query(tls)).await;
         });
-    }
-}
-
-fn tls(settings: &Settings) -> Result<ClientConfig, Box<dyn std::error::Error + Send + Sync>> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions()?;
-    if !settings.verify {
-        let verifier = Arc::new(AnyCertificate(provider));
-        return Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth());
-    }
-    let mut roots = RootCertStore::empty();
-    match &settings.root_certificates {
-        Some(path) => {
-            for certificate in CertificateDer::pem_file_iter(path)? {
-                roots.add(certificate?)?;
-            }
-        }
-        None => {
-            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        }
-    }
-    Ok(builder.with_root_certificates(roots).with_no_client_auth())
-}
-
-/// Accepts any certificate, as `psql` does unless the mode is `verify-full`: it keeps off those who only listen.
-#[derive(Debug)]
-struct AnyCertificate(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyCertificate {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
     }
 }

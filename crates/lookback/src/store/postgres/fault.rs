@@ -4,9 +4,10 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use deadpool_postgres::PoolError;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 
 use crate::store::StoreError;
+use crate::store::network::{out_of_reach, told};
 
 /// An error inside a call.
 #[derive(Debug)]
@@ -62,6 +63,19 @@ impl Failure {
         }
     }
 
+    /// Returns the words for why a connection failed.
+    pub(super) fn told(&self) -> String {
+        match self {
+            Failure::Driver(error) => match error.as_db_error() {
+                Some(said) => Said::new(said).to_string(),
+                None => told(error),
+            },
+            Failure::Pool(error) => told(error),
+            Failure::Late => "there was no answer in time".to_owned(),
+            Failure::Store(error) => told(error),
+        }
+    }
+
     /// Whether it is unknown if the server did what it was asked.
     pub(super) fn is_unclear(&self) -> bool {
         match (self, self.code()) {
@@ -104,9 +118,15 @@ struct Said {
     message: String,
 }
 
+impl Said {
+    fn new(error: &DbError) -> Self {
+        Said { code: error.code().code().to_owned(), message: error.message().to_owned() }
+    }
+}
+
 /// Converts the driver's errors.
 pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> StoreError {
-    let place = place.to_owned();
+    let (place, may_pass) = (place.to_owned(), failure.may_pass());
     let error = match failure {
         Failure::Store(error) => return error,
         Failure::Late => return StoreError::Late { place, limit: patience },
@@ -114,12 +134,17 @@ pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> Stor
         Failure::Driver(error) => error,
     };
     let Some(said) = error.as_db_error() else {
-        return StoreError::Unreachable { place, source: Box::new(error) };
+        return match may_pass {
+            true => out_of_reach(&place, patience, told(&error)),
+            false => StoreError::Unreachable { place, source: Box::new(error) },
+        };
     };
     let code = said.code();
-    let source = Box::new(Said { code: code.code().to_owned(), message: said.message().to_owned() });
+    let source = Box::new(Said::new(said));
     match code.code().get(..2) {
-        _ if is_gone(code) || *code == SqlState::TOO_MANY_CONNECTIONS => StoreError::Unreachable { place, source },
+        _ if is_gone(code) || *code == SqlState::TOO_MANY_CONNECTIONS => {
+            out_of_reach(&place, patience, source.to_string())
+        }
         Some("28") => StoreError::Denied { place, source },
         Some("3D") => StoreError::Missing { place },
         _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Denied { place, source },

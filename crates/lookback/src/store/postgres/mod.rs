@@ -198,6 +198,10 @@ impl Store for PostgresStore {
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         self.run(|database, scope| async move { read::tenants(&database, &scope).await })
     }
+
+    fn trouble(&self) -> Option<StoreError> {
+        self.database.trouble.error(&self.database.place, self.database.patience)
+    }
 }
 
 /// The numbers of the database are signed.

@@ -1,5 +1,6 @@
 //! Connections to a server, to the primary that Sentinels name, or to a cluster; and tries that end.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -8,31 +9,29 @@ use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
-use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, IntoConnectionInfo,
-    Pipeline, RedisConnectionInfo, RedisError, RedisFuture, RedisResult, Script, TlsCertificates, TlsMode, ToRedisArgs,
-    Value,
+    Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisConnectionInfo,
+    RedisError, RedisFuture, RedisResult, Script, TlsCertificates, TlsMode, ToRedisArgs, Value,
 };
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
 
-use super::config::Settings;
-use super::fault::{Failure, code, explain};
+use super::config::{Sentinel, Settings};
+use super::dial::{Driver, dial, late};
+use super::fault::{Failure, code, explain, may_pass};
 use super::risk::Risk;
 use crate::store::StoreError;
-use crate::store::network::{Tries, Unresolved};
+use crate::store::network::{Refused, Tries, Trouble, Unresolved, patience_for_a_host, tls_config, told};
 
-/// How long one host may take to accept a connection.
-const LONGEST_FOR_A_HOST: Duration = Duration::from_secs(2);
-/// How long it may take in any case.
-const SHORTEST_FOR_A_HOST: Duration = Duration::from_millis(250);
 /// How many commands are sent to a cluster at once.
 const AT_ONCE: usize = 100;
 
 /// A server, or several that act as one.
 pub(super) struct Server {
     settings: Settings,
+    tls: Option<TlsConnector>,
+    /// What the driver trusts, which connects to the nodes of a cluster by itself.
     certificates: TlsCertificates,
     links: Links,
     /// Connections for appends that wait for replicas, and hold up what comes behind them.
@@ -47,6 +46,8 @@ pub(super) struct Server {
     pub(super) risks: Vec<Risk>,
     /// Appends of which it is not known whether they were written.
     pub(super) unresolved: Unresolved,
+    /// Why the last connection failed.
+    pub(super) trouble: Trouble,
 }
 
 impl Server {
@@ -54,16 +55,21 @@ impl Server {
     pub(super) async fn connect(url: &str, patience: Duration) -> Result<Self, StoreError> {
         let settings = Settings::parse(url)?;
         let place = settings.place();
-        let mut root_cert = None;
+        let (mut connector, mut root_cert) = (None, None);
         if let Some(tls) = &settings.tls {
             // The driver needs one for the whole process, and does not choose between several.
             let _ = rustls::crypto::ring::default_provider().install_default();
-            if let Some(path) = &tls.root_certificates {
+            let roots = tls.root_certificates.as_deref();
+            if let Some(path) = roots {
                 let unreadable = |source| StoreError::Backend { place: place.clone(), source: Box::new(source) };
                 root_cert = Some(std::fs::read(path).map_err(unreadable)?);
             }
+            let unusable = |source| StoreError::Backend { place: place.clone(), source };
+            let config = tls_config(!tls.insecure, roots, &Refused::default()).map_err(unusable)?;
+            connector = Some(TlsConnector::from(Arc::new(config)));
         }
         let mut server = Server {
+            tls: connector,
             certificates: TlsCertificates { client_tls: None, root_cert },
             links: Links::new(settings.connections),
             waiting: Links::new(settings.connections),
@@ -73,6 +79,7 @@ impl Server {
             ttl: settings.ttl,
             risks: Vec::new(),
             unresolved: Unresolved::default(),
+            trouble: Trouble::default(),
             settings,
             place,
             patience,
@@ -150,12 +157,16 @@ impl Server {
     pub(super) async fn once(&self, tries: &Tries, call: &Call) -> Result<Vec<Value>, Failure> {
         let begun = Instant::now();
         let links = if matches!(call, Call::Script { waits: true, .. }) { &self.waiting } else { &self.links };
-        let linked = timeout_at(tries.deadline, self.link(links)).await.map_err(|_| Failure::Late)?;
-        let mut link = linked?;
+        let linked = timeout_at(tries.deadline, self.link(links)).await;
+        // Nothing was asked yet. Why the connection before failed says more than that time is up.
+        let mut link = linked.unwrap_or_else(|_| Err(Failure::Store(self.unlinked(tries.patience))))?;
         let done = match timeout_at(tries.deadline, call.send(&mut link)).await {
             Ok(done) => done.map_err(Failure::Driver),
             Err(_) => Err(Failure::Late),
         };
+        if done.is_ok() {
+            self.trouble.end();
+        }
         if done.as_ref().is_err_and(Failure::ends_connection) {
             self.links.drop_older(begun);
             self.waiting.drop_older(begun);
@@ -172,14 +183,16 @@ impl Server {
         }
         // The futures of the driver are deep. A box keeps the compiler from looking into them.
         let new: RedisFuture<'_, Link> = Box::pin(self.new_link());
-        let link = new.await?;
+        let link = new.await.inspect_err(|error| self.trouble.keep(told(error)))?;
+        self.trouble.end();
         *kept = Some(Kept { link: link.clone(), made: Instant::now() });
         Ok(link)
     }
 
-    /// How long one host may take, so that there is time for another one.
-    fn patience_for_a_host(&self) -> Duration {
-        (self.patience / 4).clamp(SHORTEST_FOR_A_HOST, LONGEST_FOR_A_HOST)
+    /// The error of a call that was given up before it had a connection.
+    fn unlinked(&self, patience: Duration) -> StoreError {
+        let silent = || StoreError::Unreachable { place: self.place.clone(), source: Box::new(late(patience)) };
+        self.trouble.error(&self.place, patience).unwrap_or_else(silent)
     }
 
     async fn new_link(&self) -> RedisResult<Link> {
@@ -188,7 +201,7 @@ impl Server {
             let nodes = settings.hosts.iter().map(|host| self.info(host)).collect::<RedisResult<Vec<_>>>()?;
             let mut builder = ClusterClientBuilder::new(nodes)
                 .retries(3)
-                .connection_timeout(self.patience_for_a_host())
+                .connection_timeout(patience_for_a_host(self.patience))
                 .response_timeout(self.patience)
                 .overall_response_timeout(None);
             if let Some(tls) = &settings.tls {
@@ -197,81 +210,64 @@ impl Server {
             }
             return Ok(Link::Cluster(builder.build()?.get_async_connection().await?));
         }
-        let config = AsyncConnectionConfig::new()
-            .set_response_timeout(None)
-            .set_connection_timeout(Some(self.patience_for_a_host()));
-        if settings.sentinel.is_some() {
-            return self.primary(&config).await;
-        }
-        let mut failed = RedisError::from((ErrorKind::InvalidClientConfig, "there is no host"));
+        let mut failed: Option<RedisError> = None;
         for host in &settings.hosts {
-            let info = self.info(host)?;
-            let client = match settings.tls {
-                Some(_) => Client::build_with_tls(info, self.certificates.clone())?,
-                None => Client::open(info)?,
+            let linked = match &settings.sentinel {
+                Some(sentinel) => self.primary(host, sentinel).await,
+                None => self.dial(host, &self.login()).await,
             };
-            match client.get_multiplexed_async_connection_with_config(&config).await {
-                Ok(link) => return Ok(Link::One(link)),
-                Err(error) => failed = error,
+            match linked {
+                Ok(link) => return Ok(link),
+                // What stays so tells more than what may pass.
+                Err(error) if failed.as_ref().is_none_or(may_pass) => failed = Some(error),
+                Err(_) => {}
             }
         }
-        Err(failed)
+        Err(failed.unwrap_or_else(|| (ErrorKind::InvalidClientConfig, "there is no host").into()))
     }
 
-    /// Connects to the primary that Sentinels name.
-    async fn primary(&self, config: &AsyncConnectionConfig) -> RedisResult<Link> {
-        let Some(sentinel) = &self.settings.sentinel else {
-            return Err((ErrorKind::EmptySentinelList, "there is no Sentinel").into());
+    async fn dial(&self, host: &(String, u16), login: &RedisConnectionInfo) -> RedisResult<Link> {
+        let (link, driver) = dial(host, self.tls.as_ref(), login, patience_for_a_host(self.patience)).await?;
+        Ok(Link::One { link, _driver: driver })
+    }
+
+    /// Connects to the primary that a Sentinel names.
+    async fn primary(&self, host: &(String, u16), sentinel: &Sentinel) -> RedisResult<Link> {
+        let login = login(sentinel.user.as_deref(), sentinel.password.as_deref());
+        let mut asked = self.dial(host, &login).await?;
+        let ask = redis::cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&sentinel.name).take();
+        let Some(named) = self.soon::<Option<(String, u16)>>(&ask, &mut asked).await? else {
+            return Err((ErrorKind::MasterNameNotFoundBySentinel, "no primary has this name").into());
         };
-        let addresses = self.settings.hosts.iter().map(|host| self.address(host));
-        let mut builder = SentinelClientBuilder::new(addresses, &sentinel.name, SentinelServerType::Master)?
-            .set_client_to_redis_db(self.settings.database);
-        for (user, set) in [(&self.settings.user, true), (&sentinel.user, false)] {
-            builder = match user {
-                Some(user) if set => builder.set_client_to_redis_username(user),
-                Some(user) => builder.set_client_to_sentinel_username(user),
-                None => builder,
-            };
+        let mut link = self.dial(&named, &self.login()).await?;
+        let info: String = self.soon(redis::cmd("INFO").arg("replication"), &mut link).await?;
+        // While another one takes over, it may still be a replica.
+        if info.lines().any(|line| line == "role:master") {
+            Ok(link)
+        } else {
+            Err((ErrorKind::Io, "the server that Sentinel names is not the primary").into())
         }
-        if let Some(password) = &self.settings.password {
-            builder = builder.set_client_to_redis_password(password);
-        }
-        if let Some(password) = &sentinel.password {
-            builder = builder.set_client_to_sentinel_password(password);
-        }
-        if let Some(tls) = &self.settings.tls {
-            let mode = || if tls.insecure { TlsMode::Insecure } else { TlsMode::Secure };
-            builder = builder
-                .set_client_to_redis_tls_mode(mode())
-                .set_client_to_sentinel_tls_mode(mode())
-                .set_client_to_redis_certificates(self.certificates.clone())
-                .set_client_to_sentinel_certificates(self.certificates.clone());
-        }
-        let link = builder.build()?.get_async_connection_with_config(config).await?;
-        Ok(Link::One(link))
     }
 
-    fn address(&self, (host, port): &(String, u16)) -> ConnectionAddr {
-        match &self.settings.tls {
+    /// Runs a command on a new connection, within the time that its host has.
+    async fn soon<T: FromRedisValue>(&self, command: &Cmd, link: &mut Link) -> RedisResult<T> {
+        let limit = patience_for_a_host(self.patience);
+        timeout(limit, command.query_async(link)).await.map_err(|_| RedisError::from(late(limit)))?
+    }
+
+    fn login(&self) -> RedisConnectionInfo {
+        let login = login(self.settings.user.as_deref(), self.settings.password.as_deref());
+        if self.is_cluster { login } else { login.set_db(self.settings.database) }
+    }
+
+    fn info(&self, (host, port): &(String, u16)) -> RedisResult<ConnectionInfo> {
+        let address = match &self.settings.tls {
             None => ConnectionAddr::Tcp(host.clone(), *port),
             Some(tls) => {
                 ConnectionAddr::TcpTls { host: host.clone(), port: *port, insecure: tls.insecure, tls_params: None }
             }
-        }
-    }
-
-    fn info(&self, host: &(String, u16)) -> RedisResult<ConnectionInfo> {
-        let mut login = RedisConnectionInfo::default();
-        if !self.is_cluster {
-            login = login.set_db(self.settings.database);
-        }
-        if let Some(user) = &self.settings.user {
-            login = login.set_username(user);
-        }
-        if let Some(password) = &self.settings.password {
-            login = login.set_password(password);
-        }
-        Ok(self.address(host).into_connection_info()?.set_redis_settings(login))
+        };
+        Ok(address.into_connection_info()?.set_redis_settings(self.login()))
     }
 
     /// What a value of the server means.
@@ -279,6 +275,18 @@ impl Server {
         T::from_redis_value(value)
             .map_err(|error| explain(&self.place, self.patience, Failure::Driver(RedisError::from(error))))
     }
+}
+
+/// Who logs in.
+fn login(user: Option<&str>, password: Option<&str>) -> RedisConnectionInfo {
+    let mut login = RedisConnectionInfo::default();
+    if let Some(user) = user {
+        login = login.set_username(user);
+    }
+    if let Some(password) = password {
+        login = login.set_password(password);
+    }
+    login
 }
 
 /// Connections that take turns.
@@ -380,14 +388,14 @@ async fn apart(link: &ClusterConnection, commands: &[Cmd]) -> RedisResult<Vec<Va
 /// A connection, which many calls share.
 #[derive(Clone)]
 pub(super) enum Link {
-    One(MultiplexedConnection),
+    One { link: MultiplexedConnection, _driver: Arc<Driver> },
     Cluster(ClusterConnection),
 }
 
 impl ConnectionLike for Link {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
-            Link::One(link) => link.req_packed_command(command),
+            Link::One { link, .. } => link.req_packed_command(command),
             Link::Cluster(link) => link.req_packed_command(command),
         }
     }
@@ -399,14 +407,14 @@ impl ConnectionLike for Link {
         count: usize,
     ) -> RedisFuture<'a, Vec<Value>> {
         match self {
-            Link::One(link) => link.req_packed_commands(pipeline, offset, count),
+            Link::One { link, .. } => link.req_packed_commands(pipeline, offset, count),
             Link::Cluster(link) => link.req_packed_commands(pipeline, offset, count),
         }
     }
 
     fn get_db(&self) -> i64 {
         match self {
-            Link::One(link) => link.get_db(),
+            Link::One { link, .. } => link.get_db(),
             Link::Cluster(link) => link.get_db(),
         }
     }

@@ -1,11 +1,15 @@
 //! What goes wrong with a server, whether it may pass, and how it is reported. No error has a record or a password in
 //! it.
 
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError};
 
 use crate::store::StoreError;
+use crate::store::network::{out_of_reach, told};
 
 /// An error inside a call.
 #[derive(Debug)]
@@ -32,12 +36,8 @@ impl Failure {
     /// takes over.
     pub(super) fn may_pass(&self) -> bool {
         match self {
-            Failure::Driver(error) => match code(error) {
-                Some(code) => PASSING.contains(&code.as_str()),
-                // While another one takes over, Sentinels know none.
-                None => is_of_network(error) || error.kind() == ErrorKind::MasterNameNotFoundBySentinel,
-            },
-            _ => false,
+            Failure::Driver(error) => may_pass(error),
+            Failure::Late | Failure::Store(_) => false,
         }
     }
 
@@ -66,11 +66,31 @@ pub(super) fn code(error: &RedisError) -> Option<String> {
     of_several.first().map(|(_, error)| error.code().to_owned())
 }
 
+/// Whether another try may succeed a moment later.
+pub(super) fn may_pass(error: &RedisError) -> bool {
+    match code(error) {
+        Some(code) => PASSING.contains(&code.as_str()),
+        None => is_of_network(error) && !is_refused(error),
+    }
+}
+
 fn is_of_network(error: &RedisError) -> bool {
-    // A certificate that is not accepted stays so.
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
-    let is_refused = source.is_some_and(|error| error.kind() == std::io::ErrorKind::InvalidData);
-    (error.is_io_error() || error.kind() == ErrorKind::ClusterConnectionNotFound) && !is_refused
+    error.is_io_error() || error.kind() == ErrorKind::ClusterConnectionNotFound
+}
+
+/// Whether a certificate was not accepted, or the name that it must have is none: that stays so.
+fn is_refused(error: &RedisError) -> bool {
+    let kind = of_system(error).map(io::Error::kind);
+    matches!(kind, Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput))
+}
+
+/// The error of the system that is the cause of one of the driver, which shares it between its copies.
+fn of_system(error: &RedisError) -> Option<&io::Error> {
+    let source = error.source()?;
+    match source.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
+        Some(shared) => shared.downcast_ref(),
+        None => source.downcast_ref(),
+    }
 }
 
 /// What a server said, without what it quotes.
@@ -93,7 +113,7 @@ impl Said {
 
 /// Converts the driver's errors.
 pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> StoreError {
-    let place = place.to_owned();
+    let (place, may_pass) = (place.to_owned(), failure.may_pass());
     let error = match failure {
         Failure::Store(error) => return error,
         Failure::Late => return StoreError::Late { place, limit: patience },
@@ -107,6 +127,7 @@ pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> Stor
             }
             ErrorKind::MasterNameNotFoundBySentinel => StoreError::Missing { place },
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => StoreError::NotAStore { place },
+            _ if may_pass => out_of_reach(&place, patience, told(&error)),
             _ => StoreError::Unreachable { place, source: Box::new(error) },
         };
     };
@@ -117,7 +138,24 @@ pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> Stor
         "MISCONF" if source.message.contains("No space left") => StoreError::Full { place },
         "READONLY" => StoreError::ReadOnly { place },
         "WRONGTYPE" => StoreError::NotAStore { place },
-        code if PASSING.contains(&code) => StoreError::Unreachable { place, source },
+        code if PASSING.contains(&code) => out_of_reach(&place, patience, source.to_string()),
         _ => StoreError::Backend { place, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_is_not_accepted_is_not_tried_again() {
+        let passes = |kind: io::ErrorKind| {
+            let failure = Failure::Driver(io::Error::new(kind, "as the system says").into());
+            // It may have been asked before the connection broke.
+            assert!(failure.is_unclear());
+            failure.may_pass()
+        };
+        assert!(passes(io::ErrorKind::ConnectionRefused) && passes(io::ErrorKind::TimedOut));
+        assert!(!passes(io::ErrorKind::InvalidData) && !passes(io::ErrorKind::InvalidInput));
     }
 }

@@ -19,6 +19,7 @@
 mod append;
 mod config;
 mod connection;
+mod dial;
 mod erase;
 mod fault;
 mod keys;
@@ -254,5 +255,9 @@ impl Store for RedisStore {
 
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         self.run(|server, scope| async move { read::tenants(&server, &scope).await })
+    }
+
+    fn trouble(&self) -> Option<StoreError> {
+        self.server.trouble.error(&self.server.place, self.server.patience)
     }
 }

@@ -85,8 +85,10 @@ impl Search<'_> {
 
     /// Waits for an answer, as long as a search may take.
     fn in_time<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        let slow = || StoreError::Slow { place: self.server.place.clone(), limit: LONGEST };
-        self.handle.block_on(async { timeout_at(self.deadline, answer).await.map_err(|_| slow())? })
+        let server = self.server;
+        let slow = || StoreError::Slow { place: server.place.clone(), limit: LONGEST };
+        let late = || server.trouble.error(&server.place, LONGEST).unwrap_or_else(slow);
+        self.handle.block_on(async { timeout_at(self.deadline, answer).await.map_err(|_| late())? })
     }
 
     /// Reads texts.

@@ -236,7 +236,7 @@ fn a_middleware_that_was_busy_is_told_all_that_left_meanwhile() {
     block_on(async {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (held, holder) = Held::at("after_iteration");
-        let limit = std::time::Duration::from_millis(20);
+        let limit = std::time::Duration::from_millis(500);
         let settings = MiddlewareSettings::default().time_limit(limit);
         let mut run = Pipeline::new(session).with(ContextFilter::rounds(2).unwrap()).with_settings(held, settings);
         run.start(Message::user("Read every page.")).await.unwrap();

@@ -9,17 +9,18 @@ use lookback::{PostgresStore, StoreError};
 
 use super::connect;
 use super::server::Server;
-use crate::backend::Backend;
+use crate::backend::{Backend, LONGEST};
+use crate::deaf::{Deaf, chained};
 use crate::process::free_port;
 
+/// What stays so is told at once, however long a store may try.
 fn refused(url: &str) -> StoreError {
-    let refused = block_on(PostgresStore::connect_with(url, Duration::from_secs(2))).unwrap_err();
-    let mut said = format!("{refused} {refused:?}");
-    let mut source = std::error::Error::source(&refused);
-    while let Some(cause) = source {
-        said.push_str(&format!(" {cause}"));
-        source = cause.source();
-    }
+    refused_within(url, LONGEST)
+}
+
+fn refused_within(url: &str, patience: Duration) -> StoreError {
+    let refused = block_on(PostgresStore::connect_with(url, patience)).unwrap_err();
+    let said = format!("{} {refused:?}", chained(&refused));
     assert!(!said.contains("secret"), "{said}");
     refused
 }
@@ -27,8 +28,6 @@ fn refused(url: &str) -> StoreError {
 #[test]
 fn a_database_that_cannot_be_used_is_refused_with_its_reason() {
     let server = Server::shared();
-    let nobody = format!("postgres://me:secret@127.0.0.1:{}/x", free_port());
-    assert!(matches!(refused(&nobody), StoreError::Unreachable { .. }));
     assert!(matches!(refused(&server.url("none")), StoreError::Missing { .. }));
     assert!(matches!(refused("postgres://me:secret@127.0.0.1/x?sslmode=perhaps"), StoreError::Url { .. }));
     assert!(matches!(Location::parse("mysql://me:secret@127.0.0.1/x").unwrap_err(), StoreError::Url { .. }));
@@ -55,6 +54,31 @@ fn a_database_that_cannot_be_used_is_refused_with_its_reason() {
     server.sql("postgres", "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'");
     let error = refused(&server.url("latin"));
     assert!(error.to_string().contains("UTF8"), "{error}");
+}
+
+#[test]
+fn why_a_server_could_not_be_reached_is_told_when_time_is_up() {
+    let patience = Duration::from_secs(2);
+    // One refuses, one closes each connection, and one closes the first and is silent then.
+    let (closing, silent) = (Deaf::closing(), Deaf::silent_after(1));
+    for port in [free_port(), closing.port, silent.port] {
+        let error = refused_within(&format!("postgres://me:secret@127.0.0.1:{port}/x?sslmode=disable"), patience);
+        assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+        let told = chained(&error);
+        assert!(told.ends_with(", tried for 2s"), "{told}");
+        assert!(port == closing.port || port == silent.port || told.contains("refused"), "{told}");
+    }
+    assert!(closing.tried() > 1 && silent.tried() > 1);
+}
+
+#[test]
+fn a_certificate_that_is_not_accepted_is_told_at_once() {
+    // The client asks for TLS in eight bytes, and `S` means yes.
+    let server = Deaf::untrusted(8, b"S");
+    let error = refused(&format!("postgres://me:secret@localhost:{}/x?sslmode=verify-full", server.port));
+    assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+    assert!(chained(&error).contains("certificate"), "{}", chained(&error));
+    assert_eq!(server.tried(), 1, "it stays so");
 }
 
 #[test]
@@ -151,6 +175,8 @@ fn a_server_with_a_certificate_is_asked_for_it() {
         format!("{url}?sslmode=verify-full"),
         format!("{}?sslmode=verify-full&sslrootcert={certificate}", url.replace("localhost", "127.0.0.1")),
     ] {
-        assert!(matches!(refused(&wrong), StoreError::Unreachable { .. }), "{wrong}");
+        let error = refused(&wrong);
+        assert!(matches!(error, StoreError::Unreachable { .. }), "{wrong}: {error:?}");
+        assert!(chained(&error).contains("certificate"), "{wrong}: {}", chained(&error));
     }
 }

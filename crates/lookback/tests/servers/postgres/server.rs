@@ -12,7 +12,7 @@ use futures_lite::future::block_on;
 use lookback::PostgresStore;
 use tempfile::TempDir;
 
-use crate::backend::{Backend, Connected};
+use crate::backend::{Backend, Connected, LONGEST};
 use crate::process::{Process, Shared, free_port, listens};
 
 /// Where Debian puts the programs of the server, which are not on the path.
@@ -108,7 +108,7 @@ impl Server {
         assert!((0..6).any(starts), "nothing listens on port {}", self.port);
         let begun = Instant::now();
         while self.try_sql("postgres", "SELECT 1").is_err() {
-            assert!(begun.elapsed() < Duration::from_secs(30), "the server does not start");
+            assert!(begun.elapsed() < LONGEST, "the server does not start");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

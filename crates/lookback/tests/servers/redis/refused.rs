@@ -9,28 +9,27 @@ use lookback::{RedisStore, Store, StoreError};
 
 use super::connect;
 use super::server::Server;
-use crate::backend::{Backend, name};
+use crate::backend::{Backend, LONGEST, name};
+use crate::deaf::{Deaf, chained};
 use crate::process::free_port;
 
 fn without_secrets(refused: StoreError) -> StoreError {
-    let mut said = format!("{refused} {refused:?}");
-    let mut source = std::error::Error::source(&refused);
-    while let Some(cause) = source {
-        said.push_str(&format!(" {cause}"));
-        source = cause.source();
-    }
+    let said = format!("{} {refused:?}", chained(&refused));
     assert!(!said.contains("secret"), "{said}");
     refused
 }
 
+/// What stays so is told at once, however long a store may try.
 fn refused(url: &str) -> StoreError {
-    without_secrets(block_on(RedisStore::connect_with(url, Duration::from_secs(2))).unwrap_err())
+    refused_within(url, LONGEST)
+}
+
+fn refused_within(url: &str, patience: Duration) -> StoreError {
+    without_secrets(block_on(RedisStore::connect_with(url, patience)).unwrap_err())
 }
 
 #[test]
 fn a_server_that_cannot_be_used_is_refused_with_its_reason() {
-    let nobody = format!("redis://me:secret@127.0.0.1:{}", free_port());
-    assert!(matches!(refused(&nobody), StoreError::Unreachable { .. }));
     assert!(matches!(refused("redis://me:secret@127.0.0.1/secret"), StoreError::Url { .. }));
 
     let server = Server::with(&["--requirepass", "hunter2"]);
@@ -67,6 +66,30 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason() {
 }
 
 #[test]
+fn why_a_server_could_not_be_reached_is_told_when_time_is_up() {
+    let patience = Duration::from_secs(2);
+    // One refuses, one closes each connection, and one closes the first and is silent then.
+    let (closing, silent) = (Deaf::closing(), Deaf::silent_after(1));
+    for port in [free_port(), closing.port, silent.port] {
+        let error = refused_within(&format!("redis://me:secret@127.0.0.1:{port}"), patience);
+        assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+        let told = chained(&error);
+        assert!(told.ends_with(", tried for 2s"), "{told}");
+        assert!(port == closing.port || port == silent.port || told.contains("refused"), "{told}");
+    }
+    assert!(closing.tried() > 1 && silent.tried() > 1);
+}
+
+#[test]
+fn a_certificate_that_is_not_accepted_is_told_at_once() {
+    let server = Deaf::untrusted(0, b"");
+    let error = refused(&format!("rediss://me:secret@localhost:{}", server.port));
+    assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
+    assert!(chained(&error).contains("certificate"), "{}", chained(&error));
+    assert_eq!(server.tried(), 1, "it stays so");
+}
+
+#[test]
 fn a_replica_can_be_read_and_a_full_server_too() {
     let primary = Server::with(&[]);
     let prefix = "redis://127.0.0.1";
@@ -77,11 +100,11 @@ fn a_replica_can_be_read_and_a_full_server_too() {
     let replica = Server::with(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
     let begun = std::time::Instant::now();
     while !replica.cli(&["INFO", "replication"]).contains("master_link_status:up") {
-        assert!(begun.elapsed() < Duration::from_secs(30));
+        assert!(begun.elapsed() < LONGEST);
         std::thread::sleep(Duration::from_millis(50));
     }
     let url = format!("{prefix}:{}", replica.port);
-    let copy = block_on(RedisStore::connect_with(&url, Duration::from_secs(1))).unwrap();
+    let copy = block_on(RedisStore::connect_with(&url, Duration::from_secs(3))).unwrap();
     assert_eq!(block_on(copy.read(&log, 0..9)).unwrap().len(), 1);
     let error = without_secrets(block_on(copy.append(&log, 1, record("secret"), None)).unwrap_err());
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
@@ -119,7 +142,7 @@ fn a_server_whose_disk_is_full_says_so_and_goes_on_later() {
             Ok(()) => end += 1,
             Err(refused) => break without_secrets(refused),
         }
-        assert!(begun.elapsed() < Duration::from_secs(30), "nothing was refused");
+        assert!(begun.elapsed() < LONGEST, "nothing was refused");
         std::thread::sleep(Duration::from_millis(100));
     };
     assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
@@ -155,7 +178,9 @@ fn a_server_with_a_certificate_is_asked_for_it() {
     drop(connect(&format!("{url}/?insecure=true")));
     // Not with the certificates of the system, and not under another name.
     for wrong in [url.clone(), format!("rediss://127.0.0.1:{port}/?cacert={certificate}")] {
-        assert!(matches!(refused(&wrong), StoreError::Unreachable { .. }), "{wrong}");
+        let error = refused(&wrong);
+        assert!(matches!(error, StoreError::Unreachable { .. }), "{wrong}: {error:?}");
+        assert!(chained(&error).contains("certificate"), "{wrong}: {}", chained(&error));
     }
     let missing = refused(&format!("{url}/?cacert=/nowhere"));
     assert!(matches!(missing, StoreError::Backend { .. }), "{missing:?}");

@@ -10,7 +10,7 @@ use futures_lite::future::block_on;
 use lookback::RedisStore;
 use tempfile::TempDir;
 
-use crate::backend::{Backend, Connected};
+use crate::backend::{Backend, Connected, LONGEST};
 use crate::process::{Process, Shared, free_port};
 
 pub(crate) struct Server {
@@ -98,7 +98,7 @@ impl Backend for Server {
         let begun = Instant::now();
         // One that asks for a password answers, too.
         while !["PONG", "NOAUTH Authentication required."].contains(&&*self.cli(&["PING"])) {
-            assert!(begun.elapsed() < Duration::from_secs(30), "the server does not start");
+            assert!(begun.elapsed() < LONGEST, "the server does not start");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -11,7 +11,7 @@ use lookback::{RedisStore, Store, StoreError};
 
 use super::connect;
 use super::server::{Server, cli};
-use crate::backend::{Backend, name};
+use crate::backend::{Backend, LONGEST, name};
 use crate::process::{Process, free_port, wait_for};
 
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
@@ -20,7 +20,7 @@ const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(begun.elapsed() < LONGEST, "{what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
@@ -75,9 +75,8 @@ fn a_store_in_a_cluster_conforms() {
 #[test]
 fn a_node_that_is_killed_and_starts_again_loses_nothing() {
     let nodes = cluster();
-    let patience = Duration::from_secs(30);
     let url = format!("redis://127.0.0.1:{}", nodes[1].port);
-    let store = block_on(RedisStore::connect_with(&url, patience)).unwrap();
+    let store = block_on(RedisStore::connect_with(&url, LONGEST)).unwrap();
     let logs: Vec<_> = (0..6).map(|n| name(&format!("chat-{n}"))).collect();
     let mut at = 0;
     for node in &nodes {
@@ -110,7 +109,7 @@ fn a_replica_that_is_promoted_has_what_was_waited_for() {
     let path = folder.path().join("sentinel.conf");
     let settings = format!(
         "port {sentinel}\nbind 127.0.0.1\ndir {}\nsentinel monitor main 127.0.0.1 {port} 1\n\
-         sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 5000\n",
+         sentinel down-after-milliseconds main 2000\nsentinel failover-timeout main 5000\n",
         folder.path().display()
     );
     fs::write(&path, settings).unwrap();
@@ -122,7 +121,7 @@ fn a_replica_that_is_promoted_has_what_was_waited_for() {
     });
 
     let url = format!("redis://127.0.0.1:{sentinel}?sentinel=main&wait=1");
-    let store = block_on(RedisStore::connect_with(&url, Duration::from_secs(30))).unwrap();
+    let store = block_on(RedisStore::connect_with(&url, LONGEST)).unwrap();
     let log = name("chat");
     let record = |n: u64| vec![Record::new(format!("{{\"n\":{n}}}"))];
     for n in 0..50 {
@@ -136,7 +135,7 @@ fn a_replica_that_is_promoted_has_what_was_waited_for() {
     assert_eq!(bodies, (0..100).map(|n| format!("{{\"n\":{n}}}")).collect::<Vec<_>>());
 
     let unknown = format!("redis://127.0.0.1:{sentinel}?sentinel=other");
-    let refused = block_on(RedisStore::connect_with(&unknown, Duration::from_secs(2))).unwrap_err();
+    let refused = block_on(RedisStore::connect_with(&unknown, LONGEST)).unwrap_err();
     assert!(matches!(refused, StoreError::Missing { .. }), "{refused:?}");
 }
 
@@ -145,11 +144,11 @@ fn an_append_that_no_replica_has_is_not_done_and_is_recognized_later() {
     let primary = Server::new();
     let port = primary.port.to_string();
     let url = format!("{}&wait=1", primary.url());
-    let store = block_on(RedisStore::connect_with(&url, Duration::from_secs(1))).unwrap();
+    let store = block_on(RedisStore::connect_with(&url, Duration::from_secs(3))).unwrap();
     let log = name("chat");
     let record = || vec![Record::new("{}")];
     let late = block_on(store.append(&log, 0, record(), None)).unwrap_err();
-    assert!(matches!(late, StoreError::Late { .. }), "{late:?}");
+    assert!(late.is_unclear(), "{late:?}");
     let settings: Vec<&str> = DURABLE.into_iter().chain(["--replicaof", "127.0.0.1", &port]).collect();
     let replica = Server::with(&settings);
     wait_until("a replica follows", || replica.cli(&["INFO", "replication"]).contains("master_link_status:up"));
@@ -157,7 +156,7 @@ fn an_append_that_no_replica_has_is_not_done_and_is_recognized_later() {
     wait_until("the replica has it", || match block_on(store.append(&log, 0, record(), None)) {
         Ok(()) => true,
         Err(error) => {
-            assert!(matches!(error, StoreError::Late { .. }), "{error:?}");
+            assert!(error.is_unclear(), "{error:?}");
             false
         }
     });

@@ -129,7 +129,7 @@ fn who_asks_too_often_is_told_when_to_ask_again() {
 #[test]
 fn who_has_too_much_open_waits() {
     let lab = Lab::configured("[[upstream]]\nurl = \"UPSTREAM\"\n[limits]\nconcurrent = 1\n");
-    lab.stand_in.fail_next(Fault::Wait(Duration::from_millis(800)));
+    lab.stand_in.fail_next(Fault::Wait(Duration::from_secs(3)));
     std::thread::scope(|scope| {
         let slow = scope.spawn(|| Client::new(Dialect::OpenAiChat).say(&lab, "1").status);
         while lab.stand_in.count() == 0 {
@@ -157,8 +157,8 @@ fn what_is_too_large_or_too_deep_is_refused_in_words_that_no_client_takes_for_an
 
 #[test]
 fn an_upstream_that_is_silent_is_not_waited_for_forever() {
-    let lab = Lab::configured("[[upstream]]\nurl = \"UPSTREAM\"\n[timeouts]\nanswer = 0.3\npause = 0.3\n");
-    lab.stand_in.fail_next(Fault::Wait(Duration::from_secs(3)));
+    let lab = Lab::configured("[[upstream]]\nurl = \"UPSTREAM\"\n[timeouts]\nanswer = 2\npause = 1\n");
+    lab.stand_in.fail_next(Fault::Wait(Duration::from_secs(60)));
     let answer = Client::new(Dialect::Anthropic).say(&lab, "Hi");
     assert_eq!(answer.status, 504, "{}", answer.body);
     // One that has begun is broken off, and nothing is made up for its end.

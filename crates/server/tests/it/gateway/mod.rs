@@ -12,6 +12,7 @@ mod payoff;
 mod rest;
 mod shapes;
 mod slow;
+mod unreachable;
 
 use std::sync::Arc;
 
