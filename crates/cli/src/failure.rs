@@ -60,6 +60,8 @@ pub(crate) enum Failure {
     KbFolder(String),
     #[error("there is no session `{name}` in {store}")]
     NoSession { name: String, store: String },
+    #[error("--entry names entries of one session, and there are {count} sessions; name one of them")]
+    SeveralErased { count: usize },
     #[error("--html shows one session, and there are {count}; name one of them")]
     SeveralPages { count: usize },
     #[error("session `{session}` has {calls} calls, and no call {call}; `lookback sessions calls` lists them")]
@@ -171,6 +173,7 @@ impl Failure {
             | Failure::Recording { .. }
             | Failure::Several { .. }
             | Failure::SeveralPages { .. }
+            | Failure::SeveralErased { .. }
             | Failure::NoTranscript { .. }
             | Failure::Prices { .. }
             | Failure::NoPrices { .. }

@@ -103,6 +103,16 @@ pub struct Arrival {
     pub first: bool,
 }
 
+impl Arrival {
+    /// What stands in the place of a note of Lookback's own whose contents were erased.
+    pub(crate) const ERASED_NOTE: &str = "[A note was erased with the messages that it was made from.]";
+
+    /// Returns whether it is a note of Lookback's own whose contents were erased, with the messages that it was made from.
+    pub fn is_erased(&self) -> bool {
+        self.origin == Origin::Lookback && self.message.text() == Arrival::ERASED_NOTE
+    }
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_zero(position: &Position) -> bool {
     *position == 0

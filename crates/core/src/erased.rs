@@ -5,6 +5,7 @@ use crate::entry::{CompactedGroups, Compaction, Entry, Erased, Millis};
 impl Entry {
     /// Returns what takes the place of the entry when its contents are erased at this time, or `None` if it has none of
     /// the conversation. A compaction keeps what was decided, and loses its summary, its index, and how it showed messages.
+    /// A summary that says nothing any more stays: it tells what it covered.
     pub fn erased(&self, time: Option<Millis>) -> Option<Entry> {
         match self {
             Entry::Message(arrival) => {
@@ -15,7 +16,8 @@ impl Entry {
                 Some(Entry::Erased(Erased { role: None, size: *size, arrived: None, time }))
             }
             Entry::Compaction(compaction) if compaction.summary.is_some() || compaction.index.is_some() => {
-                let without = Compaction { summary: None, index: None, ..compaction.clone() };
+                let summary = compaction.summary.clone().filter(|summary| summary.text.is_empty());
+                let without = Compaction { summary, index: None, ..compaction.clone() };
                 Some(Entry::Compaction(without.without_edits().unwrap_or(without)))
             }
             // A repair shows Lookback's own words.

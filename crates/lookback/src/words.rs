@@ -86,6 +86,7 @@ pub fn reason(reason: &Reason) -> String {
         Reason::Repeated { lines: 1 } => "a line that is shown above is left out".to_owned(),
         Reason::Repeated { lines } => format!("{} lines that are shown above are left out", number(*lines)),
         Reason::Refused => "the provider refused its signed reasoning, which is left out".to_owned(),
+        Reason::Erased => "its contents were erased".to_owned(),
         Reason::Repaired { why } => format!("could not be sent: {}", hidden(*why)),
         _ => "for a reason that this version cannot describe".to_owned(),
     }

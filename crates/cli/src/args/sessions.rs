@@ -1,9 +1,10 @@
 //! The command line of `lookback sessions`.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Subcommand};
-use lookback::transcript::Millis;
+use lookback::transcript::{Millis, Position};
 
 use super::{DialectArg, PricesArg, StoreArg, WithinArgs, place};
 
@@ -179,25 +180,35 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Erase what was said long ago in sessions that are kept
+    /// Erase what was said in sessions that are kept: long ago, or at certain entries
     ///
     /// Lists what would be erased, and erases it with --yes: messages that have left the window, system prompts that were
-    /// replaced, and earlier summaries, in every tenant. The window, its summary and the facts are kept. A recall says what
-    /// was erased.
+    /// replaced, and earlier summaries, in every tenant. What was made from them is erased with them: their names in the
+    /// index, the running summary and the notes in the window, and the facts. A recall says what was erased.
+    ///
+    /// With --entry, messages of the window are erased as well, except those that the next call cannot be without: the
+    /// newest message, the current task and an open round of tool calls.
     #[command(after_help = "\
 Examples:
   lookback sessions erase --older-than 90d
-  lookback sessions erase replay/session --summarized --yes")]
-    #[command(group(ArgGroup::new("old").required(true).multiple(true).args(["older_than", "summarized"])))]
+  lookback sessions erase replay/session --summarized --yes
+  lookback sessions erase replay/session --entry 3,7-9 --yes")]
+    #[command(group(ArgGroup::new("old").required(true).multiple(true).args(["older_than", "summarized", "entry"])))]
     Erase {
         /// The sessions; without any, all of them
         names: Vec<String>,
         /// Erase what was said so long ago, such as 12h, 90d or 1y
         #[arg(long, value_name = "TIME", value_parser = ago)]
         older_than: Option<Millis>,
-        /// Erase what was said before the running summary was made
+        /// Erase what was said before the running summary was made; the summary stays
         #[arg(long)]
         summarized: bool,
+        /// Erase these entries of one session, such as 7 or 3-5, as `sessions show` numbers them
+        #[arg(long, value_name = "ENTRIES", value_parser = entries, value_delimiter = ',', requires = "names")]
+        entry: Vec<Range<Position>>,
+        /// Keep the running summary, the notes in the window, and the facts
+        #[arg(long)]
+        keep_drawn: bool,
         /// Erase it, and do not only list it
         #[arg(long)]
         yes: bool,
@@ -231,4 +242,15 @@ fn ago(text: &str) -> Result<Millis, jiff::Error> {
     let span: jiff::Span = text.parse()?;
     let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
     Ok(now.checked_sub(span.abs())?.timestamp().as_millisecond())
+}
+
+/// Parses entries of a log: one, or the first and the last of several.
+fn entries(text: &str) -> Result<Range<Position>, &'static str> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    let number = |text: &str| text.parse::<Position>().map_err(|_| "use the number of an entry, or FIRST-LAST");
+    let (first, last) = (number(first)?, number(last)?);
+    if first > last {
+        return Err("the first entry is behind the last");
+    }
+    Ok(first..last.checked_add(1).ok_or("no log has so many entries")?)
 }

@@ -52,10 +52,14 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
             let retention = Retention::default().unused_since(unused_for).keep(keep);
             prune::run(&*open(&store)?, &retention, yes, json)?;
         }
-        SessionsCommand::Erase { names, older_than, summarized, yes, store: place, json } => {
+        SessionsCommand::Erase { names, older_than, summarized, entry, keep_drawn, yes, store: place, json } => {
+            if !entry.is_empty() && names.len() > 1 {
+                return Err(Failure::SeveralErased { count: names.len() });
+            }
             let store = open(&place)?;
             let named = names.iter().map(|name| known(&*store, name, &place)).collect::<Result<Vec<_>, _>>()?;
             let old = OldContents::default().before(older_than).summarized(summarized);
+            let old = old.entries(entry).keep_drawn(keep_drawn);
             return erase::run(&store, &named, &old, yes, json);
         }
         SessionsCommand::Import { files, dialect, store } => {
@@ -145,11 +149,11 @@ fn list(store: &Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
 
 /// Warns of each log in a list that cannot be read, and returns whether there are any. Such logs are listed without
 /// records.
-fn warn_of_damaged(store: &dyn Store, logs: &[LogInfo]) -> Result<bool, Failure> {
+pub(super) fn warn_of_damaged(store: &dyn Store, logs: &[LogInfo]) -> Result<bool, Failure> {
     let mut any = false;
     for log in logs.iter().filter(|log| log.records == 0) {
         match block_on(store.info(&log.name)) {
-            Err(error @ StoreError::Damaged { .. }) => {
+            Err(error) if error.is_of_log() => {
                 output::warning(&error.to_string());
                 any = true;
             }

@@ -9,6 +9,7 @@ use lookback::store::{Fault, Location, Tenant, copy, every_namespace, verify};
 use lookback::{Durability, LogName, Store};
 use serde::Serialize;
 
+use super::sessions::warn_of_damaged;
 use crate::args::{StoreArg, StoreCommand};
 use crate::failure::Failure;
 use crate::output;
@@ -16,7 +17,7 @@ use crate::store::{self, Opening};
 
 pub(crate) fn run(command: StoreCommand) -> Result<ExitCode, Failure> {
     match command {
-        StoreCommand::Stats { store, json } => stats(&*open(&store)?, json)?,
+        StoreCommand::Stats { store, json } => return stats(&*open(&store)?, json),
         StoreCommand::Verify { store, json } => return check(&*open(&store)?, json),
         StoreCommand::Vacuum { store } => {
             block_on(open(&store)?.vacuum())?;
@@ -58,7 +59,17 @@ fn count(store: &dyn Store) -> Result<Vec<Stats>, Failure> {
     Ok(all)
 }
 
-fn stats(store: &dyn Store, json: bool) -> Result<(), Failure> {
+/// Also tells what could not be counted.
+fn stats(store: &dyn Store, json: bool) -> Result<ExitCode, Failure> {
+    let mut is_damaged = false;
+    for (_, scoped) in block_on(every_namespace(store))? {
+        let store = scoped.as_deref().unwrap_or(store);
+        is_damaged |= warn_of_damaged(store, &block_on(store.list(""))?)?;
+    }
+    for what in block_on(store.nameless())? {
+        output::warning(&what);
+        is_damaged = true;
+    }
     for of in count(store)? {
         if json {
             output::json_line(&of)?;
@@ -69,7 +80,7 @@ fn stats(store: &dyn Store, json: bool) -> Result<(), Failure> {
         let logs = output::counted(of.logs, "log", "logs");
         output::result(&format!("{}{sessions}, {entries} in {logs}, {} bytes\n", whose(&of.tenants), of.bytes))?;
     }
-    Ok(())
+    Ok(ExitCode::from(u8::from(is_damaged)))
 }
 
 /// The beginning of a line about a tenant; empty for the store itself.

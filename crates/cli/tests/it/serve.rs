@@ -317,7 +317,10 @@ fn first_and_tenth(upstream: &str) -> (Duration, Duration) {
     for number in 0..10 {
         messages.push(format!(r#"{{"role":"user","content":"Question {number}"}}"#));
         let body = format!(r#"{{"model":"gpt-5","messages":[{}]}}"#, messages.join(","));
-        let head = format!("host: localhost\r\nconnection: close\r\nauthorization: Bearer k\r\ncontent-length: {}", body.len());
+        let head = format!(
+            "host: localhost\r\nconnection: close\r\nauthorization: Bearer k\r\ncontent-length: {}",
+            body.len()
+        );
         let asked = format!("POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}");
         let begun = Instant::now();
         let mut stream = TcpStream::connect(&gateway.address).unwrap();

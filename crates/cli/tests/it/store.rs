@@ -51,6 +51,42 @@ fn a_damaged_store_is_said_to_be_so() {
 }
 
 #[test]
+fn shared_facts_are_verified_counted_and_copied_or_the_command_fails() {
+    let lab = Lab::new();
+    let add = ["facts", "add", "--shared", "preference", "Use pnpm, not npm.", "--store", "notes/"];
+    lab.run(&add).out();
+    let verify = || lab.run(&["store", "verify", "--store", "notes/"]);
+    let whole = verify();
+    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
+    assert!(whole.stderr.contains("read 1 entry of 1 log: 0 faults"), "{}", whole.stderr);
+    lab.run(&["store", "migrate", "notes/", "copy.db"]).out();
+    for store in ["notes/", "copy.db"] {
+        let listed = lab.run(&["facts", "list", "--shared", "--store", store]).out().to_owned();
+        assert!(listed.contains("Use pnpm, not npm."), "{store}: {listed}");
+    }
+    let path = lab.path("notes/memory/shared/memory.json");
+    let text = fs::read(&path).unwrap();
+    let at = |part: &[u8]| text.windows(part.len()).position(|at| at == part).unwrap();
+    // The name of the header, that of the log in it, the time, and the beginning of the entries.
+    let places = [at(b"lookback\""), at(b"memory:shared"), at(b"\"created\":") + 12, at(b"\"entries\"") + 3];
+    for (number, place) in places.into_iter().enumerate() {
+        let mut flipped = text.clone();
+        flipped[place] ^= 1;
+        fs::write(&path, &flipped).unwrap();
+        let found = verify();
+        assert_eq!(found.code, Some(1), "byte {place}: {}{}", found.stdout, found.stderr);
+        assert!(found.stderr.contains("1 log: 1 fault"), "byte {place}: {}", found.stderr);
+        let target = format!("other-{number}.db");
+        lab.run(&["store", "migrate", "notes/", &target]).fails(2, "notes/memory/shared/memory.json");
+        let counted = lab.run(&["store", "stats", "--store", "notes/"]);
+        assert_eq!(counted.code, Some(1), "byte {place}: {}", counted.stderr);
+        assert!(counted.stderr.contains("memory.json"), "byte {place}: {}", counted.stderr);
+    }
+    fs::write(&path, &text).unwrap();
+    assert_eq!(verify().code, Some(0));
+}
+
+#[test]
 fn a_recording_is_imported_whole_and_once() {
     let lab = Lab::new().with_example();
     lab.run(&["sessions", "import", "session.jsonl"]).out();
@@ -148,6 +184,39 @@ fn what_was_said_long_ago_is_erased_after_it_was_listed() {
     assert_eq!(exported.out().lines().count(), 4);
     lab.run(&["sessions", "erase", "--store", "s.db"]).fails(2, "--older-than");
     lab.run(&["sessions", "erase", "--older-than", "60d", "c", "--store", "s.db"]).fails(1, "no session");
+}
+
+#[test]
+fn messages_without_a_date_are_told_of_and_erased_by_their_entries() {
+    let lab = Lab::new();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(lab.path("s.db")).unwrap());
+    let settings = Settings::default().policy(Policy { limits: Limits::messages(2), ..Policy::unlimited() });
+    let mut session = block_on(Session::open(store, "a", settings)).unwrap();
+    for number in 0..6 {
+        let message = Message::user(format!("The pin is {number}4711."));
+        block_on(session.receive(message, Origin::Client, None)).unwrap();
+    }
+    block_on(session.window()).unwrap();
+    let erase = |arguments: &[&str]| lab.run(&[&["sessions", "erase", "--store", "s.db"][..], arguments].concat());
+    let told = erase(&["a", "--older-than", "1h"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let says = "a: 4 messages have no date, and may be old; erase with --entry 0-3";
+    assert!(told.stderr.contains(says), "{}", told.stderr);
+    let erased = erase(&["a", "--entry", "0-3", "--yes"]);
+    assert!(erased.stderr.contains("erased 4 messages"), "{}", erased.stderr);
+    let told = erase(&["a", "--older-than", "1h"]);
+    assert!(!told.stderr.contains("no date"), "{}", told.stderr);
+
+    // In the window, too, but for what the next call needs.
+    let kept = erase(&["a", "--entry", "4,5", "--yes"]);
+    assert_eq!(kept.code, Some(1), "{}", kept.stderr);
+    assert!(kept.stderr.contains("a: 1 entry is kept: the next call needs the newest message"), "{}", kept.stderr);
+    assert!(kept.stderr.contains("erased 1 message"), "{}", kept.stderr);
+    let window = lab.run(&["sessions", "window", "a", "--store", "s.db"]).out().to_owned();
+    assert!(window.contains("54711") && !window.contains("44711"), "{window}");
+    erase(&["a", "--entry", "3-1"]).fails(2, "the first entry is behind the last");
+    erase(&["--entry", "1"]).fails(2, "required");
+    erase(&["a", "b", "--entry", "1"]).fails(2, "name one of them");
 }
 
 #[test]

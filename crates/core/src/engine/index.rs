@@ -3,9 +3,11 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Engine;
+use super::erase::{holds, in_place_of};
 use super::repair::own;
 use crate::candidates::{Candidates, Sizing};
 use crate::entry::{Compaction, Entry, IndexedName, NameIndex, Position};
@@ -25,6 +27,9 @@ const HEADING: &str = "[Names in earlier entries that are no longer shown. This 
 const MOST: usize = 2_000;
 /// The least names for which an entry has a line of its own.
 const LINE: usize = 3;
+
+/// What stands in the place of an index whose names were all erased.
+const ERASED: &str = "[The names in earlier entries were erased with them.]";
 
 /// A name that is no longer in the window.
 struct Candidate<'a> {
@@ -111,6 +116,23 @@ impl Engine {
     }
 }
 
+impl NameIndex {
+    /// Returns the index without the names whose newest entry is in one of these ascending spans; `None` if it has no such
+    /// names.
+    pub(super) fn without(&self, gone: &[Range<Position>], counter: &dyn TokenCounter) -> Option<NameIndex> {
+        let stays = |indexed: &&IndexedName| !holds(gone, indexed.entry);
+        let names: Vec<IndexedName> = self.names.iter().filter(stays).cloned().collect();
+        if names.len() == self.names.len() {
+            return None;
+        }
+        let left: Vec<Candidate<'_>> = names.iter().map(Candidate::of).collect();
+        let text = if left.is_empty() { ERASED.to_owned() } else { written(&left) };
+        let message = in_place_of(&self.message, &text)?;
+        let size = measure(&message, &[], counter);
+        Some(NameIndex { message, size, names })
+    }
+}
+
 /// Returns whether a decision is about the index that stood before a compaction.
 fn is_of_index(decision: &Decision) -> bool {
     matches!(decision.reason, Reason::Pinned { pin: Pin::Index } | Reason::Unlisted)
@@ -138,8 +160,8 @@ fn may_become(policy: &Policy, before: &Totals, without: &Totals, with: &Totals)
 /// that are worth most first. `end` is the position of the compaction.
 fn left<'a>(before: &'a View, after: &View, end: Position) -> Vec<Candidate<'a>> {
     let mut gone: HashMap<&str, Candidate<'a>> = HashMap::new();
-    for IndexedName { name, entry, uses, mentions } in before.index().into_iter().flat_map(|index| &index.names) {
-        gone.insert(name, Candidate { name, entry: *entry, uses: *uses, mentions: *mentions });
+    for indexed in before.index().into_iter().flat_map(|index| &index.names) {
+        gone.insert(&indexed.name, Candidate::of(indexed));
     }
     for item in before.messages().filter(|item| !item.is_own()) {
         let by_model = u64::from(item.message().role() == Role::Assistant);
@@ -165,7 +187,12 @@ fn left<'a>(before: &'a View, after: &View, end: Position) -> Vec<Candidate<'a>>
     names
 }
 
-impl Candidate<'_> {
+impl<'a> Candidate<'a> {
+    fn of(indexed: &'a IndexedName) -> Self {
+        let IndexedName { name, entry, uses, mentions } = indexed;
+        Candidate { name, entry: *entry, uses: *uses, mentions: *mentions }
+    }
+
     /// Compares what two names are worth: how often each was said, uses by the model counted four times, cubed, over its
     /// age in entries. Of the names that a model uses again, this listed the most in recorded sessions.
     fn compare(&self, other: &Self, end: Position) -> Ordering {

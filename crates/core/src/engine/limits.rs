@@ -178,6 +178,6 @@ impl Engine {
     }
 
     pub(super) fn demands(&self) -> Demands {
-        Demands { start: self.settings.dialect.quirks().start, ..Demands::default() }
+        Demands { start: self.settings.dialect.quirks().start, drops: self.drops, ..Demands::default() }
     }
 }

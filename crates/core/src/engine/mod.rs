@@ -1,6 +1,7 @@
 //! One conversation in memory: takes messages, and returns windows and the entries that a log must keep.
 
 mod arrive;
+mod erase;
 mod index;
 mod limits;
 mod outcome;
@@ -18,6 +19,7 @@ use crate::lines::ShownLines;
 use crate::policy::Policy;
 use crate::view::View;
 
+pub use erase::Redrawing;
 pub use outcome::{ExplainedGroup, Explanation, HardLimitExceeded, WindowOutcome};
 pub use repair::is_stand_in;
 pub use settings::Settings;
@@ -68,6 +70,8 @@ pub struct Engine {
     told_cold: bool,
     /// A summary is being made, so the limits wait for it.
     summary_pending: bool,
+    /// Somebody may be making a summary, of whom nobody knows. So the limits wait for nothing.
+    drops: bool,
 }
 
 /// The state of a log, from which [`Engine::resume`] continues. The default is that of an empty log.
@@ -98,8 +102,8 @@ impl Engine {
         let policy = settings.resolved(&settings.policy);
         let LogState { view, end, since_checkpoint } = log;
         let target = settings.target();
-        let (lines, told_cold, summary_pending) = (None, false, false);
-        Engine { settings, target, policy, view, end, since_checkpoint, lines, told_cold, summary_pending }
+        let (lines, told_cold, summary_pending, drops) = (None, false, false, false);
+        Engine { settings, target, policy, view, end, since_checkpoint, lines, told_cold, summary_pending, drops }
     }
 
     /// Replaces the policy.

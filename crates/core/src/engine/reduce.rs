@@ -171,7 +171,7 @@ impl Engine {
             }
             Verdict::Summarize => outcome.summary_request = self.summary_request(&candidates, &plan, policy),
             Verdict::Compact => {
-                if !policy.hard.unwrap_or_default().fits(&plan.before) {
+                if demands.drops || !policy.hard.unwrap_or_default().fits(&plan.before) {
                     // There is no time to wait for a summary, but what is dropped can still be summarized later.
                     outcome.summary_request = self.summary_request(&candidates, &plan, policy);
                 }
@@ -221,7 +221,13 @@ impl Engine {
         (candidates, plan)
     }
 
-    fn carry_out(&mut self, candidates: Candidates, policy: &Policy, plan: &mut Plan, entries: &mut Vec<Entry>) {
+    pub(super) fn carry_out(
+        &mut self,
+        candidates: Candidates,
+        policy: &Policy,
+        plan: &mut Plan,
+        entries: &mut Vec<Entry>,
+    ) {
         let compaction = self.compaction(candidates, policy, plan);
         let began = !self.needs_opening();
         self.record(Entry::Compaction(compaction), entries);

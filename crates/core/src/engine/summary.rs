@@ -1,5 +1,6 @@
 //! The running summary: the request for one, and how it takes the place of what it covers.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use crate::plan::{Decision, Plan, Reason, Verdict};
 use crate::policy::{Policy, Summarize};
 use crate::size::{Measure, Size};
 use crate::start::Start;
+use crate::view::Item;
 use crate::wire::{Dialect, Role};
 
 /// A request for a summary, with everything that is needed to make it.
@@ -90,8 +92,8 @@ pub enum SummaryRejected {
         limit: u64,
     },
     /// Another compaction has brought another summary in the meantime, or the session returned to a point before what
-    /// this summary covers.
-    #[error("the summary came too late: another one replaced it, or the session returned to an earlier point")]
+    /// this summary covers, or that was erased.
+    #[error("the summary came too late: another one replaced it, or what it covers was left or erased")]
     Superseded,
     /// Signed reasoning of an open tool loop forbids a change. The summary can be offered again when the loop has
     /// ended.
@@ -118,6 +120,13 @@ impl Engine {
     /// Checks the limits again, because no summary is being made anymore.
     pub fn release_limits(&mut self) {
         self.summary_pending = false;
+    }
+
+    /// Lets messages leave without a summary as soon as a limit is exceeded, or no longer. The outcome still asks for a
+    /// summary of what has left. It is for a time when somebody may be making a summary, of whom it is not known whether
+    /// he is still there.
+    pub fn drop_at_limits(&mut self, drops: bool) {
+        self.drops = drops;
     }
 
     /// Takes up a summary that was requested: it replaces what it covers, and is cut to its budget.
@@ -148,7 +157,7 @@ impl Engine {
     pub fn accept_summary(&mut self, claim: &SummaryClaim, text: &str) -> Result<Vec<Entry>, SummaryRejected> {
         let Some(summary) = self.policy.summary().cloned() else { return Err(SummaryRejected::Unasked) };
         let here = claim.covers.iter().all(|span| self.view.is_on_path(span));
-        if self.view.summary_position() != claim.replaces || !here {
+        if self.view.summary_position() != claim.replaces || !here || self.may_be_erased(claim) {
             return Err(SummaryRejected::Superseded);
         }
         if self.is_bound() {
@@ -163,7 +172,9 @@ impl Engine {
         }
         let message = in_words(self.settings.dialect, &summary, text).ok_or(SummaryRejected::Empty)?;
         let size = measure(&message, &[], counter);
-        let (covers, replaces) = (claim.covers.clone(), claim.replaces);
+        // Nothing of one that was erased is in this one.
+        let previous = self.view.summary().filter(|previous| !previous.text.is_empty());
+        let (covers, replaces) = (claim.covers.clone(), claim.replaces.filter(|_| previous.is_some()));
         let stands_for = claim.stands_for;
         let summary = RunningSummary { message, text: text.to_owned(), size, covers, replaces, stands_for };
         let plan = |candidates: &Candidates| Some(candidates.summarize(&self.view, &claim.covers, claim.reason, size));
@@ -178,6 +189,17 @@ impl Engine {
         }
         self.checkpoint_if_due(&mut entries);
         Ok(entries)
+    }
+
+    /// Returns whether a claim covers something whose contents may have been erased since it was made.
+    fn may_be_erased(&self, claim: &SummaryClaim) -> bool {
+        let before = self.view.erased_before();
+        if claim.covers.iter().all(|span| span.start >= before) {
+            return false;
+        }
+        let shown: HashSet<Position> = self.view.messages().map(Item::position).collect();
+        let mut covered = claim.covers.iter().cloned().flatten();
+        covered.any(|position| position < before && !shown.contains(&position))
     }
 
     /// Returns the most tokens that a summary may have, by the session's counter, so that the window can still meet its
@@ -224,7 +246,8 @@ impl Engine {
         let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
         let items = self.view.messages().filter(|item| !item.is_own() && covered(item.position()));
         let (messages, positions) = items.map(|item| (item.message.clone(), item.position())).unzip();
-        let previous = running.map(|running| running.text.clone());
+        // One that was erased says nothing.
+        let previous = running.map(|running| running.text.clone()).filter(|text| !text.is_empty());
         let earlier = running.map_or(0, |running| running.stands_for);
         let stands_for = size.tokens.saturating_sub(replaced.tokens).saturating_add(earlier);
         let claim = SummaryClaim { covers, replaces, reason, size, stands_for };

@@ -199,6 +199,9 @@ pub enum Reason {
     /// The provider refused the group's signed reasoning, so it is left out. Only
     /// [`Engine::leave_out_reasoning`](crate::Engine::leave_out_reasoning) gives this reason.
     Refused,
+    /// The contents of the group are erased, because somebody asked for that. Only
+    /// [`Engine::leave_out`](crate::Engine::leave_out) gives this reason.
+    Erased,
     /// The message could not be sent as it arrived, and was repaired. No plan gives this reason, because it happened
     /// earlier.
     Repaired {
@@ -251,6 +254,8 @@ pub(crate) struct Demands {
     pub(crate) overflow: bool,
     /// Why lower limits than usual apply, if they do.
     pub(crate) occasion: Option<Occasion>,
+    /// Whether there is no time to wait for a summary: what would be summarized is dropped.
+    pub(crate) drops: bool,
 }
 
 /// Plans a window under the demands of a provider.
@@ -265,7 +270,7 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
         let verdict = if hard.fits(&before) { Verdict::Wait } else { Verdict::Refuse };
         return unchanged(groups, before, demands, verdict, exceeded, Reason::Waits);
     }
-    if policy.summary().is_some() && (policy.mode == Mode::OnRead || !hard.fits(&before)) {
+    if policy.summary().is_some() && (policy.mode == Mode::OnRead || demands.drops || !hard.fits(&before)) {
         // A summary could not be recorded, or there is no time to wait for it.
         return plan_for(groups, &without_summary(policy, &[Stage::Drop]), demands);
     }

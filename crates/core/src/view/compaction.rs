@@ -20,12 +20,12 @@ impl View {
     pub(super) fn compact(&mut self, position: Position, compaction: &Compaction) {
         self.history.compacted = Some(position);
         let exceeds = |outcome: &CompactedGroups| matches!(outcome.decision.reason, Reason::Exceeded { .. });
-        let is_refused = |outcome: &CompactedGroups| outcome.decision.reason == Reason::Refused;
+        let is_cut = |outcome: &CompactedGroups| matches!(outcome.decision.reason, Reason::Refused | Reason::Erased);
         if compaction.summary.is_some() || compaction.groups.iter().any(exceeds) {
             self.history.reading = Reading::default();
             self.history.cut = true;
         }
-        self.history.cut |= compaction.groups.iter().any(is_refused);
+        self.history.cut |= compaction.groups.iter().any(is_cut);
         let late = std::mem::take(&mut self.late);
         let waiting: HashMap<Position, &Item> = late.items().iter().map(|item| (item.position, item)).collect();
         let groups = std::mem::take(&mut self.groups);

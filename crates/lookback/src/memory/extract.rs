@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lookback_core::Message;
 use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::{Position, spans};
+use lookback_core::transcript::{Entry, Position, spans};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,13 +16,14 @@ use super::entry::FactEntry;
 use super::fact::{Confidence, FactKind, Scope, Source, Speaker, Statement};
 use super::facts::{Facts, NewEntry};
 use super::{Memory, MemoryError, Stated, TRIES};
+use crate::session::log::read_many;
 use crate::session::now;
 use crate::summarize::{Summarizer, SummarizerError, SummaryTask, passages, run};
 
 /// The most tokens of one answer.
 const BUDGET: u64 = 2_000;
 /// The name used for a tool whose name is not known.
-const UNKNOWN: &str = "unknown";
+pub(super) const UNKNOWN: &str = "unknown";
 /// The most facts that are taken from one answer.
 const MOST: usize = 32;
 
@@ -165,7 +166,7 @@ impl Memory {
     }
 
     /// Writes all facts together with the messages that they are from, or nothing. Facts from messages that another
-    /// process has drawn from in the meantime are left out.
+    /// process has drawn from in the meantime, or that were erased, are left out.
     async fn write_drawn(
         &self,
         messages: &[LeftMessage],
@@ -180,11 +181,17 @@ impl Memory {
             if left.is_empty() {
                 return Ok(Vec::new());
             }
-            let are_all_left = left.len() == messages.len();
-            let is_left = |from: Option<Position>| from.map_or(are_all_left, |position| left.contains(&position));
+            let spans = spans(left.iter().copied());
+            let entries = read_many(&*self.store, &self.session, &spans).await?;
+            let is_erased = |position: &Position| {
+                entries.iter().any(|(at, entry)| at == position && matches!(entry, Entry::Erased(_)))
+            };
+            let told: Vec<Position> = left.into_iter().filter(|position| !is_erased(position)).collect();
+            let are_all_told = told.len() == messages.len();
+            let is_told = |from: Option<Position>| from.map_or(are_all_told, |position| told.contains(&position));
             let mut draft = facts.clone();
             let (mut entries, mut stated) = (Vec::new(), Vec::new());
-            for statement in statements.iter().filter(|statement| is_left(statement.source.message)) {
+            for statement in statements.iter().filter(|statement| is_told(statement.source.message)) {
                 // A statement that cannot be a fact is left out.
                 let Ok(judgment) = draft.judge(statement) else { continue };
                 let NewEntry { id, entry } = draft.entry(statement, &judgment);
@@ -192,7 +199,7 @@ impl Memory {
                 entries.push(entry);
                 stated.push(Stated { id, judgment });
             }
-            entries.push(FactEntry::Drawn { from: spans(left.iter().copied()) });
+            entries.push(FactEntry::Drawn { from: spans });
             if self.append(facts, &entries).await? {
                 return Ok(stated);
             }

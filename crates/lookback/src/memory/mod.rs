@@ -5,6 +5,7 @@
 //! logs in the store of the sessions, so every version of a fact stays readable.
 
 mod entry;
+mod erase;
 mod extract;
 mod fact;
 mod facts;
@@ -26,6 +27,7 @@ use lookback_core::transcript::Position;
 use serde::Serialize;
 
 pub use entry::FactEntry;
+pub(crate) use erase::{Drawn, erase_drawn};
 pub use extract::{DrawError, LeftMessage};
 pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{Facts, Judgment, NewEntry};

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use lookback_core::engine::{Engine, LogState, Settings};
 use lookback_core::message::PartRef;
-use lookback_core::transcript::{self, Arrival, Entry, Label, Position};
+use lookback_core::transcript::{self, Arrival, Checkpoint, Entry, Label, Position};
 use lookback_core::view::View;
 use lookback_core::{Dialect, Role};
 use serde::Deserialize;
@@ -44,7 +44,9 @@ pub(crate) fn said(record: Record, arrival: &Arrival, label: Option<&Label>) -> 
     let agent = || label.filter(|_| message.role() == Role::Assistant)?.agent.clone();
     let chat = message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat);
     let name = chat.and_then(|wire| name(&wire.raw)).or_else(agent);
-    Record { name, ..record.text(message.text()).time(arrival.time).role(role) }
+    // What stands in the place of an erased note is not found, as nothing is that was erased.
+    let text = if arrival.is_erased() { String::new() } else { message.text() };
+    Record { name, ..record.text(text).time(arrival.time).role(role) }
 }
 
 /// The name of who speaks, which OpenAI Chat has beside the content.
@@ -100,13 +102,53 @@ async fn resume(
     let start = head.checkpoint.unwrap_or(0);
     let tail = (start..).zip(tail).map(|(position, body)| parse(log, position, &body));
     let tail: Vec<Entry> = tail.collect::<Result<_, _>>()?;
-    // A store keeps apart which records are checkpoints. One that is none would hide all that is before it.
-    if head.checkpoint.is_some() && !matches!(tail.first(), Some(Entry::Checkpoint(_))) {
-        return Err(StoreError::damaged(log, start, Damage::NotAnEntry));
-    }
+    let (start, tail) = from_checkpoint(store, log, start, tail).await?;
+    let has_checkpoint = matches!(tail.first(), Some(Entry::Checkpoint(_)));
     let view = fold_entries(store, log, start, tail).await?;
-    let since_checkpoint = head.end - head.checkpoint.map_or(0, |checkpoint| checkpoint + 1);
+    let since_checkpoint = head.end.saturating_sub(start).saturating_sub(u64::from(has_checkpoint));
     Ok(Engine::resume(settings, LogState { view, end: head.end, since_checkpoint }))
+}
+
+/// The end of a log from its newest checkpoint on, or all of it, and where that begins. `entries` are those from `start`
+/// on, which is where the store says that the newest checkpoint is.
+///
+/// A store keeps apart which records are checkpoints, and that may be altered while the records are not. So the entries
+/// themselves decide: one that is marked and is no checkpoint is passed over, and one that is not marked counts.
+async fn from_checkpoint(
+    store: &dyn Store,
+    log: &LogName,
+    mut start: Position,
+    mut entries: Vec<Entry>,
+) -> Result<(Position, Vec<Entry>), StoreError> {
+    loop {
+        if let Some(at) = entries.iter().rposition(|entry| matches!(entry, Entry::Checkpoint(_))) {
+            entries.drain(..at);
+            return Ok((start + at as u64, entries));
+        }
+        if start == 0 {
+            return Ok((0, entries));
+        }
+        let earlier = store.head(log, Some(start)).await?.and_then(|head| head.checkpoint);
+        let earlier = earlier.filter(|earlier| *earlier < start).unwrap_or(0);
+        let mut before = read(store, log, earlier..start).await?;
+        before.append(&mut entries);
+        (start, entries) = (earlier, before);
+    }
+}
+
+/// The newest checkpoint of a log before a position.
+pub(super) async fn newest_checkpoint(
+    store: &dyn Store,
+    log: &LogName,
+    mut before: Position,
+) -> Result<Option<(Position, Checkpoint)>, StoreError> {
+    while let Some(at) = store.head(log, Some(before)).await?.and_then(|head| head.checkpoint) {
+        if let Some(Entry::Checkpoint(checkpoint)) = read(store, log, at..at + 1).await?.pop() {
+            return Ok(Some((at, checkpoint)));
+        }
+        before = at;
+    }
+    Ok(None)
 }
 
 /// The view of a log that ends at `end`, folded from a checkpoint on.
@@ -120,6 +162,7 @@ pub(super) async fn fold(
 ) -> Result<View, StoreError> {
     let start = checkpoint.unwrap_or(0);
     let entries = read(store, log, start..end).await?;
+    let (start, entries) = from_checkpoint(store, log, start, entries).await?;
     fold_entries(store, log, start, entries).await
 }
 

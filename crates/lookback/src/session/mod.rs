@@ -1,6 +1,7 @@
 //! A session: one conversation in a store. Messages are pushed into it, and it returns a window for each model call.
 
 mod building;
+mod compared;
 mod erase;
 mod error;
 mod hooks;
@@ -32,7 +33,9 @@ use lookback_core::transcript::{Entry, Millis};
 use lookback_core::view::View;
 use serde::Serialize;
 
+pub(crate) use compared::Compared;
 pub use erase::{ErasedContents, OldContents};
+pub(crate) use erase::{holds, overlap};
 pub use error::Error;
 pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
 pub use lookback_core::transcript::Label;
@@ -91,6 +94,8 @@ pub struct Session {
     hooks: Hooks,
     /// Whether the limits wait for a summary (see [`Engine::hold_limits`]). A new engine must be told.
     summary_pending: bool,
+    /// Whether decisions drop where the policy would summarize (see [`Engine::drop_at_limits`]).
+    drops: bool,
     /// The caller said that the provider's cache is cold, and no window was made since.
     told_cold: bool,
     /// How often the window was made smaller since the last message because the provider refused it.
@@ -144,6 +149,7 @@ impl Session {
             summaries,
             hooks,
             summary_pending: false,
+            drops: false,
             told_cold: false,
             reductions: 0,
             stale: false,

@@ -4,7 +4,7 @@ use lookback_core::transcript::{Entry, Position};
 use lookback_core::view::View;
 
 use super::PAGE;
-use super::log::{fold, read};
+use super::log::{fold, newest_checkpoint, read};
 use crate::store::{Damage, LogName, Store, StoreError};
 
 /// A step of going through a log.
@@ -23,12 +23,10 @@ pub(crate) async fn walk(
     log: &LogName,
     step: &mut (dyn FnMut(Step<'_>) + Send),
 ) -> Result<(), StoreError> {
-    let head = store.head(log, None).await?;
-    let end = head.map_or(0, |head| head.end);
+    let end = store.head(log, None).await?.map_or(0, |head| head.end);
     let mut branch = None;
     let mut at = 0;
-    if let Some(newest) = head.and_then(|head| head.checkpoint)
-        && let Some(Entry::Checkpoint(newest)) = read(store, log, newest..newest + 1).await?.first()
+    if let Some((_, newest)) = newest_checkpoint(store, log, end).await?
         && newest.erased_before > 0
     {
         at = newest.erased_before;

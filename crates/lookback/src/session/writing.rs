@@ -45,8 +45,8 @@ impl<T: Recorded> Written<T> {
 
 impl Session {
     /// Decides on a window, and begins the summary that the decision asks for. Decides again if a summary was taken up
-    /// instead, or if other writers have written, because the window is another one then. The outcome has the entries
-    /// of all decisions.
+    /// instead, or if other writers have written, because the window is another one then; and if it turns out that nobody
+    /// can wait for the summary. The outcome has the entries of all decisions.
     pub(super) async fn decide(
         &mut self,
         mut decide: impl FnMut(&mut Engine) -> WindowOutcome + Send,
@@ -54,14 +54,21 @@ impl Session {
         let mut outcome = WindowOutcome::default();
         let mut entries = Vec::new();
         for tries in 0..=TRIES {
-            let written = self.commit(|engine| Ok(decide(engine))).await?;
+            let drops = self.drops;
+            let decided = |engine: &mut Engine| {
+                engine.drop_at_limits(drops);
+                let outcome = decide(engine);
+                engine.drop_at_limits(false);
+                Ok(outcome)
+            };
+            let written = self.commit(decided).await?;
             self.tell(&written);
             outcome = written.outcome;
             entries.append(&mut outcome.entries);
             let Some(request) = outcome.summary_request.take().filter(|_| tries < TRIES) else { break };
             let end = self.engine.end();
             entries.extend(self.begin(request).await);
-            if self.engine.end() == end {
+            if self.engine.end() == end && self.drops == drops {
                 break;
             }
         }

@@ -27,7 +27,8 @@ pub struct Copied {
 ///
 /// # Errors
 /// Returns [`CopyError::Differs`] if the other store has a log of the same name that is not the beginning of this one.
-/// Nothing of that log is written. Returns an error if a store fails, or has a record that cannot be read.
+/// Nothing of that log is written. Returns [`CopyError::Nameless`], and writes nothing, if the store has something that
+/// belongs to no log, and so would be left behind. Returns an error if a store fails, or has a record that cannot be read.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -44,6 +45,9 @@ pub struct Copied {
 /// ```
 pub async fn copy(from: &dyn Store, to: &dyn Store, mut seen: impl FnMut(u64)) -> Result<Copied, CopyError> {
     let mut copied = Copied::default();
+    if let Some(what) = from.nameless().await?.into_iter().next() {
+        return Err(CopyError::Nameless { what });
+    }
     for (tenants, scoped) in every_namespace(from).await? {
         let from = scoped.as_deref().unwrap_or(from);
         let mut inner = None;
@@ -111,13 +115,21 @@ pub(super) fn record(log: &LogName, body: String, label: &mut Label) -> Record {
     if log.is_derived() {
         return Record::new(body);
     }
-    match serde_json::from_str::<Entry>(&body) {
-        Ok(Entry::Message(arrival)) => said(Record::new(body), &arrival, Some(label)),
-        Ok(Entry::Label(next)) => {
+    match serde_json::from_str(&body) {
+        Ok(entry) => record_of(entry, body, label),
+        Err(_) => Record::new(body),
+    }
+}
+
+/// The record of an entry of a session, as it was when it was first appended.
+pub(super) fn record_of(entry: Entry, body: String, label: &mut Label) -> Record {
+    match entry {
+        Entry::Message(arrival) => said(Record::new(body), &arrival, Some(label)),
+        Entry::Label(next) => {
             *label = next;
             Record::new(body)
         }
-        Ok(Entry::Checkpoint(checkpoint)) => {
+        Entry::Checkpoint(checkpoint) => {
             *label = checkpoint.label;
             Record::new(body).checkpoint(true)
         }
@@ -138,6 +150,12 @@ pub enum CopyError {
         log: LogName,
         /// The first record that differs.
         position: u64,
+    },
+    /// The store has something that belongs to no log, and would be left behind.
+    #[error("{what}; it cannot be copied, and nothing was; see what is wrong with `lookback store verify`")]
+    Nameless {
+        /// What it is, as [`Store::nameless`] says it.
+        what: String,
     },
     /// A store failed.
     #[error(transparent)]

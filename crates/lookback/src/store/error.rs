@@ -188,6 +188,19 @@ impl StoreError {
         matches!(self, StoreError::Late { .. } | StoreError::Unreachable { .. })
     }
 
+    /// Returns whether it is the fault of one log that cannot be read, while others may be read: it was damaged, or a newer
+    /// version wrote it.
+    pub fn is_of_log(&self) -> bool {
+        matches!(
+            self,
+            StoreError::Damaged { .. }
+                | StoreError::Newer { .. }
+                | StoreError::NoJson { .. }
+                | StoreError::NotAStore { .. }
+                | StoreError::NotAFile { .. }
+        )
+    }
+
     /// Creates the error for a record that cannot be read.
     pub fn damaged(log: &LogName, position: u64, damage: Damage) -> Self {
         StoreError::Damaged { log: log.to_string(), position, damage: Box::new(damage) }

@@ -22,6 +22,8 @@ mod retention;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod tenant;
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod texts;
 mod verify;
 
 use std::fmt;
@@ -143,7 +145,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>>;
 
     /// Lists the logs whose names begin with `prefix`, byte for byte, in the byte order of their names. An empty prefix
-    /// lists all. A log that cannot be read is listed with no records; [`Store::info`] returns the error for it.
+    /// lists all. A log that cannot be read, or of which the store only knows that it had one, is listed with no records;
+    /// [`Store::info`] returns the error for it. What the store cannot name is in [`Store::nameless`].
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>>;
 
     /// Erases these logs and no others, and returns how many of them there were. To erase a session with all its logs,
@@ -186,8 +189,9 @@ pub trait Store: fmt::Debug + Send + Sync {
         Err(StoreError::NoTenants)
     }
 
-    /// Returns what the store itself finds wrong with what it keeps besides records, such as its index, in words. It may
-    /// take long. The default finds nothing. To check the records, see [`verify`].
+    /// Returns what the store itself finds wrong with what it keeps besides records, also of tenants, in words: whether
+    /// its index has the texts of its records and no others, and whether lists say of each log what is in it. It may take
+    /// long. The default finds nothing. To check the records, see [`verify`].
     fn check(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
@@ -199,6 +203,13 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn probe(&self) -> StoreFuture<'_, ()> {
         // A name that no log has.
         Box::pin(async move { self.list("\u{1}").await.map(drop) })
+    }
+
+    /// Returns what the store and its tenants have that belongs to no log which [`Store::list`] names, in words. It can
+    /// neither be read nor copied, so [`verify`] reports it, and [`copy`](copy()) goes no further. The default finds
+    /// nothing.
+    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// Finishes erasures that were broken off, and gives space back that is no longer used. It may take long, and others
@@ -323,10 +334,13 @@ pub async fn purge(store: &dyn Store, session: &LogName) -> Result<bool, StoreEr
 
 /// A session's own log, and those that are derived from it.
 async fn logs_of(store: &dyn Store, session: &LogName) -> Result<Vec<LogName>, StoreError> {
-    let mut logs = vec![session.clone(), session.facts_of()];
-    for summaries in [Some(session.summary_of()), session.old_summary_of()].into_iter().flatten() {
-        if crate::session::are_summaries_of(store, &summaries, session).await? {
-            logs.push(summaries);
+    let mut logs = vec![session.clone()];
+    let derived = Derived::ALL.into_iter().filter(|derived| derived.is_of_session());
+    for log in derived.map(|derived| session.derive(derived)).chain(session.old_summary_of()) {
+        // Version 0.1.0 kept the summaries of other sessions under such a name, too.
+        let is_summaries = log.derived().is_some_and(|(derived, _)| derived == Derived::Summary);
+        if !is_summaries || crate::session::are_summaries_of(store, &log, session).await? {
+            logs.push(log);
         }
     }
     Ok(logs)

@@ -46,7 +46,24 @@ impl LogName {
     /// ```
     #[must_use]
     pub fn summary_of(&self) -> LogName {
-        Derived::Summary.name(&self.0)
+        self.derive(Derived::Summary)
+    }
+
+    /// Returns the name of the log of this kind that belongs to this session, or to the workspace of this name.
+    ///
+    /// ```
+    /// use lookback::LogName;
+    /// use lookback::store::Derived;
+    ///
+    /// let name: LogName = "chat-1".parse()?;
+    /// for derived in Derived::ALL {
+    ///     assert_eq!(name.derive(derived).derived(), Some((derived, "chat-1")));
+    /// }
+    /// # Ok::<(), lookback::store::BadName>(())
+    /// ```
+    #[must_use]
+    pub fn derive(&self, derived: Derived) -> LogName {
+        derived.name(&self.0)
     }
 
     /// The log in which version 0.1.0 kept the summary of a session named `compact:NAME:messages`: the summary log of
@@ -69,7 +86,7 @@ impl LogName {
     /// ```
     #[must_use]
     pub fn facts_of(&self) -> LogName {
-        Derived::Facts.name(&self.0)
+        self.derive(Derived::Facts)
     }
 
     /// Returns the name of the log with the facts that all sessions of the workspace of this name share.
@@ -83,7 +100,7 @@ impl LogName {
     /// ```
     #[must_use]
     pub fn shared_of(&self) -> LogName {
-        Derived::Shared.name(&self.0)
+        self.derive(Derived::Shared)
     }
 
     /// Returns whether this is the name of a derived log. Such logs are not sessions, and no search finds what is in
@@ -145,7 +162,18 @@ pub enum Derived {
 }
 
 impl Derived {
-    const ALL: [Derived; 3] = [Derived::Summary, Derived::Facts, Derived::Shared];
+    /// Every kind of derived log. Beside a session's own log, a store holds nothing else: whoever lists, checks, copies or
+    /// erases what belongs to a name goes through these.
+    pub const ALL: [Derived; 3] = [Derived::Summary, Derived::Facts, Derived::Shared];
+
+    /// Returns whether such a log belongs to a session, and is erased with it. What a workspace shares outlives its
+    /// sessions.
+    pub fn is_of_session(self) -> bool {
+        match self {
+            Derived::Summary | Derived::Facts => true,
+            Derived::Shared => false,
+        }
+    }
 
     /// What comes before and after the name to which such a log belongs.
     fn around(self) -> (&'static str, &'static str) {
@@ -154,6 +182,11 @@ impl Derived {
             Derived::Facts => ("memory:", ":facts"),
             Derived::Shared => ("memory:", ":shared"),
         }
+    }
+
+    /// What the names of such logs begin with; so may the names of others.
+    pub(crate) fn prefix(self) -> &'static str {
+        self.around().0
     }
 
     fn name(self, of: &str) -> LogName {
@@ -230,4 +263,21 @@ pub enum BadName {
         /// Its end.
         after: &'static str,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_derived_logs_has_all_of_them() {
+        // It does not compile before a new kind has its place here, and then it must have one in the list.
+        let place = |derived| match derived {
+            Derived::Summary => 0,
+            Derived::Facts => 1,
+            Derived::Shared => 2,
+        };
+        let places: Vec<usize> = Derived::ALL.into_iter().map(place).collect();
+        assert_eq!(places, [0, 1, 2]);
+    }
 }

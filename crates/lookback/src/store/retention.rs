@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lookback_core::transcript::Millis;
 use serde::Serialize;
 
-use super::{Derived, LogName, Store, StoreError, logs_of};
+use super::{LogName, Store, StoreError, logs_of};
 
 /// Which sessions a store keeps. By default all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -78,8 +78,8 @@ pub async fn expired(store: &dyn Store, retention: &Retention) -> Result<Vec<Exp
     for log in store.list("").await? {
         let session = match log.name.derived() {
             None => Some(log.name.clone()),
-            Some((Derived::Facts | Derived::Summary, of)) => of.parse().ok(),
-            Some((Derived::Shared, _)) => None,
+            Some((derived, of)) if derived.is_of_session() => of.parse().ok(),
+            Some(_) => None,
         };
         let Some(session) = session else { continue };
         let of = Expired { session: session.clone(), records: 0, bytes: 0, used: None, is_damaged: false };

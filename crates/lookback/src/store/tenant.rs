@@ -104,7 +104,7 @@ impl Scope {
     }
 
     /// A namespace that a store has kept as text.
-    #[cfg(feature = "redis")]
+    #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
     pub(super) fn kept(text: String) -> Scope {
         Scope(text)
     }
@@ -114,6 +114,19 @@ impl Scope {
     pub fn tenant_in(&self, inner: &str) -> Option<Tenant> {
         let (name, _) = inner.strip_prefix(&self.0)?.split_once(Scope::END)?;
         Some(Tenant(name.to_owned()))
+    }
+
+    /// Returns whether it is the namespace of the store or of tenants, so that whoever goes from the store to its tenants
+    /// finds it.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn is_known(&self) -> bool {
+        let mut scope = Scope::default();
+        while scope != *self {
+            let tenant = scope.tenant_in(&self.0).filter(|tenant| tenant.0.parse::<Tenant>().is_ok());
+            let Some(tenant) = tenant else { return false };
+            scope = scope.of(&tenant);
+        }
+        true
     }
 
     /// A term that the texts of all tenants have in an index.

@@ -1,12 +1,14 @@
-//! Checking a whole store: every record of every log of every tenant is read and understood.
+//! Checking a whole store: every record of every log of every tenant is read and understood, each session is opened, and
+//! what is kept beside the records is compared with them.
 
 use std::collections::BTreeSet;
 
 use lookback_core::transcript::Entry;
 use serde::Serialize;
 
-use super::{Damage, Derived, LogName, Store, StoreError, Tenant, every_namespace};
+use super::{Damage, Derived, LogInfo, LogName, Store, StoreError, Tenant, every_namespace};
 use crate::memory::FactEntry;
+use crate::session::Compared;
 
 /// How many records are read at once.
 const CHUNK: u64 = 1_000;
@@ -30,13 +32,13 @@ pub struct Verified {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Fault {
-    /// A log cannot be read to its end.
+    /// A log cannot be read to its end, or what is kept beside its records differs from them.
     Log {
         /// The tenants to which it belongs, from the outermost on.
         tenants: Vec<Tenant>,
         /// The log.
         log: LogName,
-        /// The error, which names the first record that cannot be read.
+        /// What is wrong. It names the first record that cannot be read.
         error: String,
     },
     /// A derived log has no session. Its name may be used again, and then it would be taken for that session's.
@@ -53,7 +55,8 @@ pub enum Fault {
     },
 }
 
-/// Reads every record of a store and of its tenants, and returns what is wrong. `seen` is called with the number of the
+/// Reads every record of a store and of its tenants, opens each session at each of its checkpoints, and returns what is
+/// wrong, also with what the store keeps besides records (see [`Store::check`] and [`Store::nameless`]). `seen` is called with the number of the
 /// records of each log that was read, and may show progress.
 ///
 /// # Errors
@@ -73,7 +76,8 @@ pub enum Fault {
 /// ```
 pub async fn verify(store: &dyn Store, mut seen: impl FnMut(u64)) -> Result<Verified, StoreError> {
     let mut verified = Verified::default();
-    verified.faults.extend(store.check().await?.into_iter().map(|error| Fault::Store { error }));
+    let own = [store.check().await?, store.nameless().await?].concat();
+    verified.faults.extend(own.into_iter().map(|error| Fault::Store { error }));
     for (tenants, scoped) in every_namespace(store).await? {
         let store = scoped.as_deref().unwrap_or(store);
         let logs = store.list("").await?;
@@ -81,16 +85,15 @@ pub async fn verify(store: &dyn Store, mut seen: impl FnMut(u64)) -> Result<Veri
         for info in &logs {
             let log = &info.name;
             verified.logs += 1;
-            match read(store, log).await {
-                Ok((records, bytes)) => {
-                    verified.records += records;
-                    verified.bytes += bytes;
-                    seen(records);
+            let of_log = |error| Fault::Log { tenants: tenants.clone(), log: log.clone(), error };
+            match read(store, info).await {
+                Ok(read) => {
+                    verified.records += read.records;
+                    verified.bytes += read.bytes;
+                    verified.faults.extend(read.faults.into_iter().map(of_log));
+                    seen(read.records);
                 }
-                Err(error @ (StoreError::Damaged { .. } | StoreError::Newer { .. } | StoreError::NoJson { .. })) => {
-                    let (tenants, error) = (tenants.clone(), error.to_string());
-                    verified.faults.push(Fault::Log { tenants, log: log.clone(), error });
-                }
+                Err(error) if error.is_of_log() => verified.faults.push(of_log(error.to_string())),
                 Err(error) => return Err(error),
             }
             // A session may have facts before it has messages, but no summary.
@@ -103,25 +106,100 @@ pub async fn verify(store: &dyn Store, mut seen: impl FnMut(u64)) -> Result<Veri
     Ok(verified)
 }
 
-/// Reads a log to its end, and returns its records and their bytes.
-async fn read(store: &dyn Store, log: &LogName) -> Result<(u64, u64), StoreError> {
-    let Some(head) = store.head(log, None).await? else { return Ok((0, 0)) };
-    let (mut at, mut bytes) = (0, 0);
+/// What was read of a log.
+#[derive(Default)]
+struct Read {
+    records: u64,
+    bytes: u64,
+    /// What is wrong with it besides its records.
+    faults: Vec<String>,
+}
+
+/// Reads a log to its end.
+async fn read(store: &dyn Store, info: &LogInfo) -> Result<Read, StoreError> {
+    let log = &info.name;
+    let Some(head) = store.head(log, None).await? else { return Ok(Read::default()) };
+    let mut read = Read { records: head.end, ..Read::default() };
+    let mut checkpoints = Vec::new();
+    let mut compared = if log.is_derived() { None } else { Some(Compared::begin(store, log, head.end).await?) };
+    let mut at = 0;
     while at < head.end {
         let bodies = store.read(log, at..head.end.min(at + CHUNK)).await?;
         if bodies.is_empty() {
             return Err(StoreError::damaged(log, at, Damage::Gone));
         }
         for body in bodies {
-            let parsed = match log.derived() {
-                None => serde_json::from_str::<Entry>(&body).map(|_| ()),
-                Some((Derived::Facts | Derived::Shared, _)) => serde_json::from_str::<FactEntry>(&body).map(|_| ()),
-                Some((Derived::Summary, _)) => crate::session::check_note(&body),
-            };
-            parsed.map_err(|error| StoreError::damaged(log, at, Damage::of_body(&error)))?;
-            bytes += body.len() as u64;
+            let damaged = |error| StoreError::damaged(log, at, Damage::of_body(&error));
+            match log.derived().map(|(derived, _)| derived) {
+                None => {
+                    let entry = serde_json::from_str::<Entry>(&body).map_err(damaged)?;
+                    if matches!(entry, Entry::Checkpoint(_)) {
+                        checkpoints.push(at);
+                    }
+                    if let Some(compared) = &mut compared {
+                        compared.see(at, &entry).await?;
+                    }
+                }
+                Some(Derived::Facts | Derived::Shared) => {
+                    serde_json::from_str::<FactEntry>(&body).map_err(damaged)?;
+                }
+                Some(Derived::Summary) => crate::session::check_note(&body).map_err(damaged)?,
+            }
+            read.bytes += body.len() as u64;
             at += 1;
         }
     }
-    Ok((head.end, bytes))
+    if let Some(compared) = compared {
+        read.faults.extend(compared.finish(head.end).await?);
+    }
+    let marked = marked(store, log, head.end).await?;
+    if let Some(position) = first_difference(&checkpoints, &marked) {
+        read.faults.push(format!("whether entry {position} of `{log}` is a checkpoint was altered"));
+    }
+    if info.created > info.used {
+        read.faults.push(format!("`{log}` was used last before it was created"));
+    }
+    Ok(read)
+}
+
+/// The records that a store says are checkpoints, in order.
+async fn marked(store: &dyn Store, log: &LogName, end: u64) -> Result<Vec<u64>, StoreError> {
+    let (mut marked, mut before) = (Vec::new(), end);
+    while let Some(at) = store.head(log, Some(before)).await?.and_then(|head| head.checkpoint) {
+        // A store that gives one which was not asked for would be asked for ever.
+        if at >= before {
+            return Err(StoreError::damaged(log, at, Damage::Behind));
+        }
+        marked.push(at);
+        before = at;
+    }
+    marked.reverse();
+    Ok(marked)
+}
+
+/// The first position that is in one of two ascending lists and not in the other.
+fn first_difference(one: &[u64], other: &[u64]) -> Option<u64> {
+    let differ = one.iter().zip(other).find(|(one, other)| one != other);
+    let shorter = one.len().min(other.len());
+    let rest = || one.get(shorter).or(other.get(shorter)).copied();
+    differ.map(|(one, other)| *one.min(other)).or_else(rest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_difference_of_two_lists_is_found() {
+        for (one, other, expected) in [
+            (&[][..], &[][..], None),
+            (&[1, 5], &[1, 5], None),
+            (&[1, 5], &[1], Some(5)),
+            (&[], &[0], Some(0)),
+            (&[1, 5, 9], &[1, 4, 9], Some(4)),
+        ] {
+            assert_eq!(first_difference(one, other), expected);
+            assert_eq!(first_difference(other, one), expected);
+        }
+    }
 }

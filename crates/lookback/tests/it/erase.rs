@@ -2,22 +2,25 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
-use lookback::memory::{Recall, recall};
+use lookback::memory::{LeftMessage, Memory, Recall, Scope, Statement, recall};
 use lookback::search::Query;
-use lookback::session::{ErasedContents, OldContents};
+use lookback::session::{ErasedContents, Job, OldContents};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone, verify};
 use lookback::summarize::Function;
+use lookback::tokens::Estimate;
 use lookback::transcript::{Millis, Origin};
 use lookback::{
-    Entry, FileStore, Limits, LogName, MemoryStore, Message, Policy, Prices, Session, Settings, SqliteStore, Stage,
-    Store, StoreError, Summarize, ToolCall,
+    Entry, FileStore, Index, Limits, LogName, MemoryStore, Message, Policy, Prices, Session, Settings, SqliteStore,
+    Stage, Store, StoreError, Summarize, ToolCall,
 };
 
 const SECRET: &str = "hunter2";
+/// A secret that is a name, too: it goes into every text that is made from messages.
+const NAME: &str = "hunter2_4711";
 const LONG_AGO: Millis = 1_700_000_000_000;
 const DAY: Millis = 86_400_000;
 
@@ -61,6 +64,244 @@ fn holds(folder: &Path, text: &str) -> bool {
             std::fs::read(path).unwrap().windows(text.len()).any(|at| at == text.as_bytes())
         }
     })
+}
+
+/// The records of a store that have a text.
+fn quoting(store: &dyn Store, text: &str) -> Vec<String> {
+    let mut quoting = Vec::new();
+    for LogInfo { name, records, .. } in block_on(store.list("")).unwrap() {
+        for body in block_on(store.read(&name, 0..records)).unwrap() {
+            if body.contains(text) {
+                quoting.push(format!("{name}: {body}"));
+            }
+        }
+    }
+    quoting
+}
+
+/// Every kind of store, each in a place of its own in this folder.
+fn everywhere(folder: &Path) -> Vec<(&'static str, Arc<dyn Store>)> {
+    let mut stores: Vec<(&'static str, Arc<dyn Store>)> = vec![
+        ("memory", Arc::new(MemoryStore::new())),
+        ("sqlite", Arc::new(SqliteStore::open(folder.join("store.db")).unwrap())),
+        ("files", Arc::new(FileStore::open(folder.join("files")).unwrap())),
+    ];
+    #[cfg(feature = "encryption")]
+    {
+        use lookback::store::{EncryptedStore, Key};
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let key = Key::new("a", [7; Key::LENGTH]).unwrap();
+        stores.push(("encrypted", Arc::new(EncryptedStore::new(inner, key, []).unwrap())));
+    }
+    stores
+}
+
+fn time_of(day: u64) -> Option<Millis> {
+    Some(LONG_AGO + Millis::try_from(day).unwrap() * DAY)
+}
+
+/// What was said before the first day ended.
+fn first_day() -> OldContents {
+    OldContents::default().before(LONG_AGO + DAY)
+}
+
+/// Asserts that nothing is left of the name, neither in a store nor in what is sent.
+fn is_gone(kind: &str, folder: &Path, store: &Arc<dyn Store>, session: &mut Session) {
+    // Whoever has it open reads what was made anew at its next write.
+    block_on(session.catch_up()).unwrap();
+    assert_eq!(quoting(&**store, NAME), [""; 0], "{kind}");
+    block_on(store.vacuum()).unwrap();
+    assert!(!holds(folder, NAME), "{kind}");
+    assert_eq!(block_on(store.search(None, &Query::new(NAME), 9)).unwrap(), [], "{kind}");
+    let window = block_on(session.window()).unwrap().to_json().unwrap();
+    assert!(!window.contains(NAME), "{kind}: {window}");
+    let verified = block_on(verify(&**store, |_| {})).unwrap();
+    assert!(verified.faults.is_empty(), "{kind}: {:?}", verified.faults);
+}
+
+#[test]
+fn the_names_of_what_is_erased_leave_the_index_and_the_next_window() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, store) in everywhere(folder.path()) {
+        let (limits, target, index) = (Limits::body(1_600), Some(Limits::body(1_200)), Some(Index::default()));
+        let settings = Settings::default().policy(Policy { limits, target, index, ..Policy::unlimited() });
+        let open = || block_on(Session::open(store.clone(), "chat", settings.clone())).unwrap();
+        let say = |session: &mut Session, days: Range<u64>| {
+            for day in days {
+                let name = [NAME, "kept_0815"].get(usize::try_from(day).unwrap()).copied().unwrap_or("it");
+                let text = format!("{name}: {}", "some prose, and more of it ".repeat(16));
+                block_on(session.receive(Message::user(text), Origin::Client, time_of(day))).unwrap();
+                block_on(session.window()).unwrap();
+            }
+        };
+        let mut session = open();
+        say(&mut session, 0..40);
+        // Somebody who has the session open all the time.
+        let mut other = open();
+        let window = session.preview().to_json().unwrap();
+        assert!(window.contains(NAME) && window.contains("kept_0815"), "{kind}: the index has both: {window}");
+
+        assert_eq!(block_on(session.erase(&first_day())).unwrap().messages, 1, "{kind}");
+        for session in [&mut session, &mut open(), &mut other] {
+            is_gone(kind, folder.path(), &store, session);
+            let window = block_on(session.window()).unwrap().to_json().unwrap();
+            assert!(window.contains("kept_0815"), "{kind}: what is kept is still listed: {window}");
+        }
+        // With all that has left, its last name goes, too.
+        block_on(session.erase(&all())).unwrap();
+        assert_eq!(quoting(&*store, "kept_0815"), [""; 0], "{kind}");
+        say(&mut session, 40..80);
+        for session in [&mut session, &mut open(), &mut other] {
+            is_gone(kind, folder.path(), &store, session);
+            assert!(!block_on(session.window()).unwrap().to_json().unwrap().contains("kept_0815"), "{kind}");
+        }
+    }
+}
+
+/// A session whose running summary says this, and is made at once.
+fn summarizing(store: &Arc<dyn Store>, summary: &'static str) -> Session {
+    let stage = Stage::Summarize(Summarize { budget: 60, ..Summarize::default() });
+    let policy = Policy { limits: Limits::messages(6), stages: vec![stage], ..Policy::unlimited() };
+    block_on(Session::open(store.clone(), "chat", Settings::default().policy(policy)))
+        .unwrap()
+        .with_summarizer(Function::new("short", move |_| async move { Ok(summary.to_owned()) }))
+        .with_summary_check(false)
+        .with_spawner(block_on)
+}
+
+fn speak(session: &mut Session, days: Range<u64>) {
+    for day in days {
+        let name = if day == 0 { NAME } else { "it" };
+        let text = format!("About {name}: {}", "we speak at length ".repeat(9));
+        block_on(session.receive(Message::user(text), Origin::Client, time_of(day))).unwrap();
+        block_on(session.window()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
+    }
+}
+
+/// A session whose first message has the name, and so have a summary, a note and facts that were made from it.
+fn with_derived(store: &Arc<dyn Store>) -> (Session, Memory) {
+    let mut session = summarizing(store, "The password is hunter2_4711.");
+    speak(&mut session, 0..30);
+    let note = Message::user(format!("Remember {NAME}."));
+    block_on(session.receive(note, Origin::Lookback, None)).unwrap();
+    speak(&mut session, 30..31);
+    assert!(session.view().summary().unwrap().text.contains(NAME));
+    let memory = block_on(Memory::open(store.clone(), "chat")).unwrap();
+    block_on(async {
+        let said = || Statement::finding(format!("The password is {NAME}.")).about(NAME).tag(NAME);
+        memory.at(0).state(Scope::Session, said()).await.unwrap();
+        memory.at(0).state(Scope::Shared, said()).await.unwrap();
+        let last = session.view().messages().next_back().unwrap().position();
+        memory.at(last).learn("It rains.").await.unwrap();
+    });
+    (session, memory)
+}
+
+fn facts(memory: &Memory) -> Vec<String> {
+    block_on(memory.facts()).unwrap().into_iter().map(|fact| fact.statement.text).collect()
+}
+
+#[test]
+fn what_was_made_from_what_is_erased_is_erased_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, store) in everywhere(folder.path()) {
+        let (mut session, memory) = with_derived(&store);
+        let erasable = block_on(session.erasable(&first_day())).unwrap();
+        assert!(!quoting(&*store, NAME).is_empty(), "{kind}: nothing was erased yet");
+        assert_eq!(block_on(session.erase(&first_day())).unwrap(), erasable, "{kind}");
+        assert_eq!(erasable.messages, 1, "{kind}");
+        assert_eq!(block_on(session.erasable(&first_day())).unwrap(), ErasedContents::default(), "{kind}");
+        drop(session);
+
+        let mut session = summarizing(&store, "They spoke.");
+        is_gone(kind, folder.path(), &store, &mut session);
+        let again = block_on(Memory::open(store.clone(), "chat")).unwrap();
+        for memory in [&memory, &again] {
+            assert_eq!(facts(memory), ["It rains."], "{kind}");
+        }
+        // The next summary takes the place of the one that says nothing any more.
+        speak(&mut session, 31..60);
+        assert_eq!(session.view().summary().unwrap().text, "They spoke.", "{kind}");
+        is_gone(kind, folder.path(), &store, &mut session);
+    }
+}
+
+#[test]
+fn what_was_made_from_what_is_erased_can_be_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, store) in everywhere(folder.path()) {
+        let (mut session, memory) = with_derived(&store);
+        let shown = session.preview().to_json().unwrap();
+        assert_eq!(block_on(session.erase(&first_day().keep_drawn(true))).unwrap().messages, 1, "{kind}");
+        assert_eq!(session.preview().to_json().unwrap(), shown, "{kind}");
+        assert_eq!(facts(&memory).len(), 3, "{kind}");
+        let entries = block_on(session.entries()).unwrap();
+        assert!(matches!(entries[0], Entry::Erased(_)), "{kind}");
+    }
+}
+
+#[test]
+fn messages_without_a_date_are_told_of_and_erased_by_their_entries() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, store) in everywhere(folder.path()) {
+        let mut session = open(&store, 4);
+        for n in 0..12 {
+            let text = if n < 2 { format!("The pin is {NAME}.") } else { format!("It is number {n}.") };
+            block_on(session.receive(Message::user(text), Origin::Client, None)).unwrap();
+            block_on(session.window()).unwrap();
+        }
+        let told = block_on(session.erase(&all())).unwrap();
+        assert_eq!((told.messages, told.bytes, told.undated), (0, 0, 8), "{kind}: {told:?}");
+        let erased = block_on(session.erase(&OldContents::default().entries(told.undated_entries))).unwrap();
+        assert_eq!((erased.messages, erased.undated, erased.needed), (8, 0, 0), "{kind}");
+        is_gone(kind, folder.path(), &store, &mut session);
+        assert_eq!(block_on(session.erasable(&all())).unwrap(), ErasedContents::default(), "{kind}");
+
+        // What the window shows can be erased by its entry, as long as the next call does not need it.
+        let shown: Vec<u64> = session.view().messages().map(|item| item.position()).collect();
+        let by_entry = |at: u64| OldContents::default().entries(std::iter::once(at..at + 1));
+        let erasable = block_on(session.erasable(&by_entry(shown[1]))).unwrap();
+        let erased = block_on(session.erase(&by_entry(shown[1]))).unwrap();
+        assert_eq!((erased.messages, erased.needed), (1, 0), "{kind}");
+        assert_eq!(erased, erasable, "{kind}");
+        assert_eq!(
+            session.view().messages().map(|item| item.position()).collect::<Vec<_>>(),
+            [shown[0], shown[2], shown[3]]
+        );
+        let erased = block_on(session.erase(&by_entry(shown[3]))).unwrap();
+        assert_eq!((erased.messages, erased.needed), (0, 1), "{kind}");
+        assert!(session.preview().to_json().unwrap().contains("It is number 11."), "{kind}");
+        is_gone(kind, folder.path(), &store, &mut session);
+    }
+}
+
+#[test]
+fn a_summary_and_facts_that_are_being_made_of_what_is_erased_come_to_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, store) in everywhere(folder.path()) {
+        let jobs: Arc<Mutex<Vec<Job>>> = Arc::default();
+        let waiting = jobs.clone();
+        let mut session = summarizing(&store, "The password is hunter2_4711.")
+            .with_spawner(move |job| waiting.lock().unwrap().push(job));
+        for day in 0..8 {
+            let name = if day == 0 { NAME } else { "it" };
+            let text = format!("About {name}: {}", "we speak at length ".repeat(9));
+            block_on(session.receive(Message::user(text), Origin::Client, time_of(day))).unwrap();
+            block_on(session.window()).unwrap();
+        }
+        let job = jobs.lock().unwrap().pop().expect("a summary of the first messages is being made");
+        let first = std::iter::once(0..1);
+        assert_eq!(block_on(session.erase(&OldContents::default().entries(first))).unwrap().messages, 1, "{kind}");
+        block_on(job);
+
+        let memory = block_on(Memory::open(store.clone(), "chat")).unwrap();
+        let answer = r#"{"facts":[{"kind":"finding","text":"It is hunter2_4711.","confidence":0.9,"message":1}]}"#;
+        let model = Function::new("small-model", move |_| async move { Ok(answer.to_owned()) });
+        let left = [LeftMessage::new(0, Message::user(format!("About {NAME}.")))];
+        assert!(block_on(memory.draw(&left, &model, &Estimate::default())).unwrap().is_empty(), "{kind}");
+        is_gone(kind, folder.path(), &store, &mut session);
+    }
 }
 
 #[test]

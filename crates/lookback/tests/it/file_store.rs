@@ -94,7 +94,7 @@ fn the_files_of_a_session_can_be_read() {
         (
             "memory/shared/memory.json",
             r#"{
-  "lookback": {"version":2,"log":"memory:shared:shared","created":1002,"id":"<id>"},
+  "lookback": {"version":2,"log":"memory:shared:shared","created":1002,"id":"<id>","sum":"<sum>"},
   "entries": [
     {"at":0,"time":1002,"entry":{"said":"for all"},"sum":"<sum>"},
     {"at":1,"time":1003,"entry":{"said":"and this"},"sum":"<sum>"},
@@ -117,7 +117,7 @@ fn the_files_of_a_session_can_be_read() {
 {"at":2,"checkpoint":true,"part":[2,2],"entry":{"seen": 2},"sum":"<sum>"}
 "#,
         ),
-        ("memory/team%2Fchat%201/turns.used", "2000\n"),
+        ("memory/team%2Fchat%201/turns.used", "{\"used\":2000,\"sum\":\"<sum>\"}\n"),
     ];
     let expected: BTreeMap<_, _> =
         expected.into_iter().map(|(path, text)| (PathBuf::from(path), text.to_owned())).collect();
@@ -337,6 +337,56 @@ fn a_process_that_is_killed_leaves_a_document_that_goes_on() {
     }
 }
 
+/// How many sessions a process purges before it is killed.
+const PURGED: usize = 300;
+
+#[test]
+#[ignore = "the next test runs it, in a process of its own"]
+fn a_process_purges() {
+    let Some(root) = std::env::var_os(STORE) else { return };
+    let store = FileStore::open(root).unwrap();
+    for number in 0..PURGED {
+        assert!(block_on(purge(&store, &name(&format!("chat-{number}")))).unwrap());
+    }
+}
+
+#[test]
+fn a_session_is_purged_whole_or_not_at_all_when_the_process_is_killed() {
+    let logs = |number: usize| {
+        let session = name(&format!("chat-{number}"));
+        [session.facts_of(), session.summary_of(), session]
+    };
+    for round in 0..6 {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path());
+        for log in (0..PURGED).flat_map(logs) {
+            append(&store, &log, 0, &["apple"]).unwrap();
+        }
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "file_store::a_process_purges", "--ignored"]).env(STORE, folder.path());
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        while block_on(store.head(&logs(round)[2], None)).unwrap().is_some() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let store = open(folder.path());
+        let there = |log: &LogName| block_on(store.head(log, None)).unwrap().is_some();
+        let mut left = 0;
+        for number in 0..PURGED {
+            let seen: Vec<bool> = logs(number).iter().map(there).collect();
+            assert!(seen.iter().all(|one| *one == seen[0]), "{number}: {seen:?}");
+            left += usize::from(seen[0]);
+        }
+        assert!(left < PURGED);
+        assert_eq!(block_on(store.list("")).unwrap().len(), 3 * left);
+        // What is begun is finished by whoever writes next, and nothing of it is on the disk.
+        block_on(store.vacuum()).unwrap();
+        let files = tree(folder.path()).into_keys().filter(|path| path.starts_with("memory")).count();
+        assert_eq!(files, 3 * left);
+    }
+}
+
 #[test]
 fn readers_see_whole_appends_while_others_write() {
     let folder = tempfile::tempdir().unwrap();
@@ -512,8 +562,12 @@ fn a_document_that_cannot_be_read_is_never_written_over() {
             };
             assert!(is_told, "{text}: {refused:?}");
         }
-        assert_eq!(block_on(store.list("")).unwrap(), []);
-        assert_eq!(block_on(store.clear()).unwrap(), 0);
+        // If it has what only Lookback writes, it is listed, and cannot be cleared away in silence.
+        let is_ours = text.contains("\"version\"");
+        let listed = block_on(store.list("")).unwrap();
+        let listed: Vec<_> = listed.into_iter().map(|info| (info.name, info.records)).collect();
+        assert_eq!(listed, if is_ours { vec![(shared.clone(), 0)] } else { Vec::new() }, "{text}");
+        assert_eq!(block_on(store.clear()).is_err(), is_ours, "{text}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
     // One entry that is none.

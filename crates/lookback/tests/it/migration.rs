@@ -74,6 +74,14 @@ const SECOND: &str = "
     PRAGMA user_version = 2;
 ";
 
+/// What takes a store of version 7 back to version 6.
+const SIXTH: &str = "
+    DROP TRIGGER unsealed;
+    ALTER TABLE logs DROP COLUMN seal;
+    ALTER TABLE texts DROP COLUMN seal;
+    PRAGMA user_version = 6;
+";
+
 /// What takes a store of version 6 back to version 5.
 const FIFTH: &str = "
     INSERT INTO words (rowid, terms) SELECT text, terms FROM waiting ORDER BY text;
@@ -156,7 +164,7 @@ fn a_store_of_version_1_keeps_everything_and_gains_times() {
     let (path, bodies) = first(folder.path());
     assert_eq!(version(&path), 1);
     let store = Arc::new(SqliteStore::open_existing(&path).unwrap());
-    assert_eq!(version(&path), 6);
+    assert_eq!(version(&path), 7);
     has_all(&store, &bodies);
     let log = name("s");
     let bytes = bodies.iter().map(|body| body.len() as u64).sum();
@@ -197,7 +205,7 @@ fn a_store_of_version_2_keeps_everything_and_is_searched_in_the_new_way() {
     Connection::open(&path).unwrap().execute_batch(SECOND).unwrap();
     assert_eq!(version(&path), 2);
     let store = SqliteStore::open_existing(&path).unwrap();
-    assert_eq!(version(&path), 6);
+    assert_eq!(version(&path), 7);
     has_all(&store, &bodies);
     let info = block_on(store.info(&name("s"))).unwrap().unwrap();
     assert_eq!((info.created, info.used), (Some(7), Some(9)));
@@ -220,12 +228,13 @@ fn a_store_of_version_3_keeps_everything_and_gains_checksums() {
     drop(SqliteStore::open(&path).unwrap());
     // Version 3 had all that version 4 has, but the checksums.
     let file = Connection::open(&path).unwrap();
+    file.execute_batch(SIXTH).unwrap();
     file.execute_batch(FIFTH).unwrap();
     file.execute_batch(FOURTH).unwrap();
     file.execute_batch("ALTER TABLE entries DROP COLUMN checksum; PRAGMA user_version = 3;").unwrap();
     drop(file);
     let store = SqliteStore::open(&path).unwrap();
-    assert_eq!(version(&path), 6);
+    assert_eq!(version(&path), 7);
     has_all(&store, &bodies);
     let file = Connection::open(&path).unwrap();
     file.execute("UPDATE entries SET body = 'x' || substr(body, 2) WHERE position = 3", []).unwrap();
@@ -239,11 +248,12 @@ fn a_store_of_version_4_keeps_everything_and_gains_tenants_and_a_file_that_shrin
     let (path, bodies) = first(folder.path());
     drop(SqliteStore::open(&path).unwrap());
     let file = Connection::open(&path).unwrap();
+    file.execute_batch(SIXTH).unwrap();
     file.execute_batch(FIFTH).unwrap();
     file.execute_batch(FOURTH).unwrap();
     drop(file);
     let store = SqliteStore::open(&path).unwrap();
-    assert_eq!(version(&path), 6);
+    assert_eq!(version(&path), 7);
     has_all(&store, &bodies);
     let tenant = store.scoped(&"acme".parse().unwrap()).unwrap();
     assert_eq!(block_on(tenant.list("")).unwrap(), []);
@@ -261,10 +271,13 @@ fn a_store_of_version_5_keeps_everything_and_lets_texts_wait_for_the_index() {
     let folder = tempfile::tempdir().unwrap();
     let (path, bodies) = first(folder.path());
     drop(SqliteStore::open(&path).unwrap());
-    Connection::open(&path).unwrap().execute_batch(FIFTH).unwrap();
+    let file = Connection::open(&path).unwrap();
+    file.execute_batch(SIXTH).unwrap();
+    file.execute_batch(FIFTH).unwrap();
+    drop(file);
     assert_eq!(version(&path), 5);
     let store = SqliteStore::open(&path).unwrap();
-    assert_eq!(version(&path), 6);
+    assert_eq!(version(&path), 7);
     has_all(&store, &bodies);
     for text in ["a zebra", "two zebras"] {
         let end = block_on(store.head(&name("s"), None)).unwrap().unwrap().end;
@@ -274,6 +287,34 @@ fn a_store_of_version_5_keeps_everything_and_lets_texts_wait_for_the_index() {
     let waiting = "SELECT count(*) FROM waiting";
     let file = Connection::open(&path).unwrap();
     assert_eq!(file.query_row(waiting, [], |row| row.get::<_, i64>(0)).unwrap(), 2);
+}
+
+#[test]
+fn a_store_of_version_6_keeps_everything_and_gains_seals() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, bodies) = first(folder.path());
+    drop(SqliteStore::open(&path).unwrap());
+    Connection::open(&path).unwrap().execute_batch(SIXTH).unwrap();
+    assert_eq!(version(&path), 6);
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(version(&path), 7);
+    has_all(&store, &bodies);
+    assert_eq!(block_on(store.check()).unwrap(), Vec::<String>::new());
+    // A process of version 6 goes on with the file, and knows of no seals.
+    let file = Connection::open(&path).unwrap();
+    file.execute("UPDATE logs SET used = 7 WHERE name = 's'", []).unwrap();
+    assert_eq!(block_on(store.check()).unwrap(), Vec::<String>::new());
+    // One of this version seals the row again, and what a disk does to it is found.
+    let end = block_on(store.head(&name("s"), None)).unwrap().unwrap().end;
+    block_on(store.append(&name("s"), end, vec![Record::new("{}")], Some(9))).unwrap();
+    assert_eq!(block_on(store.check()).unwrap(), Vec::<String>::new());
+    file.execute_batch("DROP TRIGGER unsealed; UPDATE logs SET used = 8 WHERE name = 's'").unwrap();
+    let found = block_on(store.check()).unwrap();
+    assert!(found.iter().any(|fault| fault.starts_with("what lists say of `s` was altered")), "{found:?}");
+    // Nor does the next append make it whole.
+    block_on(store.append(&name("s"), end + 1, vec![Record::new("{}")], Some(10))).unwrap();
+    let found = block_on(store.check()).unwrap();
+    assert!(found.iter().any(|fault| fault.starts_with("what lists say of `s` was altered")), "{found:?}");
 }
 
 /// Appends as version 4 did, and returns the position.
@@ -299,6 +340,7 @@ fn a_migration_while_a_client_of_the_version_before_writes_loses_nothing() {
     block_on(store.append(&log, 0, vec![Record::new("\"begin\"")], None)).unwrap();
     drop(store);
     let file = Connection::open(&path).unwrap();
+    file.execute_batch(SIXTH).unwrap();
     file.execute_batch(FIFTH).unwrap();
     file.execute_batch(FOURTH).unwrap();
     drop(file);
@@ -338,7 +380,7 @@ fn a_migration_while_a_client_of_the_version_before_writes_loses_nothing() {
         assert!(done.iter().all(|(at, text)| bodies.get(usize::try_from(*at).unwrap()) == Some(text)));
         assert!(done.windows(2).any(|pair| pair[1].0 > pair[0].0 + 1), "they wrote at the same time");
     });
-    assert_eq!(version(&path), 6);
+    assert_eq!(version(&path), 7);
 }
 
 #[test]
@@ -347,7 +389,7 @@ fn a_store_that_may_only_be_read_is_brought_up_to_date_by_nobody() {
     let (path, bodies) = first(folder.path());
     let read_only = format!("file:{}?mode=ro", path.display());
     let refused = SqliteStore::open(&read_only).unwrap_err();
-    assert!(matches!(refused, StoreError::Older { found: 1, known: 6, .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::Older { found: 1, known: 7, .. }), "{refused:?}");
     assert_eq!(version(&path), 1);
     drop(SqliteStore::open(&path).unwrap());
     has_all(&SqliteStore::open(&read_only).unwrap(), &bodies);

@@ -7,6 +7,7 @@
 mod encrypted;
 mod erase;
 mod faults;
+mod kinds;
 mod own;
 mod upkeep;
 
@@ -23,6 +24,11 @@ use rusqlite::Connection;
 
 fn name(text: &str) -> LogName {
     text.parse().unwrap()
+}
+
+/// The number in a variable of the environment, if there is one.
+fn number_from(variable: &str) -> Option<usize> {
+    std::env::var(variable).ok()?.parse().ok()
 }
 
 fn record(text: &str) -> Record {
@@ -152,10 +158,10 @@ fn a_store_of_a_newer_version_is_refused_by_its_number() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     drop(SqliteStore::open(&path).unwrap());
-    Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 8).unwrap();
     let refused = SqliteStore::open(&path).unwrap_err();
-    assert!(matches!(refused, StoreError::Newer { found: 7, known: 6, .. }), "{refused:?}");
-    assert!(refused.to_string().contains("version 7") && refused.to_string().contains("update Lookback"));
+    assert!(matches!(refused, StoreError::Newer { found: 8, known: 7, .. }), "{refused:?}");
+    assert!(refused.to_string().contains("version 8") && refused.to_string().contains("update Lookback"));
 }
 
 #[test]

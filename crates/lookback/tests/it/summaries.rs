@@ -11,7 +11,7 @@ use crate::held::{Held, LONGEST};
 use futures_lite::future::{block_on, poll_once};
 use lookback::policy::Summarize;
 use lookback::search::Query;
-use lookback::session::{CompactionOutcome, Hooks};
+use lookback::session::{CompactionOutcome, Hooks, Job};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
 use lookback::summarize::{Completion, Summarizer, SummarizerError, SummaryTask};
 use lookback::{
@@ -612,28 +612,109 @@ fn noted(store: &Arc<dyn Store>, log: &LogName, change: impl FnOnce(&mut serde_j
 #[test]
 fn a_claim_of_a_wrong_clock_stops_summaries_no_longer_than_a_reader_is_patient() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let model = Scripted::new(|_, _| Ok("short".into()));
+    let asked = Arc::new(Mutex::new(String::new()));
+    let prompts = asked.clone();
+    let model = Scripted::new(move |_, task| {
+        prompts.lock().unwrap().push_str(&task.prompt());
+        Ok("short".into())
+    });
     let hung = Scripted::held(|_, _| Ok("never".into()));
     let mut dead = open(&store, settings(2, 100), &hung);
     (0..4).for_each(|number| say(&mut dead, number));
     block_on(dead.enforce_limits()).unwrap();
     let log = dead.name().summary_of();
     drop(dead);
-    // Another began one, with a clock that is years ahead, and died.
+    // Another began one on another machine, with a clock that is years ahead, and died.
     noted(&store, &log, |note| {
         note["until"] = i64::MAX.into();
         note["id"] = "another".into();
+        note["by"]["machine"] = "another".into();
     });
     // Five seconds of grace are added to what a summary may take.
     let mut session = open(&store, settings(2, 100), &model).with_time_limit(Duration::ZERO);
-    block_on(session.enforce_limits()).unwrap();
+    let shown = texts(&mut session);
     assert_eq!(model.calls(), 0, "it may still be at work");
+    assert_eq!(shown.len(), 2, "the limit does not wait for somebody of whom nobody knows: {shown:?}");
+    assert_eq!(block_on(session.history()).unwrap().len(), 4);
     let begun = Instant::now();
-    while model.calls() == 0 && begun.elapsed() < LONGEST {
+    for number in 4.. {
+        if model.calls() > 0 || begun.elapsed() > LONGEST {
+            break;
+        }
         std::thread::sleep(Duration::from_millis(200));
+        say(&mut session, number);
         block_on(session.enforce_limits()).unwrap();
     }
-    assert_eq!(model.calls(), 1);
+    block_on(session.wait_for_summary()).unwrap();
+    assert!(model.calls() > 0);
+    let asked = asked.lock().unwrap();
+    let is_asked = |number: usize| asked.contains(&format!("message {number} says"));
+    assert!((0..4).all(is_asked), "what was dropped meanwhile is in the next summary: {asked}");
+}
+
+#[test]
+fn a_claim_whose_work_was_dropped_holds_nobody_up_who_opens_the_session() {
+    over_each(|store| {
+        let model = Scripted::new(|_, _| Ok("short".into()));
+        let jobs: Arc<Mutex<Vec<Job>>> = Arc::default();
+        let waiting = jobs.clone();
+        let mut session =
+            open(&store, settings(2, 100), &model).with_spawner(move |job| waiting.lock().unwrap().push(job));
+        (0..4).for_each(|number| say(&mut session, number));
+        block_on(session.enforce_limits()).unwrap();
+        assert_eq!(jobs.lock().unwrap().len(), 1);
+        drop(session);
+
+        let mut session = open(&store, settings(2, 100), &model);
+        assert_eq!((texts(&mut session).len(), model.calls()), (4, 0), "the work is still to be done");
+        jobs.lock().unwrap().clear();
+        let begun = Instant::now();
+        block_on(session.wait_for_summary()).unwrap();
+        assert_eq!((texts(&mut session)[0].as_str(), model.calls()), ("short", 1));
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    });
+}
+
+const STORE: &str = "LOOKBACK_TEST_SUMMARIZES_IN";
+
+#[test]
+#[ignore = "the next test runs it, in a process of its own"]
+fn a_process_summarizes() {
+    let Some(root) = std::env::var_os(STORE) else { return };
+    let store: Arc<dyn Store> = Arc::new(FileStore::open(root).unwrap());
+    let hung = Scripted::held(|_, _| Ok("never".into()));
+    let mut session = open(&store, settings(2, 100), &hung);
+    (0..4).for_each(|number| say(&mut session, number));
+    block_on(session.enforce_limits()).unwrap();
+    std::thread::sleep(Duration::from_secs(3600));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_process_that_is_killed_while_it_summarizes_holds_nobody_up() {
+    use std::process::{Command, Stdio};
+
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(FileStore::open(folder.path()).unwrap());
+    let log = "chat".parse::<LogName>().unwrap().summary_of();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "summaries::a_process_summarizes", "--ignored"]).env(STORE, folder.path());
+    let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+    while block_on(store.head(&log, None)).unwrap().is_none() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let model = Scripted::new(|_, _| Ok("short".into()));
+    let mut session = open(&store, settings(2, 100), &model);
+    assert_eq!((texts(&mut session).len(), model.calls()), (4, 0), "it is waited for");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for mut session in [session, open(&store, settings(2, 100), &model)] {
+        let begun = Instant::now();
+        block_on(session.wait_for_summary()).unwrap();
+        assert_eq!((texts(&mut session)[0].as_str(), model.calls()), ("short", 1));
+        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    }
 }
 
 #[test]

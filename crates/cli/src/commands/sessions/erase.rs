@@ -1,11 +1,13 @@
-//! `lookback sessions erase`: erases what was said long ago, in sessions that are kept.
+//! `lookback sessions erase`: erases what was said long ago or at certain entries, in sessions that are kept.
 
 use crate::exit::ExitCode;
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::session::{ErasedContents, OldContents};
 use lookback::store::{Tenant, every_namespace};
+use lookback::transcript::Position;
 use lookback::{Error, LogName, Session, Settings, Store};
 use serde::Serialize;
 
@@ -30,10 +32,13 @@ pub(super) fn run(
         let logs = if named.is_empty() { own(&*store)? } else { named.to_vec() };
         for session in logs {
             match block_on(of_session(&store, &session, old, yes)) {
-                Ok(contents) if contents.bytes > 0 => {
-                    erased.push(Erased { tenants: tenants.clone(), session, contents });
+                Ok(contents) => {
+                    warn_of_kept(&tenants, &session, &contents);
+                    has_failed |= contents.needed > 0;
+                    if contents.bytes > 0 {
+                        erased.push(Erased { tenants: tenants.clone(), session, contents });
+                    }
                 }
-                Ok(_) => {}
                 // One that fails must not keep what is old in the others.
                 Err(error) => {
                     output::warning(&format!("{session}: {error}"));
@@ -71,6 +76,32 @@ async fn of_session(
 ) -> Result<ErasedContents, Error> {
     let mut session = Session::open(store.clone(), session.as_str(), Settings::default()).await?;
     if yes { session.erase(old).await } else { session.erasable(old).await }
+}
+
+/// Tells what was asked for, or may have been, and is kept.
+fn warn_of_kept(tenants: &[Tenant], session: &LogName, contents: &ErasedContents) {
+    if contents.undated > 0 {
+        let messages = output::counted(contents.undated, "message has no date", "messages have no date");
+        // No option names a session of a tenant.
+        let hint = if tenants.is_empty() {
+            let entries: Vec<String> = contents.undated_entries.iter().map(as_named).collect();
+            format!("; erase with --entry {}", entries.join(","))
+        } else {
+            String::new()
+        };
+        output::warning(&format!("{session}: {messages}, and may be old{hint}"));
+    }
+    if contents.needed > 0 {
+        let entries = output::counted(contents.needed, "entry is kept", "entries are kept");
+        let why = "the next call needs the newest message, the current task, an open round and the system prompt";
+        output::warning(&format!("{session}: {entries}: {why}"));
+    }
+}
+
+/// Entries as `--entry` names them.
+fn as_named(entries: &Range<Position>) -> String {
+    let last = entries.end.saturating_sub(1);
+    if last == entries.start { last.to_string() } else { format!("{}-{last}", entries.start) }
 }
 
 /// The sessions of a namespace.

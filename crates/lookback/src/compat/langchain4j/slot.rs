@@ -7,7 +7,9 @@ use lookback_core::transcript::Millis;
 use super::id::name_of;
 use crate::compat::OptionError;
 use crate::search::Query;
-use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone};
+use crate::store::{
+    Derived, Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone,
+};
 
 /// A store for a single memory, in process memory.
 ///
@@ -56,8 +58,9 @@ impl SingleSlotChatMemoryStore {
 
     /// Returns the store behind this one if the log belongs to its memory.
     fn slot(&self, log: &LogName) -> Result<&MemoryStore, StoreError> {
-        let own = [Some(self.id.summary_of()), Some(self.id.facts_of()), self.id.old_summary_of()];
-        if *log == self.id || own.iter().flatten().any(|own| own == log) {
+        let derived = Derived::ALL.into_iter().filter(|derived| derived.is_of_session());
+        let mut own = derived.map(|derived| self.id.derive(derived)).chain(self.id.old_summary_of());
+        if *log == self.id || own.any(|own| own == *log) {
             return Ok(&self.slot);
         }
         let source = Box::new(AnotherId { id: self.id.clone(), asked: log.clone() });

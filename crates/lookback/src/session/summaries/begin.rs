@@ -7,6 +7,7 @@ use lookback_core::engine::SummaryRequest;
 use lookback_core::transcript::Entry;
 use tracing::Instrument as _;
 
+use super::maker::{AtWork, Maker};
 use super::making::Making;
 use super::missed::is_gone;
 use super::note::{Note, millis};
@@ -73,7 +74,9 @@ impl Session {
         let claim = request.claim.clone();
         let model = summaries.summarizer.model().to_owned();
         let (of, id) = (name.to_string(), unique());
-        let note = Note::Started { of, id: id.clone(), claim: claim.clone(), model, until, failures };
+        // Before the claim is written, too: whoever finds it there finds that somebody works on it.
+        let (at_work, by) = (AtWork::on(&id), Some(Maker::here()));
+        let note = Note::Started { of, id: id.clone(), by, claim: claim.clone(), model, until, failures };
         self.engine.hold_limits();
         self.summary_pending = true;
         // Before the claim is written: if this future is dropped meanwhile, the channel closes, which shows that nobody
@@ -109,6 +112,7 @@ impl Session {
         };
         let made = async move {
             making.make(task).await;
+            drop(at_work);
             drop(closes);
         };
         summaries.spawner.spawn(Box::pin(made.instrument(span)));

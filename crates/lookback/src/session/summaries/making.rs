@@ -51,6 +51,9 @@ pub enum NoSummary {
     /// The summary was not finished within its time limit.
     #[error("the summary was not finished within its time limit")]
     Late,
+    /// Whoever made the summary is gone: its process has ended, or nobody ran the work to its end.
+    #[error("whoever made the summary is gone")]
+    Gone,
     /// The summarizer panicked, with this message if it was a constant.
     #[error("{0}")]
     Panicked(&'static str),

@@ -47,11 +47,12 @@ impl Missed {
         self.waiting.extend(later);
     }
 
-    /// Returns the request extended by all that waits, which is in work from now on.
+    /// Returns the request extended by all that waits, which is in work from now on. What may be erased is in none.
     pub(super) fn take_into(&mut self, request: SummaryRequest, view: &View) -> SummaryRequest {
         let mut gone = std::mem::take(&mut self.waiting);
         // The session went back to before the others: nobody needs a summary of them.
-        gone.retain(|missed| missed.claim.covers.iter().all(|span| view.is_on_path(span)));
+        let is_there = |span: &Range<Position>| view.is_on_path(span) && span.start >= view.erased_before();
+        gone.retain(|missed| missed.claim.covers.iter().all(is_there));
         let mut all = request.clone();
         for missed in gone.iter().rev() {
             all.messages.splice(..0, missed.messages.iter().cloned());

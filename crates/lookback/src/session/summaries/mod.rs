@@ -7,6 +7,7 @@
 
 mod begin;
 mod let_go;
+mod maker;
 mod making;
 mod missed;
 mod newest;
@@ -109,14 +110,21 @@ impl Session {
 
     /// Lets the limits wait for a summary.
     fn hold_limits(&mut self) {
-        self.summary_pending = true;
+        (self.summary_pending, self.drops) = (true, false);
         self.engine.hold_limits();
     }
 
     /// Lets the limits wait no longer.
     fn release_limits(&mut self) {
-        self.summary_pending = false;
+        (self.summary_pending, self.drops) = (false, false);
         self.engine.release_limits();
+    }
+
+    /// Keeps the limits without a summary while somebody may be making one, of whom nobody knows whether he is still there.
+    /// What is dropped meanwhile is in the next summary.
+    fn drop_at_limits(&mut self) {
+        self.release_limits();
+        self.drops = true;
     }
 
     /// Puts the summaries off: a store that fails must not keep a window from being sent.

@@ -6,6 +6,7 @@ use lookback_core::engine::SummaryClaim;
 use lookback_core::transcript::Millis;
 use serde::{Deserialize, Serialize};
 
+use super::maker::Maker;
 use crate::session::now;
 use crate::store::{LogName, Record, Store, StoreError};
 
@@ -16,11 +17,15 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Note {
-    /// A claim: somebody makes a summary, until `until` at the latest. No other claim has this `id`.
+    /// A claim: somebody makes a summary, until `until` at the latest. No other claim has this `id`. If it is known that
+    /// whoever makes it is gone, the claim is over.
     Started {
         of: String,
         #[serde(default)]
         id: String,
+        /// Who makes it. An earlier version did not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<Maker>,
         claim: SummaryClaim,
         model: String,
         until: Millis,
@@ -75,6 +80,12 @@ pub(super) fn failed(session: &LogName, reason: String, failures: u32) -> Note {
 /// The note that what a refused summary would have covered is no longer waited for: the next one may begin at once.
 pub(super) fn let_go(session: &LogName) -> Note {
     let reason = "the summary did not pass its check".to_owned();
+    Note::Failed { of: session.to_string(), reason, failures: 0, retry: now().unwrap_or_default() }
+}
+
+/// The note that a summary is given up, because what it covers is erased: the next one may begin at once.
+pub(super) fn given_up(session: &LogName) -> Note {
+    let reason = "what the summary would have covered was erased".to_owned();
     Note::Failed { of: session.to_string(), reason, failures: 0, retry: now().unwrap_or_default() }
 }
 

@@ -1,22 +1,25 @@
-//! Erasing the texts of summaries that were made long ago. The newest one is that of the window, or will be.
+//! Erasing the texts of summaries that were made long ago, or from what is erased; and giving up the one that is being made.
 
-use lookback_core::transcript::Position;
 use lookback_core::view::View;
 
 use super::are_summaries_of;
-use super::note::Note;
+use super::newest::Newest;
+use super::note::{Note, given_up};
+use crate::session::erase::Sources;
+use crate::session::{Error, Session, TRIES};
 use crate::store::{LogName, Store, StoreError, Tombstone, checksum};
 
 /// How many notes are read at once.
 const PAGE: u64 = 256;
 
-/// What takes the place of the summaries of a session that cover only entries before `until`, and the bytes of these
-/// notes. The newest is kept, unless it covers nothing that belongs to the branch of the view.
+/// What takes the place of the summaries of a session that cover only what is old, or were made from what is erased, and the
+/// bytes of these notes. Of those that are only old, the newest is kept, unless it covers nothing that belongs to the branch
+/// of the view.
 pub(in crate::session) async fn old_summaries(
     store: &dyn Store,
     session: &LogName,
     view: &View,
-    until: Position,
+    sources: &Sources,
 ) -> Result<(Vec<(LogName, Vec<Tombstone>)>, u64), StoreError> {
     let (mut old, mut bytes) = (Vec::new(), 0);
     for log in [Some(session.summary_of()), session.old_summary_of()].into_iter().flatten() {
@@ -32,7 +35,9 @@ pub(in crate::session) async fn old_summaries(
                 let Ok(mut note) = serde_json::from_str(&body) else { continue };
                 let Note::Made { claim, text, .. } = &mut note else { continue };
                 let is_current = position + 1 == end && claim.covers.iter().any(|span| view.is_on_path(span));
-                if is_current || text.is_empty() || claim.covers.iter().any(|span| span.end > until) {
+                let is_old = !is_current && claim.covers.iter().all(|span| span.end <= sources.until);
+                let is_made_from_gone = !sources.keeps_drawn && sources.is_claimed(claim);
+                if text.is_empty() || !(is_old || is_made_from_gone) {
                     continue;
                 }
                 bytes += body.len() as u64;
@@ -46,4 +51,23 @@ pub(in crate::session) async fn old_summaries(
         old.push((log, tombstones));
     }
     Ok((old, bytes))
+}
+
+impl Session {
+    /// Gives up the summary that somebody is making of what is erased: a note takes the place where it would be written.
+    pub(in crate::session) async fn give_up_summary(&self, sources: &Sources) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            let Newest { end, note } = self.summaries.newest(&*self.store, &self.name).await?;
+            match note {
+                Some(Note::Started { claim, .. }) if sources.is_claimed(&claim) => {}
+                _ => return Ok(()),
+            }
+            match given_up(&self.name).append(&*self.store, &self.summaries.log, end).await {
+                // It was written just now, and is found as one that was made.
+                Err(StoreError::Conflict { .. }) => {}
+                written => return Ok(written?),
+            }
+        }
+        Err(self.overtaken())
+    }
 }

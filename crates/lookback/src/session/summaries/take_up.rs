@@ -9,6 +9,7 @@ use lookback_core::transcript::{Entry, Position};
 use tracing::Span;
 
 use super::let_go::LetGo;
+use super::maker::Presence;
 use super::making::{NoSummary, end_of};
 use super::newest::Newest;
 use super::note::{Note, failed, wait};
@@ -90,18 +91,20 @@ impl Session {
         }
     }
 
-    /// The running summary, for a reader that changes nothing. If one is ready but not taken up yet, that one.
+    /// The running summary, for a reader that changes nothing. If one is ready but not taken up yet, that one. One that was
+    /// erased says nothing, and counts as none.
     pub(crate) async fn newest_summary(&self) -> Result<Option<NewestSummary>, Error> {
         let Newest { note, .. } = self.summaries.newest(&*self.store, &self.name).await?;
         Ok(match note {
             Some(Note::Made { claim, text, .. })
-                if claim.replaces == self.view().summary_position()
+                if !text.is_empty()
+                    && claim.replaces == self.view().summary_position()
                     && claim.covers.iter().all(|span| self.view().is_on_path(span)) =>
             {
                 Some(NewestSummary { text, replaces: claim.covers })
             }
             _ => {
-                let current = self.view().summary();
+                let current = self.view().summary().filter(|summary| !summary.text.is_empty());
                 current.map(|summary| NewestSummary { text: summary.text.clone(), replaces: Vec::new() })
             }
         })
@@ -116,17 +119,30 @@ impl Session {
         };
         let Newest { end, note } = self.summaries.newest(&*self.store, &self.name).await?;
         let patience = self.summaries.patience();
+        let mut is_known = true;
         let (look, work) = match note {
             None => (Look::Free(Free { end, failures: 0 }), Work::None),
-            Some(Note::Started { id, until, .. })
-                if ours.is_none_or(|ours| ours != id) && self.summaries.left(end, until, patience).is_some() =>
-            {
-                (Look::Wait, Work::Wait { until: Instant::now() + LOOK_AGAIN })
-            }
-            Some(Note::Started { claim, failures, .. }) => {
-                // Whoever began it has not come back.
-                self.fail(&claim, end, failures, NoSummary::Late).await?;
-                (Look::Wait, Work::Wait { until: Instant::now() + wait(failures) })
+            Some(Note::Started { id, by, until, claim, failures, .. }) => {
+                let is_ours = ours.is_some_and(|ours| ours == id);
+                let presence = by.map_or(Presence::Unknown, |by| by.presence(&id));
+                if is_ours || presence != Presence::Gone && self.summaries.left(end, until, patience).is_none() {
+                    // Whoever began it has not come back.
+                    self.fail(&claim, end, failures, NoSummary::Late).await?;
+                    (Look::Wait, Work::Wait { until: Instant::now() + wait(failures) })
+                } else if presence == Presence::Gone {
+                    let is_told = self.fail(&claim, end, failures, NoSummary::Gone).await?;
+                    let wait = wait(failures);
+                    if is_told && wait.is_zero() {
+                        (Look::Free(Free { end: end + 1, failures: failures.saturating_add(1) }), Work::None)
+                    } else {
+                        // If somebody else has written something, such as the summary after all, that is looked at next.
+                        let wait = if is_told { wait } else { Duration::ZERO };
+                        (Look::Wait, Work::Wait { until: Instant::now() + wait })
+                    }
+                } else {
+                    is_known = presence == Presence::Here;
+                    (Look::Wait, Work::Wait { until: Instant::now() + LOOK_AGAIN })
+                }
             }
             Some(Note::Failed { failures, retry, .. }) => match self.summaries.left(end, retry, wait(failures)) {
                 None => (Look::Free(Free { end, failures }), Work::None),
@@ -155,6 +171,8 @@ impl Session {
         self.summaries.work = work;
         match look {
             Look::Free(_) => self.release_limits(),
+            // If it is gone, its claim would hold the limits up for as long as a summary may take.
+            Look::Wait | Look::TakenUp(_) if !is_known => self.drop_at_limits(),
             Look::Wait | Look::TakenUp(_) => self.hold_limits(),
         }
         Ok(look)
@@ -176,16 +194,16 @@ impl Session {
         Ok(self.commit(accept).await?.outcome)
     }
 
-    /// Writes down that nothing came of a summary, and reports it.
-    async fn fail(&mut self, claim: &SummaryClaim, end: u64, failures: u32, reason: NoSummary) -> Result<(), Error> {
+    /// Writes down that nothing came of a summary, and reports it. Returns `false` if somebody else was faster.
+    async fn fail(&mut self, claim: &SummaryClaim, end: u64, failures: u32, reason: NoSummary) -> Result<bool, Error> {
         let note = failed(&self.name, reason.to_string(), failures);
         match note.append(&*self.store, &self.summaries.log, end).await {
             // Somebody else has written it down.
-            Err(StoreError::Conflict { .. }) => return Ok(()),
+            Err(StoreError::Conflict { .. }) => return Ok(false),
             result => result?,
         }
         let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed { reason: Arc::new(reason) });
         self.hooks.end(&Span::current(), &end_of(&self.name, tokens, 0, Duration::ZERO, outcome));
-        Ok(())
+        Ok(true)
     }
 }

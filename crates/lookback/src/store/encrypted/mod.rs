@@ -297,6 +297,10 @@ impl Store for EncryptedStore {
         self.inner.probe()
     }
 
+    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
+        self.inner.nameless()
+    }
+
     fn vacuum(&self) -> StoreFuture<'_, ()> {
         self.inner.vacuum()
     }

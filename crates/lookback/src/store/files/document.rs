@@ -17,7 +17,7 @@ use super::index::{self, Index, Mark};
 use super::line::{Check, Header, Line, Note, VERSION, entries};
 use super::lines::{index_of, refuse_others};
 use super::place::Place;
-use crate::store::{Damage, Durability, Head, LogInfo, LogName, Record, StoreError, Tombstone, checksum};
+use crate::store::{Damage, Durability, Head, LineFault, LogInfo, LogName, Record, StoreError, Tombstone, checksum};
 
 const HEADER: &str = "lookback";
 const ENTRIES: &str = "entries";
@@ -193,7 +193,8 @@ impl<'a> Document<'a> {
     }
 
     fn write(&self) -> serde_json::Result<String> {
-        let header = self.header.as_ref().map(serde_json::value::to_raw_value).transpose()?;
+        let header = self.header.clone().map(Header::sealed);
+        let header = header.as_ref().map(serde_json::value::to_raw_value).transpose()?;
         let mut members = Vec::new();
         for (name, value) in &self.others {
             members.push(format!("  {}: {}", serde_json::to_string(name)?, value.get()));
@@ -225,6 +226,11 @@ fn with<T>(
 /// The lines of a document's log, all of them.
 fn read<'a>(document: &Document<'a>, place: &Place, log: &LogName) -> Result<Vec<Line<'a>>, StoreError> {
     if let Some(header) = &document.header {
+        if !header.is_whole() {
+            let place = place.path().display().to_string();
+            let damage = Damage::Line { place, line: None, fault: LineFault::Altered };
+            return Err(StoreError::damaged(log, 0, damage));
+        }
         refuse_others(header, place, log)?;
     }
     let index = index_of(place, log, document.header.as_ref())?;
@@ -384,7 +390,14 @@ pub(super) fn replace(
     document.header = Some(header.renewed());
     document.entries = written.iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>().map_err(json)?;
     let whole = document.write().map_err(json)?;
-    disk::replace(path, durability, |file| file.write_all(whole.as_bytes())).map_err(failed(path))
+    // Its marks are those of other entries.
+    disk::remove(place.index()).map_err(failed(place.index()))?;
+    disk::replace(path, durability, |file| file.write_all(whole.as_bytes())).map_err(failed(path))?;
+    // The records are there, with or without it.
+    if let Some(id) = document.header.as_ref().and_then(Header::id) {
+        let _ = index::write(place.index(), (log, id), 0, marks(&document.lines(log, path)?));
+    }
+    Ok(())
 }
 
 /// Removes a log from its document, and deletes the document if nothing else is in it.
@@ -399,8 +412,49 @@ pub(super) fn erase(path: &Path, durability: Durability) -> Result<(), StoreErro
     disk::replace(path, durability, |file| file.write_all(rest.as_bytes())).map_err(failed(path))
 }
 
-/// The header of a document's log; `None` if it has none.
+/// The header of a document's log; `None` if it has none. Fails if it is not as it was written.
 pub(super) fn header(path: &Path) -> Result<Option<Header>, StoreError> {
     let Some(text) = text(path)? else { return Ok(None) };
-    Ok(Document::parse(&text, path)?.header)
+    match Document::parse(&text, path)?.header {
+        Some(header) if !header.is_whole() => Err(StoreError::NotAStore { place: path.display().to_string() }),
+        header => Ok(header),
+    }
+}
+
+/// Returns an error if a log cannot be removed from its document, because it cannot be told what else is in it.
+pub(super) fn refuse_unreadable(path: &Path) -> Result<(), StoreError> {
+    let Some(text) = text(path)? else { return Ok(()) };
+    Document::of_any_version(&text, path).map(|_| ())
+}
+
+/// Whether a document has a log whose header was altered.
+pub(super) fn is_altered(path: &Path) -> Result<bool, StoreError> {
+    let Some(text) = text(path)? else { return Ok(false) };
+    let document = Document::of_any_version(&text, path);
+    Ok(document.is_ok_and(|document| document.header.is_some_and(|header| !header.is_whole())))
+}
+
+/// Whether a file that cannot be read as the document of a log has what only this store writes: a header, or entries with
+/// checksums.
+pub(super) fn is_ours(path: &Path) -> Result<bool, StoreError> {
+    let Some(mut file) = disk::open(path)? else { return Ok(false) };
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed(path))?;
+    let (header, entries, sum) = (format!("\"{HEADER}\""), format!("\"{ENTRIES}\""), b"\"sum\":\"");
+    let has = |part: &[u8]| bytes.windows(part.len()).any(|at| at == part);
+    let is_object = |at: usize| {
+        let value = bytes.get(at + header.len()..).unwrap_or_default().trim_ascii_start();
+        value.strip_prefix(b":").is_some_and(|value| value.trim_ascii_start().starts_with(b"{"))
+    };
+    let mut headers = (0..).zip(bytes.windows(header.len())).filter(|(_, at)| *at == header.as_bytes());
+    Ok(headers.any(|(at, _)| is_object(at)) || has(entries.as_bytes()) && has(sum.as_slice()))
+}
+
+/// Whether the index of a document's log says of it what is in it.
+pub(super) fn has_its_index(place: &Place, log: &LogName) -> Result<bool, StoreError> {
+    let Some(text) = text(place.path())? else { return Ok(true) };
+    let document = Document::parse(&text, place.path())?;
+    let lines = document.lines(log, place.path())?;
+    let Some(mut index) = index_of(place, log, document.header.as_ref())? else { return Ok(true) };
+    index.says(marks(&lines)).map_err(failed(place.index()))
 }

@@ -132,6 +132,16 @@ impl Index {
         self.file.read_exact(&mut bytes)?;
         Ok(Mark::from_bytes(&bytes, position))
     }
+
+    /// Whether it has the marks of the first records of a log, as far as it goes. `marks` are those of all of them.
+    pub(super) fn says(&mut self, marks: impl Iterator<Item = Mark>) -> io::Result<bool> {
+        for (position, mark) in (0..self.records).zip(marks) {
+            if self.mark(position)? != Some(mark) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }
 
 fn read_header(header: &[u8; HEADER]) -> Option<(u64, String)> {

@@ -31,13 +31,17 @@ pub(super) struct Header {
     /// Tells the log from one of the same name that was erased.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     id: String,
+    /// The checksum of the other members, if it is that of a document: the first line of a log has its own. An earlier
+    /// version wrote none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    sum: String,
 }
 
 impl Header {
     pub(super) fn new(log: &LogName, created: Option<Millis>) -> Self {
         // The keys of a hasher are random.
         let id = RandomState::new().hash_one(created);
-        Header { version: VERSION, log: log.to_string(), created, id: format!("{id:016x}") }
+        Header { version: VERSION, log: log.to_string(), created, id: format!("{id:016x}"), sum: String::new() }
     }
 
     /// The identifier of the log; `None` if an earlier version wrote it.
@@ -48,6 +52,22 @@ impl Header {
     /// The header of the same log as this version writes it.
     pub(super) fn renewed(self) -> Self {
         Header { version: VERSION, ..self }
+    }
+
+    /// The header as a document keeps it, with its checksum. It is made of the members, because another program may write
+    /// them in its own way.
+    pub(super) fn sealed(self) -> Self {
+        Header { sum: format!("{:016x}", self.sum_of_members()), ..self }
+    }
+
+    /// Whether the header of a document is as it was written.
+    pub(super) fn is_whole(&self) -> bool {
+        self.sum.is_empty() || self.sum == format!("{:016x}", self.sum_of_members())
+    }
+
+    fn sum_of_members(&self) -> u64 {
+        let Header { version, log, created, id, .. } = self;
+        sum(format!("{:?}", (version, created, id)).as_bytes(), log, OF_HEADER)
     }
 
     /// How the records of the log are checked.
@@ -116,7 +136,8 @@ fn is_sealed(line: &[u8], found: &str, log: &str, position: u64) -> bool {
     end.starts_with(SUM) && found == format!("{:016x}", sum(said, log, position))
 }
 
-fn sum(said: &[u8], log: &str, position: u64) -> u64 {
+/// The checksum of what is said of a place in a log.
+pub(super) fn sum(said: &[u8], log: &str, position: u64) -> u64 {
     let mut hash = Xxh3Default::new();
     hash.update(&(log.len() as u64).to_le_bytes());
     hash.update(log.as_bytes());
@@ -242,6 +263,12 @@ impl<'a> Line<'a> {
             (Check::Members, Some(sum)) => sum.is_empty() || sum == format!("{:016x}", parsed.sum_of_members(log)),
         };
         if is_whole { Ok(parsed) } else { Err(LineFault::Altered) }
+    }
+
+    /// Whether a line looks like a record of any log.
+    pub(super) fn is_one(line: &[u8]) -> bool {
+        let parsed = serde_json::from_slice::<Line<'_>>(line);
+        parsed.is_ok_and(|line| line.sum.is_some() && (line.entry.is_some() || line.quoted.is_some()))
     }
 
     /// Where its append begins.

@@ -72,6 +72,33 @@ pub(super) fn is_of(place: &Place, log: &LogName) -> Result<bool, StoreError> {
     Ok(Line::parse(&line, log, 0, Check::Bytes).is_ok())
 }
 
+/// Whether a file that does not tell to which log it belongs has lines that only this store writes.
+pub(super) fn is_ours(place: &Place) -> Result<bool, StoreError> {
+    let path = place.path();
+    let Some(file) = disk::open(path)? else { return Ok(false) };
+    let mut reader = BufReader::new(file);
+    let mut line = Vec::new();
+    while next(&mut reader, &mut line).map_err(failed(path))? {
+        if serde_json::from_slice::<First>(&line).is_ok() || Line::is_one(&line) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the index of a log says of each record where it is, and what the log is up to there.
+pub(super) fn has_its_index(place: &Place, log: &LogName) -> Result<bool, StoreError> {
+    let Some((file, first, header)) = header(place)? else { return Ok(true) };
+    refuse_others(&header, place, log)?;
+    let Some(mut index) = index_of(place, log, Some(&header))? else { return Ok(true) };
+    let first = first.len() as u64;
+    let length = file.metadata().map_err(failed(place.path()))?.len();
+    let (marks, last, damage) = (Vec::new(), Mark::first(first), None);
+    let mut lines = Lines { place, log, file, header, first, index: None, expected: 0, marks, last, length, damage };
+    lines.read_on()?;
+    index.says(lines.marks.into_iter()).map_err(failed(place.index()))
+}
+
 /// Returns an error if the file belongs to another log: a file system may treat two names as one.
 pub(super) fn refuse_others(header: &Header, place: &Place, log: &LogName) -> Result<(), StoreError> {
     if header.log == log.as_str() {

@@ -8,13 +8,14 @@
 //! .lookback/memory/shared/WORKSPACE.json       the same for other workspaces
 //! .lookback/index/                             where each record is; made again if it is deleted
 //! .lookback/lookback.lock                      the lock of writers
+//! .lookback/lookback.erasing                   the names of logs that are being erased together, only meanwhile
 //! .lookback/tenants/TENANT/                    what belongs to a tenant: the same again
 //! ```
 //!
 //! A line is `{"at":POSITION,"time":MILLISECONDS,"text":TEXT FOR SEARCHES,"role":ROLE,"name":NAME,"said":MILLISECONDS,
 //! "entry":BODY,"sum":CHECKSUM}`. The role, the name and the time of who said it are for searches, too. `"part":[1,3]`
 //! says that the line is the first of three of one append, so that readers take an append entirely or not at all. A file
-//! `*.used` beside a log has the time of its last use, if that was not a write.
+//! `*.used` beside a log has the time of its last use, if that was not a write, and a checksum.
 //!
 //! The checksum tells a line that was altered. A person who edits a line leaves it empty: `"sum":""`.
 //!
@@ -23,11 +24,13 @@
 
 mod disk;
 mod document;
+mod erasing;
 mod index;
 mod line;
 mod lines;
 mod place;
 mod root;
+mod used;
 
 use std::fmt;
 use std::ops::Range;
@@ -205,6 +208,14 @@ impl Store for FileStore {
 
     fn probe(&self) -> StoreFuture<'_, ()> {
         self.run(Files::probe)
+    }
+
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
+        self.run(Files::check)
+    }
+
+    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
+        self.run(Files::nameless)
     }
 
     fn vacuum(&self) -> StoreFuture<'_, ()> {

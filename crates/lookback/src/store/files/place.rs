@@ -10,8 +10,6 @@ use crate::store::{Derived, LogName, Tenant};
 pub(super) const MEMORY: &str = "memory";
 /// Its subfolder for what all sessions of a workspace share.
 const SHARED: &str = "shared";
-/// The files in a session's folder.
-pub(super) const LOGS: [&str; 3] = ["turns.jsonl", "facts.jsonl", "summary.jsonl"];
 /// The folder of the tenants, under the root.
 pub(super) const TENANTS: &str = "tenants";
 /// The most bytes of an encoded name. File systems take 255, and an ending follows.
@@ -39,16 +37,30 @@ pub(super) enum Kind {
     Document,
 }
 
+/// The file of a log in its session's folder; `None` for one that is a document of its own. The session's own log is
+/// derived from nothing.
+fn file_of(derived: Option<Derived>) -> Option<&'static str> {
+    match derived {
+        None => Some("turns.jsonl"),
+        Some(Derived::Facts) => Some("facts.jsonl"),
+        Some(Derived::Summary) => Some("summary.jsonl"),
+        Some(Derived::Shared) => None,
+    }
+}
+
+/// Every kind of log.
+fn kinds() -> impl Iterator<Item = Option<Derived>> {
+    [None].into_iter().chain(Derived::ALL.map(Some))
+}
+
 impl Place {
     pub(super) fn of(root: &Path, log: &LogName) -> Place {
-        let session = |name: &str, file| Place::new(root, &encoded(name, &[SHARED, "sessions"]), file, Kind::Lines);
-        let [turns, facts, summary] = LOGS;
-        match log.derived() {
-            None => session(log.as_str(), turns),
-            Some((Derived::Facts, of)) => session(of, facts),
-            Some((Derived::Summary, of)) => session(of, summary),
-            Some((Derived::Shared, workspace)) => {
-                let name = if workspace == SHARED { MEMORY.to_owned() } else { encoded(workspace, &[MEMORY]) };
+        let derived = log.derived();
+        let (kind, of) = derived.map_or((None, log.as_str()), |(derived, of)| (Some(derived), of));
+        match file_of(kind) {
+            Some(file) => Place::new(root, &encoded(of, &[SHARED, "sessions"]), file, Kind::Lines),
+            None => {
+                let name = if of == SHARED { MEMORY.to_owned() } else { encoded(of, &[MEMORY]) };
                 Place::new(root, SHARED, &(name + ".json"), Kind::Document)
             }
         }
@@ -58,7 +70,7 @@ impl Place {
     pub(super) fn at(root: &Path, folder: &str, file: &str) -> Option<Place> {
         match folder {
             SHARED => file.ends_with(".json").then(|| Place::new(root, folder, file, Kind::Document)),
-            _ => LOGS.contains(&file).then(|| Place::new(root, folder, file, Kind::Lines)),
+            _ => kinds().any(|kind| file_of(kind) == Some(file)).then(|| Place::new(root, folder, file, Kind::Lines)),
         }
     }
 
@@ -72,15 +84,16 @@ impl Place {
     /// its end, or if no log is there.
     pub(super) fn log(&self, root: &Path) -> Option<LogName> {
         let (folder, file) = (self.path.parent()?.file_name()?.to_str()?, self.path.file_name()?.to_str()?);
-        let (name, [turns, facts, _]) = (decoded(folder)?, LOGS);
-        let log = match (self.kind, file) {
-            (Kind::Document, file) => {
+        let log = match self.kind {
+            Kind::Document => {
                 let name = decoded(file.strip_suffix(".json")?)?;
                 LogName::stored(if name == MEMORY { SHARED } else { &name })?.shared_of()
             }
-            (Kind::Lines, file) if file == turns => LogName::stored(&name)?,
-            (Kind::Lines, file) if file == facts => LogName::stored(&name)?.facts_of(),
-            (Kind::Lines, _) => LogName::stored(&name)?.summary_of(),
+            Kind::Lines => {
+                let session = LogName::stored(&decoded(folder)?)?;
+                let kind = kinds().find(|kind| file_of(*kind) == Some(file))?;
+                kind.map_or(session.clone(), |derived| session.derive(derived))
+            }
         };
         (Place::of(root, &log) == *self).then_some(log)
     }

@@ -14,6 +14,7 @@
 //! An append whose answer was lost is recognized by its nonce when it is tried again.
 
 mod append;
+mod check;
 mod config;
 mod connection;
 mod erase;
@@ -184,7 +185,11 @@ impl Store for PostgresStore {
     }
 
     fn check(&self) -> StoreFuture<'_, Vec<String>> {
-        self.run(|database, _| async move { read::check(&database).await })
+        self.run(|database, _| async move { check::check(&database).await })
+    }
+
+    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
+        self.run(|database, _| async move { check::nameless(&database).await })
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {

@@ -1,7 +1,6 @@
 //! Reading logs, and listing them.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -10,9 +9,6 @@ use super::connection::Database;
 use super::fault::{Failure, explain};
 use super::{signed, unsigned};
 use crate::store::{Head, LogInfo, LogName, Scope, StoreError, StoredRecord, Tenant};
-
-/// How long checking all tables may take.
-const LONGEST_CHECK: Duration = Duration::from_secs(600);
 
 /// Reads each of these spans.
 pub(super) async fn spans(
@@ -54,7 +50,7 @@ pub(super) async fn spans(
 }
 
 /// A column of a row.
-fn get<'a, T: tokio_postgres::types::FromSql<'a>>(
+pub(super) fn get<'a, T: tokio_postgres::types::FromSql<'a>>(
     database: &Database,
     row: &'a Row,
     column: usize,
@@ -63,7 +59,12 @@ fn get<'a, T: tokio_postgres::types::FromSql<'a>>(
 }
 
 /// The record that begins at a column; `None` if the row has none.
-fn record(database: &Database, log: &LogName, row: &Row, column: usize) -> Result<Option<StoredRecord>, StoreError> {
+pub(super) fn record(
+    database: &Database,
+    log: &LogName,
+    row: &Row,
+    column: usize,
+) -> Result<Option<StoredRecord>, StoreError> {
     let Some(position) = get::<Option<i64>>(database, row, column)? else { return Ok(None) };
     let (position, checksum): (_, i64) = (unsigned(position), get(database, row, column + 1)?);
     let body = std::str::from_utf8(get(database, row, column + 2)?);
@@ -162,19 +163,6 @@ fn behind(prefix: &str) -> Option<String> {
         }
     }
     None
-}
-
-/// What the tables say of each other.
-pub(super) async fn check(database: &Database) -> Result<Vec<String>, StoreError> {
-    let sql = format!(
-        "SELECT DISTINCT log FROM (SELECT log FROM {0}.entries UNION ALL SELECT log FROM {0}.texts) AS records
-         WHERE NOT EXISTS (SELECT 1 FROM {0}.logs WHERE id = log)",
-        database.schema
-    );
-    let rows = database.rows_within(LONGEST_CHECK, &sql, &[]).await?;
-    let lost =
-        rows.iter().map(|row| Ok(format!("the records of log {} belong to no name", get::<i64>(database, row, 0)?)));
-    lost.collect()
 }
 
 /// Checks that the tables are there, and that the server takes writes: one that follows another does not.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::store::{LogName, Scope};
+use crate::store::{Derived, LogName, Scope};
 
 /// The keys of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,13 +36,27 @@ impl Keys {
     /// The keys of a session and of all logs that are derived from it.
     pub(super) fn of_session(prefix: &str, scope: &Scope, log: &LogName) -> Vec<String> {
         let session = log.session();
-        let logs = [session.summary_of(), session.facts_of(), session.shared_of(), session];
-        logs.iter().flat_map(|log| Keys::of(prefix, scope, log).into_all()).collect()
+        let derived = Derived::ALL.into_iter().map(|derived| session.derive(derived));
+        derived.chain([session.clone()]).flat_map(|log| Keys::of(prefix, scope, &log).into_all()).collect()
     }
 
     pub(super) fn into_all(self) -> [String; 4] {
         [self.log, self.records, self.checkpoints, self.texts]
     }
+}
+
+/// A pattern, as the server reads it, for the keys of all logs of a namespace and of those in it.
+pub(super) fn pattern(prefix: &str, scope: &Scope) -> String {
+    let begin = format!("{prefix}{{{}", escaped(scope.as_str()));
+    let mut pattern = String::with_capacity(begin.len() + 1);
+    for c in begin.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '^' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('*');
+    pattern
 }
 
 /// The key of the sorted set with the names of all logs of a namespace.
@@ -97,6 +111,13 @@ mod tests {
         assert_eq!(keys.len(), 16);
         assert!(keys.iter().all(|key| key.starts_with(tag)), "{keys:?}");
         assert!(keys.contains(&format!("{tag}memory:team/%7Bx%7D%7C%25é:facts:records")));
+    }
+
+    #[test]
+    fn the_pattern_of_a_namespace_stands_for_nothing_else() {
+        let scope = Scope::default();
+        assert_eq!(pattern("a*[b]", &scope), "a\\*\\[b\\]{*");
+        assert_eq!(pattern("p", &scope.of(&"acme".parse().unwrap())), "p{acme%1F*");
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! An append whose answer was lost is recognized by its nonce when it is tried again.
 
 mod append;
+mod check;
 mod config;
 mod connection;
 mod dial;
@@ -238,7 +239,11 @@ impl Store for RedisStore {
     }
 
     fn check(&self) -> StoreFuture<'_, Vec<String>> {
-        self.run(|server, scope| async move { read::check(&server, &scope).await })
+        self.run(|server, scope| async move { check::check(&server, &scope).await })
+    }
+
+    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
+        self.run(|server, scope| async move { check::nameless(&server, &scope).await })
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {

@@ -7,7 +7,7 @@ use redis::Value;
 use super::connection::{NO_ARGUMENTS, Server};
 use super::keys::{self, Keys};
 use super::packed::unpacked;
-use super::scripts::{COUNT, HEAD, READ, TAIL};
+use super::scripts::{HEAD, READ, TAIL};
 use crate::store::{Head, LogInfo, LogName, Scope, StoreError, StoredRecord, Tenant};
 
 /// How many names are read at once.
@@ -145,23 +145,4 @@ pub(super) async fn tenants(server: &Server, scope: &Scope) -> Result<Vec<Tenant
     }
     tenants.dedup();
     Ok(tenants)
-}
-
-/// What the keys say of each other.
-pub(super) async fn check(server: &Server, scope: &Scope) -> Result<Vec<String>, StoreError> {
-    let mut wrong = Vec::new();
-    for scope in scopes(server, scope).await? {
-        for log in names(server, &scope, "").await? {
-            let keys = Keys::of(&server.prefix, &scope, &log);
-            let counts: Option<(u64, u64, u64, u64)> =
-                server.run(&COUNT, &[keys.log, keys.records, keys.texts], NO_ARGUMENTS).await?;
-            let Some((says_records, says_texts, records, texts)) = counts else { continue };
-            if (says_records, says_texts) != (records, texts) {
-                wrong.push(format!(
-                    "`{log}` says that it has {says_records} entries and {says_texts} texts, and has {records} and {texts}"
-                ));
-            }
-        }
-    }
-    Ok(wrong)
 }

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::fault::Fault;
 use super::index;
+use super::seal::Sealed;
 use super::search::texts_of;
 use super::signed;
 use crate::store::{LogName, Scope, Tombstone, checksum};
@@ -71,26 +72,26 @@ pub(super) fn replace(
     tombstones: &[Tombstone],
 ) -> Result<(), Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let sql = "SELECT id FROM logs WHERE scope = ?1 AND name = ?2";
-    let id = transaction.prepare_cached(sql)?.query_row([scope.as_str(), log.as_str()], |row| row.get(0)).optional()?;
-    let Some(id): Option<i64> = id else { return Ok(()) };
+    let Some(before) = Sealed::find(&transaction, scope, log)? else { return Ok(()) };
+    let (id, mut after) = (before.id, before);
     let mut replaced = BTreeSet::new();
     {
         let length = "SELECT octet_length(body) FROM entries WHERE log = ?1 AND position = ?2 AND checksum = ?3";
         let mut length = transaction.prepare_cached(length)?;
         let record = "UPDATE entries SET body = ?3, checksum = ?4 WHERE log = ?1 AND position = ?2";
         let mut record = transaction.prepare_cached(record)?;
-        let mut bytes = transaction.prepare_cached("UPDATE logs SET bytes = bytes + ?2 WHERE id = ?1")?;
         for tombstone in tombstones {
             let position = signed(tombstone.position);
             let found = length.query_row((id, position, tombstone.checksum.cast_signed()), |row| row.get(0));
             let Some(found): Option<i64> = found.optional()? else { continue };
             let checksum = checksum(log, tombstone.position, &tombstone.body).cast_signed();
             record.execute((id, position, &tombstone.body, checksum))?;
-            bytes.execute((id, signed(tombstone.body.len() as u64).saturating_sub(found)))?;
+            let longer = signed(tombstone.body.len() as u64).saturating_sub(found);
+            after.bytes = after.bytes.saturating_add(longer);
             replaced.insert(position);
         }
     }
+    after.write(&before, &transaction, scope.as_str(), log.as_str())?;
     if delete_texts_of(&transaction, id, &replaced)? {
         let sql = "INSERT OR REPLACE INTO erasing (log, stage) VALUES (?1, ?2)";
         transaction.execute(sql, (NO_LOG, Stage::Words as i64))?;

@@ -9,7 +9,7 @@ use lookback_core::transcript::Millis;
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::search::texts_of;
-use super::signed;
+use super::{seal, signed};
 use crate::search::terms;
 use crate::store::{LogName, Record, Scope};
 
@@ -45,7 +45,8 @@ impl<'a> Indexer<'a> {
         };
         Ok(Indexer {
             connection,
-            texts: connection.prepare_cached("INSERT INTO texts (id, position, time) VALUES (?1, ?2, ?3)")?,
+            texts: connection
+                .prepare_cached("INSERT INTO texts (id, position, time, seal) VALUES (?1, ?2, ?3, ?4)")?,
             words: connection.prepare_cached("INSERT INTO words (rowid, terms) VALUES (?1, ?2)")?,
             waiting: connection.prepare_cached("INSERT INTO waiting (text, terms) VALUES (?1, ?2)")?,
             left,
@@ -64,7 +65,8 @@ impl<'a> Indexer<'a> {
         {
             terms.extend_from_slice(&self.of_tenant);
             let terms = terms.join(" ");
-            self.texts.execute(params![id, signed(position), record.time.or(time)])?;
+            let (position, time) = (signed(position), record.time.or(time));
+            self.texts.execute(params![id, position, time, seal::of_text(id, position, time)])?;
             if terms.len() > LONGEST {
                 self.words.execute(params![id, terms])?;
             // The rows that wait are numbered from 1, because the table is emptied as a whole.

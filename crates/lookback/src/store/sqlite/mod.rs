@@ -1,9 +1,10 @@
 //! Logs in one SQLite file: the embedded default.
 //!
 //! ```text
-//! logs     (id, scope, name, length, bytes, created, used)  one row for each log; times in milliseconds since 1970, or NULL
+//! logs     (id, scope, name, length, bytes, created, used, seal)
+//!                                                           one row for each log; times in milliseconds since 1970, or NULL
 //! entries  (log, position, checkpoint, body, checksum)      one row for each record
-//! texts    (id, position, time)                             one row for each record with a text: its position, when it was said
+//! texts    (id, position, time, seal)                       one row for each record with a text: its position, when it was said
 //! words    full-text index over the terms of the texts, which are not stored a second time
 //! waiting  (id, text, terms)                                one row for each text whose terms are not in `words` yet
 //! erasing  (log, stage)                                     one row for each log that is being erased, which nobody sees
@@ -18,6 +19,7 @@
 //! `entries` keeps its rowid. Without it, rows of a kilobyte would overflow the index's pages and take three times the
 //! space.
 
+mod check;
 mod connections;
 mod erase;
 mod fault;
@@ -26,6 +28,7 @@ mod open;
 mod read;
 mod readers;
 mod schema;
+mod seal;
 mod search;
 mod wal;
 mod write;
@@ -199,7 +202,11 @@ impl Store for SqliteStore {
     }
 
     fn check(&self) -> StoreFuture<'_, Vec<String>> {
-        self.file.look(|connection| read::check(connection))
+        self.file.look(check::check)
+    }
+
+    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
+        self.file.look(|connection| check::nameless(connection))
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {

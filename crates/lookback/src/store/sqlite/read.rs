@@ -115,28 +115,6 @@ pub(super) fn list(connection: &Connection, scope: &Scope, prefix: &str) -> Resu
     Ok(statement.query_map([scope.as_str(), prefix], log_info)?.collect::<Result<_, _>>()?)
 }
 
-/// What SQLite finds wrong with its file, and what the tables say of each other.
-pub(super) fn check(connection: &Connection) -> Result<Vec<String>, Fault> {
-    let mut found: Vec<String> = Vec::new();
-    let mut faults = connection.prepare("PRAGMA integrity_check(100)")?;
-    for fault in faults.query_map([], |row| row.get(0))? {
-        found.push(fault?);
-    }
-    found.retain(|fault| fault != "ok");
-    let mut lost = connection.prepare(
-        "SELECT DISTINCT log FROM entries WHERE log NOT IN (SELECT id FROM logs UNION ALL SELECT log FROM erasing)",
-    )?;
-    for log in lost.query_map([], |row| row.get::<_, i64>(0))? {
-        found.push(format!("the records of log {} belong to no name", log?));
-    }
-    let lost = "SELECT count(*) FROM waiting WHERE text NOT IN (SELECT id FROM texts)";
-    let lost: i64 = connection.query_row(lost, [], |row| row.get(0))?;
-    if lost > 0 {
-        found.push(format!("{lost} texts that wait for the index belong to no record"));
-    }
-    Ok(found)
-}
-
 /// The tenants of a namespace.
 pub(super) fn tenants(connection: &Connection, scope: &Scope) -> Result<Vec<Tenant>, Fault> {
     let mut next = connection.prepare_cached(

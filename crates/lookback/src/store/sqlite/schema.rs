@@ -9,14 +9,15 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::fault::explain;
 use super::index::Indexer;
+use super::seal::seal_all;
 use super::{PATIENCE, unsigned};
 use crate::session::log::said;
 use crate::store::{LogName, Record, Scope, StoreError, checksum};
 
 /// The version of the file's layout. Version 1 had no times, and its index split and folded words by itself. Version 2
 /// indexed words as they are written. Version 3 had no checksums. Version 4 had no tenants, and kept free pages.
-/// In version 5, no texts waited for the index.
-const VERSION: i64 = 6;
+/// In version 5, no texts waited for the index. In version 6, rows of `logs` and `texts` had no seals.
+const VERSION: i64 = 7;
 /// Identifies a file as a store of Lookback: the bytes of "look".
 const APPLICATION: i64 = 0x6c6f_6f6b;
 
@@ -33,6 +34,7 @@ const LOGS: &str = "
         bytes INTEGER NOT NULL,
         created INTEGER,
         used INTEGER,
+        seal INTEGER,
         UNIQUE (scope, name)
     ) STRICT;
     CREATE TABLE erasing (
@@ -53,27 +55,39 @@ const ENTRIES: &str = "
     ) STRICT;
     CREATE INDEX checkpoints ON entries (log, position) WHERE checkpoint = 1;
 ";
-const INDEX: &str = "
+const TEXTS: &str = "
     CREATE TABLE texts (
         id INTEGER PRIMARY KEY,
         position INTEGER NOT NULL,
-        time INTEGER
+        time INTEGER,
+        seal INTEGER
     ) STRICT;
+";
+const WORDS: &str = "
     CREATE VIRTUAL TABLE words USING fts5 (
         terms, content = '', contentless_delete = 1, detail = none, tokenize = \"ascii tokenchars '_/.-:~=@'\"
-    );
-    CREATE VIRTUAL TABLE vocabulary USING fts5vocab ('words', 'row');
+    )
 ";
-
-/// The trigger also serves processes of version 5 that go on with the file, and know nothing of `waiting`.
+const VOCABULARY: &str = "CREATE VIRTUAL TABLE vocabulary USING fts5vocab ('words', 'row')";
 const WAITING: &str = "
     CREATE TABLE waiting (
         id INTEGER PRIMARY KEY,
         text INTEGER NOT NULL,
         terms TEXT NOT NULL
     ) STRICT;
-    CREATE TRIGGER leaving AFTER DELETE ON texts BEGIN DELETE FROM waiting WHERE text = OLD.id; END;
 ";
+/// It also serves processes of version 5 that go on with the file, and know nothing of `waiting`.
+const LEAVING: &str = "CREATE TRIGGER leaving AFTER DELETE ON texts BEGIN DELETE FROM waiting WHERE text = OLD.id; END";
+/// Takes the seal off a row that a process of an earlier version has changed: it knows of none.
+const UNSEALED: &str = "
+    CREATE TRIGGER unsealed AFTER UPDATE OF length, bytes, used ON logs
+        WHEN NEW.seal IS OLD.seal AND (NEW.length, NEW.bytes, NEW.used) IS NOT (OLD.length, OLD.bytes, OLD.used)
+        BEGIN UPDATE logs SET seal = NULL WHERE id = NEW.id; END
+";
+
+/// The names of what is defined otherwise than by tables, and its definition. What a search finds depends on it.
+pub(super) const DEFINED: [(&str, &str); 4] =
+    [("words", WORDS), ("vocabulary", VOCABULARY), ("leaving", LEAVING), ("unsealed", UNSEALED)];
 
 /// Creates the tables of a new file, checks those of an old one, and migrates them.
 pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
@@ -144,8 +158,8 @@ fn set_journal(connection: &Connection, path: &Path) -> Result<(), StoreError> {
 }
 
 fn create(connection: &Connection) -> rusqlite::Result<()> {
-    for tables in [LOGS, ENTRIES, INDEX, WAITING] {
-        connection.execute_batch(tables)?;
+    for made in [LOGS, ENTRIES, TEXTS, WORDS, VOCABULARY, WAITING, LEAVING, UNSEALED] {
+        connection.execute_batch(made)?;
     }
     connection.pragma_update(None, "application_id", APPLICATION)
 }
@@ -170,16 +184,28 @@ fn migrate(connection: &Connection, version: i64) -> rusqlite::Result<()> {
     }
     if version < 3 {
         connection.execute_batch("DROP TABLE words;")?;
-        connection.execute_batch(INDEX)?;
+        for made in [TEXTS, WORDS, VOCABULARY] {
+            connection.execute_batch(made)?;
+        }
     }
-    connection.execute_batch(WAITING)?;
+    if version < 6 {
+        connection.execute_batch(WAITING)?;
+        connection.execute_batch(LEAVING)?;
+    }
+    if version >= 3 {
+        connection.execute_batch("ALTER TABLE texts ADD COLUMN seal INTEGER;")?;
+    }
+    if version >= 5 {
+        connection.execute_batch("ALTER TABLE logs ADD COLUMN seal INTEGER;")?;
+    }
     if version < 3 {
         build_index(connection)?;
     }
     if version < 4 {
         add_checksums(connection)?;
     }
-    Ok(())
+    seal_all(connection)?;
+    connection.execute_batch(UNSEALED)
 }
 
 /// Adds the checksums of what is there. If a record was altered before, that is not known.

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use lookback_core::transcript::Millis;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 
 use super::fault::Fault;
 use super::index::Indexer;
-use super::{signed, unsigned};
+use super::seal::Sealed;
+use super::signed;
 use crate::store::{Damage, LogName, Record, Scope, StoreError, checksum, probe_folder};
 
 pub(super) fn append(
@@ -19,19 +20,16 @@ pub(super) fn append(
     time: Option<Millis>,
 ) -> Result<(), Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let found: Option<(i64, i64)> = transaction
-        .prepare_cached("SELECT id, length FROM logs WHERE scope = ?1 AND name = ?2")?
-        .query_row([scope.as_str(), log.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let end = found.map_or(0, |(_, length)| unsigned(length));
+    let found = Sealed::find(&transaction, scope, log)?;
+    let end = found.map_or(0, |found| found.end());
     if end != at {
         return Err(Fault::Conflict { at, end });
     }
     if records.is_empty() {
         return Ok(());
     }
-    let id = match found {
-        Some((id, _)) => id,
+    let before = match found {
+        Some(found) => found,
         None => {
             // A log that is being erased still has its number.
             transaction
@@ -41,9 +39,10 @@ pub(super) fn append(
                          ?1, ?2, 0, 0, ?3",
                 )?
                 .execute(params![scope.as_str(), log.as_str(), time])?;
-            transaction.last_insert_rowid()
+            Sealed::new(transaction.last_insert_rowid(), time)
         }
     };
+    let id = before.id;
     let bytes: usize = records.iter().map(|record| record.body.len()).sum();
     let count = records.len() as u64;
     {
@@ -63,20 +62,25 @@ pub(super) fn append(
             })?;
             index.add(position, record, time)?;
         }
-        transaction
-            .prepare_cached(
-                "UPDATE logs SET length = length + ?2, bytes = bytes + ?3,
-                     used = max(coalesce(used, ?4), coalesce(?4, used)) WHERE id = ?1",
-            )?
-            .execute(params![id, signed(count), signed(bytes as u64), time])?;
+        let mut after = before;
+        after.grow(count, bytes);
+        after.used = after.used.max(time);
+        after.write(&before, &transaction, scope.as_str(), log.as_str())?;
     }
     transaction.commit()?;
     Ok(())
 }
 
-pub(super) fn touch(connection: &Connection, scope: &Scope, log: &LogName, time: Millis) -> Result<bool, Fault> {
-    let sql = "UPDATE logs SET used = max(coalesce(used, ?3), ?3) WHERE scope = ?1 AND name = ?2";
-    Ok(connection.prepare_cached(sql)?.execute(params![scope.as_str(), log.as_str(), time])? > 0)
+pub(super) fn touch(connection: &mut Connection, scope: &Scope, log: &LogName, time: Millis) -> Result<bool, Fault> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let Some(before) = Sealed::find(&transaction, scope, log)? else { return Ok(false) };
+    if before.used < Some(time) {
+        let mut after = before;
+        after.used = Some(time);
+        after.write(&before, &transaction, scope.as_str(), log.as_str())?;
+        transaction.commit()?;
+    }
+    Ok(true)
 }
 
 /// Checks that the file can be written to, without writing, and that its folder takes more.

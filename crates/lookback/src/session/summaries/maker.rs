@@ -1,0 +1,172 @@
+//! Who makes a summary, so that others on the same machine can tell whether it is still there.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+/// The claims that this process works on.
+static AT_WORK: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// What stands for the machine where the system tells nothing of processes: this process alone.
+static ALONE: OnceLock<String> = OnceLock::new();
+
+/// A process that makes a summary.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Maker {
+    /// Where processes have these numbers: a machine since it was started, and one of its containers.
+    machine: String,
+    process: u32,
+    /// When the process began, as the machine counts. Another process may get its number later.
+    begun: u64,
+}
+
+/// Whether somebody who has begun a summary still works on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    Here,
+    Gone,
+    /// It is on another machine, or the system does not tell.
+    Unknown,
+}
+
+/// What the system tells of a process.
+enum Told {
+    Runs { begun: u64 },
+    Gone,
+    Nothing,
+}
+
+impl Maker {
+    /// This process.
+    pub(super) fn here() -> Maker {
+        let process = std::process::id();
+        match (machine(), told(process)) {
+            (Some(machine), Told::Runs { begun }) => Maker { machine, process, begun },
+            _ => Maker {
+                machine: ALONE.get_or_init(|| format!("{process:x}-{:x}", moment())).clone(),
+                process,
+                begun: 0,
+            },
+        }
+    }
+
+    /// Whether it still works on this claim.
+    pub(super) fn presence(&self, claim: &str) -> Presence {
+        let here = Maker::here();
+        if *self == here {
+            return if at_work().contains(claim) { Presence::Here } else { Presence::Gone };
+        }
+        if self.machine != here.machine {
+            return Presence::Unknown;
+        }
+        match told(self.process) {
+            Told::Runs { begun } if begun == self.begun => Presence::Here,
+            Told::Runs { .. } | Told::Gone => Presence::Gone,
+            Told::Nothing => Presence::Unknown,
+        }
+    }
+}
+
+/// The work of this process on a claim. It ends when this is dropped, as it is with a job that nobody runs to its end.
+pub(super) struct AtWork(String);
+
+impl AtWork {
+    pub(super) fn on(claim: &str) -> AtWork {
+        at_work().insert(claim.to_owned());
+        AtWork(claim.to_owned())
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        at_work().remove(&self.0);
+    }
+}
+
+fn at_work() -> MutexGuard<'static, BTreeSet<String>> {
+    AT_WORK.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What stands for the place whose processes `/proc` lists; `None` if there is no such folder, as only Linux has one.
+fn machine() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let numbers = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{} {}", boot.trim(), numbers.display()))
+}
+
+fn told(process: u32) -> Told {
+    match std::fs::read(format!("/proc/{process}/stat")) {
+        Ok(stat) => running(&String::from_utf8_lossy(&stat)),
+        // Where the processes of other users are hidden, so is the first one.
+        Err(error) if error.kind() == ErrorKind::NotFound && std::fs::read("/proc/1/stat").is_ok() => Told::Gone,
+        Err(_) => Told::Nothing,
+    }
+}
+
+/// Reads what `/proc/PROCESS/stat` says: the number, the name in brackets, the state, and further numbers.
+fn running(stat: &str) -> Told {
+    /// The place of the time of the beginning behind the state.
+    const BEGUN: usize = 18;
+    // The name may have spaces and brackets of its own.
+    let Some((_, rest)) = stat.rsplit_once(')') else { return Told::Nothing };
+    let mut fields = rest.split_whitespace();
+    match (fields.next(), fields.nth(BEGUN).map(str::parse::<u64>)) {
+        // It has ended, and its parent has not asked how.
+        (Some("Z" | "X" | "x"), _) => Told::Gone,
+        (Some(_), Some(Ok(begun))) => Told::Runs { begun },
+        _ => Told::Nothing,
+    }
+}
+
+fn moment() -> u128 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_of_this_process_is_here_until_it_is_dropped() {
+        let work = AtWork::on("a claim of this test");
+        assert_eq!(Maker::here().presence("a claim of this test"), Presence::Here);
+        assert_eq!(Maker::here().presence("another"), Presence::Gone);
+        drop(work);
+        assert_eq!(Maker::here().presence("a claim of this test"), Presence::Gone);
+    }
+
+    #[test]
+    fn a_process_of_another_machine_is_not_known() {
+        let other = Maker { machine: "another".to_owned(), ..Maker::here() };
+        assert_eq!(other.presence("a"), Presence::Unknown);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_of_this_machine_is_known_and_so_is_whether_it_has_ended() {
+        let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let Told::Runs { begun } = told(child.id()) else { panic!("it runs") };
+        let maker = Maker { process: child.id(), begun, ..Maker::here() };
+        assert_eq!(maker.presence("a"), Presence::Here);
+        let other = Maker { begun: begun + 1, ..maker.clone() };
+        assert_eq!(other.presence("a"), Presence::Gone, "another process has its number");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(maker.presence("a"), Presence::Gone);
+    }
+
+    #[test]
+    fn the_name_of_a_process_may_have_brackets() {
+        let stat = |name: &str, state: &str| {
+            format!(
+                "7 ({name}) {state} 1 7 7 0 -1 4194304 90 0 0 0 1 2 3 4 20 0 1 0 4711 1000 20 18446744073709551615\n"
+            )
+        };
+        assert!(matches!(running(&stat("a (b) 1 2) c", "S")), Told::Runs { begun: 4711 }));
+        assert!(matches!(running(&stat("a", "Z")), Told::Gone));
+        assert!(matches!(running("7 (a"), Told::Nothing));
+    }
+}
