@@ -45,8 +45,7 @@ impl<'a> Indexer<'a> {
         };
         Ok(Indexer {
             connection,
-            texts: connection
-                .prepare_cached("INSERT INTO texts (id, position, time, seal) VALUES (?1, ?2, ?3, ?4)")?,
+            texts: connection.prepare_cached("INSERT INTO texts (id, position, time, seal) VALUES (?1, ?2, ?3, ?4)")?,
             words: connection.prepare_cached("INSERT INTO words (rowid, terms) VALUES (?1, ?2)")?,
             waiting: connection.prepare_cached("INSERT INTO waiting (text, terms) VALUES (?1, ?2)")?,
             left,
