@@ -21,7 +21,8 @@ pub use provider_error::provider_error;
 pub use stream::stream;
 pub use view::view;
 
-use lookback_core::{Dialect, Engine, Finding, Problem, Request};
+use lookback_core::dialect::Severity;
+use lookback_core::{Dialect, Engine, Finding, Message, Problem, Request};
 use serde_json::value::RawValue;
 
 /// Returns the messages that an engine would send now.
@@ -35,7 +36,13 @@ fn sent(engine: &Engine) -> Vec<Box<RawValue>> {
 /// mends.
 fn faults(dialect: Dialect, window: &[Box<RawValue>]) -> Vec<Finding> {
     let request = Request::from_raw(dialect, window).expect("what is sent can be read");
-    dialect.check(&request).into_iter().filter(|finding| !is_left(&finding.problem)).collect()
+    // Which provider it goes to is not known, so what only some of them refuse is sent as it is.
+    let is_refused = |finding: &Finding| finding.severity != Severity::Degraded && !is_left(&finding.problem);
+    // Which call a result without an identifier answers is said nowhere, if other calls beside it have one.
+    let calls = || request.messages().iter().flat_map(Message::tool_calls).map(|(_, call)| call.id == call.name);
+    let is_mixed = dialect == Dialect::Gemini && calls().any(|is_named| is_named) && calls().any(|is_named| !is_named);
+    let is_refused = |finding: &Finding| is_refused(finding) && !(is_mixed && finding.rule == "GM2");
+    dialect.check(&request).into_iter().filter(is_refused).collect()
 }
 
 fn is_left(problem: &Problem) -> bool {
@@ -45,6 +52,9 @@ fn is_left(problem: &Problem) -> bool {
             | Problem::TooManyMessages { .. }
             | Problem::TooManyBytes { .. }
             | Problem::TooMuchMedia { .. }
+            | Problem::TooManyPages { .. }
+            | Problem::NotForModel
+            | Problem::OutOfRange
             | Problem::CompactionPlace
             | Problem::SecondCompaction
     )

@@ -30,8 +30,9 @@ function members(type: string, source: string): string[] {
   const all = `${source}\n${readFileSync(join(types, 'functions.d.ts'), 'utf8')}`
   const own = [...type.matchAll(/(\w+)\??: /g)].map(([, name]) => name!)
   const others = [...type.matchAll(/\b(\w+Options)\b/g)].flatMap(([, name]) => {
-    const body = new RegExp(`interface ${name} \\{(.*?)\\n\\}`, 's').exec(all)?.[1] ?? ''
-    return [...body.matchAll(/^    (\w+)\??: /gm)].map(([, member]) => member!)
+    const [, base, body] = new RegExp(`interface ${name} (?:extends (\\w+) )?\\{(.*?)\\n\\}`, 's').exec(all) ?? []
+    const inherited = base ? members(base, source) : []
+    return [...inherited, ...[...(body ?? '').matchAll(/^    (\w+)\??: /gm)].map(([, member]) => member!)]
   })
   return [...others, ...own]
 }

@@ -14,10 +14,14 @@ function vectors(folder: string): [file: string, vector: any][] {
   )
 }
 
+/** Whether a request has half of a character: a string with one is refused as it comes in. */
+const isHalf = ({ repaired }: any): boolean => JSON.stringify(repaired ?? '').includes('\ufffd')
+
 test('a check finds what a provider refuses', () => {
-  for (const [dialect, { name, path, request, previous, findings }] of vectors('rules')) {
+  for (const [dialect, vector] of vectors('rules')) {
+    const { name, path, request, previous, findings } = vector
     // A check looks at one request alone.
-    if (previous) continue
+    if (previous || isHalf(vector)) continue
     const found = check(request, { dialect, path }).map(({ rule, severity, path, problem }) => {
       const warns = severity === 'degraded' ? { warns: true } : {}
       return { rule, path, kind: problem.kind, ...warns }
@@ -27,7 +31,9 @@ test('a check finds what a provider refuses', () => {
 })
 
 test('a session sends the repaired messages', async () => {
-  for (const [dialect, { name, path, request, findings, repaired }] of vectors('rules')) {
+  for (const [dialect, vector] of vectors('rules')) {
+    const { name, path, request, findings, repaired } = vector
+    if (isHalf(vector)) continue
     const isList = Array.isArray(request)
     const messages = isList ? request : (request.messages ?? request.input ?? request.contents)
     // A session takes messages: not a text alone, nor what goes on with a history of the provider.

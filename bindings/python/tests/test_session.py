@@ -63,11 +63,11 @@ def test_a_recorded_session_is_cut_and_stays_valid() -> None:
 
 
 def test_sources_tell_what_is_as_it_came() -> None:
-    session = lookback.Session("s", dialect="anthropic")
-    positions = session.push([user("One."), user("Two.")])
+    session = lookback.Session("s", dialect="bedrock")
+    positions = session.push([{"role": "user", "content": [{"text": text}]} for text in ("One.", "Two.")])
     source = session.window().sources[0]
-    assert (source.kind, source.positions) == ("changed", positions), "Anthropic wants them in one message"
-    call: dict[str, Any] = {"type": "tool_use", "id": "c1", "name": "read", "input": {}}
+    assert (source.kind, source.positions) == ("changed", positions), "Bedrock wants them in one message"
+    call: dict[str, Any] = {"toolUse": {"toolUseId": "c1", "name": "read", "input": {}}}
     session.push({"role": "assistant", "content": [call]})
     assert [source.kind for source in session.window().sources] == ["changed", "unchanged", "own"]
 

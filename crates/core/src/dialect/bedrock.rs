@@ -50,7 +50,9 @@ const BC10: Rule = Rule::refused("BC10", "Claude takes no film, and no picture o
 const BC11: Rule = Rule::refused("BC11", "tool uses are the assistant's");
 
 /// The kinds of parts that a message of a role may not have.
-const WRONG_ROLES: &[(Role, &str)] = &[(Role::User, "toolUse")];
+const WRONG_ROLES: &[(Role, &str)] = &[(Role::User, "toolUse"), (Role::Assistant, STRAY_RESULT)];
+/// The kind of a result in an answer without its call. Nobody else may write one there.
+const STRAY_RESULT: &str = "stray toolResult";
 
 const PAIRING: PairingRules = PairingRules {
     missing: BC2,
@@ -157,7 +159,19 @@ fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
         Fields::read(&result)?.text("toolUseId").map(owned)
     };
     let answered: Vec<String> = raws.iter().filter_map(result).collect();
+    let asked: Vec<String> = answer
+        .iter()
+        .filter_map(|part| match part {
+            AssistantPart::ToolCall(call) => Some(call.id.clone()),
+            _ => None,
+        })
+        .collect();
     for (part, raw) in answer.iter_mut().zip(raws) {
+        if let AssistantPart::Opaque(opaque) = part
+            && result(&raw).is_some_and(|id| !asked.contains(&id))
+        {
+            opaque.kind = STRAY_RESULT.to_owned();
+        }
         if let AssistantPart::ToolCall(call) = part {
             let is_hosted = || {
                 let tool_use = inner(raw, "toolUse");

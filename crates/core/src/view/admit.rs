@@ -131,7 +131,9 @@ impl<'a> Admission<'a> {
 
     /// Gives a call an identifier that is allowed and free, and an object as arguments, unless it has them.
     fn name_call(&mut self, part: usize, call: &ToolCall) {
-        let known = |id: &str| self.names.contains(id) || self.joins.is_some_and(|group| group.calls.shows(id));
+        let joined = |id: &str| self.joins.is_some_and(|group| group.calls.shows(id));
+        let known =
+            |id: &str| self.names.contains(id) || joined(id) || !self.quirks.results_by_name && self.view.awaits(id);
         let most = self.quirks.longest_id;
         let short = call.id.chars().nth(most).map(|_| shortened(&call.id, most));
         let mut id = short.unwrap_or_else(|| call.id.clone());

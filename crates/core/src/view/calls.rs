@@ -142,6 +142,11 @@ impl Calls {
         self.calls.iter().skip(known).filter_map(|call| call.name.as_deref())
     }
 
+    /// Returns the names of the calls with a stand-in, without the first `known` calls.
+    pub(super) fn stood_in(&self, known: usize) -> impl Iterator<Item = &str> {
+        self.calls.iter().skip(known).filter(|call| call.answer == Answer::StandIn).map(Call::name)
+    }
+
     /// Counts the calls that have neither a result nor a stand-in, without the first `known` calls.
     pub(super) fn open_behind(&self, known: usize) -> u64 {
         self.calls.iter().skip(known).filter(|call| call.answer == Answer::Open).count() as u64

@@ -1,6 +1,6 @@
 //! Checkpoints: saving the state of a view, and restoring it, so that a reader can start in the middle of a log.
 
-use super::compaction::{index_group, summary_group};
+use super::compaction::{index_group, number, summary_group};
 use super::groups::{Author, Item, ViewGroup};
 use super::history::History;
 use super::{Beside, View};
@@ -104,12 +104,7 @@ impl View {
             group.refresh();
             groups.push(group);
         }
-        // A group that was inserted before others has the number of the group that follows it.
-        let mut next = Position::MAX;
-        for group in groups.iter_mut().rev() {
-            next = next.min(group.number);
-            group.number = next;
-        }
+        number(&mut groups);
         groups.into_iter().for_each(|group| view.add_group(group, None));
         let late = checkpoint.late.iter().map(|saved| item(saved, &mut entry)).collect::<Option<_>>()?;
         view.await_all(late);

@@ -54,12 +54,12 @@ impl View {
             used.extend(items.iter().filter(|item| item.by != Author::Mend).map(|item| item.position));
             // A message of nothing but stale reasoning disappears. Only the other messages of its group, if any,
             // remain.
-            if let Some(left) = ViewGroup::of(items, group.turn, group.round) {
-                let mut left = ViewGroup { number: group.number, ..left };
+            if let Some(mut left) = ViewGroup::of(items, group.turn, group.round) {
                 left.refresh();
                 kept.push(left);
             }
         }
+        number(&mut kept);
         let mut left: Vec<Item> = late.items().iter().filter(|item| !used.contains(&item.position)).cloned().collect();
         let leading = kept.iter().take_while(|group| group.kind == GroupKind::System).count();
         if let Some(index) = &compaction.index {
@@ -88,6 +88,15 @@ impl View {
         left.retain(|item| item.answers().any(|(_, result, name)| self.home_of(result, name).is_some()));
         self.await_all(left);
         self.outdated = self.is_outdated();
+    }
+}
+
+/// Numbers groups so that the numbers never decrease: one that was inserted before others has the number of the next.
+pub(super) fn number(groups: &mut [ViewGroup]) {
+    let mut next = Position::MAX;
+    for group in groups.iter_mut().rev() {
+        next = next.min(group.number);
+        group.number = next;
     }
 }
 

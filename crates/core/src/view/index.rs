@@ -1,6 +1,6 @@
 //! The tool calls of all groups of a view: the group of each, and how many are open.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::View;
@@ -17,6 +17,8 @@ pub(super) struct Index {
     /// The names of the calls that are not shown under their own identifier, with the numbers of their groups. If
     /// several have one, the newest counts.
     renamed: HashMap<String, Position>,
+    /// The names of the calls with a stand-in, for which a late result may come.
+    stood_in: HashSet<String>,
     /// The number of calls that have neither a result nor a stand-in.
     open: u64,
 }
@@ -35,6 +37,7 @@ impl Index {
             let number = self.renamed.entry(name.to_owned()).or_default();
             *number = group.number.max(*number);
         }
+        self.stood_in.extend(group.calls.stood_in(known).map(str::to_owned));
         self.open += group.calls.open_behind(known);
     }
 
@@ -42,6 +45,7 @@ impl Index {
     pub(super) fn clear(&mut self) {
         self.groups.clear();
         self.renamed.clear();
+        self.stood_in.clear();
         self.open = 0;
     }
 
@@ -67,6 +71,14 @@ impl View {
         };
         let by_id = || self.group_of(&result.call_id);
         if result.names_only_tool() { by_name().or_else(by_id) } else { by_id().or_else(by_name) }
+    }
+
+    /// Returns whether a call is shown under this name that has no result, or only a stand-in. If another call had the same
+    /// name, a late result would seem to answer both.
+    pub(super) fn awaits(&self, name: &str) -> bool {
+        let is_open = |group: &ViewGroup| group.calls.waiting(name, 0, Answer::Open).is_some();
+        self.calls.stood_in.contains(name)
+            || self.group_of(name).and_then(|at| self.groups.get(at)).is_some_and(is_open)
     }
 
     /// Returns whether the results of a message belong to the newest group, so that everything else is shown above them.
@@ -98,6 +110,9 @@ impl View {
     /// Marks the call that is shown under a name as answered.
     pub(super) fn answer(&mut self, index: usize, shown: &str, answer: Answer) {
         let Some(group) = self.groups.get_mut(index) else { return };
+        if answer == Answer::StandIn {
+            self.calls.stood_in.insert(shown.to_owned());
+        }
         self.calls.open = self.calls.open.saturating_sub(u64::from(group.calls.answer(shown, answer)));
     }
 }

@@ -55,7 +55,11 @@ pub(super) fn faults<'a>(messages: impl Iterator<Item = &'a RawValue>) -> Vec<Fa
             let Some(fields) = Fields::read(raw) else { continue };
             let kind = fields.text("type").unwrap_or_default();
             if matches!(&*kind, "server_tool_use" | "mcp_tool_use") {
-                open.extend(fields.text("id").map(|id| (id.into_owned(), (message, block))));
+                let Some(id) = fields.text("id").map(|id| id.into_owned()) else { continue };
+                // A result belongs to the last use of its identifier.
+                if let Some((message, block)) = open.insert(id.clone(), (message, block)) {
+                    faults.push(Fault { message, block, id, is_result: false });
+                }
             } else if kind.ends_with("_tool_result")
                 && let Some(id) = fields.text("tool_use_id")
             {
