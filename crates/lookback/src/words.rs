@@ -284,9 +284,6 @@ pub fn problem(problem: &Problem) -> String {
         }
         Problem::NotForModel => "the model does not accept this; remove it, or use another model".to_owned(),
         Problem::OutOfRange => "the number is outside of its range; set another".to_owned(),
-        Problem::TooManyPages { count, most } => {
-            format!("{count} pages in files, but at most {most} are allowed; send fewer")
-        }
         Problem::NullMember => "the member is null; remove it".to_owned(),
         Problem::MissingMember => "the member is missing; add it".to_owned(),
         Problem::TriggerPlace => "the compaction trigger is not the last item; remove it, or move it".to_owned(),

@@ -160,13 +160,6 @@ pub enum Problem {
     NotForModel,
     /// A number is outside of its range.
     OutOfRange,
-    /// The request has too many pages in files.
-    TooManyPages {
-        /// The number found.
-        count: usize,
-        /// The most that are allowed.
-        most: usize,
-    },
     /// A member is null that may only be absent.
     NullMember,
     /// A required member is missing.
