@@ -119,10 +119,9 @@ def use(lab):
         for session, answered in client.answered.items():
             if not answered:
                 continue
-            export = lab.lookback("sessions", "export", session)
+            # An answer that came to nobody is a branch that its client has left.
+            export = lab.lookback("sessions", "export", session, "--current")
             messages = [json.loads(line) for line in export.splitlines()]
-            if len(messages) == 1 and "messages" in messages[0]:
-                messages = messages[0]["messages"]
             texts = [(message["role"], message["content"]) for message in messages]
             for said, answer in answered:
                 must(("user", said) in texts, f"{session} has not: {said}")
