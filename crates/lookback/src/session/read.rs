@@ -383,10 +383,44 @@ fn widen(history: &[HistoryEntry], selected: &mut [bool]) {
 fn cut(history: &[HistoryEntry], limit: usize) -> usize {
     let least = history.len().saturating_sub(limit);
     let exchanges = exchanges(history);
-    let torn = |at: usize| {
-        let (before, after) = exchanges.split_at_checked(at).unwrap_or_default();
-        let before: HashSet<_> = before.iter().flatten().collect();
-        after.iter().flatten().any(|exchange| before.contains(exchange))
-    };
-    (least..history.len()).find(|at| !torn(*at)).unwrap_or(history.len())
+    let mut ends = vec![0; history.len()];
+    for (at, exchange) in exchanges.iter().enumerate() {
+        if let Some(end) = exchange.and_then(|exchange| ends.get_mut(exchange)) {
+            *end = at;
+        }
+    }
+    // How far the exchanges reach of which a message is left out.
+    let mut reach = 0;
+    for (at, exchange) in exchanges.iter().enumerate() {
+        if at >= least && reach < at.max(1) {
+            return at;
+        }
+        reach = exchange.and_then(|exchange| ends.get(exchange)).map_or(reach, |end| reach.max(*end));
+    }
+    history.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use lookback_core::ToolCall;
+
+    fn history(messages: Vec<Message>) -> Vec<HistoryEntry> {
+        let mut engine = lookback_core::Engine::new(lookback_core::Settings::default());
+        let entries = messages.into_iter().flat_map(|message| engine.push(Arc::new(message)).unwrap());
+        let arrivals =
+            entries.filter_map(|entry| if let Entry::Message(arrival) = entry { Some(arrival) } else { None });
+        (0..).zip(arrivals).map(|(position, arrival)| HistoryEntry { position, arrival, shown: true }).collect()
+    }
+
+    #[test]
+    fn a_cut_splits_no_exchange_wherever_its_results_are() {
+        let call = |id: &str| Message::assistant_with_calls("", [ToolCall::new(id, "read", "{}")]);
+        let (said, result) = (|| Message::user("hi"), |id: &str| Message::tool_result(id, "text"));
+        let history = history(vec![said(), call("a"), result("a"), call("b"), said(), result("b"), said()]);
+        let cuts: Vec<_> = (0..=history.len()).map(|limit| cut(&history, limit)).collect();
+        assert_eq!(cuts, [7, 6, 6, 6, 3, 3, 1, 0]);
+    }
 }
