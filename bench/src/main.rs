@@ -2,7 +2,8 @@
 //!
 //! `cargo run --release --manifest-path bench/Cargo.toml [push|compaction|open|body|count|faces|summary]` runs one of
 //! them, or all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
-//! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. `... locomo FILE` asks the
+//! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. `... requests FILE` judges and counts real requests, with the tokens that their
+//! providers reported. `... locomo FILE` asks the
 //! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. `... stores`,
 //! `... scale`, `... model` and `... trips` compare the stores, and start servers of PostgreSQL and Redis. `... calls` measures what the packages for other languages measure, too. `... gateway` puts
 //! the gateway beside other proxies, and `... gateway recorded FILE` sends real transcripts through it. Shared machines are
@@ -19,9 +20,11 @@ mod faces;
 mod gateway;
 mod locomo;
 mod model;
+mod mutants;
 mod notes;
 mod open;
 mod push;
+mod requests;
 mod scale;
 mod search;
 mod stores;
@@ -75,6 +78,7 @@ fn main() {
         ["corpus", file, picture] => corpus::run(file, Some(picture)),
         ["notes", file] => notes::run(file),
         ["check", file] => check::run(file),
+        ["requests", file] => requests::run(file),
         ["locomo", file] => locomo::run(file),
         ["search"] => search::run(1_000_000),
         ["search", messages] => search::run(messages.parse().expect("a number of messages")),
@@ -96,7 +100,7 @@ fn main() {
         ["count", counter, file] => count::child(counter, file),
         _ => {
             eprintln!(
-                "usage: bench [push|compaction|open|body|calls|count|faces|summary|stores|scale|model|trips|gateway|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
+                "usage: bench [push|compaction|open|body|calls|count|faces|summary|stores|scale|model|trips|gateway|search [N]|corpus FILE [SVG]|notes FILE|check FILE|requests FILE|locomo FILE]"
             );
             std::process::exit(2);
         }

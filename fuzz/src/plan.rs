@@ -72,7 +72,7 @@ fn stage(bytes: &mut Bytes<'_>) -> Stage {
 }
 
 fn size(bytes: &mut Bytes<'_>) -> Size {
-    Size { tokens: bytes.size(), bytes: bytes.size(), messages: bytes.size(), media: bytes.size() }
+    Size { tokens: bytes.size(), bytes: bytes.size(), messages: bytes.size(), media: bytes.size(), passing: 0 }
 }
 
 fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {

@@ -33,6 +33,7 @@ mod measure;
 pub mod message;
 pub mod plan;
 pub mod policy;
+mod provider;
 mod redacted;
 pub mod size;
 mod start;

@@ -1,9 +1,10 @@
 //! The size of a message as it is shown, after its edits.
 
 use crate::edit::{self, Edit};
-use crate::message::{Media, Message, PartRef, ResultItem};
+use crate::message::{Media, Message, PartRef, Reasoning, ResultItem};
 use crate::size::Size;
-use crate::tokens::{self, TokenCounter};
+use crate::tokens::{self, ReasoningFormula, TokenCounter};
+use crate::wire::Role;
 
 /// Returns the size of a message as it is shown after `edits`.
 ///
@@ -33,29 +34,33 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
 /// Adds up the parts of a message as they are shown, and what the message costs in addition to them. Leaves `bytes` at
 /// 0.
 fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size {
-    let mut size = Size { tokens: counter.message_overhead(), bytes: 0, messages: 1, media: 0 };
+    let frame = counter.frame();
+    let mut size = Size { tokens: frame.message, messages: 1, ..Size::default() };
     // Adding sizes saturates, so that no counter and no log can make them wrap.
-    let tokens = |tokens| Size { tokens, ..Size::default() };
-    let text_of = |text: &str| tokens(counter.text(text));
+    let flat = |tokens| Size { tokens, ..Size::default() };
+    let text_of = |text: &str| flat(counter.text(text));
     for (index, part) in message.parts().enumerate().filter(|(index, _)| !edit::is_hidden(edits, *index)) {
         match part {
             PartRef::Text(text) => {
                 let cut = edit::cut_of(edits, index, 0).map(|cut| cut.apply(text));
-                size += text_of(cut.as_deref().unwrap_or(text));
+                let text = cut.as_deref().unwrap_or(text);
+                size += text_of(text);
+                if frame.forgets
+                    && matches!(frame.reasoning, ReasoningFormula::Text | ReasoningFormula::None)
+                    && message.role() == Role::Assistant
+                {
+                    size.passing = size.passing.saturating_add(counter.text(thoughts(text)));
+                }
             }
-            PartRef::Reasoning(reasoning) => {
-                // Hidden reasoning arrives as ciphertext in base64: four characters for three bytes of text. Counting
-                // three tokens for 16 characters means four bytes of text a token.
-                let hidden = reasoning.signature.as_ref().filter(|_| reasoning.text.is_empty());
-                size += hidden.map_or_else(|| text_of(&reasoning.text), |data| tokens(data.len() as u64 * 3 / 16));
-            }
+            PartRef::Reasoning(reasoning) => size += of_reasoning(reasoning, counter),
             PartRef::ToolCall(call) => {
                 let arguments = edit::arguments(edits, index).unwrap_or(&call.arguments);
-                let id = edit::renamed(edits, index).unwrap_or(&call.id);
-                size += text_of(&call.name) + text_of(arguments) + text_of(id);
+                let id = || text_of(edit::renamed(edits, index).unwrap_or(&call.id));
+                size += text_of(&call.name) + text_of(arguments) + frame.call.map_or_else(id, flat);
             }
             PartRef::ToolResult(result) => {
-                size += text_of(edit::renamed(edits, index).unwrap_or(&result.call_id));
+                let id = || text_of(edit::renamed(edits, index).unwrap_or(&result.call_id));
+                size += frame.result.map_or_else(id, flat);
                 size += edit::note_of(result, edits, index).map_or(Size::default(), |note| text_of(&note.marker));
                 for (item, value) in result.content.iter().enumerate() {
                     match (edit::cut_of(edits, index, item), value) {
@@ -63,24 +68,36 @@ fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size
                         (None, ResultItem::Text(text) | ResultItem::Json(text)) => size += text_of(text),
                         (None, ResultItem::Image(media)) => size += of_image(media, counter),
                         (None, ResultItem::Document(media)) => size += of_document(media, counter),
-                        (None, ResultItem::Opaque(opaque)) => size += text_of(opaque.raw.get()),
+                        (None, ResultItem::Opaque(opaque)) => size += tokens::json_size(&opaque.raw, counter),
                     }
                 }
             }
             PartRef::Image(media) => size += of_image(media, counter),
             PartRef::Document(media) => size += of_document(media, counter),
             PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
-            PartRef::Opaque(opaque) => size += text_of(opaque.raw.get()),
+            PartRef::Opaque(opaque) => size += tokens::json_size(&opaque.raw, counter),
         }
     }
-    if let Some(text) = message.wire().and_then(|wire| wire.dialect.beside_parts(message)) {
-        size += text_of(&text);
+    if let Some(reasoning) = message.wire().and_then(|wire| wire.dialect.reasoning_beside(message)) {
+        size += of_reasoning(&reasoning, counter);
     }
     size
 }
 
+/// Returns the text of reasoning at the beginning of an answer, as open models write it.
+fn thoughts(text: &str) -> &str {
+    let end = text.trim_start().starts_with("<think>").then(|| text.find("</think>")).flatten();
+    end.and_then(|end| text.get(..end)).unwrap_or_default()
+}
+
+fn of_reasoning(reasoning: &Reasoning, counter: &dyn TokenCounter) -> Size {
+    let frame = counter.frame();
+    let tokens = frame.reasoning.tokens(reasoning, counter);
+    Size { tokens, passing: if frame.forgets { tokens } else { 0 }, ..Size::default() }
+}
+
 fn of_image(media: &Media, counter: &dyn TokenCounter) -> Size {
-    Size { tokens: tokens::image_tokens(media, counter.image_formula()), media: 1, ..Size::default() }
+    Size { tokens: tokens::image_tokens(media, counter), media: 1, ..Size::default() }
 }
 
 fn of_document(media: &Media, counter: &dyn TokenCounter) -> Size {

@@ -16,6 +16,22 @@ pub struct Size {
     pub messages: u64,
     /// Pictures and files.
     pub media: u64,
+    /// How many of the tokens count only until the turn is over, because the provider leaves reasoning out then.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub passing: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Size {
+    /// Returns the size once the turn is over.
+    #[must_use]
+    pub fn after_turn(self) -> Size {
+        Size { tokens: self.tokens.saturating_sub(self.passing), passing: 0, ..self }
+    }
 }
 
 impl Add for Size {
@@ -26,6 +42,7 @@ impl Add for Size {
             bytes: self.bytes.saturating_add(other.bytes),
             messages: self.messages.saturating_add(other.messages),
             media: self.media.saturating_add(other.media),
+            passing: self.passing.saturating_add(other.passing),
         }
     }
 }
@@ -44,6 +61,7 @@ impl Sub for Size {
             bytes: self.bytes.saturating_sub(other.bytes),
             messages: self.messages.saturating_sub(other.messages),
             media: self.media.saturating_sub(other.media),
+            passing: self.passing.saturating_sub(other.passing),
         }
     }
 }

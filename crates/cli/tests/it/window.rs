@@ -533,9 +533,9 @@ fn a_window_that_is_looked_at_between_turns_warns_of_nothing_before() {
 fn what_exceeds_a_limit_is_part_of_the_explanation() {
     let lab = Lab::new().with("talk.json", talk(30));
     let run = lab.run(&["window", "talk.json", "--policy", "tokens:max_tokens=3", "--json", "--explain"]);
-    assert_eq!(run.json()["over"], json!([{"measure": "tokens", "actual": 12, "limit": 3}]));
+    assert_eq!(run.json()["over"], json!([{"measure": "tokens", "actual": 14, "limit": 3}]));
     let sentence = run.stderr.trim_start_matches("warning: ").trim_end();
-    assert!(sentence.starts_with("the window has 12 tokens (limit 3); these may not be dropped: "), "{sentence}");
+    assert!(sentence.starts_with("the window has 14 tokens (limit 3); these may not be dropped: "), "{sentence}");
     let run = lab.run(&["window", "talk.json", "--policy", "tokens:max_tokens=3", "--explain"]);
     assert_eq!(run.stderr.lines().last(), Some(sentence));
     let fits = lab.run(&["window", "talk.json", "--policy", "messages", "--json", "--explain"]);

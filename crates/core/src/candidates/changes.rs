@@ -80,7 +80,7 @@ fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
 
 fn with_edits(item: &Item, edits: Vec<Edit>, counter: &dyn TokenCounter) -> Option<Item> {
     let edits = edit::in_order(edits);
-    let size = measure(&item.message, &edits, counter);
+    let size = item.sized(measure(&item.message, &edits, counter));
     (!edit::hides_all(&item.message, &edits)).then(|| item.edited(edits, size))
 }
 

@@ -113,7 +113,8 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &[],
     reference: None,
-    answer_forms: &[],
+    thinking: &[("additionalModelRequestFields", &["enabled", "adaptive"])],
+    answer_forms: &[("outputConfig", &["json_schema"])],
     shorteners: &[],
     errors_in_streams: false,
     known: KNOWN,
@@ -129,7 +130,7 @@ pub(super) static FORMAT: Format = Format {
     tool,
     check,
     path: blocks::path,
-    beside_parts: |_| None,
+    reasoning_beside: |_| None,
 };
 
 /// Checks an identifier against the pattern that the API reference gives for `toolUseId`.

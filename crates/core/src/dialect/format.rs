@@ -12,7 +12,7 @@ use super::{
     Rule, Shown, Target, anthropic, bedrock, gemini, openai_chat, openai_responses,
 };
 use crate::json::Fields;
-use crate::message::{Content, Message};
+use crate::message::{Content, Message, Reasoning};
 
 /// The messages of a request as they are sent.
 pub(super) type Encoded<'a> = Result<Vec<Cow<'a, RawValue>>, ConversionError>;
@@ -63,6 +63,8 @@ pub(super) struct Format {
     pub(super) stored: &'static [&'static str],
     /// The type of a part that stands for something that the provider has stored.
     pub(super) reference: Option<&'static str>,
+    /// The members of a request body that ask the model to reason, each with the words in its value that do.
+    pub(super) thinking: &'static [(&'static str, &'static [&'static str])],
     /// The members of a request body that demand an answer of a given form, each with the words in its value that do.
     pub(super) answer_forms: &'static [(&'static str, &'static [&'static str])],
     /// The members of a request body that ask the provider to shorten the conversation itself, each with the words in its value
@@ -97,8 +99,8 @@ pub(super) struct Format {
     pub(super) check: fn(&Request) -> Vec<Finding>,
     /// Writes the path of a part.
     pub(super) path: fn(place: &Place<'_>, part: usize) -> String,
-    /// Returns text that a message sends beside its parts.
-    pub(super) beside_parts: fn(&Message) -> Option<String>,
+    /// Returns the reasoning that a message sends beside its parts.
+    pub(super) reasoning_beside: fn(&Message) -> Option<Reasoning>,
 }
 
 impl Dialect {

@@ -96,6 +96,7 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &["cachedContent"],
     reference: None,
+    thinking: &[("generationConfig", &["thinkingBudget", "thinkingLevel", "includeThoughts"])],
     answer_forms: &[(
         "generationConfig",
         &["responseSchema", "responseJsonSchema", "response_schema", "application/json"],
@@ -115,7 +116,7 @@ pub(super) static FORMAT: Format = Format {
     tool,
     check,
     path: |place, part| format!("contents[{}].parts[{part}]", place.element),
-    beside_parts: |_| None,
+    reasoning_beside: signatures,
 };
 
 /// The form of a call without an identifier. Its tool's name stands for it, and its response has no identifier either.
@@ -255,6 +256,19 @@ fn answered(opaque: &Opaque) -> Option<String> {
     let response = Fields::read(member(&fields, place)?)?;
     let named = response.text("id").filter(|id| !id.is_empty()).or_else(|| response.text("name"))?;
     Some(named.into_owned())
+}
+
+/// Returns the signatures of the parts that are not themselves reasoning.
+fn signatures(message: &Message) -> Option<Reasoning> {
+    let raw = message.wire().map(|wire| &*wire.raw).filter(|_| message.role() == Role::Assistant)?;
+    if !["thoughtSignature", "thought_signature"].iter().any(|name| raw.get().contains(name)) {
+        return None;
+    }
+    let fields = Fields::read(raw)?;
+    let raws = fields.get("parts").and_then(json::array)?;
+    let others = raws.iter().zip(message.parts()).filter(|(_, part)| !matches!(part, PartRef::Reasoning(_)));
+    let signatures = others.filter_map(|(raw, _)| text_of(&Fields::read(raw)?, "thoughtSignature"));
+    Some(Reasoning::new("").with_signature(signatures.collect::<String>()))
 }
 
 /// Returns a part that Lookback does not know, or `None` if it has no content at all.

@@ -41,12 +41,13 @@ pub use request::{Preamble, Request, RequestError};
 pub use response::Response;
 pub use rules::{Finding, Problem, Rule, Severity};
 pub use stream::ResponseStream;
-pub use target::{Provider, Target, UnknownProvider};
+pub use target::Target;
 
 use crate::edit::Edit;
 use crate::json;
 pub use crate::json::SyntaxError;
-use crate::message::{Message, ToolCall};
+use crate::message::{Message, Reasoning, ToolCall};
+pub use crate::provider::{Provider, UnknownProvider};
 use crate::start::Start;
 pub use crate::wire::Dialect;
 use crate::wire::{Role, Wire};
@@ -407,9 +408,9 @@ impl Dialect {
         (self.format().path)(place, part)
     }
 
-    /// Returns text that a message sends beside its parts.
-    pub(crate) fn beside_parts(self, message: &Message) -> Option<String> {
-        (self.format().beside_parts)(message)
+    /// Returns the reasoning that a message sends beside its parts.
+    pub(crate) fn reasoning_beside(self, message: &Message) -> Option<Reasoning> {
+        (self.format().reasoning_beside)(message)
     }
 
     /// Returns what every provider of this dialect demands besides the pairing of calls and results.

@@ -14,8 +14,8 @@ use super::{
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
-    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, ResultItem, SystemPart, ToolCall, ToolResult,
-    UserPart,
+    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, SystemPart, ToolCall,
+    ToolResult, UserPart,
 };
 use crate::start::Start;
 use crate::wire::Role;
@@ -107,6 +107,7 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &[],
     reference: None,
+    thinking: &[("reasoning", &["effort", "max_tokens", "true"]), ("thinking", &["enabled", "adaptive"])],
     answer_forms: &[("response_format", &["json_schema", "json_object"])],
     shorteners: &[],
     errors_in_streams: false,
@@ -123,7 +124,7 @@ pub(super) static FORMAT: Format = Format {
     tool,
     check,
     path,
-    beside_parts: reasoning,
+    reasoning_beside: reasoning,
 };
 
 fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
@@ -189,7 +190,13 @@ fn read_part(fields: &Fields<'_>) -> Part {
     let inner = |key: &str| fields.get(key).and_then(Fields::read);
     let known = match &*kind {
         "text" => fields.text("text").map(|text| Part::Text(text.into_owned())),
-        "image_url" => inner("image_url").and_then(|image| Some(Part::Image(from_url(&image.text("url")?)))),
+        // Some clients write the address itself.
+        "image_url" => {
+            let url = inner("image_url").and_then(|image| image.text("url").map(Cow::into_owned));
+            let url = url.or_else(|| fields.text("image_url").map(Cow::into_owned));
+            url.map(|url| Part::Image(from_url(&url)))
+        }
+        "document_url" => fields.text("document_url").map(|url| Part::Document(from_url(&url))),
         "file" => inner("file").and_then(|file| {
             let name = file.text("filename").map(Cow::into_owned);
             let media = match (file.text("file_data"), file.text("file_id")) {
@@ -290,10 +297,10 @@ fn encode<'a>(_: &Sending<'_>, shown: &[Shown<'a>]) -> Encoded<'a> {
 }
 
 /// Returns the reasoning that some servers return beside the content. It is sent back to them, so it costs tokens.
-fn reasoning(message: &Message) -> Option<String> {
+fn reasoning(message: &Message) -> Option<Reasoning> {
     let raw = message.wire().map(|wire| &*wire.raw).filter(|raw| raw.get().contains("\"reasoning"))?;
     let fields = Fields::read(raw)?;
-    ["reasoning_content", "reasoning"].into_iter().find_map(|key| fields.text(key).map(Cow::into_owned))
+    ["reasoning_content", "reasoning"].into_iter().find_map(|key| fields.text(key).map(Reasoning::new))
 }
 
 /// Returns whether `tool_calls` is an empty list. In the parts it looks the same as an absent one, so the JSON is read.

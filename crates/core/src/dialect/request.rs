@@ -12,9 +12,9 @@ use super::{DecodeError, Dialect, Provider, RawRequest, Target};
 use crate::json::{self, Fields, SyntaxError};
 use crate::message::Message;
 use crate::size::Size;
-use crate::tokens::TokenCounter;
+use crate::tokens::{Frame, TokenCounter, scale};
 
-/// The system prompt and the tools, if they are sent outside the messages.
+/// The system prompt and the tools, if they are sent outside the messages, and what is asked of the answer.
 ///
 /// The model reads them first. They cost tokens, and are never dropped.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -26,6 +26,12 @@ pub struct Preamble {
     /// The tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Box<RawValue>>,
+    /// The JSON schema of the form that answers must have. Providers show it to the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<Box<RawValue>>,
+    /// Whether the request asks the model to reason. Some providers tell the model so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub thinks: bool,
 }
 
 impl Preamble {
@@ -36,7 +42,10 @@ impl Preamble {
         let format = dialect.format();
         // Protocol buffers spell some members in another way.
         let spelled = |name: &str| member(name).or_else(|| member(&in_snake_case(name)));
-        Preamble { system: format.system.and_then(spelled), tools: spelled(format.tools) }
+        let form = format.answer_forms.iter().find_map(|(name, _)| schema(&spelled(name)?, DEEPEST));
+        let asks = |words: &[&str], raw: &RawValue| words.iter().any(|word| raw.get().contains(word));
+        let thinks = format.thinking.iter().any(|(name, words)| member(name).is_some_and(|raw| asks(words, &raw)));
+        Preamble { system: format.system.and_then(spelled), tools: spelled(format.tools), form, thinks }
     }
 
     /// Returns the members of a request body that have the preamble: the reverse of [`Preamble::of_body`].
@@ -58,24 +67,62 @@ impl Preamble {
         Preamble { tools: Some(tools), ..self }
     }
 
-    /// Measures the preamble. Tools are counted as their JSON, which is somewhat more than providers count.
+    /// Measures the preamble, with what the provider adds to every request. A tool is counted as its JSON, by the factor of
+    /// the counter's [`Frame`](crate::tokens::Frame). The tools that the provider runs by itself are counted as nothing, if
+    /// that factor is known.
     pub fn measure(&self, counter: &dyn TokenCounter) -> Size {
+        let frame = counter.frame();
         let system = self.system.as_deref().map_or(0, |system| match json::text(system) {
             Some(text) => counter.text(&text),
             None => texts(system, DEEPEST).iter().map(|text| counter.text(text)).fold(0, u64::saturating_add),
         });
-        let tools = self.tools.as_deref().map_or(0, |tools| counter.text(tools.get()));
+        // OpenAI writes it as a message.
+        let system = if system > 0 { system.saturating_add(frame.system) } else { 0 };
+        let tools = self.tools.as_deref().map_or(0, |tools| match frame.call {
+            None => counter.text(tools.get()),
+            Some(_) => of_tools(tools, &frame, counter),
+        });
+        let form =
+            self.form.as_deref().zip(frame.form).map_or(0, |(schema, around)| {
+                around.saturating_add(scale(counter.text(&compact(schema)), frame.schema))
+            });
         let bytes = [&self.system, &self.tools].into_iter().flatten().map(|raw| raw.get().len() as u64).sum();
-        Size { tokens: system.saturating_add(tools), bytes, ..Size::default() }
+        let thinks = if self.thinks { frame.thinks } else { 0 };
+        let tokens = [frame.request, system, tools, form, thinks].into_iter().fold(0, u64::saturating_add);
+        Size { tokens, bytes, ..Size::default() }
     }
 
     /// Returns whether two preambles are the same, byte for byte.
     pub fn is_same(&self, other: &Preamble) -> bool {
-        let same = |a: &Option<Box<RawValue>>, b: &Option<Box<RawValue>>| {
-            a.as_ref().map(|raw| raw.get()) == b.as_ref().map(|raw| raw.get())
-        };
+        self.instructs_as(other) && same(&self.form, &other.form) && self.thinks == other.thinks
+    }
+
+    /// Returns whether two preambles have the same system prompt and the same tools, byte for byte.
+    pub(crate) fn instructs_as(&self, other: &Preamble) -> bool {
         same(&self.system, &other.system) && same(&self.tools, &other.tools)
     }
+}
+
+fn same(a: &Option<Box<RawValue>>, b: &Option<Box<RawValue>>) -> bool {
+    a.as_ref().map(|raw| raw.get()) == b.as_ref().map(|raw| raw.get())
+}
+
+/// Returns the schema in the member of a body that demands a form of answers.
+fn schema(value: &RawValue, depth: usize) -> Option<Box<RawValue>> {
+    let depth = depth.checked_sub(1)?;
+    let fields = Fields::read(value)?;
+    let schema = fields.get("schema").and_then(|schema| match json::text(schema) {
+        // Bedrock has it as a text.
+        Some(text) => serde_json::from_str(&text).ok(),
+        None => Some(schema.to_owned()),
+    });
+    let inner = ["json_schema", "format", "textFormat", "structure", "jsonSchema"];
+    schema.or_else(|| inner.into_iter().find_map(|inner| self::schema(fields.get(inner)?, depth)))
+}
+
+/// Returns JSON without white space: clients that indent it do not pay for that.
+fn compact(value: &RawValue) -> String {
+    serde_json::from_str::<serde_json::Value>(value.get()).map_or_else(|_| String::new(), |value| value.to_string())
 }
 
 /// Returns a name such as `systemInstruction` as `system_instruction`.
@@ -85,6 +132,37 @@ fn in_snake_case(name: &str) -> String {
         out.push(char.to_ascii_lowercase());
         out
     })
+}
+
+/// Returns the tokens of the tools that the client declares.
+fn of_tools(tools: &RawValue, frame: &Frame, counter: &dyn TokenCounter) -> u64 {
+    let declared = declared(tools, DEEPEST);
+    if declared.is_empty() {
+        return 0;
+    }
+    let is_chat = declared.iter().any(|tool| Fields::read(tool).is_some_and(|fields| fields.get("function").is_some()));
+    let each = |tool: &&RawValue| frame.tool.saturating_add(scale(counter.text(&compact(tool)), frame.schema));
+    let all = declared.iter().map(each).fold(frame.tools, u64::saturating_add);
+    if is_chat { all.saturating_add(frame.chat_tools) } else { all }
+}
+
+/// Returns the tools that have a name of the client's, wherever the dialect has them.
+fn declared(value: &RawValue, depth: usize) -> Vec<&RawValue> {
+    let Some(depth) = depth.checked_sub(1) else { return Vec::new() };
+    if let Some(elements) = json::array(value) {
+        return elements.into_iter().flat_map(|element| declared(element, depth)).collect();
+    }
+    let Some(fields) = Fields::read(value) else { return Vec::new() };
+    let is_hosted = fields.text("type").is_some_and(|kind| !matches!(&*kind, "function" | "custom"));
+    let is_later = fields.get("defer_loading").is_some_and(|later| later.get() == "true");
+    if is_hosted || is_later {
+        return Vec::new();
+    }
+    if fields.get("name").is_some() || fields.get("function").is_some() {
+        return vec![value];
+    }
+    let inner = ["functionDeclarations", "function_declarations", "toolSpec", "tools"];
+    inner.into_iter().filter_map(|name| fields.borrowed(name)).flat_map(|inner| declared(inner, depth)).collect()
 }
 
 /// How deep the texts of a system prompt may be: a list of blocks, or an object with a list of parts.

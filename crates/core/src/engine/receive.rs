@@ -102,10 +102,12 @@ impl Engine {
     pub fn set_preamble(&mut self, preamble: &Preamble) -> Vec<Entry> {
         let mut entries = Vec::new();
         let none = Preamble::default();
-        if preamble.is_same(self.view.preamble().unwrap_or(&none)) {
+        let known = self.view.preamble();
+        let size = preamble.measure(&*self.settings.counter);
+        // A provider may add something to every request, even to one without any of this.
+        if preamble.is_same(known.unwrap_or(&none)) && (known.is_some() || size.tokens == 0) {
             return entries;
         }
-        let size = preamble.measure(&*self.settings.counter);
         self.record(Entry::Preamble { preamble: Arc::new(preamble.clone()), size }, &mut entries);
         self.take_outdated(&mut entries);
         entries

@@ -56,8 +56,22 @@ impl Settings {
     /// assert_eq!(Settings::for_model(Dialect::OpenAiChat, "my-own-model").model_window, None);
     /// ```
     pub fn for_model(dialect: Dialect, model: &str) -> Self {
-        let (name, default) = (Some(model.to_owned()), Settings::default());
-        match Models::builtin().find(model) {
+        Settings::for_target(&Target::from(dialect).with_model(model))
+    }
+
+    /// Returns settings with the default policy for where requests go, like [`Settings::for_model`] for their model. Some
+    /// providers count the tokens of a model in a way of their own.
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, Settings, dialect::Target};
+    ///
+    /// let path = "/v1/projects/p/locations/global/publishers/google/models/gemini-3-flash:generateContent";
+    /// let settings = Settings::for_target(&Target::from(Dialect::Gemini).with_path(path));
+    /// assert_eq!(settings.model.as_deref(), Some("gemini-3-flash"));
+    /// ```
+    pub fn for_target(target: &Target) -> Self {
+        let (dialect, name, default) = (target.dialect, target.model.clone(), Settings::default());
+        match name.as_deref().and_then(|name| Models::builtin().find_at(name, target.provider)) {
             Some(known) => Settings {
                 dialect,
                 counter: known.counter(),

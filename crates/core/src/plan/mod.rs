@@ -407,7 +407,7 @@ fn planned(policy: &Policy) -> Size {
     let around = SUMMARY_OVERHEAD.max(summary.wording.len() as u64 / 2);
     let tokens = summary.budget.saturating_add(around);
     let messages = u64::from(policy.system.counted);
-    Size { tokens, bytes: tokens.saturating_mul(BYTES_A_TOKEN), messages, media: 0 }
+    Size { tokens, bytes: tokens.saturating_mul(BYTES_A_TOKEN), messages, media: 0, passing: 0 }
 }
 
 /// Returns the size of the running summary that is in the window.

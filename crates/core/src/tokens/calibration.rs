@@ -58,7 +58,7 @@ impl Calibration {
 }
 
 /// Multiplies a count by a factor, rounding up.
-pub(super) fn scale(tokens: u64, factor: f64) -> u64 {
+pub(crate) fn scale(tokens: u64, factor: f64) -> u64 {
     if factor == 1.0 {
         return tokens;
     }

@@ -1,6 +1,6 @@
 //! Counting without a tokenizer: an estimate from the characters of a text, and a counter that does not count.
 
-use super::{ImageFormula, TokenCounter};
+use super::{Frame, MediaFormula, TokenCounter};
 
 /// A counter that estimates tokens from the characters of a text, times a factor for the model's family.
 ///
@@ -23,8 +23,10 @@ use super::{ImageFormula, TokenCounter};
 pub struct Estimate {
     /// The factor by which the count is multiplied.
     pub factor: f64,
-    /// The formula for the tokens of pictures.
-    pub image: ImageFormula,
+    /// The tokens of what the provider writes around texts.
+    pub frame: Frame,
+    /// The formulas for pictures, files, sound and video.
+    pub media: MediaFormula,
 }
 
 impl Estimate {
@@ -34,16 +36,22 @@ impl Estimate {
         Estimate { factor, ..self }
     }
 
-    /// Sets the formula for the tokens of pictures.
+    /// Sets the tokens of what the provider writes around texts.
     #[must_use]
-    pub fn image(self, image: ImageFormula) -> Self {
-        Estimate { image, ..self }
+    pub fn with_frame(self, frame: Frame) -> Self {
+        Estimate { frame, ..self }
+    }
+
+    /// Sets the formulas for pictures, files, sound and video.
+    #[must_use]
+    pub fn media(self, media: MediaFormula) -> Self {
+        Estimate { media, ..self }
     }
 }
 
 impl Default for Estimate {
     fn default() -> Self {
-        Estimate { factor: 1.0, image: ImageFormula::default() }
+        Estimate { factor: 1.0, frame: Frame::default(), media: MediaFormula::default() }
     }
 }
 
@@ -60,8 +68,12 @@ impl TokenCounter for Estimate {
         super::calibration::scale(characters(text), self.factor)
     }
 
-    fn image_formula(&self) -> ImageFormula {
-        self.image
+    fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    fn media_formula(&self) -> MediaFormula {
+        self.media
     }
 }
 
@@ -84,12 +96,12 @@ impl TokenCounter for Uncounted {
         0
     }
 
-    fn message_overhead(&self) -> u64 {
-        0
+    fn frame(&self) -> Frame {
+        Frame::NONE
     }
 
-    fn image_formula(&self) -> ImageFormula {
-        ImageFormula::Flat(0)
+    fn media_formula(&self) -> MediaFormula {
+        MediaFormula::NONE
     }
 }
 

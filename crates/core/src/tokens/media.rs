@@ -1,97 +1,233 @@
-//! The tokens of pictures and files, by the provider's formula and never by the length of the base64.
+//! The tokens of pictures, files, sound and video, from their bytes and never by the length of the base64.
 
 use base64::Engine as _;
-use serde::{Deserialize, Serialize};
+use base64::alphabet;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::TokenCounter;
+use super::frame::sealed_tokens;
+use super::image::{ImageFormula, Pixels};
+use super::{TokenCounter, scale};
+use crate::json;
 use crate::message::{Media, MediaSource};
+use crate::size::Size;
 
-/// A provider's formula for the tokens of a picture.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum ImageFormula {
-    /// OpenAI's tiles, as in its guide to images.
-    ///
-    /// The picture is scaled down to fit 2048x2048 pixels, then to 768 pixels on the short side. It costs `base`, plus
-    /// `tile` for each square of 512 pixels: 85 and 170 tokens for gpt-4o.
-    Tiles {
-        /// The tokens of every picture.
-        base: u64,
-        /// The tokens of each tile.
-        tile: u64,
-    },
-    /// Anthropic's area, as in its guide to vision.
-    ///
-    /// The picture is scaled down to at most `edge` pixels on the long side. It costs width times height divided by
-    /// 750.
-    Area {
-        /// The longest side, in pixels.
-        edge: u64,
-    },
-    /// The same tokens for every picture.
-    Flat(u64),
+/// A provider's formulas for pictures, files, sound and video.
+///
+/// The default is for providers that publish none: close to the most that any of them asks.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MediaFormula {
+    /// The tokens of a picture.
+    pub image: ImageFormula,
+    /// The tokens of a page of a PDF file, besides those of its text.
+    pub page: u64,
+    /// The factor by which the tokens of the text of a PDF file are multiplied. At 0 it is part of `page`.
+    pub text: f64,
+    /// The tokens of a second of sound.
+    pub audio: u64,
+    /// The seconds that sound is filled up to a multiple of.
+    pub clip: u64,
+    /// The tokens of a second of video.
+    pub video: u64,
 }
 
-impl Default for ImageFormula {
-    /// Returns the most that a picture costs by the area formula. It is for providers that publish no formula.
+impl MediaFormula {
+    /// Formulas by which nothing costs anything.
+    pub const NONE: MediaFormula =
+        MediaFormula { image: ImageFormula::Flat(0), page: 0, text: 0.0, audio: 0, clip: 1, video: 0 };
+}
+
+impl Default for MediaFormula {
+    /// Anthropic's guide gives 1,500 to 3,000 tokens for a page, and Google's 32 tokens for a second of sound and 258 for
+    /// the picture of each second of video.
     fn default() -> Self {
-        ImageFormula::Flat(1_600)
+        MediaFormula { image: ImageFormula::default(), page: 2_000, text: 0.0, audio: 32, clip: 1, video: 290 }
     }
 }
 
-impl ImageFormula {
-    /// Returns the tokens of a picture with this size. If the size is unknown, it returns those of the largest picture.
-    ///
-    /// ```
-    /// use lookback_core::tokens::{ImageFormula, Pixels};
-    ///
-    /// let pixels = Pixels { width: 1024, height: 1024 };
-    /// assert_eq!(ImageFormula::Tiles { base: 85, tile: 170 }.tokens(Some(pixels)), 765);
-    /// ```
-    pub fn tokens(self, pixels: Option<Pixels>) -> u64 {
-        match self {
-            ImageFormula::Flat(tokens) => tokens,
-            ImageFormula::Tiles { base, tile } => {
-                let pixels = pixels.unwrap_or(Pixels { width: 2048, height: 768 });
-                let pixels = pixels.shrunk(pixels.width.max(pixels.height), 2048);
-                let Pixels { width, height } = pixels.shrunk(pixels.width.min(pixels.height), 768);
-                base.saturating_add(tile.saturating_mul(width.div_ceil(512)).saturating_mul(height.div_ceil(512)))
+/// What bytes are, by the media type that the client gave and by how they begin.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Kind {
+    Image,
+    Audio,
+    Video,
+    Text,
+    Pdf,
+    Unknown,
+}
+
+impl Kind {
+    fn of(mime: Option<&str>, bytes: &[u8]) -> Kind {
+        let named = |mime: &str| match mime.split_once('/') {
+            Some(("image", _)) => Kind::Image,
+            Some(("audio", _)) => Kind::Audio,
+            Some(("video", _)) => Kind::Video,
+            Some(("text", _)) => Kind::Text,
+            Some(("application", "pdf")) => Kind::Pdf,
+            _ => Kind::Unknown,
+        };
+        let wave = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WAVE");
+        match (bytes, mime.map_or(Kind::Unknown, named)) {
+            _ if imagesize::image_type(bytes).is_ok() => Kind::Image,
+            ([b'%', b'P', b'D', b'F', ..], _) => Kind::Pdf,
+            (_, Kind::Unknown) if wave => Kind::Audio,
+            ([b'I', b'D', b'3', ..] | [b'f', b'L', b'a', b'C', ..] | [b'O', b'g', b'g', b'S', ..], Kind::Unknown) => {
+                Kind::Audio
             }
-            ImageFormula::Area { edge } => {
-                let pixels = pixels.unwrap_or(Pixels { width: edge, height: 1_600 * 750 / edge.max(1) });
-                let Pixels { width, height } = pixels.shrunk(pixels.width.max(pixels.height), edge);
-                width.saturating_mul(height).div_ceil(750)
-            }
+            ([0xff, second, ..], Kind::Unknown) if second & 0xe0 == 0xe0 => Kind::Audio,
+            (_, Kind::Unknown) if mime.is_some() && is_text(bytes) => Kind::Text,
+            ([_, _, _, _, b'f', b't', b'y', b'p', ..] | [0x1a, 0x45, 0xdf, 0xa3, ..], Kind::Unknown) => Kind::Video,
+            (_, kind) => kind,
         }
     }
 }
 
-/// The size of a picture in pixels.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pixels {
-    /// The width.
-    pub width: u64,
-    /// The height.
-    pub height: u64,
+/// Returns whether bytes may be the beginning of a text.
+fn is_text(bytes: &[u8]) -> bool {
+    let whole = match std::str::from_utf8(bytes) {
+        Ok(text) => text.len(),
+        // The last character may be cut.
+        Err(error) => error.valid_up_to() + 3,
+    };
+    whole >= bytes.len() && !bytes.is_empty() && !bytes.contains(&0)
 }
 
-impl Pixels {
-    /// Scales the size down so that `side` becomes at most `most`.
-    fn shrunk(self, side: u64, most: u64) -> Pixels {
-        let scale = |length: u64| {
-            let scaled = u128::from(length) * u128::from(most) / u128::from(side.max(1));
-            u64::try_from(scaled).unwrap_or(u64::MAX)
-        };
-        if side <= most { self } else { Pixels { width: scale(self.width), height: scale(self.height) } }
+/// Returns the tokens of a picture.
+pub(crate) fn image_tokens(media: &Media, counter: &dyn TokenCounter) -> u64 {
+    let formula = counter.media_formula().image;
+    match &media.source {
+        MediaSource::Base64(data) => formula.tokens(pixels(data)),
+        // Most pictures at an address are made for the web. The largest would cost several times as much.
+        MediaSource::Url(_) => formula.tokens(Some(Pixels { width: 512, height: 512 })),
+        MediaSource::Text(_) | MediaSource::Id(_) => formula.tokens(None),
     }
 }
 
-pub(crate) fn image_tokens(media: &Media, formula: ImageFormula) -> u64 {
-    formula.tokens(match &media.source {
-        MediaSource::Base64(data) => pixels(data),
-        MediaSource::Text(_) | MediaSource::Url(_) | MediaSource::Id(_) => None,
-    })
+/// Returns the tokens of a file. A text file is counted as text.
+pub(crate) fn document_tokens(media: &Media, counter: &dyn TokenCounter) -> u64 {
+    match &media.source {
+        MediaSource::Text(text) => counter.text(text),
+        MediaSource::Base64(data) => data_tokens(data, media.mime.as_deref(), counter),
+        MediaSource::Url(_) | MediaSource::Id(_) => elsewhere(media.mime.as_deref(), counter.media_formula()),
+    }
+}
+
+/// Returns the tokens of a file of which only the address is known: a page of text, or a minute of sound or video.
+fn elsewhere(mime: Option<&str>, formula: MediaFormula) -> u64 {
+    match Kind::of(mime, &[]) {
+        Kind::Audio => formula.audio.saturating_mul(60),
+        Kind::Video => formula.video.saturating_mul(60),
+        _ => formula.page.saturating_add(scale(PAGE_TEXT, formula.text)),
+    }
+}
+
+/// Returns the tokens of bytes in base64.
+fn data_tokens(data: &str, mime: Option<&str>, counter: &dyn TokenCounter) -> u64 {
+    let formula = counter.media_formula();
+    if formula == MediaFormula::NONE {
+        return 0;
+    }
+    let padding = data.bytes().rev().take(2).take_while(|byte| *byte == b'=').count() as u64;
+    let length = (data.len() as u64 * 3 / 4).saturating_sub(padding);
+    let head = decoded(data, 1 << 10);
+    match Kind::of(mime, &head) {
+        Kind::Image => formula.image.tokens(pixels(data)),
+        Kind::Audio if formula.clip > 1 => {
+            let clips = length.div_ceil(bytes_a_second(&head).saturating_mul(formula.clip));
+            clips.saturating_mul(formula.clip).saturating_mul(formula.audio)
+        }
+        Kind::Audio => length.saturating_mul(formula.audio).div_ceil(bytes_a_second(&head)),
+        Kind::Video => length.saturating_mul(formula.video).div_ceil(VIDEO_BYTES),
+        Kind::Text => counter.text(&String::from_utf8_lossy(&decoded(data, usize::MAX))),
+        Kind::Pdf => {
+            let bytes = decoded(data, usize::MAX);
+            let pages = pages(&bytes);
+            let text = if formula.text == 0.0 { 0 } else { pdf_text(&bytes).min(pages.saturating_mul(MOST_TEXT)) };
+            pages.saturating_mul(formula.page).saturating_add(scale(text, formula.text))
+        }
+        // A file of an office program, of whose packed bytes the text is a part.
+        Kind::Unknown if mime.is_some() => 100 + length / 40,
+        Kind::Unknown => {
+            let as_video = length.saturating_mul(formula.video).div_ceil(VIDEO_BYTES);
+            formula.image.tokens(None).max(as_video)
+        }
+    }
+}
+
+/// The bytes of a page, if a file does not say how many it has.
+const PAGE_BYTES: u64 = 50_000;
+
+/// The tokens of the text of a page, if nothing of it is known.
+const PAGE_TEXT: u64 = 600;
+
+/// The most tokens of the text of a page, as Anthropic's guide to PDF files gives it.
+const MOST_TEXT: u64 = 3_000;
+
+/// Estimates the tokens of the text in a PDF file: one for five bytes of the packed streams that draw its pages.
+///
+/// Other streams, such as fonts and pictures, have a dictionary that says so.
+fn pdf_text(bytes: &[u8]) -> u64 {
+    const OTHER: [&[u8]; 6] = [b"/Length1", b"/Subtype", b"/FunctionType", b"/Type", b"/N ", b"/Alternate"];
+    let (mut rest, mut drawn) = (bytes, 0);
+    while let Some(start) = memmem(rest, b"stream") {
+        let (before, stream) = rest.split_at(start + b"stream".len());
+        let length = memmem(stream, b"endstream").unwrap_or(stream.len());
+        let object = before.windows(3).rposition(|word| word == b"obj").and_then(|at| before.get(at..));
+        let dictionary = object.unwrap_or(before);
+        if !OTHER.iter().any(|word| memmem(dictionary, word).is_some()) {
+            drawn += length as u64;
+        }
+        rest = stream.get(length + b"endstream".len()..).unwrap_or_default();
+    }
+    drawn / 5
+}
+
+/// Returns where a word begins.
+fn memmem(bytes: &[u8], word: &[u8]) -> Option<usize> {
+    bytes.windows(word.len()).position(|window| window == word)
+}
+
+/// The bytes of a second of video: 500 kbit/s.
+const VIDEO_BYTES: u64 = 62_500;
+
+/// Returns the bytes of a second of sound, from how it begins. Unless it says that, it is 128 kbit/s, the most usual rate.
+fn bytes_a_second(head: &[u8]) -> u64 {
+    let wave = head.get(28..32).filter(|_| head.starts_with(b"RIFF") && head.get(12..16) == Some(b"fmt "));
+    let rate = wave.and_then(|rate| rate.try_into().ok()).map_or(0, u32::from_le_bytes);
+    if rate == 0 { 16_000 } else { rate.into() }
+}
+
+/// Counts the pages of a PDF file: its page objects or, if they are packed, the largest count that a list of pages has.
+fn pages(bytes: &[u8]) -> u64 {
+    let after = |name: &'static [u8]| {
+        let ends = bytes.windows(name.len()).enumerate().filter(move |(_, window)| *window == name);
+        ends.map(move |(at, _)| bytes.get(at + name.len()..).unwrap_or_default().trim_ascii_start())
+    };
+    let is_page = |rest: &&[u8]| rest.strip_prefix(b"/Page").is_some_and(|rest| !rest.starts_with(b"s"));
+    let found = after(b"/Type").filter(is_page).count() as u64;
+    let count = |rest: &[u8]| {
+        let digits = rest.iter().take(6).take_while(|byte| byte.is_ascii_digit());
+        digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
+    };
+    let counted = || after(b"/Count").map(count).max().filter(|pages| *pages > 0);
+    let guessed = || (bytes.len() as u64).div_ceil(PAGE_BYTES).max(1);
+    if found > 0 { found } else { counted().unwrap_or_else(guessed) }
+}
+
+/// Both alphabets of base64, with padding or without.
+const ENGINES: [GeneralPurpose; 2] = [engine(&alphabet::STANDARD), engine(&alphabet::URL_SAFE)];
+
+const fn engine(alphabet: &alphabet::Alphabet) -> GeneralPurpose {
+    let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    GeneralPurpose::new(alphabet, config.with_decode_allow_trailing_bits(true))
+}
+
+/// Decodes at most the first `most` characters. Returns nothing if they are not base64.
+fn decoded(data: &str, most: usize) -> Vec<u8> {
+    let head = if data.len() <= most { data } else { data.get(..most / 4 * 4).unwrap_or_default() };
+    ENGINES.iter().find_map(|engine| engine.decode(head).ok()).unwrap_or_default()
 }
 
 /// Reads the width and height from a picture's header.
@@ -99,54 +235,153 @@ fn pixels(data: &str) -> Option<Pixels> {
     // Most formats have their size in the first bytes, JPEG has it after its metadata. So more is decoded only if
     // needed.
     [1 << 10, 1 << 18, usize::MAX].into_iter().find_map(|most| {
-        let length = data.len().min(most) / 4 * 4;
-        let engine = base64::engine::general_purpose::STANDARD_NO_PAD;
-        let header = engine.decode(data.get(..length)?.trim_end_matches('=')).ok()?;
-        let size = imagesize::blob_size(&header).ok()?;
+        let size = imagesize::blob_size(&decoded(data, most)).ok()?;
         Some(Pixels { width: size.width as u64, height: size.height as u64 })
     })
 }
 
-/// Counts the tokens of a file. A text file is counted as text.
-///
-/// For other files the number of pages is guessed, with 50 kB and 2,000 tokens for each page. Anthropic's guide to PDFs
-/// gives 1,500 to 3,000 tokens per page.
-pub(crate) fn document_tokens(media: &Media, counter: &dyn TokenCounter) -> u64 {
-    match &media.source {
-        MediaSource::Text(text) => counter.text(text),
-        MediaSource::Base64(data) if media.mime.as_deref().is_some_and(|mime| mime.starts_with("text/")) => {
-            let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap_or_default();
-            counter.text(&String::from_utf8_lossy(&bytes))
-        }
-        MediaSource::Base64(data) if counter.message_overhead() > 0 => {
-            2_000 * (data.len() as u64 * 3 / 4).div_ceil(50_000)
-        }
-        MediaSource::Url(_) | MediaSource::Id(_) if counter.message_overhead() > 0 => 2_000,
-        MediaSource::Base64(_) | MediaSource::Url(_) | MediaSource::Id(_) => 0,
+/// The longest string of the characters of base64 that is counted as text. Words and names are shorter.
+const LONGEST_WORD: usize = 512;
+
+/// Measures JSON of which only the provider knows the meaning. Its text is counted as it is, apart from long strings in
+/// base64: no provider reads these as text. They are pictures or the like, or text that only the provider can read.
+pub(crate) fn json_size(value: &RawValue, counter: &dyn TokenCounter) -> Size {
+    let whole = value.get();
+    // Most have no such string.
+    if whole.len() <= LONGEST_WORD {
+        return Size { tokens: counter.text(whole), ..Size::default() };
     }
+    let (mut text, mut size, mut rest, mut member) = (String::new(), Size::default(), whole, "");
+    while let Some((before, string)) = next_string(rest) {
+        rest = rest.get(before.len() + string.len()..).unwrap_or_default();
+        text.push_str(before);
+        match data_in(string) {
+            Some((mime, data)) => {
+                text.push_str("\"\"");
+                size += if ["ncrypted", "ignature"].iter().any(|sealed| member.contains(sealed)) {
+                    Size { tokens: sealed_tokens(&data), ..Size::default() }
+                } else {
+                    Size { tokens: data_tokens(&data, mime.as_deref(), counter), media: 1, ..Size::default() }
+                };
+            }
+            None => text.push_str(string),
+        }
+        if rest.trim_start().starts_with(':') {
+            member = string;
+        }
+    }
+    text.push_str(rest);
+    size + Size { tokens: counter.text(&text), ..Size::default() }
+}
+
+/// Splits JSON before its first string: the text before it, and the string with its quotes.
+fn next_string(json: &str) -> Option<(&str, &str)> {
+    let start = json.find('"')?;
+    let (before, rest) = json.split_at_checked(start)?;
+    let mut escaped = false;
+    let end = rest.bytes().skip(1).position(|byte| {
+        let ends = byte == b'"' && !escaped;
+        escaped = byte == b'\\' && !escaped;
+        ends
+    })?;
+    Some((before, rest.get(..end + 2)?))
+}
+
+/// Returns the media type and the base64 of a JSON string that is nothing else.
+fn data_in(string: &str) -> Option<(Option<String>, String)> {
+    if string.len() <= LONGEST_WORD {
+        return None;
+    }
+    let raw: &RawValue = serde_json::from_str(string).ok()?;
+    let text = json::text(raw)?;
+    let (mime, data) = match text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
+        Some((mime, data)) => (Some(mime.to_owned()), data),
+        None => (None, &*text),
+    };
+    let of_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/-_=\r\n".contains(&byte);
+    data.bytes().all(of_base64).then(|| (mime, data.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tokens::Estimate;
+
+    fn base64(bytes: &[u8]) -> String {
+        base64::engine::general_purpose::STANDARD.encode(bytes)
+    }
+
+    fn png(width: u32, height: u32, length: usize) -> Vec<u8> {
+        let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+        png.extend(width.to_be_bytes().into_iter().chain(height.to_be_bytes()));
+        png.extend(b"\x08\x02\0\0\0");
+        // Not a byte that repeats: base64 of it is words that do.
+        png.extend((png.len()..length).map(|at| u8::try_from(((at * at) >> 3) % 251).unwrap()));
+        png
+    }
+
+    fn counter() -> Estimate {
+        let image = ImageFormula::Patches { side: 28, most: 1_568, edge: 1_568, factor: 1.0 };
+        Estimate::default().media(MediaFormula { image, ..MediaFormula::default() })
+    }
 
     #[test]
     fn a_picture_is_priced_by_its_pixels_and_not_by_its_base64() {
-        let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x03\x20\0\0\x02\x58\x08\x02\0\0\0".to_vec();
-        png.resize(3_000_000, 7);
-        let data = base64::engine::general_purpose::STANDARD.encode(&png);
-        let media = Media { mime: Some("image/png".into()), name: None, source: MediaSource::Base64(data) };
-        assert_eq!(image_tokens(&media, ImageFormula::Area { edge: 1568 }), 800 * 600 / 750);
+        let source = MediaSource::Base64(base64(&png(800, 600, 3_000_000)));
+        let media = Media { mime: Some("image/png".into()), name: None, source };
+        assert_eq!(image_tokens(&media, &counter()), 29 * 22);
     }
 
     #[test]
-    fn a_picture_within_the_longest_side_is_not_scaled() {
-        assert_eq!(ImageFormula::Area { edge: 1568 }.tokens(Some(Pixels { width: 200, height: 200 })), 54);
+    fn base64_in_json_that_is_unknown_is_priced_as_media_wherever_it_is() {
+        let data = base64(&png(800, 600, 90_000));
+        for json in [
+            format!(r#"{{"type":"image_generation_call","result":"{data}"}}"#),
+            format!(r#"{{"output":{{"image_url":"data:image/png;base64,{data}"}}}}"#),
+            format!(r#"[{{"a":[{{"b":"{}"}}]}}]"#, data.replace('/', "\\/")),
+            format!(r#"["\"","{}"]"#, data.replace('+', "-").replace('/', "_").trim_end_matches('=')),
+        ] {
+            let size = json_size(&RawValue::from_string(json.clone()).unwrap(), &counter());
+            assert_eq!(size.media, 1);
+            assert!((29 * 22..29 * 22 + 60).contains(&size.tokens), "{} {}", size.tokens, &json[..40]);
+        }
     }
 
     #[test]
-    fn a_picture_of_unknown_size_costs_the_most_that_a_picture_can() {
-        assert_eq!(ImageFormula::Area { edge: 1568 }.tokens(None), 1_600);
-        assert_eq!(ImageFormula::Tiles { base: 85, tile: 170 }.tokens(None), 85 + 170 * 8);
+    fn long_words_that_are_no_base64_are_text() {
+        for word in ["Say 5 words. ".repeat(100), "a.b/c".repeat(500), "\u{5b57}".repeat(600)] {
+            let json = format!(r#"{{"text":"{word}"}}"#);
+            let size = json_size(&RawValue::from_string(json.clone()).unwrap(), &counter());
+            assert_eq!((size.tokens, size.media), (counter().text(&json), 0));
+        }
+    }
+
+    #[test]
+    fn what_the_provider_encrypted_is_priced_as_the_text_that_it_is() {
+        let sealed = base64(&png(8, 8, 1_450));
+        let json = format!(r#"{{"type":"compaction","encrypted_content":"{sealed}"}}"#);
+        let size = json_size(&RawValue::from_string(json).unwrap(), &counter());
+        assert_eq!(
+            (size.media, size.tokens),
+            (0, 200 + counter().text(r#"{"type":"compaction","encrypted_content":""}"#))
+        );
+    }
+
+    #[test]
+    fn sound_is_priced_by_its_seconds() {
+        let mut wave = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0\x80\x3e\0\0".to_vec();
+        wave.extend(32_000_u32.to_le_bytes());
+        wave.resize(320_000, 1);
+        assert_eq!(data_tokens(&base64(&wave), None, &counter()), 10 * 32);
+        let mp3 = [b"ID3\x04".as_slice(), &[7; 160_000 - 4]].concat();
+        assert_eq!(data_tokens(&base64(&mp3), Some("audio/mpeg"), &counter()), 10 * 32);
+    }
+
+    #[test]
+    fn a_pdf_file_is_priced_by_its_pages() {
+        let pdf = |rest: &str| data_tokens(&base64(format!("%PDF-1.7\n{rest}").as_bytes()), None, &counter());
+        assert_eq!(pdf("<</Type /Pages /Count 9>> <</Type /Page>> <</Type/Page/Parent 3 0 R>>"), 2 * 2_000);
+        assert_eq!(pdf("<</Type /Pages /Count 7>> <</Count 3>>"), 7 * 2_000);
+        assert_eq!(pdf("nothing that is known"), 2_000);
     }
 }

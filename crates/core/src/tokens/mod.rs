@@ -2,6 +2,8 @@
 
 mod calibration;
 mod estimate;
+mod frame;
+mod image;
 mod media;
 mod model;
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
@@ -13,9 +15,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use calibration::Calibration;
+pub(crate) use calibration::scale;
 pub use estimate::{Estimate, Uncounted};
-pub use media::{ImageFormula, Pixels};
-pub(crate) use media::{document_tokens, image_tokens};
+pub use frame::{Frame, ReasoningFormula};
+pub use image::{ImageFormula, Pixels};
+pub use media::MediaFormula;
+pub(crate) use media::{document_tokens, image_tokens, json_size};
 pub use model::{Model, Models, ModelsError, Tokenizer, WideWindow, matches_glob};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use openai::{OpenAiCounter, Vocabulary};
@@ -45,21 +50,20 @@ pub trait TokenCounter: Debug + Send + Sync {
     /// Counts the tokens of a text.
     fn text(&self, text: &str) -> u64;
 
-    /// Returns the tokens that a message costs besides its parts, for its role and separators.
-    fn message_overhead(&self) -> u64 {
-        3
+    /// Returns the tokens of what a provider writes around texts.
+    fn frame(&self) -> Frame {
+        Frame::default()
     }
 
-    /// Returns the formula for the tokens of pictures.
-    fn image_formula(&self) -> ImageFormula {
-        ImageFormula::default()
+    /// Returns the formulas for pictures, files, sound and video.
+    fn media_formula(&self) -> MediaFormula {
+        MediaFormula::default()
     }
 
     /// Counts the tokens of a whole message.
     ///
     /// Implement it for a counter that counts more than the parts and the
-    /// [`message_overhead`](TokenCounter::message_overhead), such as what a provider writes around tool calls. By
-    /// default it returns `None`, and the parts are added up.
+    /// [`frame`](TokenCounter::frame). By default it returns `None`, and the parts are added up.
     ///
     /// If a part is truncated or hidden, the tokens that [`text`](TokenCounter::text) counts for what is missing are
     /// subtracted.
@@ -107,12 +111,12 @@ impl<C: TokenCounter + ?Sized> TokenCounter for Arc<C> {
         (**self).text(text)
     }
 
-    fn message_overhead(&self) -> u64 {
-        (**self).message_overhead()
+    fn frame(&self) -> Frame {
+        (**self).frame()
     }
 
-    fn image_formula(&self) -> ImageFormula {
-        (**self).image_formula()
+    fn media_formula(&self) -> MediaFormula {
+        (**self).media_formula()
     }
 
     fn message(&self, message: &Message) -> Option<u64> {

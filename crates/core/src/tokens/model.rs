@@ -1,12 +1,13 @@
-//! The table of models: context windows, tokenizers and picture formulas, from `data/models.toml`.
+//! The table of models: context windows, and how their tokens are counted, from `data/models.toml`.
 
 use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
-use super::{Estimate, ImageFormula, TokenCounter};
+use super::{Estimate, Frame, MediaFormula, TokenCounter};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 use super::{OpenAiCounter, Vocabulary};
+use crate::provider::Provider;
 
 /// A family of models, as described in `models.toml`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -15,6 +16,9 @@ use super::{OpenAiCounter, Vocabulary};
 pub struct Model {
     /// Patterns of the names that it covers; `*` matches any text.
     pub names: Vec<String>,
+    /// The provider, if it is an entry for one that counts in its own way.
+    #[serde(default)]
+    pub provider: Option<Provider>,
     /// The context window: the most tokens of a request and its answer together.
     pub window: u64,
     /// The most tokens that an answer may have, if that is known.
@@ -22,12 +26,15 @@ pub struct Model {
     pub max_output: Option<u64>,
     /// How its tokens are counted.
     pub tokenizer: Tokenizer,
-    /// The factor by which that count is multiplied. Anything but 1 makes it an estimate.
+    /// The factor by which the count of a text is multiplied. Anything but 1 makes it an estimate.
     #[serde(default = "one")]
     pub factor: f64,
-    /// The formula for the tokens of pictures.
+    /// The tokens of what the provider writes around texts.
     #[serde(default)]
-    pub image: ImageFormula,
+    pub frame: Frame,
+    /// The formulas for pictures, files, sound and video.
+    #[serde(default)]
+    pub media: MediaFormula,
     /// A larger context window, if there is one for those who ask for it.
     #[serde(default)]
     pub wide: Option<WideWindow>,
@@ -121,8 +128,17 @@ impl Models {
     /// assert!(models.find("my-own-model").is_none());
     /// ```
     pub fn find(&self, name: &str) -> Option<&Model> {
+        self.find_at(name, None)
+    }
+
+    /// Finds a model by its name, as it is known of this provider.
+    pub fn find_at(&self, name: &str, provider: Option<Provider>) -> Option<&Model> {
         let name = name.to_ascii_lowercase();
-        self.models.iter().find(|model| model.names.iter().any(|pattern| matches_glob(pattern, &name)))
+        let fits = |model: &&Model| {
+            model.provider.is_none_or(|own| provider == Some(own))
+                && model.names.iter().any(|pattern| matches_glob(pattern, &name))
+        };
+        self.models.iter().find(fits)
     }
 }
 
@@ -147,9 +163,11 @@ impl Model {
     pub fn counter(&self) -> Arc<dyn TokenCounter> {
         #[cfg(any(feature = "o200k", feature = "cl100k"))]
         if let Some(vocabulary) = self.tokenizer.vocabulary() {
-            return Arc::new(OpenAiCounter::new(vocabulary).factor(self.factor).image(self.image));
+            return Arc::new(
+                OpenAiCounter::new(vocabulary).factor(self.factor).with_frame(self.frame).media(self.media),
+            );
         }
-        Arc::new(Estimate { factor: self.factor, image: self.image })
+        Arc::new(Estimate { factor: self.factor, frame: self.frame, media: self.media })
     }
 }
 

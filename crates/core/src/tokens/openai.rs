@@ -1,7 +1,7 @@
 //! The counter for OpenAI's vocabularies: exact for OpenAI's models, and the best known estimate for most others.
 
 use super::calibration::scale;
-use super::{ImageFormula, TokenCounter};
+use super::{Frame, ImageFormula, MediaFormula, TokenCounter};
 
 pub use super::vocabulary::Vocabulary;
 
@@ -21,13 +21,16 @@ pub use super::vocabulary::Vocabulary;
 pub struct OpenAiCounter {
     vocabulary: Vocabulary,
     factor: f64,
-    image: ImageFormula,
+    frame: Frame,
+    media: MediaFormula,
 }
 
 impl OpenAiCounter {
     /// Creates a counter that is exact.
     pub fn new(vocabulary: Vocabulary) -> Self {
-        OpenAiCounter { vocabulary, factor: 1.0, image: ImageFormula::Tiles { base: 85, tile: 170 } }
+        let image = ImageFormula::Tiles { base: 85, tile: 170 };
+        let media = MediaFormula { image, ..MediaFormula::default() };
+        OpenAiCounter { vocabulary, factor: 1.0, frame: Frame::default(), media }
     }
 
     /// Sets the factor by which counts are multiplied. Any factor but 1 makes them an estimate.
@@ -36,10 +39,16 @@ impl OpenAiCounter {
         OpenAiCounter { factor, ..self }
     }
 
-    /// Sets the formula for the tokens of pictures.
+    /// Sets the tokens of what the provider writes around texts.
     #[must_use]
-    pub fn image(self, image: ImageFormula) -> Self {
-        OpenAiCounter { image, ..self }
+    pub fn with_frame(self, frame: Frame) -> Self {
+        OpenAiCounter { frame, ..self }
+    }
+
+    /// Sets the formulas for pictures, files, sound and video.
+    #[must_use]
+    pub fn media(self, media: MediaFormula) -> Self {
+        OpenAiCounter { media, ..self }
     }
 }
 
@@ -61,7 +70,11 @@ impl TokenCounter for OpenAiCounter {
         scale(self.vocabulary.count(text), self.factor)
     }
 
-    fn image_formula(&self) -> ImageFormula {
-        self.image
+    fn frame(&self) -> Frame {
+        self.frame
+    }
+
+    fn media_formula(&self) -> MediaFormula {
+        self.media
     }
 }

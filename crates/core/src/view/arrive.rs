@@ -47,12 +47,25 @@ impl View {
         }
         if item.speaks() && !item.is_own() {
             // A message that also holds results belongs to their round. The turn begins after it.
+            self.end_turn();
             self.history.turn = self.history.turn.saturating_add(1);
         }
         if goes_on {
             self.join(item);
         } else {
             self.place(item);
+        }
+    }
+
+    /// Takes away what counts only until the turn is over.
+    fn end_turn(&mut self) {
+        let turn = self.history.turn;
+        for group in self.groups.iter_mut().rev().take_while(|group| group.turn >= turn) {
+            if group.size.passing > 0 {
+                self.sizes.resize(group.size, group.size.after_turn());
+                group.size = group.size.after_turn();
+                group.items.iter_mut().for_each(|item| item.size = item.size.after_turn());
+            }
         }
     }
 

@@ -119,6 +119,11 @@ impl Item {
         self.size
     }
 
+    /// Returns the size of this message under other edits. `whole` is that in its own turn.
+    pub(crate) fn sized(&self, whole: Size) -> Size {
+        if self.size.passing == 0 { whole.after_turn() } else { whole }
+    }
+
     /// Returns whether Lookback wrote it: a note, a stand-in for a missing result, an opening, a summary or an
     /// index.
     pub fn is_own(&self) -> bool {

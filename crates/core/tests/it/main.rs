@@ -9,6 +9,7 @@ mod broken_histories;
 mod cheaper;
 mod common;
 mod corpus;
+mod counts;
 mod dialects;
 mod laws;
 mod mends;

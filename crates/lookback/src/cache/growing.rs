@@ -37,6 +37,14 @@ impl Growing {
         self.tokens = prefix.saturating_add(rest);
     }
 
+    /// Takes some of the tokens away behind the first `prefix`, without a change to the request. What the cache has of it is
+    /// smaller by as much.
+    pub(crate) fn shrink(&mut self, prefix: u64, by: u64) {
+        let shrunk = |tokens: u64| if tokens > prefix { tokens.saturating_sub(by).max(prefix) } else { tokens };
+        self.kept.iter_mut().for_each(|(tokens, _)| *tokens = shrunk(*tokens));
+        self.tokens = shrunk(self.tokens);
+    }
+
     /// Sends the request, of which the first `fixed` tokens are followed by a marker. Without a time, nothing in the
     /// cache expires.
     pub(crate) fn call(&mut self, fixed: u64, time: Option<Millis>) -> Charge {

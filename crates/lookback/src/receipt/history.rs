@@ -3,8 +3,9 @@
 use lookback_core::edit::{Change, Edit};
 use lookback_core::measure;
 use lookback_core::message::Role;
+use lookback_core::size::Size;
 use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::{Arrival, Millis, Position, Repair};
+use lookback_core::transcript::{Arrival, Millis, Origin, Position, Repair};
 use lookback_core::view::{Item, View};
 
 use crate::cache::{Charge, Growing};
@@ -14,6 +15,8 @@ use crate::prices::Price;
 pub(super) struct History {
     preamble: u64,
     messages: Vec<Sent>,
+    /// The message that began the turn.
+    turn: Position,
     cache: Growing,
 }
 
@@ -22,19 +25,27 @@ pub(super) struct History {
 struct Sent {
     position: Position,
     tokens: u64,
+    /// How many of them count only until the turn is over.
+    passing: u64,
     is_system: bool,
+}
+
+impl Sent {
+    fn new(position: Position, size: Size) -> Sent {
+        Sent { position, tokens: size.tokens, passing: size.passing, is_system: false }
+    }
 }
 
 impl History {
     pub(super) fn new(price: Price) -> Self {
-        History { preamble: 0, messages: Vec::new(), cache: Growing::new(price) }
+        History { preamble: 0, messages: Vec::new(), turn: 0, cache: Growing::new(price) }
     }
 
     /// Begins with what a view shows, because what was before it was erased.
     pub(super) fn begin(&mut self, view: &View) {
         let sent = |item: &Item| {
             let is_system = item.message().role() == Role::System;
-            Sent { position: item.position(), tokens: item.size().tokens, is_system }
+            Sent { is_system, ..Sent::new(item.position(), item.size()) }
         };
         self.messages = view.messages().map(sent).collect();
         self.set_preamble(view.preamble_size().tokens);
@@ -62,10 +73,28 @@ impl History {
                 self.change(before, at);
             }
         }
+        if arrival.origin != Origin::Lookback && arrival.message.opens_turn() {
+            self.end_turn();
+            self.turn = position;
+        }
         let Some(at) = self.place(position, view) else { return };
         let is_system = arrival.message.role() == Role::System;
-        let message = Sent { position, tokens: whole_tokens(arrival, counter), is_system };
+        let message = Sent { is_system, ..Sent::new(position, whole_size(arrival, counter)) };
         self.insert(if arrival.first { 0 } else { at }, message);
+    }
+
+    /// Takes away what counts only until the turn is over. Only messages at the end have any of it.
+    fn end_turn(&mut self) {
+        let of_turn = self.messages.iter().rev().take_while(|message| message.position >= self.turn).count();
+        let at = self.messages.len() - of_turn;
+        let Some(first) = self.messages.iter().skip(at).position(|message| message.passing > 0) else { return };
+        let before = self.tokens_before(at + first);
+        let mut passed = 0_u64;
+        for message in self.messages.iter_mut().skip(at + first) {
+            passed = passed.saturating_add(message.passing);
+            message.tokens = message.tokens.saturating_sub(std::mem::take(&mut message.passing));
+        }
+        self.cache.shrink(before, passed);
     }
 
     /// Makes a repair that the view has already.
@@ -73,14 +102,14 @@ impl History {
         match repair {
             Repair::StandIn { size, .. } => {
                 if let Some(at) = self.place(position, view) {
-                    self.insert(at, Sent { position, tokens: size.tokens, is_system: false });
+                    self.insert(at, Sent::new(position, *size));
                 }
             }
             Repair::Opening { size, .. } => {
                 // The whole history needs no opening if only the window began with a message of the model.
                 let at = self.messages.iter().take_while(|message| message.is_system).count();
                 if self.place(position, view) == Some(at) {
-                    self.insert(at, Sent { position, tokens: size.tokens, is_system: false });
+                    self.insert(at, Sent::new(position, *size));
                 }
             }
             Repair::Trim { message, size, .. } => {
@@ -97,12 +126,23 @@ impl History {
         }
     }
 
-    /// Goes back to what the history was before a position of the log.
-    pub(super) fn go_back(&mut self, end: Position) {
+    /// Goes back to what the history was before a position of the log, where this was the view.
+    pub(super) fn go_back(&mut self, end: Position, view: &View) {
         let at = self.messages.iter().position(|message| message.position >= end).unwrap_or(self.messages.len());
         let before = self.tokens_before(at);
         self.messages.retain(|message| message.position < end);
         self.change(before, at);
+        // The turn that was under way there goes on.
+        self.turn = 0;
+        for item in view.messages().rev().filter(|item| item.size().passing > 0) {
+            let Some(at) = self.find(item.position()) else { continue };
+            let before = self.tokens_before(at);
+            if let Some(message) = self.messages.get_mut(at).filter(|message| message.passing == 0) {
+                message.passing = item.size().passing;
+                message.tokens = message.tokens.saturating_add(message.passing);
+                self.change(before, at);
+            }
+        }
     }
 
     /// Returns where the message that the view shows for a position goes: before the nearest one behind it in the view.
@@ -147,13 +187,13 @@ impl History {
     }
 }
 
-/// Returns the tokens of a message as it would have been shown if the policy had truncated nothing as it arrived.
-fn whole_tokens(arrival: &Arrival, counter: &dyn TokenCounter) -> u64 {
+/// Returns the size of a message as it would have been shown if the policy had truncated nothing as it arrived.
+fn whole_size(arrival: &Arrival, counter: &dyn TokenCounter) -> Size {
     // A repair leaves nothing of a text that it replaces.
     let is_cap = |edit: &Edit| matches!(&edit.change, Change::Cut { cut, .. } if cut.head > 0 || cut.tail > 0);
     if !arrival.edits.iter().any(is_cap) {
-        return arrival.size.tokens;
+        return arrival.size;
     }
     let others: Vec<Edit> = arrival.edits.iter().filter(|edit| !is_cap(edit)).cloned().collect();
-    measure(&arrival.message, &others, counter).tokens
+    measure(&arrival.message, &others, counter)
 }

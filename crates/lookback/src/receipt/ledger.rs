@@ -135,8 +135,8 @@ impl<'a> Ledger<'a> {
 
     /// Begins a branch, of which this is the view: the entries before `end`.
     pub(crate) fn go_back(&mut self, end: Position, view: View) {
+        self.history.go_back(end, &view);
         self.view = view;
-        self.history.go_back(end);
         self.since.branch = true;
         self.since.messages = true;
         self.since.compaction = self.since.compaction.filter(|(position, _)| *position < end);

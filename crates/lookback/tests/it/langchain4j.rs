@@ -26,7 +26,7 @@ use lookback::compat::langchain4j::{
 use lookback::measure;
 use lookback::search::Query;
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
-use lookback::tokens::{OpenAiCounter, TokenCounter, Vocabulary};
+use lookback::tokens::{Frame, OpenAiCounter, TokenCounter, Vocabulary};
 use lookback::transcript::Millis;
 use lookback::{Dialect, LogName, MemoryStore, Message, Store, StoreError, ToolCall};
 use serde_json::{Value, json};
@@ -52,8 +52,8 @@ impl TokenCounter for Ten {
         0
     }
 
-    fn message_overhead(&self) -> u64 {
-        10
+    fn frame(&self) -> Frame {
+        Frame { message: 10, ..Frame::default() }
     }
 }
 

@@ -243,7 +243,7 @@ fn proactive_compaction_is_a_share_of_the_models_window() {
     let mut session = block_on(Session::open(MemoryStore::new(), "chat", settings)).unwrap();
     let counter = Estimate::default();
     let text = "some words of which there are a few";
-    let each = counter.text(text) + counter.message_overhead();
+    let each = counter.text(text) + counter.frame.message;
     for _ in 0..40 {
         say(&mut session, text);
         let tokens = block_on(session.window()).unwrap().tokens();

@@ -12,8 +12,8 @@ use lookback::receipt::{PrefixBreak, Receipt};
 use lookback::replay::{ReplayedCall, Report, replay};
 use lookback::store::Record;
 use lookback::{
-    Entry, Limits, LogName, MemoryStore, Message, Mode, Policy, Preamble, Price, Prices, Recording, Session, Settings,
-    Store, StoreError, presets, session,
+    Dialect, Entry, Limits, LogName, MemoryStore, Message, Mode, Policy, Preamble, Price, Prices, Recording, Session,
+    Settings, Store, StoreError, presets, session,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -165,6 +165,39 @@ fn calls_of_an_abandoned_branch_were_paid_and_each_call_has_the_history_of_its_o
             let [first, .., last] = receipt.calls[..] else { unreachable!() };
             let read = if name == "uncached" { 0 } else { first.sent_tokens / 128 * 128 };
             assert!(last.cache_read_tokens >= read && last.cache_read_tokens < last.sent_tokens, "{name} {last:?}");
+        }
+    });
+}
+
+#[test]
+fn reasoning_that_the_provider_drops_after_its_turn_is_not_paid_for_with_a_window_or_without() {
+    let decode = |text: &str| Dialect::OpenAiResponses.decode(text).unwrap();
+    let ask = |text: &str| decode(&format!(r#"{{"role":"user","content":"{}"}}"#, format!("{text} ").repeat(2_000)));
+    let thought = format!(r#"{{"type":"reasoning","summary":[],"encrypted_content":"{}"}}"#, "R".repeat(20_000));
+    let thought = decode(&thought);
+    let call = decode(r#"{"type":"function_call","call_id":"c1","name":"read","arguments":"{}"}"#);
+    let result = decode(r#"{"type":"function_call_output","call_id":"c1","output":"text"}"#);
+    let answer = decode(r#"{"role":"assistant","content":"yes"}"#);
+    let first = vec![ask("task"), thought, call, result];
+    let turn = [first.clone(), vec![answer.clone()]].concat();
+    block_on(async {
+        let settings = Settings::for_model(Dialect::OpenAiResponses, "gpt-5").policy(Policy::never_compact());
+        let mut session = Session::open(MemoryStore::new(), "s", settings).await.unwrap();
+        // The last goes back to where the first turn was under way.
+        for history in [&first, &[turn.clone(), vec![ask("more")]].concat(), &first] {
+            session.sync(history.clone()).await.unwrap();
+            session.window().await.unwrap();
+            session.push(answer.clone()).await.unwrap();
+        }
+        let receipt = session.receipt(&price("openai")).await.unwrap();
+        // The reasoning and the call are an answer each.
+        let [.., first, second, third] = receipt.calls[..] else { panic!("{:?}", receipt.calls) };
+        let hidden = (20_000 / 4 * 3 - 650) / 4;
+        assert!(first.sent_tokens > hidden && first.sent_tokens == third.sent_tokens, "{first:?} {third:?}");
+        assert!(second.sent_tokens < 2 * first.sent_tokens - hidden, "{second:?}");
+        assert_eq!(second.prefix_break, None);
+        for call in receipt.calls.iter().rev().skip(1) {
+            assert!((call.cost - call.cost_without_window).abs() < 1e-12, "{call:?}");
         }
     });
 }

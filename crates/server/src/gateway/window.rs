@@ -381,10 +381,7 @@ fn has_media(part: PartRef<'_>) -> bool {
 }
 
 fn settings(dialect: Dialect, model: &Model) -> Settings {
-    let settings = match &model.name {
-        Some(name) => Settings::for_model(dialect, name),
-        None => Settings::default().dialect(dialect),
-    };
+    let settings = Settings::for_target(&model.target).dialect(dialect);
     match model.window {
         Some(window) => settings.model_window(window),
         None => settings,

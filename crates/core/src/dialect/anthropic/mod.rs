@@ -116,6 +116,7 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: Some(("cache_control", r#"{"type":"ephemeral"}"#)),
     stored: &[],
     reference: None,
+    thinking: &[("thinking", &["enabled", "adaptive"])],
     answer_forms: &[("output_config", &["json_schema"]), ("output_format", &["json_schema"])],
     shorteners: &[("context_management", &["clear_tool_uses", "compact_"])],
     errors_in_streams: false,
@@ -132,7 +133,7 @@ pub(super) static FORMAT: Format = Format {
     tool,
     check,
     path: blocks::path,
-    beside_parts: |_| None,
+    reasoning_beside: |_| None,
 };
 
 /// Returns whether thinking is signed. Other models behind this format do not sign theirs, and want it back as it is.

@@ -91,6 +91,7 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &["previous_response_id", "conversation"],
     reference: Some(item::REFERENCE),
+    thinking: &[("reasoning", &["effort"])],
     answer_forms: &[("text", &["json_schema", "json_object"])],
     shorteners: &[("context_management", &["\"compaction\""])],
     errors_in_streams: true,
@@ -107,7 +108,7 @@ pub(super) static FORMAT: Format = Format {
     tool,
     check,
     path,
-    beside_parts: |_| None,
+    reasoning_beside: |_| None,
 };
 
 /// Reads an item, or a list of items that are the model's.

@@ -341,6 +341,7 @@ pub fn groups() -> impl Strategy<Value = Vec<Group>> {
             bytes,
             messages,
             media,
+            passing: 0,
         })
     };
     let kind = prop::sample::select(vec![

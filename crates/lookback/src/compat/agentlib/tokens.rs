@@ -2,7 +2,7 @@
 
 use lookback_core::Message;
 use lookback_core::message::Role;
-use lookback_core::tokens::TokenCounter;
+use lookback_core::tokens::{Frame, TokenCounter};
 
 use super::Error;
 use super::window::{fit, within};
@@ -25,8 +25,8 @@ impl TokenCounter for Utf16 {
         estimate_tokens(text)
     }
 
-    fn message_overhead(&self) -> u64 {
-        4
+    fn frame(&self) -> Frame {
+        Frame { message: 4, ..Frame::default() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The original's token counter for OpenAI models: OpenAI's vocabulary, and what OpenAI adds around a message.
 
 use lookback_core::message::{Message, PartRef, ResultItem, ToolCall};
-use lookback_core::tokens::{Models, OpenAiCounter, TokenCounter};
+use lookback_core::tokens::{Frame, Models, OpenAiCounter, TokenCounter};
 use serde_json::{Map, Value};
 
 use crate::compat::OptionError;
@@ -116,14 +116,14 @@ impl TokenCounter for OpenAiTokenCountEstimator {
         self.vocabulary.text(text)
     }
 
-    fn message_overhead(&self) -> u64 {
-        4
+    fn frame(&self) -> Frame {
+        Frame { message: 4, ..Frame::default() }
     }
 
     fn message(&self, message: &Message) -> Option<u64> {
         let calls: Vec<_> = message.tool_calls().map(|(_, call)| call).collect();
         let parts: u64 = message.parts().map(|part| self.part(part)).sum();
         let answering = if message.role() == lookback_core::Role::Assistant { self.answering } else { 0 };
-        Some(self.message_overhead() + parts + self.calls(&calls) + answering)
+        Some(self.frame().message + parts + self.calls(&calls) + answering)
     }
 }

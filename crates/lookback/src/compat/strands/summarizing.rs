@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use async_lock::Mutex;
 use lookback_core::measure;
 use lookback_core::policy::{Keep, Limits, Policy};
-use lookback_core::tokens::{Estimate, TokenCounter};
+use lookback_core::tokens::Estimate;
 use lookback_core::{Dialect, Message};
 use serde_json::{Value, json};
 
@@ -219,7 +219,7 @@ impl SummarizingConversationManager {
         let tokens = |message: &Message| measure(message, &[], &counter).tokens;
         let before: u64 = old.iter().map(tokens).sum();
         // The new message must be smaller than what it replaces.
-        let room = before.saturating_sub(counter.message_overhead() + 1);
+        let room = before.saturating_sub(counter.frame.message + 1);
         if new.is_empty() || room == 0 {
             return Err(ContextWindowOverflow::new(IRREDUCIBLE).into());
         }
