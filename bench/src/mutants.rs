@@ -31,7 +31,9 @@ pub fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
     // Calls and results of this request: what the provider stored, or ran, has only one of them here.
     let pairs: Vec<(&Place, &Place)> = results
         .iter()
-        .filter_map(|result| Some((calls.iter().rev().find(|call| call.id == result.id && is_before(call, result))?, result)))
+        .filter_map(|result| {
+            Some((calls.iter().rev().find(|call| call.id == result.id && is_before(call, result))?, result))
+        })
         .collect();
     let ends = |length: usize| if length > 1 { vec![0, length - 1] } else { (0..length).collect() };
     for (call, result) in ends(pairs.len()).into_iter().map(|at| pairs[at]) {
@@ -81,7 +83,8 @@ pub fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
             add("a result is the assistant's", Some(changed));
         }
     }
-    let is_openai = body["model"].as_str().is_some_and(|model| model.starts_with("gpt-4") || model.starts_with("gpt-5"));
+    let is_openai =
+        body["model"].as_str().is_some_and(|model| model.starts_with("gpt-4") || model.starts_with("gpt-5"));
     if matches!(dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses) && is_openai {
         for (call, _) in ends(pairs.len()).into_iter().map(|at| pairs[at]) {
             let long = body.to_string().replace(&format!("\"{}\"", call.id), &format!("\"{}\"", "c".repeat(80)));
@@ -119,7 +122,9 @@ fn calls(dialect: Dialect, body: &Value) -> Vec<Place> {
     match dialect {
         Dialect::OpenAiChat => parts(body, "/messages", "tool_calls", "/id"),
         Dialect::Anthropic => typed(parts(body, "/messages", "content", "/id"), body, &["tool_use"]),
-        Dialect::OpenAiResponses => typed(whole(body, "/input", "/call_id"), body, &["function_call", "custom_tool_call"]),
+        Dialect::OpenAiResponses => {
+            typed(whole(body, "/input", "/call_id"), body, &["function_call", "custom_tool_call"])
+        }
         Dialect::Bedrock => parts(body, "/messages", "content", "/toolUse/toolUseId"),
         _ => parts(body, "/contents", "parts", "/functionCall/id"),
     }
@@ -161,7 +166,8 @@ fn parts(body: &Value, list: &str, member: &str, id: &str) -> Vec<Place> {
 }
 
 fn typed(places: Vec<Place>, body: &Value, types: &[&str]) -> Vec<Place> {
-    let of_type = |place: &Place| body.pointer(&at(place)).is_some_and(|value| types.iter().any(|kind| value["type"] == **kind));
+    let of_type =
+        |place: &Place| body.pointer(&at(place)).is_some_and(|value| types.iter().any(|kind| value["type"] == **kind));
     places.into_iter().filter(of_type).collect()
 }
 
@@ -266,7 +272,10 @@ fn texts(dialect: Dialect, body: &Value) -> Vec<String> {
         }
         let member = if dialect == Dialect::Gemini { "parts" } else { "content" };
         let parts = message[member].as_array().into_iter().flatten().enumerate();
-        parts.filter(|(_, part)| part["text"].is_string()).map(|(part, _)| format!("{base}/{member}/{part}/text")).collect()
+        parts
+            .filter(|(_, part)| part["text"].is_string())
+            .map(|(part, _)| format!("{base}/{member}/{part}/text"))
+            .collect()
     };
     messages.flat_map(of_message).collect()
 }
@@ -277,8 +286,12 @@ fn pointers(body: &Value, base: &str, is: &dyn Fn(&Value) -> bool) -> Vec<String
         return vec![base.to_owned()];
     }
     match value {
-        Value::Array(values) => (0..values.len()).flat_map(|index| pointers(body, &format!("{base}/{index}"), is)).collect(),
-        Value::Object(members) => members.keys().flat_map(|name| pointers(body, &format!("{base}/{name}"), is)).collect(),
+        Value::Array(values) => {
+            (0..values.len()).flat_map(|index| pointers(body, &format!("{base}/{index}"), is)).collect()
+        }
+        Value::Object(members) => {
+            members.keys().flat_map(|name| pointers(body, &format!("{base}/{name}"), is)).collect()
+        }
         _ => Vec::new(),
     }
 }

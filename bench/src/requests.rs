@@ -24,22 +24,58 @@ struct Recorded {
 
 /// The words by which a model belongs to a family: the first that its name has.
 const FAMILIES: [&str; 24] = [
-    "claude", "gpt-oss", "gpt-3", "gpt-4", "gpt-5", "gpt-6", "o1", "o3", "o4", "gemini-1", "gemini-2", "gemini-3", "gemma",
-    "nova", "deepseek-r1", "deepseek", "qwen", "stral", "llama", "grok", "sonar", "kimi", "glm", "minimax",
+    "claude",
+    "gpt-oss",
+    "gpt-3",
+    "gpt-4",
+    "gpt-5",
+    "gpt-6",
+    "o1",
+    "o3",
+    "o4",
+    "gemini-1",
+    "gemini-2",
+    "gemini-3",
+    "gemma",
+    "nova",
+    "deepseek-r1",
+    "deepseek",
+    "qwen",
+    "stral",
+    "llama",
+    "grok",
+    "sonar",
+    "kimi",
+    "glm",
+    "minimax",
 ];
 
 /// Members of a body behind which the provider has more than the request shows.
 const STORED: [&str; 11] = [
-    "container", "mcp_servers", "models", "web_search_options", "preset", "plugins", "conversation", "cachedContent",
-    "previous_response_id", "prompt", "fallbacks",
+    "container",
+    "mcp_servers",
+    "models",
+    "web_search_options",
+    "preset",
+    "plugins",
+    "conversation",
+    "cachedContent",
+    "previous_response_id",
+    "prompt",
+    "fallbacks",
 ];
 
 pub fn run(file: &str) {
-    let with = |status: u64| read(file).into_iter().filter(move |recorded| recorded.status == status).collect::<Vec<_>>();
+    let with =
+        |status: u64| read(file).into_iter().filter(move |recorded| recorded.status == status).collect::<Vec<_>>();
     let (accepted, refused) = (with(200), with(400));
     judge(&accepted);
     let found = |recorded: &&Recorded| !recorded.dialect.check(&decoded(recorded)).is_empty();
-    println!("\nOf {} requests that a provider refused, a rule finds {}", refused.len(), refused.iter().filter(found).count());
+    println!(
+        "\nOf {} requests that a provider refused, a rule finds {}",
+        refused.len(),
+        refused.iter().filter(found).count()
+    );
     break_them(&accepted);
     count(&accepted);
 }
@@ -117,7 +153,13 @@ fn count(requests: &[Recorded]) {
             off.sort_by(f64::total_cmp);
             off[((off.len() - 1) as f64 * share).round() as usize]
         };
-        println!("{name:<28} {:>8} {:>8.2} {:>8.2} {:>8.2}", ratios.len(), median(ratios.iter().copied()), off(0.5), off(0.95));
+        println!(
+            "{name:<28} {:>8} {:>8.2} {:>8.2} {:>8.2}",
+            ratios.len(),
+            median(ratios.iter().copied()),
+            off(0.5),
+            off(0.95)
+        );
     }
 }
 
@@ -144,7 +186,8 @@ fn read(file: &str) -> Vec<Recorded> {
 fn reported(usage: &Value) -> u64 {
     let of = |names: &[&str]| names.iter().filter_map(|name| usage[name].as_u64()).sum::<u64>();
     let alone = of(&["prompt_tokens", "promptTokenCount"]);
-    let cached = ["cache_creation_input_tokens", "cache_read_input_tokens", "cacheReadInputTokens", "cacheWriteInputTokens"];
+    let cached =
+        ["cache_creation_input_tokens", "cache_read_input_tokens", "cacheReadInputTokens", "cacheWriteInputTokens"];
     if alone > 0 { alone } else { of(&["input_tokens", "inputTokens"]) + of(&cached) }
 }
 
@@ -175,7 +218,8 @@ fn engine(request: &Request) -> Engine {
 /// Returns whether the model saw only what the request has: nothing that the provider stored or added by itself.
 fn is_whole(request: &Recorded) -> bool {
     let body: Value = serde_json::from_str(&request.body).expect("JSON");
-    let stored = STORED.iter().any(|name| body.get(name).is_some_and(|value| !value.is_null() && *value != Value::Bool(false)));
+    let stored =
+        STORED.iter().any(|name| body.get(name).is_some_and(|value| !value.is_null() && *value != Value::Bool(false)));
     let tools = body.get("tools").or_else(|| body.pointer("/toolConfig/tools"));
     let hosted = tools.is_some_and(|tools| match tools {
         Value::Array(tools) => tools.iter().any(is_hosted),
@@ -203,7 +247,8 @@ fn refers(value: &Value) -> bool {
             ("type", Some(kind)) => {
                 let own = ["function_call", "custom_tool_call", "tool_search_call", "tool_call"];
                 kind.ends_with("_call") && !own.contains(&kind)
-                    || ["server_tool_use", "mcp_tool_use", "container_upload", "item_reference", "compaction"].contains(&kind)
+                    || ["server_tool_use", "mcp_tool_use", "container_upload", "item_reference", "compaction"]
+                        .contains(&kind)
             }
             ("file_id" | "s3Location", _) => true,
             // Nobody but the provider has seen what is there, or what it compacted.

@@ -298,6 +298,9 @@ pub fn problem(problem: &Problem) -> String {
         Problem::TooMuchMedia { count, most } => {
             format!("{count} pictures and files, but at most {most} are allowed; remove the oldest")
         }
+        Problem::TooManyPages { count, most } => {
+            format!("{count} pages of PDF, but at most {most} are allowed; send fewer of them")
+        }
         Problem::TooManyBytes { count, most } => {
             format!("{count} bytes, but at most {most} are allowed; make the request smaller")
         }

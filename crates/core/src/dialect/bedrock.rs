@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::blocks::{BlockFormat, Merges, Outbound, PartRules};
 use super::format::{Format, Rendered, Sending};
+use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Quirks, Request, Response, Rule,
@@ -22,7 +23,7 @@ use crate::message::{
 use crate::start::Start;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7, BC8, BC9, BC10, BC11];
+const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7, BC8, BC9, BC10, BC11, BC12];
 
 /// Anthropic's models and Qwen's accept a beginning of the assistant.
 const BC1: Rule = Rule::refused("BC1", "the request has at least one message, and the first is a user message");
@@ -48,6 +49,7 @@ const BC9: Rule = Rule::refused(
 );
 const BC10: Rule = Rule::refused("BC10", "Claude takes no film, and no picture or file from S3");
 const BC11: Rule = Rule::refused("BC11", "tool uses are the assistant's");
+const BC12: Rule = Rule::refused("BC12", "Claude takes at most 100 pages of PDF files");
 
 /// The kinds of parts that a message of a role may not have.
 const WRONG_ROLES: &[(Role, &str)] = &[(Role::User, "toolUse"), (Role::Assistant, STRAY_RESULT)];
@@ -542,6 +544,10 @@ fn check(request: &Request) -> Vec<Finding> {
             }
         }
     }
+    let pages = pages::of(messages).map(|pages| pages.count).fold(0, u64::saturating_add);
+    if let Some(rule) = BC12.if_known(is_claude(target)).filter(|_| pages > MOST_PAGES) {
+        findings.push(whole(rule, "messages", Problem::TooManyPages { count: pages, most: MOST_PAGES }));
+    }
     let tools = messages.iter().any(|m| m.tool_calls().next().is_some() || m.tool_results().next().is_some());
     // A bare list of messages does not tell whether tools are declared.
     if tools && request.is_body() && request.preamble().tools.is_none() {
@@ -593,6 +599,9 @@ fn medium(block: &Fields<'_>) -> Option<Medium> {
     let is_in_s3 = inner.get("source").and_then(Fields::read).is_some_and(|source| source.get("s3Location").is_some());
     Some(Medium { name: inner.text("name").map(owned), is_film: kind == "video", is_in_s3 })
 }
+
+/// The most pages of PDF files for Claude.
+const MOST_PAGES: u64 = 100;
 
 /// The most characters in the name of a file.
 const LONGEST_NAME: usize = 200;

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::blocks::{BlockFormat, Merges, Outbound};
 use super::format::{Format, Rendered, Sending};
+use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
@@ -21,7 +22,7 @@ use crate::message::{
 use crate::start::Start;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[GM1, GM2, GM3, GM4, GM5, GM6, GM7, GM8, GM0];
+const RULES: &[Rule] = &[GM1, GM2, GM3, GM4, GM5, GM6, GM7, GM8, GM9, GM0];
 
 const GM1: Rule =
     Rule::refused("GM1", "the first content is a user's, and a content with function calls follows a user's content");
@@ -40,6 +41,10 @@ const GM6: Rule = Rule::refused("GM6", "on Vertex AI, no text is blank");
 /// A warning, because the API gets new members.
 const GM7: Rule = Rule::degraded("GM7", "parts have only members that the API knows");
 const GM8: Rule = Rule::refused("GM8", "no text has half of a surrogate pair");
+const GM9: Rule = Rule::refused("GM9", "a PDF file has at most 1,000 pages");
+
+/// The most pages of a PDF file.
+const MOST_PAGES: u64 = 1_000;
 const GM0: Rule = Rule::refused("GM0", "the request has at least one content");
 
 const PAIRING: PairingRules = PairingRules {
@@ -642,6 +647,11 @@ fn check(request: &Request) -> Vec<Finding> {
         return findings;
     }
     findings.extend(pairing::check(Dialect::Gemini, &PAIRING, messages));
+    let places: Vec<Place<'_>> = Place::all(messages).collect();
+    for file in pages::of(messages).filter(|file| file.count > MOST_PAGES) {
+        let path = places.get(file.message).map(|place| Dialect::Gemini.path(place, file.part)).unwrap_or_default();
+        findings.push(GM9.at(file.message, path, Problem::TooManyPages { count: file.count, most: MOST_PAGES }));
+    }
     let mut signed = false;
     let unsigned = GM3.if_known(demands_signatures(request.target()));
     let blank = GM6.if_known(refuses_blank(request.target()));

@@ -13,6 +13,7 @@ mod mend;
 mod named;
 mod openai_chat;
 mod openai_responses;
+mod pages;
 mod pairing;
 mod provider_error;
 mod raw_request;

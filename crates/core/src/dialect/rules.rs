@@ -190,6 +190,13 @@ pub enum Problem {
         /// The most that are allowed.
         most: usize,
     },
+    /// The PDF files of the request, or one of them, have too many pages.
+    TooManyPages {
+        /// The number found.
+        count: u64,
+        /// The most that are allowed.
+        most: u64,
+    },
     /// The request has too many bytes.
     TooManyBytes {
         /// The number found.

@@ -123,6 +123,15 @@ fn elsewhere(mime: Option<&str>, formula: MediaFormula) -> u64 {
     }
 }
 
+/// Returns how many pages a PDF file has, if it says that.
+pub(crate) fn pdf_pages(media: &Media) -> Option<u64> {
+    let MediaSource::Base64(data) = &media.source else { return None };
+    if !decoded(data, 1 << 10).starts_with(b"%PDF") {
+        return None;
+    }
+    known_pages(&decoded(data, usize::MAX))
+}
+
 /// Returns the tokens of bytes in base64.
 fn data_tokens(data: &str, mime: Option<&str>, counter: &dyn TokenCounter) -> u64 {
     let formula = counter.media_formula();
@@ -199,8 +208,13 @@ fn bytes_a_second(head: &[u8]) -> u64 {
     if rate == 0 { 16_000 } else { rate.into() }
 }
 
-/// Counts the pages of a PDF file: its page objects or, if they are packed, the largest count that a list of pages has.
+/// Returns the pages of a PDF file. If it does not say how many these are, they have the usual size.
 fn pages(bytes: &[u8]) -> u64 {
+    known_pages(bytes).unwrap_or_else(|| (bytes.len() as u64).div_ceil(PAGE_BYTES).max(1))
+}
+
+/// Counts the pages of a PDF file: its page objects or, if they are packed, the largest count that a list of pages has.
+fn known_pages(bytes: &[u8]) -> Option<u64> {
     let after = |name: &'static [u8]| {
         let ends = bytes.windows(name.len()).enumerate().filter(move |(_, window)| *window == name);
         ends.map(move |(at, _)| bytes.get(at + name.len()..).unwrap_or_default().trim_ascii_start())
@@ -212,8 +226,7 @@ fn pages(bytes: &[u8]) -> u64 {
         digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
     };
     let counted = || after(b"/Count").map(count).max().filter(|pages| *pages > 0);
-    let guessed = || (bytes.len() as u64).div_ceil(PAGE_BYTES).max(1);
-    if found > 0 { found } else { counted().unwrap_or_else(guessed) }
+    if found > 0 { Some(found) } else { counted() }
 }
 
 /// Both alphabets of base64, with padding or without.

@@ -20,7 +20,7 @@ pub use estimate::{Estimate, Uncounted};
 pub use frame::{Frame, ReasoningFormula};
 pub use image::{ImageFormula, Pixels};
 pub use media::MediaFormula;
-pub(crate) use media::{document_tokens, image_tokens, json_size};
+pub(crate) use media::{document_tokens, image_tokens, json_size, pdf_pages};
 pub use model::{Model, Models, ModelsError, Tokenizer, WideWindow, matches_glob};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use openai::{OpenAiCounter, Vocabulary};

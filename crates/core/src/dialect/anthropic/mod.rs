@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::blocks::{BlockFormat, Merges, Outbound, PartRules};
 use super::format::{Format, Rendered, Sending};
+use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Quirks, Request, Response, Rule,
@@ -23,9 +24,10 @@ use crate::message::{
     ToolResult, UserPart,
 };
 use crate::start::Start;
+use crate::tokens::Models;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM6, AM7, AM9, AM10, AM11, AM12, AM13, AM14, AM15, AM16];
+const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM6, AM7, AM9, AM10, AM11, AM12, AM13, AM14, AM15, AM16, AM17];
 
 const AM1: Rule = Rule::refused("AM1", "the request has 1 to 100,000 messages, and the first is a user message");
 const AM2: Rule = Rule::refused("AM2", "each tool use has one result, at the beginning of the next user message");
@@ -59,6 +61,10 @@ const AM14: Rule = Rule::refused("AM14", "no text has half of a surrogate pair")
 const AM15: Rule = Rule::refused("AM15", "no cache marker for one hour comes after one for five minutes");
 const AM16: Rule =
     Rule::refused("AM16", "tool uses and thinking are the assistant's, and results of the client's tools the user's");
+const AM17: Rule = Rule::refused(
+    "AM17",
+    "PDF files have at most 600 pages in all, or 100 for models with a context window of 200,000 tokens",
+);
 
 const PAIRING: PairingRules = PairingRules {
     missing: AM2,
@@ -160,6 +166,9 @@ const STRICTER: &str = "2026-10-21";
 
 const MOST_MESSAGES: usize = 100_000;
 const MOST_MEDIA: usize = 100;
+/// The most pages of PDF files, and the most for a model with a window of 200,000 tokens.
+const MOST_PAGES: u64 = 600;
+const FEW_PAGES: u64 = 100;
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 
 fn valid_id(id: &str) -> bool {
@@ -645,5 +654,11 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
     let media = messages.iter().flat_map(Message::parts).map(in_part).sum();
     over(AM10, "messages", media, MOST_MEDIA, |count, most| Problem::TooMuchMedia { count, most });
     over(AM10, "", request.bytes(), MOST_BYTES, |count, most| Problem::TooManyBytes { count, most });
+    let pages = pages::of(messages).map(|pages| pages.count).fold(0, u64::saturating_add);
+    // Nothing is known of the window of an unknown model, or of one that has a larger one for those who ask for it.
+    let known = request.model().and_then(|model| Models::builtin().find(model)).filter(|model| model.wide.is_none());
+    let few = AM17.if_known(known.map(|model| model.window <= 200_000)).filter(|_| pages > FEW_PAGES);
+    let exceeded = if pages > MOST_PAGES { Some((AM17, MOST_PAGES)) } else { few.map(|rule| (rule, FEW_PAGES)) };
+    findings.extend(exceeded.map(|(rule, most)| whole(rule, "messages", Problem::TooManyPages { count: pages, most })));
     findings
 }
