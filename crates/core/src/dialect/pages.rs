@@ -24,13 +24,13 @@ pub(super) fn of(messages: &[Message]) -> impl Iterator<Item = Pages> {
 }
 
 fn files(part: PartRef<'_>) -> Vec<&Media> {
-    let document = |item| match item {
-        &ResultItem::Document(ref media) => Some(media),
-        _ => None,
-    };
     match part {
         PartRef::Document(media) => vec![media],
         PartRef::ToolResult(result) => result.content.iter().filter_map(document).collect(),
         _ => Vec::new(),
     }
+}
+
+fn document(item: &ResultItem) -> Option<&Media> {
+    if let ResultItem::Document(media) = item { Some(media) } else { None }
 }
