@@ -19,8 +19,8 @@
 //! - **Any result may be shortened**, including results in the open exchange and results of JSON. The original shortens
 //!   only those of the oldest message. A cut never makes a text longer. A document in a result is replaced by its name,
 //!   as a picture is.
-//! - **Recovery ends.** Each reduction makes the list smaller or reports that there is nothing to reduce, so
-//!   [`recover()`] ends.
+//! - **Recovery ends.** Each reduction leaves fewer or shorter messages, or reports that there is nothing to reduce, and
+//!   [`recover()`] ends if the list gets no smaller.
 //! - **A restored window is valid.** `removed_message_count` says where in the agent's messages the window continues.
 //!   The state also holds the messages that stay from before that place, and
 //!   [`restore_from_session`](ConversationManager::restore_from_session) returns them.

@@ -1,22 +1,28 @@
 //! Places in a list of messages: where a user speaks, where a window may begin, what is pinned.
 
 use lookback_core::Message;
-use lookback_core::message::Role;
+use lookback_core::message::{PartRef, Role};
 
 /// Returns the first place from `start` on where a window may begin: a user's words, or if there are none, a tool call
 /// whose results follow.
 pub(super) fn beginning(messages: &[Message], start: usize) -> Option<usize> {
-    let answered = |at: &usize| {
-        let calls = messages.get(*at).is_some_and(|message| message.tool_calls().next().is_some());
-        calls && messages.get(*at + 1).is_some_and(|next| next.tool_results().next().is_some())
-    };
-    let said = (start..messages.len()).find(|at| messages.get(*at).is_some_and(is_said));
+    let calls = |at: &usize| messages.get(*at).is_some_and(has_calls);
+    let answered =
+        |at: &usize| calls(at) && messages.get(*at + 1).is_some_and(|next| next.tool_results().next().is_some());
+    let is_whole = |at: &usize| messages.get(*at).is_some_and(is_said) && (!calls(at) || answered(at));
+    let said = (start..messages.len()).find(is_whole);
     said.or_else(|| (start..messages.len()).find(answered))
 }
 
 /// Returns whether a user speaks, and answers no call.
 pub(super) fn is_said(message: &Message) -> bool {
     message.role() == Role::User && message.tool_results().next().is_none()
+}
+
+/// Returns whether a message has tool calls. Whoever calls a tool directly may have written them as the user's.
+pub(super) fn has_calls(message: &Message) -> bool {
+    let stray = |part: PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if opaque.kind == "toolUse");
+    message.tool_calls().next().is_some() || message.role() == Role::User && message.parts().any(stray)
 }
 
 /// Returns how many messages are pinned: the first ones, and the results that complete the exchange that the last of

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::manager::state_of;
 use super::mirror::{open, own};
+use super::places::has_calls;
 use super::{CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ModelError, SummarizingOptions};
 use crate::compat::OptionError;
 use crate::session::{SearchHit, Session};
@@ -28,9 +29,9 @@ const IRREDUCIBLE: &str = "The conversation cannot be reduced further: a summary
 /// Merges the oldest messages of a list into a summary, in place.
 ///
 /// The summary is a user message at the front of the list, and the next summary replaces it. It is the summarizer's
-/// text, word for word, unless `summary_budget` limits it. Each reduction makes the list smaller in tokens: a summary
-/// that is larger than what it replaces is cut or not used. A reduction never summarizes the earlier summary alone. The
-/// messages stay in a session's log. [The module](super) lists the differences from Strands.
+/// text, word for word, unless `summary_budget` limits it: then a summary that is larger than what it replaces is cut or
+/// not used. Each reduction leaves fewer messages, and never summarizes the earlier summary alone. The messages stay in a
+/// session's log. [The module](super) lists the differences from Strands.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -166,7 +167,7 @@ impl SummarizingConversationManager {
             return Err(ContextWindowOverflow::new(BEYOND));
         }
         let answers = |index: usize| messages.get(index).is_some_and(|message| message.tool_results().next().is_some());
-        let calls = |index: usize| messages.get(index).is_some_and(|message| message.tool_calls().next().is_some());
+        let calls = |index: usize| messages.get(index).is_some_and(has_calls);
         // A call in the last message still waits for its result.
         let whole = |index: &usize| {
             let at = *index;
@@ -218,7 +219,7 @@ impl SummarizingConversationManager {
         let counter = Estimate::default();
         let tokens = |message: &Message| measure(message, &[], &counter).tokens;
         let before: u64 = old.iter().map(tokens).sum();
-        // The new message must be smaller than what it replaces.
+        // What the summarizer is asked for is smaller than what it replaces.
         let room = before.saturating_sub(counter.frame.message + 1);
         if new.is_empty() || room == 0 {
             return Err(ContextWindowOverflow::new(IRREDUCIBLE).into());
@@ -237,15 +238,11 @@ impl SummarizingConversationManager {
         }
         let said = listener.said.into_inner().unwrap_or_else(PoisonError::into_inner);
         let whole = Some(said).filter(|said| self.budget.is_none() && !said.trim().is_empty());
-        let mut summary = None;
-        for text in whole.into_iter().chain([cut]) {
-            let message = own(Message::user(text))?;
-            if tokens(&message) < before {
-                summary = Some(message);
-                break;
-            }
+        let is_whole = whole.is_some();
+        let summary = own(Message::user(whole.unwrap_or(cut)))?;
+        if !is_whole && tokens(&summary) >= before {
+            return Err(ContextWindowOverflow::new(IRREDUCIBLE).into());
         }
-        let Some(summary) = summary else { return Err(ContextWindowOverflow::new(IRREDUCIBLE).into()) };
         let (new, replaced) = (new.to_vec(), u64::from(standing.is_some()));
         let session = self.session(inner).await?;
         session.extend(new).await?;
