@@ -52,6 +52,7 @@ fn is_left(problem: &Problem) -> bool {
             | Problem::TooManyMessages { .. }
             | Problem::TooManyBytes { .. }
             | Problem::TooMuchMedia { .. }
+            | Problem::TooManyPages { .. }
             | Problem::NotForModel
             | Problem::OutOfRange
             | Problem::CompactionPlace
