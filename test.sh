@@ -170,7 +170,9 @@ dependencies() {
 }
 
 logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
+running=
+trap '[ -z "$running" ] || kill -- "-$running"; rm -rf "$logs"' EXIT
+trap 'exit 130' INT TERM
 failed=() skipped=()
 
 took() {
@@ -178,14 +180,23 @@ took() {
 }
 
 # Runs a part, and keeps how it ended. It may say of a test that it is skipped, in a line of its own or behind its name.
+# What a failed test leaves running is ended with its part, and nobody waits for its output.
 part() {
-    local name=$1 begun=$SECONDS told
+    local name=$1 begun=$SECONDS told how=0
     printf '\n== %s\n' "$name"
+    : >"$logs/part"
+    set -m
     (
         set -e
         "$2"
-    ) 2>&1 | tee "$logs/part"
-    if [ "${PIPESTATUS[0]}" = 0 ]; then
+    ) >"$logs/part" 2>&1 &
+    running=$!
+    set +m
+    tail -n +1 -f --pid="$running" "$logs/part"
+    wait "$running" || how=$?
+    kill -KILL -- "-$running" 2>/dev/null
+    running=
+    if [ "$how" = 0 ]; then
         echo "-- ok after $(took $((SECONDS - begun))): $name"
     else
         echo "-- FAILED after $(took $((SECONDS - begun))): $name"

@@ -100,6 +100,7 @@ const NOT_RUN: [(&str, &[&str]); 10] = [
             "cargo run --release --manifest-path bench/Cargo.toml",
             "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz docs/front.svg",
             "cargo run --release --manifest-path bench/Cargo.toml notes transcripts.jsonl.gz",
+            "cargo run --release --manifest-path bench/Cargo.toml requests requests.jsonl.gz",
             "cargo run --release --manifest-path bench/Cargo.toml locomo locomo-dev.json",
             "cargo run --release --manifest-path bench/Cargo.toml search",
             "cargo run --release --manifest-path bench/Cargo.toml check transcripts.jsonl.gz",

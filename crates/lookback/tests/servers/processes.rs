@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,7 +18,7 @@ use lookback::policy::Summarize;
 use lookback::session::OldContents;
 use lookback::store::{Location, copy, purge, verify};
 use lookback::summarize::{Completion, Summarizer, SummaryTask};
-use lookback::{Limits, Message, Policy, Session, Settings, Stage, Store};
+use lookback::{Error, Limits, Message, Policy, Session, Settings, Stage, Store, StoreError};
 
 use crate::backend::{LONGEST, name};
 use crate::{postgres, redis};
@@ -42,10 +43,33 @@ pub(crate) fn open(url: &str) -> Arc<dyn Store> {
 }
 
 /// Starts this program again, to run [`a_process_works`] alone.
-fn process(url: &str, work: &str) -> Child {
+fn process(url: &str, work: &str) -> Process {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", "processes::a_process_works", "--ignored", "--nocapture"]).env(URL, url).env(WORK, work);
-    command.stdout(Stdio::piped()).spawn().unwrap()
+    Process(command.stdout(Stdio::piped()).spawn().unwrap())
+}
+
+/// A process that does not outlive the test, which may fail.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill().and_then(|()| self.0.wait());
+    }
+}
+
+impl Deref for Process {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for Process {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
 }
 
 #[test]
@@ -99,7 +123,7 @@ fn sixteen_writers_in_four_processes_lose_and_double_nothing() {
     for url in &urls {
         for (sessions, pushes) in [(1, 25), (1_000, 60)] {
             open(url);
-            let processes: Vec<Child> =
+            let processes: Vec<Process> =
                 (0..4).map(|id| process(url, &format!("race {id} {sessions} {pushes}"))).collect();
             for mut process in processes {
                 assert!(process.wait().unwrap().success());
@@ -439,7 +463,16 @@ fn a_process_that_was_stopped_for_longer_than_its_claim_loses_it() {
                     assert!(begun.elapsed() < LONGEST, "{url}: nothing was claimed");
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                signal("-STOP");
+                // Where it is stopped, it must not hold a lock of the store: others would wait for it in vain.
+                loop {
+                    signal("-STOP");
+                    let mut session = block_on(Session::open(open(url), "claimed", Settings::default())).unwrap();
+                    match block_on(session.push(Message::user("Is anybody there?"))) {
+                        Ok(_) => break,
+                        Err(Error::Store(StoreError::Locked { .. })) => signal("-CONT"),
+                        Err(error) => panic!("{url}: {error}"),
+                    }
+                }
                 std::thread::sleep(TIME_LIMIT + GRACE + Duration::from_secs(1));
                 std::fs::write(&second, "").unwrap();
                 assert!(process(url, &format!("summarize second {second}")).wait().unwrap().success());
