@@ -354,9 +354,6 @@ pub struct Checkpoint {
     /// The entry that set the preamble.
     #[serde(default, alias = "frame", skip_serializing_if = "Option::is_none")]
     pub preamble: Option<Position>,
-    /// The entry that set the system prompt or the tools of the preamble, if that is not the same.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instructed: Option<Position>,
     /// The current label.
     #[serde(default, skip_serializing_if = "Label::is_empty")]
     pub label: Label,

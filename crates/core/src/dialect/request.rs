@@ -92,19 +92,13 @@ impl Preamble {
         Size { tokens, bytes, ..Size::default() }
     }
 
-    /// Returns whether two preambles are the same, byte for byte.
-    pub fn is_same(&self, other: &Preamble) -> bool {
-        self.instructs_as(other) && same(&self.form, &other.form) && self.thinks == other.thinks
-    }
-
     /// Returns whether two preambles have the same system prompt and the same tools, byte for byte.
-    pub(crate) fn instructs_as(&self, other: &Preamble) -> bool {
+    pub fn is_same(&self, other: &Preamble) -> bool {
+        let same = |a: &Option<Box<RawValue>>, b: &Option<Box<RawValue>>| {
+            a.as_ref().map(|raw| raw.get()) == b.as_ref().map(|raw| raw.get())
+        };
         same(&self.system, &other.system) && same(&self.tools, &other.tools)
     }
-}
-
-fn same(a: &Option<Box<RawValue>>, b: &Option<Box<RawValue>>) -> bool {
-    a.as_ref().map(|raw| raw.get()) == b.as_ref().map(|raw| raw.get())
 }
 
 /// Returns the schema in the member of a body that demands a form of answers.

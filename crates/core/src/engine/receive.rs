@@ -95,7 +95,7 @@ impl Engine {
     }
 
     /// Sets the preamble: the system prompt and the tools that are sent outside the messages. Setting the same preamble
-    /// again changes nothing.
+    /// again changes nothing. What it asks of the answer counts as it was when the prompt or the tools were set.
     ///
     /// Signed reasoning is valid only under the preamble that it was made under. So a change hides the signed reasoning
     /// of all completed turns.
@@ -104,8 +104,10 @@ impl Engine {
         let none = Preamble::default();
         let known = self.view.preamble();
         let size = preamble.measure(&*self.settings.counter);
-        // A provider may add something to every request, even to one without any of this.
-        if preamble.is_same(known.unwrap_or(&none)) && (known.is_some() || size.tokens == 0) {
+        // A provider may add something to every request, even to one without any of this. Once there is reasoning, an entry
+        // would say that it was made under another prompt.
+        let adds = known.is_none() && size.tokens > 0 && self.view.history_len() == 0;
+        if preamble.is_same(known.unwrap_or(&none)) && !adds {
             return entries;
         }
         self.record(Entry::Preamble { preamble: Arc::new(preamble.clone()), size }, &mut entries);

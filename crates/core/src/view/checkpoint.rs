@@ -28,7 +28,6 @@ impl View {
             label: self.beside.label.clone(),
             changed: self.changed,
             preamble: self.beside.preamble.as_ref().map(|(position, _)| *position),
-            instructed: self.beside.instructed,
             calibrations: self.beside.calibrations.clone(),
             last_call: Box::new(self.beside.last_call.clone()),
             newest: self.history.newest,
@@ -74,7 +73,6 @@ impl View {
         {
             view.beside.preamble = Some((position, preamble.clone()));
             view.beside.preamble_size = *size;
-            view.beside.instructed = checkpoint.instructed.or(Some(position));
         }
         let item = |saved: &ShownItem, entry: &mut dyn FnMut(Position) -> Option<&'a Entry>| {
             let (message, by) = match entry(saved.position)? {

@@ -63,8 +63,6 @@ struct Beside {
     /// The preamble, and the entry that set it.
     preamble: Option<(Position, Arc<Preamble>)>,
     preamble_size: Size,
-    /// The last entry that changed the system prompt or the tools in it.
-    instructed: Option<Position>,
     /// What was learned from usage reports about each model's tokens.
     calibrations: BTreeMap<String, Calibration>,
     /// The current author and tags.
@@ -221,9 +219,6 @@ impl View {
             Entry::Repair(repair) => self.repair(position, repair),
             Entry::Preamble { preamble, size } => {
                 // Signed reasoning is valid only under the system prompt and tools that it was made under.
-                if !preamble.instructs_as(self.preamble().unwrap_or(&Preamble::default())) {
-                    self.beside.instructed = Some(position);
-                }
                 self.beside.preamble = Some((position, preamble.clone()));
                 self.beside.preamble_size = *size;
                 self.outdated = self.is_outdated();
@@ -295,7 +290,7 @@ impl View {
 
     /// Returns the last entry that changed the system prompt or the tools.
     fn changed(&self) -> Option<Position> {
-        self.beside.instructed.max(self.changed)
+        self.beside.preamble.as_ref().map(|(position, _)| *position).max(self.changed)
     }
 
     /// Computes `outdated`.

@@ -72,7 +72,7 @@ fn a_view_that_is_restored_from_a_checkpoint_counts_the_same() {
 }
 
 #[test]
-fn the_form_that_answers_must_have_is_counted_and_binds_no_reasoning() {
+fn the_form_that_answers_must_have_is_counted_and_changes_no_reasoning() {
     let counted = |dialect: Dialect, model: &str, form: &str| {
         let body =
             format!(r#"{{"model":"{model}","max_tokens":9,"messages":[{{"role":"user","content":"Hi"}}]{form}}}"#);
