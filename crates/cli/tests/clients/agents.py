@@ -74,7 +74,8 @@ def delegated(lab, tool, task, run):
 
 def codex_compacts(lab):
     lab.serve()
-    more = "model_context_window = 24000\nmodel_auto_compact_token_limit = 18000\n"
+    # Room for twelve steps behind its prompt, and not for many more.
+    more = "model_context_window = 25000\nmodel_auto_compact_token_limit = 19000\n"
     said = codex_run(lab, more)
     must(LAST in said, said)
     return lab.check_compaction(24)
