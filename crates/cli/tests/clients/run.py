@@ -6,6 +6,8 @@ Each client runs in a network namespace that has nothing but the loopback. It fo
 window is cut several times. Prints a line for each client, and counts those that could not run.
 """
 
+import os
+import signal
 import subprocess
 import sys
 import traceback
@@ -18,6 +20,8 @@ from agents import AGENTS
 from lab import PROJECT, NotInstalled, Wrong, address, in_lab, must, packets_out
 
 HERE = Path(__file__).resolve().parent
+# In seconds. A client takes 5 to 30, and several times as long on a busy machine.
+LONGEST = 900
 NPM = PROJECT / ".npm" / "sdks"
 
 
@@ -82,6 +86,20 @@ def inside(name):
     print(f"{said}; {tried} packets for elsewhere went nowhere" if tried else said)
 
 
+def run(command):
+    """Runs a client. One that goes round in circles is ended with all that it has started."""
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        said, _ = process.communicate(timeout=LONGEST)
+        return process.returncode, said
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        said, _ = process.communicate()
+        return 1, f"{said}\nit did not end within {LONGEST} seconds"
+
+
 def main(names):
     if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode != 0:
         print("skipped: this machine lets nobody make a network namespace, so the clients could reach their makers")
@@ -91,17 +109,17 @@ def main(names):
         if names and not any(wanted in name for wanted in names):
             continue
         command = ["unshare", "-n", sys.executable, str(HERE / "run.py"), "--inside", name]
-        done = subprocess.run(command, capture_output=True, text=True)
-        ran += done.returncode != 77
-        last = (done.stdout + done.stderr).strip().splitlines()[-1:] or ["nothing"]
-        if done.returncode == 0:
+        status, said = run(command)
+        ran += status != 77
+        last = said.strip().splitlines()[-1:] or ["nothing"]
+        if status == 0:
             print(f"ok       {name}: {last[0]}", flush=True)
-        elif done.returncode == 77:
+        elif status == 77:
             skipped.append(name)
             print(f"skipped  {name}: {last[0]}", flush=True)
         else:
             failed.append(name)
-            print(f"FAILED   {name}\n{done.stdout}{done.stderr}", flush=True)
+            print(f"FAILED   {name}\n{said}", flush=True)
     print(f"{ran} ran, {len(failed)} failed, {len(skipped)} skipped: {', '.join(skipped) or 'none'}")
     return 1 if failed or ran == 0 else 0
 
