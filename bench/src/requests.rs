@@ -41,7 +41,7 @@ const FAMILIES: [&str; 24] = [
     "deepseek-r1",
     "deepseek",
     "qwen",
-    "stral",
+    "mistral",
     "llama",
     "grok",
     "sonar",
@@ -102,6 +102,7 @@ fn judge(requests: &[Recorded]) {
 fn break_them(requests: &[Recorded]) {
     println!("\nThe same requests, broken in one way each\n");
     println!("{:<60} {:>8} {:>8} {:>8}", "", "mutants", "found", "warned");
+    let mut unreadable = 0;
     let mut rows: BTreeMap<String, [u32; 3]> = BTreeMap::new();
     for recorded in requests {
         let body: Value = serde_json::from_str(&recorded.body).expect("JSON");
@@ -109,7 +110,11 @@ fn break_them(requests: &[Recorded]) {
             let text = mutant.body.replace(mutants::HALF, "half: \\ud83d");
             let found = match Request::decode(text.as_bytes(), Some(recorded.dialect)) {
                 Ok(request) => recorded.dialect.check(&request.with_path(&recorded.path)),
-                Err(_) => continue,
+                // No request at all, as `lookback check` says.
+                Err(_) => {
+                    unreadable += 1;
+                    continue;
+                }
             };
             let refused = found.iter().any(|finding| finding.severity != Severity::Degraded);
             for name in [format!("{}: {}", recorded.dialect, mutant.kind), "~ all".to_owned()] {
@@ -122,6 +127,7 @@ fn break_them(requests: &[Recorded]) {
     for (name, [made, found, warned]) in rows {
         println!("{name:<60} {made:>8} {found:>8} {warned:>8}");
     }
+    println!("{unreadable} more cannot even be read");
 }
 
 /// Returns the body that a conversation of this request sends if nothing leaves its window.
@@ -144,10 +150,13 @@ fn count(requests: &[Recorded]) {
         let ratio = counted(&decoded) as f64 / request.reported as f64;
         rows.entry((0, request.dialect.to_string())).or_default().push(ratio);
         let model = target.model.unwrap_or_default().to_lowercase();
+        let model = ["ministral", "codestral", "pixtral", "voxtral", "devstral"]
+            .iter()
+            .fold(model, |model, name| model.replace(name, "mistral"));
         let family = FAMILIES.iter().find(|family| model.contains(**family)).unwrap_or(&"other");
         rows.entry((1, family.to_string())).or_default().push(ratio);
     }
-    for ((_, name), ratios) in rows {
+    for ((_, name), ratios) in rows.into_iter().filter(|(_, ratios)| ratios.len() >= 20) {
         let off = |share: f64| {
             let mut off: Vec<f64> = ratios.iter().map(|ratio| ratio.max(1.0 / ratio)).collect();
             off.sort_by(f64::total_cmp);
@@ -244,6 +253,8 @@ fn refers(value: &Value) -> bool {
     match value {
         Value::Array(values) => values.iter().any(refers),
         Value::Object(members) => members.iter().any(|(name, value)| match (name.as_str(), value.as_str()) {
+            // What a model or a tool wrote refers to nothing.
+            ("input" | "args" | "arguments" | "response" | "json", _) if !value.is_array() => false,
             ("type", Some(kind)) => {
                 let own = ["function_call", "custom_tool_call", "tool_search_call", "tool_call"];
                 kind.ends_with("_call") && !own.contains(&kind)

@@ -6,6 +6,7 @@ use std::fs::{self, File, FileType};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
+use lookback::dialect::Target;
 use lookback::message::Wire;
 use lookback::recording::{self, Shape};
 use lookback::size::Measure;
@@ -277,12 +278,18 @@ pub(crate) fn price(name: &str) -> Result<Price, Failure> {
 /// Returns the settings for a model: its token counter, its context window and the room for its answer. Warns if the
 /// model is unknown.
 pub(crate) fn settings(model: Option<&str>) -> Settings {
-    let Some(name) = model else {
+    let target = Target::default();
+    settings_at(&model.into_iter().fold(target, Target::with_model))
+}
+
+/// Returns the settings for where requests go, like [`settings`] for the model there.
+pub(crate) fn settings_at(target: &Target) -> Settings {
+    let Some(name) = target.model.as_deref() else {
         // The tokenizer o200k is exact for most models of OpenAI, and close for others.
         let counter = Models::builtin().find("gpt-4o").map(Model::counter);
         return counter.map_or_else(Settings::default, |counter| Settings::default().counter(counter));
     };
-    let settings = Settings::for_model(Dialect::default(), name);
+    let settings = Settings::for_target(target);
     if settings.model_window.is_none() {
         output::warning(&format!(
             "the model {} is unknown: its tokens are estimated, and only the policy's limits apply",

@@ -98,7 +98,8 @@ fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&
             return Ok(run);
         }
     }
-    feed(args, request, input::settings(model).dialect(dialect).policy(policy.clone()))
+    let target = model.into_iter().fold(request.target().clone(), Target::with_model);
+    feed(args, request, input::settings_at(&target).dialect(dialect).policy(policy.clone()))
 }
 
 /// Feeds the request to an engine, call by call or at once.

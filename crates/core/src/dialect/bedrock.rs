@@ -115,7 +115,7 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &[],
     reference: None,
-    thinking: &[("additionalModelRequestFields", &["enabled", "adaptive"])],
+    thinking: &["additionalModelRequestFields"],
     answer_forms: &[("outputConfig", &["json_schema"])],
     shorteners: &[],
     errors_in_streams: false,

@@ -63,8 +63,8 @@ pub(super) struct Format {
     pub(super) stored: &'static [&'static str],
     /// The type of a part that stands for something that the provider has stored.
     pub(super) reference: Option<&'static str>,
-    /// The members of a request body that ask the model to reason, each with the words in its value that do.
-    pub(super) thinking: &'static [(&'static str, &'static [&'static str])],
+    /// The members of a request body that may ask the model to reason.
+    pub(super) thinking: &'static [&'static str],
     /// The members of a request body that demand an answer of a given form, each with the words in its value that do.
     pub(super) answer_forms: &'static [(&'static str, &'static [&'static str])],
     /// The members of a request body that ask the provider to shorten the conversation itself, each with the words in its value

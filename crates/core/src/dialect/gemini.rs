@@ -101,7 +101,7 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &["cachedContent"],
     reference: None,
-    thinking: &[("generationConfig", &["thinkingBudget", "thinkingLevel", "includeThoughts"])],
+    thinking: &[],
     answer_forms: &[(
         "generationConfig",
         &["responseSchema", "responseJsonSchema", "response_schema", "application/json"],

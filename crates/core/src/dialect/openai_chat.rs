@@ -107,7 +107,7 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &[],
     reference: None,
-    thinking: &[("reasoning", &["effort", "max_tokens", "true"]), ("thinking", &["enabled", "adaptive"])],
+    thinking: &["reasoning", "thinking"],
     answer_forms: &[("response_format", &["json_schema", "json_object"])],
     shorteners: &[],
     errors_in_streams: false,

@@ -43,8 +43,7 @@ impl Preamble {
         // Protocol buffers spell some members in another way.
         let spelled = |name: &str| member(name).or_else(|| member(&in_snake_case(name)));
         let form = format.answer_forms.iter().find_map(|(name, _)| schema(&spelled(name)?, DEEPEST));
-        let asks = |words: &[&str], raw: &RawValue| words.iter().any(|word| raw.get().contains(word));
-        let thinks = format.thinking.iter().any(|(name, words)| member(name).is_some_and(|raw| asks(words, &raw)));
+        let thinks = format.thinking.iter().any(|name| member(name).is_some_and(|raw| thinks(&raw, DEEPEST)));
         Preamble { system: format.system.and_then(spelled), tools: spelled(format.tools), form, thinks }
     }
 
@@ -68,8 +67,8 @@ impl Preamble {
     }
 
     /// Measures the preamble, with what the provider adds to every request. A tool is counted as its JSON, by the factor of
-    /// the counter's [`Frame`](crate::tokens::Frame). The tools that the provider runs by itself are counted as nothing, if
-    /// that factor is known.
+    /// the counter's [`Frame`](crate::tokens::Frame). A tool without a name, which the provider runs by itself, is counted as
+    /// nothing if the frame is known.
     pub fn measure(&self, counter: &dyn TokenCounter) -> Size {
         let frame = counter.frame();
         let system = self.system.as_deref().map_or(0, |system| match json::text(system) {
@@ -101,6 +100,18 @@ impl Preamble {
     }
 }
 
+/// Returns whether the member of a body that is about reasoning asks for some.
+fn thinks(value: &RawValue, depth: usize) -> bool {
+    let (Some(depth), Some(fields)) = (depth.checked_sub(1), Fields::read(value)) else { return false };
+    let is = |name: &str, words: &[&str]| fields.text(name).is_some_and(|text| words.contains(&&*text));
+    let inner = || ["thinking", "reasoning_config", "reasoningConfig"].into_iter().filter_map(|name| fields.get(name));
+    is("type", &["enabled", "adaptive"])
+        || is("effort", &["minimal", "low", "medium", "high", "xhigh", "max"])
+        || fields.get("enabled").is_some_and(|enabled| enabled.get() == "true")
+        || fields.get("max_tokens").is_some_and(|most| most.get() != "0" && most.get() != "null")
+        || inner().any(|inner| self::thinks(inner, depth))
+}
+
 /// Returns the schema in the member of a body that demands a form of answers.
 fn schema(value: &RawValue, depth: usize) -> Option<Box<RawValue>> {
     let depth = depth.checked_sub(1)?;
@@ -116,7 +127,8 @@ fn schema(value: &RawValue, depth: usize) -> Option<Box<RawValue>> {
 
 /// Returns JSON without white space: clients that indent it do not pay for that.
 fn compact(value: &RawValue) -> String {
-    serde_json::from_str::<serde_json::Value>(value.get()).map_or_else(|_| String::new(), |value| value.to_string())
+    serde_json::from_str::<serde_json::Value>(value.get())
+        .map_or_else(|_| value.get().to_owned(), |value| value.to_string())
 }
 
 /// Returns a name such as `systemInstruction` as `system_instruction`.
@@ -147,15 +159,17 @@ fn declared(value: &RawValue, depth: usize) -> Vec<&RawValue> {
         return elements.into_iter().flat_map(|element| declared(element, depth)).collect();
     }
     let Some(fields) = Fields::read(value) else { return Vec::new() };
-    let is_hosted = fields.text("type").is_some_and(|kind| !matches!(&*kind, "function" | "custom"));
-    let is_later = fields.get("defer_loading").is_some_and(|later| later.get() == "true");
-    if is_hosted || is_later {
+    if fields.get("defer_loading").is_some_and(|later| later.get() == "true") {
         return Vec::new();
     }
+    if let Some(inner) = fields.borrowed("tools") {
+        return declared(inner, depth);
+    }
+    // A tool that only the provider knows by its type has no name, unless the client runs it.
     if fields.get("name").is_some() || fields.get("function").is_some() {
         return vec![value];
     }
-    let inner = ["functionDeclarations", "function_declarations", "toolSpec", "tools"];
+    let inner = ["functionDeclarations", "function_declarations", "toolSpec"];
     inner.into_iter().filter_map(|name| fields.borrowed(name)).flat_map(|inner| declared(inner, depth)).collect()
 }
 

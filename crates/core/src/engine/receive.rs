@@ -101,13 +101,15 @@ impl Engine {
     /// of all completed turns.
     pub fn set_preamble(&mut self, preamble: &Preamble) -> Vec<Entry> {
         let mut entries = Vec::new();
-        let none = Preamble::default();
         let known = self.view.preamble();
+        if known.is_some_and(|known| preamble.is_same(known)) {
+            return entries;
+        }
         let size = preamble.measure(&*self.settings.counter);
-        // A provider may add something to every request, even to one without any of this. Once there is reasoning, an entry
-        // would say that it was made under another prompt.
-        let adds = known.is_none() && size.tokens > 0 && self.view.history_len() == 0;
-        if preamble.is_same(known.unwrap_or(&none)) && !adds {
+        // A provider may add something to every request, even to one without any of this. If there is signed reasoning, an
+        // entry would say that it was made under another prompt.
+        let is_none = known.is_none() && preamble.is_same(&Preamble::default());
+        if is_none && (size.tokens == 0 || self.view.messages().any(Item::shows_signed)) {
             return entries;
         }
         self.record(Entry::Preamble { preamble: Arc::new(preamble.clone()), size }, &mut entries);

@@ -70,7 +70,8 @@ impl Settings {
     /// assert_eq!(settings.model.as_deref(), Some("gemini-3-flash"));
     /// ```
     pub fn for_target(target: &Target) -> Self {
-        let (dialect, name, default) = (target.dialect, target.model.clone(), Settings::default());
+        let (dialect, name) = (target.dialect, target.model.clone());
+        let default = Settings { provider: target.provider, ..Settings::default() };
         match name.as_deref().and_then(|name| Models::builtin().find_at(name, target.provider)) {
             Some(known) => Settings {
                 dialect,

@@ -34,7 +34,8 @@ pub enum ImageFormula {
     /// Gemini's crops, as in Google's guide to token counting for the models up to 2.5.
     ///
     /// A picture of at most 384 pixels on both sides costs `tokens`. A larger one costs as much for itself and for each of
-    /// its crops, which are squares of two thirds of its short side, but of 256 to 768 pixels.
+    /// its crops, which are squares of two thirds of its short side, but of 256 to 768 pixels. It is scaled down to 3072 pixels
+    /// on the long side.
     Crops {
         /// The tokens of a crop.
         tokens: u64,
@@ -80,6 +81,7 @@ impl ImageFormula {
             }
             ImageFormula::Crops { tokens } => {
                 let pixels = pixels.unwrap_or(Pixels { width: 3072, height: 3072 });
+                let pixels = pixels.shrunk(pixels.width.max(pixels.height), 3072);
                 let Pixels { width, height } = pixels;
                 if width.max(height) <= 384 {
                     return tokens;
@@ -135,6 +137,7 @@ mod tests {
         assert_eq!(ImageFormula::Tiles { base: 85, tile: 170 }.tokens(None), 85 + 170 * 8);
         for pixels in [Pixels { width: 3, height: u64::MAX }, Pixels { width: u64::MAX, height: u64::MAX }] {
             assert!(CLAUDE.tokens(Some(pixels)) <= 1_568, "{pixels:?}");
+            assert!(ImageFormula::Crops { tokens: 258 }.tokens(Some(pixels)) <= 258 * 17, "{pixels:?}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! The tokens of pictures, files, sound and video, from their bytes and never by the length of the base64.
 
+use std::borrow::Cow;
+
 use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
@@ -69,14 +71,20 @@ impl Kind {
             _ => Kind::Unknown,
         };
         let wave = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WAVE");
-        match (bytes, mime.map_or(Kind::Unknown, named)) {
-            _ if imagesize::image_type(bytes).is_ok() => Kind::Image,
+        let named = mime.map_or(Kind::Unknown, named);
+        // Two letters are all that a bitmap begins with, and words begin with them, too.
+        let is_word =
+            bytes.starts_with(b"BM") && (mime.is_some() && named != Kind::Image || bytes.get(6..10) != Some(&[0; 4]));
+        match (bytes, named) {
+            (_, Kind::Text) => Kind::Text,
+            _ if !is_word && imagesize::image_type(bytes).is_ok() => Kind::Image,
             ([b'%', b'P', b'D', b'F', ..], _) => Kind::Pdf,
             (_, Kind::Unknown) if wave => Kind::Audio,
             ([b'I', b'D', b'3', ..] | [b'f', b'L', b'a', b'C', ..] | [b'O', b'g', b'g', b'S', ..], Kind::Unknown) => {
                 Kind::Audio
             }
-            ([0xff, second, ..], Kind::Unknown) if second & 0xe0 == 0xe0 => Kind::Audio,
+            // FF FE begins a text in UTF-16.
+            ([0xff, second, ..], Kind::Unknown) if second & 0xe0 == 0xe0 && *second != 0xfe => Kind::Audio,
             (_, Kind::Unknown) if mime.is_some() && is_text(bytes) => Kind::Text,
             ([_, _, _, _, b'f', b't', b'y', b'p', ..] | [0x1a, 0x45, 0xdf, 0xa3, ..], Kind::Unknown) => Kind::Video,
             (_, kind) => kind,
@@ -94,13 +102,15 @@ fn is_text(bytes: &[u8]) -> bool {
     whole >= bytes.len() && !bytes.is_empty() && !bytes.contains(&0)
 }
 
+/// The size of a picture at an address. Most are made for the web, and the largest would cost several times as much.
+const USUAL: Pixels = Pixels { width: 512, height: 512 };
+
 /// Returns the tokens of a picture.
 pub(crate) fn image_tokens(media: &Media, counter: &dyn TokenCounter) -> u64 {
     let formula = counter.media_formula().image;
     match &media.source {
         MediaSource::Base64(data) => formula.tokens(pixels(data)),
-        // Most pictures at an address are made for the web. The largest would cost several times as much.
-        MediaSource::Url(_) => formula.tokens(Some(Pixels { width: 512, height: 512 })),
+        MediaSource::Url(_) => formula.tokens(Some(USUAL)),
         MediaSource::Text(_) | MediaSource::Id(_) => formula.tokens(None),
     }
 }
@@ -117,6 +127,7 @@ pub(crate) fn document_tokens(media: &Media, counter: &dyn TokenCounter) -> u64 
 /// Returns the tokens of a file of which only the address is known: a page of text, or a minute of sound or video.
 fn elsewhere(mime: Option<&str>, formula: MediaFormula) -> u64 {
     match Kind::of(mime, &[]) {
+        Kind::Image => formula.image.tokens(Some(USUAL)),
         Kind::Audio => formula.audio.saturating_mul(60),
         Kind::Video => formula.video.saturating_mul(60),
         _ => formula.page.saturating_add(scale(PAGE_TEXT, formula.text)),
@@ -129,7 +140,7 @@ pub(crate) fn pdf_pages(media: &Media) -> Option<u64> {
     if !decoded(data, 1 << 10).starts_with(b"%PDF") {
         return None;
     }
-    known_pages(&decoded(data, usize::MAX))
+    tree_pages(&decoded(data, usize::MAX))
 }
 
 /// Returns the tokens of bytes in base64.
@@ -149,10 +160,14 @@ fn data_tokens(data: &str, mime: Option<&str>, counter: &dyn TokenCounter) -> u6
         }
         Kind::Audio => length.saturating_mul(formula.audio).div_ceil(bytes_a_second(&head)),
         Kind::Video => length.saturating_mul(formula.video).div_ceil(VIDEO_BYTES),
-        Kind::Text => counter.text(&String::from_utf8_lossy(&decoded(data, usize::MAX))),
+        Kind::Text => match decoded(data, usize::MAX) {
+            // What cannot be decoded has no more tokens than bytes.
+            bytes if bytes.is_empty() => length,
+            bytes => counter.text(&String::from_utf8_lossy(&bytes)),
+        },
         Kind::Pdf => {
             let bytes = decoded(data, usize::MAX);
-            let pages = pages(&bytes);
+            let pages = known_pages(&bytes).unwrap_or_else(|| length.div_ceil(PAGE_BYTES).max(1));
             let text = if formula.text == 0.0 { 0 } else { pdf_text(&bytes).min(pages.saturating_mul(MOST_TEXT)) };
             pages.saturating_mul(formula.page).saturating_add(scale(text, formula.text))
         }
@@ -160,7 +175,8 @@ fn data_tokens(data: &str, mime: Option<&str>, counter: &dyn TokenCounter) -> u6
         Kind::Unknown if mime.is_some() => 100 + length / 40,
         Kind::Unknown => {
             let as_video = length.saturating_mul(formula.video).div_ceil(VIDEO_BYTES);
-            formula.image.tokens(None).max(as_video)
+            // A small one is no large picture: no text has more tokens than bytes.
+            formula.image.tokens(None).max(as_video).min(length)
         }
     }
 }
@@ -208,25 +224,38 @@ fn bytes_a_second(head: &[u8]) -> u64 {
     if rate == 0 { 16_000 } else { rate.into() }
 }
 
-/// Returns the pages of a PDF file. If it does not say how many these are, they have the usual size.
-fn pages(bytes: &[u8]) -> u64 {
-    known_pages(bytes).unwrap_or_else(|| (bytes.len() as u64).div_ceil(PAGE_BYTES).max(1))
+/// Returns the pages of a PDF file: those of its page tree or, if that is packed, its page objects.
+fn known_pages(bytes: &[u8]) -> Option<u64> {
+    let objects = || typed(bytes, b"/Page").count() as u64;
+    tree_pages(bytes).or_else(|| Some(objects()).filter(|pages| *pages > 0))
 }
 
-/// Counts the pages of a PDF file: its page objects or, if they are packed, the largest count that a list of pages has.
-fn known_pages(bytes: &[u8]) -> Option<u64> {
-    let after = |name: &'static [u8]| {
-        let ends = bytes.windows(name.len()).enumerate().filter(move |(_, window)| *window == name);
-        ends.map(move |(at, _)| bytes.get(at + name.len()..).unwrap_or_default().trim_ascii_start())
+/// Returns the pages of the page tree of a PDF file: the largest count of its nodes. Other objects have counts, too.
+fn tree_pages(bytes: &[u8]) -> Option<u64> {
+    let count = |at: usize| {
+        let before = bytes.get(at.saturating_sub(LONGEST_NODE)..at)?;
+        let begin = at - (before.len() - before.windows(2).rposition(|word| word == b"<<")?);
+        let node = bytes.get(begin..bytes.len().min(begin + LONGEST_NODE))?;
+        let node = node.get(..memmem(node, b">>")?)?;
+        let count = node.get(memmem(node, b"/Count")? + b"/Count".len()..)?.trim_ascii_start();
+        let digits = count.iter().take(6).take_while(|byte| byte.is_ascii_digit());
+        Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
     };
-    let is_page = |rest: &&[u8]| rest.strip_prefix(b"/Page").is_some_and(|rest| !rest.starts_with(b"s"));
-    let found = after(b"/Type").filter(is_page).count() as u64;
-    let count = |rest: &[u8]| {
-        let digits = rest.iter().take(6).take_while(|byte| byte.is_ascii_digit());
-        digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
-    };
-    let counted = || after(b"/Count").map(count).max().filter(|pages| *pages > 0);
-    if found > 0 { Some(found) } else { counted() }
+    typed(bytes, b"/Pages").filter_map(count).max().filter(|pages| *pages > 0)
+}
+
+/// The longest node of a page tree that is read, in bytes.
+const LONGEST_NODE: usize = 1 << 14;
+
+/// Returns where the objects of a type are in a PDF file.
+fn typed<'a>(bytes: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+    const TYPE: &[u8] = b"/Type";
+    let types = bytes.windows(TYPE.len()).enumerate().filter(|(_, window)| *window == TYPE);
+    types.map(|(at, _)| at).filter(move |at| {
+        let rest = bytes.get(at + TYPE.len()..).unwrap_or_default().trim_ascii_start();
+        let rest = rest.strip_prefix(name);
+        rest.is_some_and(|rest| !rest.first().is_some_and(u8::is_ascii_alphanumeric))
+    })
 }
 
 /// Both alphabets of base64, with padding or without.
@@ -237,9 +266,10 @@ const fn engine(alphabet: &alphabet::Alphabet) -> GeneralPurpose {
     GeneralPurpose::new(alphabet, config.with_decode_allow_trailing_bits(true))
 }
 
-/// Decodes at most the first `most` characters. Returns nothing if they are not base64.
+/// Decodes at most the first `most` characters, and passes over white space. Returns nothing if they are not base64.
 fn decoded(data: &str, most: usize) -> Vec<u8> {
-    let head = if data.len() <= most { data } else { data.get(..most / 4 * 4).unwrap_or_default() };
+    let data = unbroken(data);
+    let head = if data.len() <= most { &*data } else { data.get(..most / 4 * 4).unwrap_or_default() };
     ENGINES.iter().find_map(|engine| engine.decode(head).ok()).unwrap_or_default()
 }
 
@@ -268,10 +298,11 @@ pub(crate) fn json_size(value: &RawValue, counter: &dyn TokenCounter) -> Size {
     while let Some((before, string)) = next_string(rest) {
         rest = rest.get(before.len() + string.len()..).unwrap_or_default();
         text.push_str(before);
-        match data_in(string) {
+        let is_sealed = ["ncrypted", "ignature"].iter().any(|sealed| member.contains(sealed));
+        match data_in(string, is_sealed) {
             Some((mime, data)) => {
                 text.push_str("\"\"");
-                size += if ["ncrypted", "ignature"].iter().any(|sealed| member.contains(sealed)) {
+                size += if is_sealed {
                     Size { tokens: sealed_tokens(&data), ..Size::default() }
                 } else {
                     Size { tokens: data_tokens(&data, mime.as_deref(), counter), media: 1, ..Size::default() }
@@ -300,19 +331,45 @@ fn next_string(json: &str) -> Option<(&str, &str)> {
     Some((before, rest.get(..end + 2)?))
 }
 
+/// Returns base64 without the white space that some clients write in it.
+fn unbroken(data: &str) -> Cow<'_, str> {
+    if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
+        Cow::Owned(data.split_ascii_whitespace().collect())
+    } else {
+        Cow::Borrowed(data)
+    }
+}
+
 /// Returns the media type and the base64 of a JSON string that is nothing else.
-fn data_in(string: &str) -> Option<(Option<String>, String)> {
+fn data_in(string: &str, is_sealed: bool) -> Option<(Option<String>, String)> {
     if string.len() <= LONGEST_WORD {
         return None;
     }
     let raw: &RawValue = serde_json::from_str(string).ok()?;
     let text = json::text(raw)?;
-    let (mime, data) = match text.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,")) {
-        Some((mime, data)) => (Some(mime.to_owned()), data),
-        None => (None, &*text),
-    };
-    let of_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/-_=\r\n".contains(&byte);
-    data.bytes().all(of_base64).then(|| (mime, data.to_owned()))
+    if let Some((head, data)) = text.split_once(',').filter(|(head, _)| head.len() < LONGEST_WORD) {
+        let head = head.to_ascii_lowercase();
+        let mime = head.strip_prefix("data:").and_then(|head| head.strip_suffix(";base64"))?;
+        let mime = mime.split(';').next().filter(|mime| !mime.is_empty());
+        return Some((mime.map(str::to_owned), unbroken(data).into_owned()));
+    }
+    let data = lines_of_one_length(&text)?;
+    let of_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/-_=".contains(&byte);
+    // Long names and numbers are written with the same characters.
+    let is_mixed =
+        || data.bytes().any(|byte| byte.is_ascii_uppercase()) && data.bytes().any(|byte| byte.is_ascii_lowercase());
+    let is_data = data.bytes().all(of_base64) && (is_sealed || is_mixed() && !decoded(&data, usize::MAX).is_empty());
+    is_data.then(|| (None, data.into_owned()))
+}
+
+/// Returns text without its line breaks, if they divide it as programs divide base64: into lines of one length.
+fn lines_of_one_length(text: &str) -> Option<Cow<'_, str>> {
+    let text = text.trim();
+    let mut lines = text.lines();
+    let length = lines.next()?.len();
+    let Some(last) = lines.next_back() else { return Some(Cow::Borrowed(text)) };
+    let is_even = length % 4 == 0 && last.len() <= length && lines.all(|line| line.len() == length);
+    is_even.then(|| unbroken(text))
 }
 
 #[cfg(test)]
@@ -322,6 +379,11 @@ mod tests {
 
     fn base64(bytes: &[u8]) -> String {
         base64::engine::general_purpose::STANDARD.encode(bytes)
+    }
+
+    /// Base64 as mail programs write it.
+    fn broken(data: &str) -> String {
+        data.as_bytes().chunks(76).map(|line| String::from_utf8_lossy(line)).collect::<Vec<_>>().join("\n")
     }
 
     fn png(width: u32, height: u32, length: usize) -> Vec<u8> {
@@ -353,6 +415,8 @@ mod tests {
             format!(r#"{{"output":{{"image_url":"data:image/png;base64,{data}"}}}}"#),
             format!(r#"[{{"a":[{{"b":"{}"}}]}}]"#, data.replace('/', "\\/")),
             format!(r#"["\"","{}"]"#, data.replace('+', "-").replace('/', "_").trim_end_matches('=')),
+            format!(r#"{{"url":"DATA:image/png;charset=x;BASE64, {data}"}}"#),
+            format!(r#"{{"data":"{}"}}"#, broken(&data).replace('\n', "\\r\\n")),
         ] {
             let size = json_size(&RawValue::from_string(json.clone()).unwrap(), &counter());
             assert_eq!(size.media, 1);
@@ -362,11 +426,51 @@ mod tests {
 
     #[test]
     fn long_words_that_are_no_base64_are_text() {
-        for word in ["Say 5 words. ".repeat(100), "a.b/c".repeat(500), "\u{5b57}".repeat(600)] {
+        let numbers = (0..5_000).map(|number| format!("{number}\\n")).collect();
+        let names = (0..900).map(|number| format!("Name_{number}\\n")).collect();
+        let dashes = "-".repeat(600);
+        for word in ["Say 5 words. ".repeat(100), "a.b/c".repeat(500), "\u{5b57}".repeat(600), numbers, names, dashes] {
             let json = format!(r#"{{"text":"{word}"}}"#);
             let size = json_size(&RawValue::from_string(json.clone()).unwrap(), &counter());
             assert_eq!((size.tokens, size.media), (counter().text(&json), 0));
         }
+    }
+
+    #[test]
+    fn a_file_is_what_its_type_says_and_not_what_it_happens_to_begin_with() {
+        let text = "BMW report. ".repeat(1_000);
+        for mime in ["text/plain", "application/csv"] {
+            assert_eq!(data_tokens(&base64(text.as_bytes()), Some(mime), &counter()), counter().text(&text), "{mime}");
+        }
+        // A picture of unknown size would cost four times as much, and no text has more tokens than bytes.
+        assert_eq!(data_tokens(&base64(&[7; 400]), None, &counter()), 400);
+    }
+
+    #[test]
+    fn line_breaks_in_base64_change_nothing() {
+        let picture = base64(&png(200, 200, 2_000));
+        let text = base64("some words of a text. ".repeat(500).as_bytes());
+        let pdf = base64(format!("%PDF-1.7\n<</Type /Pages /Count 50>>{}", " ".repeat(500)).as_bytes());
+        for (data, mime) in [(picture, "image/png"), (text, "text/plain"), (pdf, "application/pdf")] {
+            let whole = data_tokens(&data, Some(mime), &counter());
+            assert_eq!(data_tokens(&broken(&data), Some(mime), &counter()), whole, "{mime}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_pdf_file_is_what_its_pages_draw() {
+        let media = MediaFormula { page: 100, text: 1.0, ..MediaFormula::default() };
+        let drawn = format!("<</Length 500>>\nstream\n{}\nendstream endobj", "x".repeat(498));
+        let font = format!("9 0 obj <</Length1 800>>\nstream\n{}\nendstream endobj", "y".repeat(800));
+        let pdf = format!("%PDF-1.7\n<</Type/Pages/Count 1>> 8 0 obj {drawn} {font}");
+        assert_eq!(data_tokens(&base64(pdf.as_bytes()), None, &Estimate::default().media(media)), 200);
+    }
+
+    #[test]
+    fn sound_is_filled_up_to_whole_clips() {
+        let media = MediaFormula { audio: 13, clip: 30, ..MediaFormula::default() };
+        let mp3 = [b"ID3\x04".as_slice(), &[7; 160_000 - 4]].concat();
+        assert_eq!(data_tokens(&base64(&mp3), None, &Estimate::default().media(media)), 30 * 13);
     }
 
     #[test]
@@ -393,8 +497,11 @@ mod tests {
     #[test]
     fn a_pdf_file_is_priced_by_its_pages() {
         let pdf = |rest: &str| data_tokens(&base64(format!("%PDF-1.7\n{rest}").as_bytes()), None, &counter());
-        assert_eq!(pdf("<</Type /Pages /Count 9>> <</Type /Page>> <</Type/Page/Parent 3 0 R>>"), 2 * 2_000);
-        assert_eq!(pdf("<</Type /Pages /Count 7>> <</Count 3>>"), 7 * 2_000);
+        assert_eq!(pdf("<</Type /Page>> <</Type/Page/Parent 3 0 R>> <</Type /PageLabel>>"), 2 * 2_000);
+        // An update repeats a page, and the outlines have a count of their own.
+        let tree = "<</Type /Pages /Count 2>> <</Type /Page>> <</Type /Page>> <</Type /Page>>";
+        assert_eq!(pdf(&format!("{tree} <</Type /Outlines /Count 500>>")), 2 * 2_000);
+        assert_eq!(pdf("<</Kids [1 0 R] /Count 7 /Type/Pages>> <</Count 3>>"), 7 * 2_000);
         assert_eq!(pdf("nothing that is known"), 2_000);
     }
 }

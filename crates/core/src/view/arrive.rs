@@ -60,7 +60,10 @@ impl View {
     /// Takes away what counts only until the turn is over.
     fn end_turn(&mut self) {
         let turn = self.history.turn;
-        for group in self.groups.iter_mut().rev().take_while(|group| group.turn >= turn) {
+        // A summary and an index are of no turn.
+        let stands = |kind| matches!(kind, GroupKind::Summary | GroupKind::Index);
+        let of_turn = |group: &&mut ViewGroup| group.turn >= turn || stands(group.kind);
+        for group in self.groups.iter_mut().rev().take_while(of_turn) {
             if group.size.passing > 0 {
                 self.sizes.resize(group.size, group.size.after_turn());
                 group.size = group.size.after_turn();

@@ -1,8 +1,9 @@
 //! The counts of a window: what a provider adds, and what it leaves out.
 
 use lookback_core::dialect::{Provider, Target};
+use lookback_core::policy::Keep;
 use lookback_core::tokens::Models;
-use lookback_core::{Dialect, Engine, Limits, Policy, Request, Settings};
+use lookback_core::{Dialect, Engine, Limits, Policy, Request, Settings, measure};
 
 fn engine(dialect: Dialect, model: &str, policy: Policy) -> Engine {
     Engine::new(Settings::for_model(dialect, model).policy(policy))
@@ -42,17 +43,30 @@ fn hidden_reasoning_counts_until_a_person_speaks_again_if_the_model_forgets_it()
 
 #[test]
 fn a_window_that_was_cut_counts_no_reasoning_of_turns_that_are_over() {
-    let policy = Policy { limits: Limits::tokens(6_000), ..Policy::production() };
-    let mut engine = engine(Dialect::OpenAiResponses, "gpt-5", policy);
-    for number in 0..200 {
-        turn(number).into_iter().for_each(|message| drop(engine.push(message).unwrap()));
-        let _ = engine.window();
-        let items = engine.view().messages();
-        assert_eq!(items.map(|item| item.size().tokens).sum::<u64>(), tokens(&engine), "{number}");
-        let passing = engine.view().messages().filter(|item| item.size().passing > 0).count();
-        assert_eq!(passing, 1, "{number}: that of the turn under way");
+    for first in [0, 3] {
+        let keep = Keep { first, ..Policy::production().keep };
+        let policy = Policy { limits: Limits::tokens(9_000), keep, ..Policy::production() };
+        let mut engine = engine(Dialect::OpenAiResponses, "gpt-5", policy);
+        for number in 0..100 {
+            turn(number).into_iter().for_each(|message| drop(engine.push(message).unwrap()));
+            // The turn is long, so that it is cut while it is under way.
+            for step in 0..if number == 0 { 60 } else { 2 } {
+                let id = format!("s{number}-{step}");
+                let call = format!(r#"{{"type":"function_call","call_id":"{id}","name":"read","arguments":"{{}}"}}"#);
+                let text = "a line of /src/main.rs ".repeat(40);
+                let result = format!(r#"{{"type":"function_call_output","call_id":"{id}","output":"{text}"}}"#);
+                responses(&[&call, &result]).into_iter().for_each(|message| drop(engine.push(message).unwrap()));
+                let _ = engine.window();
+            }
+            let items = engine.view().messages();
+            assert_eq!(items.map(|item| item.size().tokens).sum::<u64>(), tokens(&engine), "{first} {number}");
+            let passing = engine.view().messages().filter(|item| item.size().passing > 0);
+            let begun = engine.view().messages().filter(|item| item.message().opens_turn() && !item.is_own());
+            let task = begun.map(|item| item.position()).max();
+            assert!(passing.map(|item| Some(item.position())).all(|at| at > task), "{first} {number}");
+        }
+        assert!(engine.view().is_cut());
     }
-    assert!(engine.view().is_cut());
 }
 
 #[test]
@@ -66,9 +80,17 @@ fn a_view_that_is_restored_from_a_checkpoint_counts_the_same() {
     let saved = serde_json::to_string(&checkpoint).unwrap();
     let checkpoint = serde_json::from_str(&saved).unwrap();
     let restored = lookback_core::View::restore(&checkpoint, |at| entries.get(usize::try_from(at).unwrap()));
-    let passing = |view: &lookback_core::View| view.totals().size.passing;
-    assert!(passing(engine.view()) > 0);
-    assert_eq!(restored.map(|view| view.totals()), Some(engine.view().totals()));
+    assert!(engine.view().totals().size.passing > 0);
+    let mut restored = restored.unwrap();
+    assert_eq!(restored.totals(), engine.view().totals());
+    // The turn ends in the one as in the other.
+    let next = responses(&[r#"{"role":"user","content":"And then?"}"#]).remove(0);
+    let at = engine.view().path().last().map_or(0, |span| span.end);
+    for (position, entry) in (at..).zip(engine.push(next).unwrap()) {
+        restored.apply(position, &entry);
+    }
+    assert_eq!(restored.totals(), engine.view().totals());
+    assert_eq!(restored.totals().size.passing, 0);
 }
 
 #[test]
@@ -98,6 +120,62 @@ fn the_form_that_answers_must_have_is_counted_and_changes_no_reasoning() {
     let body = format!(r#"{{"messages":[]{claude}}}"#);
     engine.set_preamble(Request::decode(body, Some(Dialect::Anthropic)).unwrap().preamble());
     assert!(engine.view().messages().any(|item| item.edits().is_empty() && item.message().parts().count() == 2));
+}
+
+#[test]
+fn base64_is_media_wherever_a_dialect_has_it() {
+    // 90 kB of nothing that anybody knows: as text it would have tens of thousands of tokens.
+    let data: String = (0..90_000_u64)
+        .map(|at| char::from(b"AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"[(at * at % 36) as usize]))
+        .collect();
+    let url = format!("data:image/png;base64,{data}");
+    for (dialect, model, message) in [
+        (
+            Dialect::OpenAiResponses,
+            "gpt-5",
+            format!(
+                r#"{{"type":"computer_call_output","call_id":"c1","output":{{"type":"computer_screenshot","image_url":"{url}"}}}}"#
+            ),
+        ),
+        (
+            Dialect::OpenAiResponses,
+            "gpt-5",
+            format!(r#"{{"type":"image_generation_call","id":"ig_1","result":"{data}"}}"#),
+        ),
+        (
+            Dialect::Bedrock,
+            "nova-pro",
+            format!(r#"{{"role":"user","content":[{{"video":{{"format":"mp4","source":{{"bytes":"{data}"}}}}}}]}}"#),
+        ),
+        (
+            Dialect::OpenAiChat,
+            "gpt-4o",
+            format!(
+                r#"{{"role":"user","content":[{{"type":"input_audio","input_audio":{{"data":"{data}","format":"wav"}}}}]}}"#
+            ),
+        ),
+        (
+            Dialect::OpenAiChat,
+            "qwen3",
+            format!(
+                r#"{{"role":"user","content":[{{"type":"video_url","video_url":{{"url":"data:video/mp4;base64,{data}"}}}}]}}"#
+            ),
+        ),
+        (
+            Dialect::OpenAiChat,
+            "gpt-4o",
+            format!(r#"{{"role":"user","content":[{{"type":"image_url","image_url":"{url}"}}]}}"#),
+        ),
+        (
+            Dialect::Anthropic,
+            "claude-opus-5",
+            format!(r#"{{"role":"user","content":[{{"type":"novelty","x":{{"y":["{data}"]}}}}]}}"#),
+        ),
+    ] {
+        let counter = Settings::for_model(dialect, model).counter;
+        let size = measure(&dialect.decode(message.as_str()).unwrap(), &[], &*counter);
+        assert!((1..6_000).contains(&size.tokens), "{dialect} {}: {}", &message[..90], size.tokens);
+    }
 }
 
 #[test]

@@ -37,12 +37,12 @@ impl Growing {
         self.tokens = prefix.saturating_add(rest);
     }
 
-    /// Takes some of the tokens away behind the first `prefix`, without a change to the request. What the cache has of it is
-    /// smaller by as much.
-    pub(crate) fn shrink(&mut self, prefix: u64, by: u64) {
-        let shrunk = |tokens: u64| if tokens > prefix { tokens.saturating_sub(by).max(prefix) } else { tokens };
-        self.kept.iter_mut().for_each(|(tokens, _)| *tokens = shrunk(*tokens));
-        self.tokens = shrunk(self.tokens);
+    /// Takes tokens away from the message that ends behind the first `end` tokens. The client sends the same, so the cache is
+    /// taken to have it as before: each of its prefixes with that message is smaller by as much.
+    pub(crate) fn shrink(&mut self, end: u64, by: u64) {
+        let whole = self.kept.iter_mut().filter(|(tokens, _)| *tokens >= end);
+        whole.for_each(|(tokens, _)| *tokens = tokens.saturating_sub(by));
+        self.tokens = self.tokens.saturating_sub(by);
     }
 
     /// Sends the request, of which the first `fixed` tokens are followed by a marker. Without a time, nothing in the

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "otel")]
 use lookback_core::transcript::Position;
+#[cfg(feature = "otel")]
+use lookback_core::view::View;
 
 use super::ModelAnswer;
 #[cfg(feature = "otel")]
@@ -54,6 +56,8 @@ pub(super) struct ComparedCosts {
     whole: Growing,
     /// The newest message that has been sent.
     newest: Option<Position>,
+    /// The messages with tokens that count only until the turn is over: where each ends in `whole`, and how many these are.
+    passing: Vec<(Position, u64, u64)>,
     /// What the newest request began with: its branch, and the system prompt.
     beginning: Option<(usize, Option<u128>)>,
 }
@@ -62,7 +66,15 @@ pub(super) struct ComparedCosts {
 impl ComparedCosts {
     pub(super) fn new(price: &Price) -> Self {
         let whole = Growing::new(price.clone());
-        ComparedCosts { costs: CallCosts::new(price), whole, newest: None, beginning: None }
+        ComparedCosts { costs: CallCosts::new(price), whole, newest: None, passing: Vec::new(), beginning: None }
+    }
+
+    /// Takes away what has passed since the last call.
+    fn end_turn(&mut self, view: &View) {
+        let stays = |position| view.messages().any(|item| item.position() == position && item.size().passing > 0);
+        while let Some((_, end, passing)) = self.passing.pop_if(|(position, ..)| !stays(*position)) {
+            self.whole.shrink(end, passing);
+        }
     }
 
     /// Returns what an answered call cost. Call it once for each answer.
@@ -72,12 +84,20 @@ impl ComparedCosts {
         let fixed = || blocks.iter().take_while(|block| block.fixed);
         let beginning = Some((view.path().len(), fixed().next().map(|block| block.digest)));
         if self.beginning == beginning {
-            let is_new = |position: Position| self.newest.is_none_or(|newest| position > newest);
+            self.end_turn(view);
+            let before = self.newest;
+            let is_new = |position: Position| before.is_none_or(|newest| position > newest);
             let new = view.messages().filter(|item| is_new(item.position()));
             // A summary and an index stand for messages that the whole history has.
             let new = new.filter(|item| !item.stands_for_others());
-            self.whole.change(self.whole.tokens(), new.map(|item| item.size().tokens).sum());
+            for item in new {
+                self.whole.change(self.whole.tokens(), item.size().tokens);
+                if item.size().passing > 0 {
+                    self.passing.push((item.position(), self.whole.tokens(), item.size().passing));
+                }
+            }
         } else {
+            self.passing.clear();
             // On another branch, or behind another system prompt, the comparison begins anew.
             self.whole.change(0, view.totals().size.tokens);
         }

@@ -87,14 +87,15 @@ impl History {
     fn end_turn(&mut self) {
         let of_turn = self.messages.iter().rev().take_while(|message| message.position >= self.turn).count();
         let at = self.messages.len() - of_turn;
-        let Some(first) = self.messages.iter().skip(at).position(|message| message.passing > 0) else { return };
-        let before = self.tokens_before(at + first);
-        let mut passed = 0_u64;
-        for message in self.messages.iter_mut().skip(at + first) {
-            passed = passed.saturating_add(message.passing);
-            message.tokens = message.tokens.saturating_sub(std::mem::take(&mut message.passing));
+        let mut end = self.cache.tokens();
+        for message in self.messages.iter_mut().skip(at).rev() {
+            let (whole, passed) = (message.tokens, std::mem::take(&mut message.passing));
+            message.tokens = whole.saturating_sub(passed);
+            if passed > 0 {
+                self.cache.shrink(end, passed);
+            }
+            end = end.saturating_sub(whole);
         }
-        self.cache.shrink(before, passed);
     }
 
     /// Makes a repair that the view has already.

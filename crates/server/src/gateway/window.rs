@@ -367,6 +367,7 @@ fn dollars(session: &Session, response: &Response) -> Option<f64> {
 fn is_for(session: &Session, dialect: Dialect, model: &Model, policy: &Policy) -> bool {
     let ours = session.settings();
     let is_same_model = ours.model == model.name && ours.model_window == model.window;
+    let is_same_model = is_same_model && ours.provider == model.target.provider;
     is_same_model && ours.dialect == dialect && ours.policy == *policy
 }
 

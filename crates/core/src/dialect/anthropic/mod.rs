@@ -122,7 +122,7 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: Some(("cache_control", r#"{"type":"ephemeral"}"#)),
     stored: &[],
     reference: None,
-    thinking: &[("thinking", &["enabled", "adaptive"])],
+    thinking: &["thinking"],
     answer_forms: &[("output_config", &["json_schema"]), ("output_format", &["json_schema"])],
     shorteners: &[("context_management", &["clear_tool_uses", "compact_"])],
     errors_in_streams: false,

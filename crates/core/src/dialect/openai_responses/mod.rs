@@ -91,7 +91,7 @@ pub(super) static FORMAT: Format = Format {
     cache_marker: None,
     stored: &["previous_response_id", "conversation"],
     reference: Some(item::REFERENCE),
-    thinking: &[("reasoning", &["effort"])],
+    thinking: &["reasoning"],
     answer_forms: &[("text", &["json_schema", "json_object"])],
     shorteners: &[("context_management", &["\"compaction\""])],
     errors_in_streams: true,
