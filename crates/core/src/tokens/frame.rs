@@ -38,10 +38,10 @@ pub struct Frame {
     pub tool: u64,
     /// The factor by which the tokens of a tool's JSON are multiplied.
     pub schema: f64,
-    /// The tokens of a request that demands answers in a form, besides those of its schema. If it is `None`, the schema is not
+    /// The further tokens of a request that demands answers in a form, besides those of its schema. If it is `None`, the schema is not
     /// counted.
     pub form: Option<u64>,
-    /// The tokens of a request that asks the model to reason.
+    /// The further tokens of a request that asks the model to reason.
     pub thinks: u64,
     /// How reasoning is counted.
     pub reasoning: ReasoningFormula,

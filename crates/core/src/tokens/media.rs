@@ -29,7 +29,7 @@ pub struct MediaFormula {
     pub text: f64,
     /// The tokens of a second of sound.
     pub audio: u64,
-    /// The seconds that sound is filled up to a multiple of.
+    /// The length of a clip, in seconds. Sound is rounded up to whole clips.
     pub clip: u64,
     /// The tokens of a second of video.
     pub video: u64,

@@ -131,7 +131,7 @@ impl Models {
         self.find_at(name, None)
     }
 
-    /// Finds a model by its name, as it is known of this provider.
+    /// Finds a model by its name. Entries for other providers are passed over.
     pub fn find_at(&self, name: &str, provider: Option<Provider>) -> Option<&Model> {
         let name = name.to_ascii_lowercase();
         let fits = |model: &&Model| {

@@ -119,7 +119,7 @@ impl Item {
         self.size
     }
 
-    /// Returns the size of this message under other edits. `whole` is that in its own turn.
+    /// Returns the size of this message under other edits. `whole` is the size within its turn.
     pub(crate) fn sized(&self, whole: Size) -> Size {
         if self.size.passing == 0 { whole.after_turn() } else { whole }
     }
