@@ -132,6 +132,15 @@ impl Models {
     }
 
     /// Finds a model by its name. Entries for other providers are passed over.
+    ///
+    /// ```
+    /// use lookback_core::dialect::Provider;
+    /// use lookback_core::tokens::Models;
+    ///
+    /// // Vertex AI does not show the model what it signed.
+    /// let at = |provider| Models::builtin().find_at("gemini-3-flash", provider).unwrap().frame.reasoning;
+    /// assert_ne!(at(Some(Provider::Vertex)), at(Some(Provider::Gemini)));
+    /// ```
     pub fn find_at(&self, name: &str, provider: Option<Provider>) -> Option<&Model> {
         let name = name.to_ascii_lowercase();
         let fits = |model: &&Model| {
