@@ -241,8 +241,11 @@ fn tree_pages(bytes: &[u8]) -> Option<u64> {
         let digits = count.iter().take(6).take_while(|byte| byte.is_ascii_digit());
         Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
     };
-    typed(bytes, b"/Pages").filter_map(count).max().filter(|pages| *pages > 0)
+    typed(bytes, b"/Pages").take(MOST_NODES).filter_map(count).max().filter(|pages| *pages > 0)
 }
+
+/// The most nodes of a page tree that are read, so that a file of nothing else costs no more.
+const MOST_NODES: usize = 1 << 12;
 
 /// The longest node of a page tree that is read, in bytes.
 const LONGEST_NODE: usize = 1 << 14;
@@ -464,6 +467,14 @@ mod tests {
         let font = format!("9 0 obj <</Length1 800>>\nstream\n{}\nendstream endobj", "y".repeat(800));
         let pdf = format!("%PDF-1.7\n<</Type/Pages/Count 1>> 8 0 obj {drawn} {font}");
         assert_eq!(data_tokens(&base64(pdf.as_bytes()), None, &Estimate::default().media(media)), 200);
+    }
+
+    #[test]
+    fn only_so_many_nodes_of_a_page_tree_are_read() {
+        let nodes =
+            |count: usize| format!("%PDF-1.7\n{}<</Type/Pages/Count 9>>", "<</Type/Pages/Count 2>>".repeat(count));
+        assert_eq!(known_pages(nodes(MOST_NODES - 1).as_bytes()), Some(9));
+        assert_eq!(known_pages(nodes(MOST_NODES).as_bytes()), Some(2));
     }
 
     #[test]
