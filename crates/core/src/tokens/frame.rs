@@ -36,10 +36,10 @@ pub struct Frame {
     pub chat_tools: u64,
     /// The tokens of each tool besides its description.
     pub tool: u64,
-    /// The factor by which the tokens of a tool's JSON are multiplied.
-    pub schema: f64,
-    /// The further tokens of a request that demands answers in a form, besides those of its schema. If it is `None`, the schema is not
-    /// counted.
+    /// The factor by which the tokens of a tool's JSON are multiplied. If it is `None`, all tools are counted as they stand.
+    pub schema: Option<f64>,
+    /// The further tokens of a request that demands answers in a form, besides those of its schema. If it is `None`, the
+    /// schema is not counted.
     pub form: Option<u64>,
     /// The further tokens of a request that asks the model to reason.
     pub thinks: u64,
@@ -96,7 +96,7 @@ impl Frame {
         tools: 0,
         chat_tools: 0,
         tool: 0,
-        schema: 1.0,
+        schema: Some(1.0),
         form: None,
         thinks: 0,
         reasoning: ReasoningFormula::Signed(0.0),
@@ -108,6 +108,6 @@ impl Default for Frame {
     /// Returns the frame for models of which nothing is known: three tokens for each message, as OpenAI's cookbook counts
     /// them, and identifiers and tools as text.
     fn default() -> Self {
-        Frame { message: 3, call: None, result: None, reasoning: ReasoningFormula::Text, ..Frame::NONE }
+        Frame { message: 3, call: None, result: None, schema: None, reasoning: ReasoningFormula::Text, ..Frame::NONE }
     }
 }

@@ -1,19 +1,11 @@
 //! The tokens of pictures, files, sound and video, from their bytes and never by the length of the base64.
 
-use std::borrow::Cow;
-
-use base64::Engine as _;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
-use super::frame::sealed_tokens;
+use super::base64::decoded;
 use super::image::{ImageFormula, Pixels};
-use super::{TokenCounter, scale};
-use crate::json;
+use super::{TokenCounter, pdf, scale};
 use crate::message::{Media, MediaSource};
-use crate::size::Size;
 
 /// A provider's formulas for pictures, files, sound and video.
 ///
@@ -78,7 +70,7 @@ impl Kind {
         match (bytes, named) {
             (_, Kind::Text) => Kind::Text,
             _ if !is_word && imagesize::image_type(bytes).is_ok() => Kind::Image,
-            ([b'%', b'P', b'D', b'F', ..], _) => Kind::Pdf,
+            _ if pdf::is_pdf(bytes) => Kind::Pdf,
             (_, Kind::Unknown) if wave => Kind::Audio,
             ([b'I', b'D', b'3', ..] | [b'f', b'L', b'a', b'C', ..] | [b'O', b'g', b'g', b'S', ..], Kind::Unknown) => {
                 Kind::Audio
@@ -137,14 +129,11 @@ fn elsewhere(mime: Option<&str>, formula: MediaFormula) -> u64 {
 /// Returns how many pages a PDF file has, if it says that.
 pub(crate) fn pdf_pages(media: &Media) -> Option<u64> {
     let MediaSource::Base64(data) = &media.source else { return None };
-    if !decoded(data, 1 << 10).starts_with(b"%PDF") {
-        return None;
-    }
-    tree_pages(&decoded(data, usize::MAX))
+    pdf::is_pdf(&decoded(data, 1 << 10)).then(|| pdf::tree_pages(&decoded(data, usize::MAX))).flatten()
 }
 
 /// Returns the tokens of bytes in base64.
-fn data_tokens(data: &str, mime: Option<&str>, counter: &dyn TokenCounter) -> u64 {
+pub(super) fn data_tokens(data: &str, mime: Option<&str>, counter: &dyn TokenCounter) -> u64 {
     let formula = counter.media_formula();
     if formula == MediaFormula::NONE {
         return 0;
@@ -167,8 +156,8 @@ fn data_tokens(data: &str, mime: Option<&str>, counter: &dyn TokenCounter) -> u6
         },
         Kind::Pdf => {
             let bytes = decoded(data, usize::MAX);
-            let pages = known_pages(&bytes).unwrap_or_else(|| length.div_ceil(PAGE_BYTES).max(1));
-            let text = if formula.text == 0.0 { 0 } else { pdf_text(&bytes).min(pages.saturating_mul(MOST_TEXT)) };
+            let pages = pdf::pages(&bytes, length);
+            let text = if formula.text == 0.0 { 0 } else { pdf::text_tokens(&bytes, pages) };
             pages.saturating_mul(formula.page).saturating_add(scale(text, formula.text))
         }
         // A file of an office program, of whose packed bytes the text is a part.
@@ -181,38 +170,8 @@ fn data_tokens(data: &str, mime: Option<&str>, counter: &dyn TokenCounter) -> u6
     }
 }
 
-/// The bytes of a page, if a file does not say how many it has.
-const PAGE_BYTES: u64 = 50_000;
-
 /// The tokens of the text of a page, if nothing of it is known.
 const PAGE_TEXT: u64 = 600;
-
-/// The most tokens of the text of a page, as Anthropic's guide to PDF files gives it.
-const MOST_TEXT: u64 = 3_000;
-
-/// Estimates the tokens of the text in a PDF file: one for five bytes of the packed streams that draw its pages.
-///
-/// Other streams, such as fonts and pictures, have a dictionary that says so.
-fn pdf_text(bytes: &[u8]) -> u64 {
-    const OTHER: [&[u8]; 6] = [b"/Length1", b"/Subtype", b"/FunctionType", b"/Type", b"/N ", b"/Alternate"];
-    let (mut rest, mut drawn) = (bytes, 0);
-    while let Some(start) = memmem(rest, b"stream") {
-        let (before, stream) = rest.split_at(start + b"stream".len());
-        let length = memmem(stream, b"endstream").unwrap_or(stream.len());
-        let object = before.windows(3).rposition(|word| word == b"obj").and_then(|at| before.get(at..));
-        let dictionary = object.unwrap_or(before);
-        if !OTHER.iter().any(|word| memmem(dictionary, word).is_some()) {
-            drawn += length as u64;
-        }
-        rest = stream.get(length + b"endstream".len()..).unwrap_or_default();
-    }
-    drawn / 5
-}
-
-/// Returns where a word begins.
-fn memmem(bytes: &[u8], word: &[u8]) -> Option<usize> {
-    bytes.windows(word.len()).position(|window| window == word)
-}
 
 /// The bytes of a second of video: 500 kbit/s.
 const VIDEO_BYTES: u64 = 62_500;
@@ -222,58 +181,6 @@ fn bytes_a_second(head: &[u8]) -> u64 {
     let wave = head.get(28..32).filter(|_| head.starts_with(b"RIFF") && head.get(12..16) == Some(b"fmt "));
     let rate = wave.and_then(|rate| rate.try_into().ok()).map_or(0, u32::from_le_bytes);
     if rate == 0 { 16_000 } else { rate.into() }
-}
-
-/// Returns the pages of a PDF file: those of its page tree or, if that is packed, its page objects.
-fn known_pages(bytes: &[u8]) -> Option<u64> {
-    let objects = || typed(bytes, b"/Page").count() as u64;
-    tree_pages(bytes).or_else(|| Some(objects()).filter(|pages| *pages > 0))
-}
-
-/// Returns the pages of the page tree of a PDF file: the largest count of its nodes. Other objects have counts, too.
-fn tree_pages(bytes: &[u8]) -> Option<u64> {
-    let count = |at: usize| {
-        let before = bytes.get(at.saturating_sub(LONGEST_NODE)..at)?;
-        let begin = at - (before.len() - before.windows(2).rposition(|word| word == b"<<")?);
-        let node = bytes.get(begin..bytes.len().min(begin + LONGEST_NODE))?;
-        let node = node.get(..memmem(node, b">>")?)?;
-        let count = node.get(memmem(node, b"/Count")? + b"/Count".len()..)?.trim_ascii_start();
-        let digits = count.iter().take(6).take_while(|byte| byte.is_ascii_digit());
-        Some(digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
-    };
-    typed(bytes, b"/Pages").take(MOST_NODES).filter_map(count).max().filter(|pages| *pages > 0)
-}
-
-/// The most nodes of a page tree that are read, so that a file of nothing else costs no more.
-const MOST_NODES: usize = 1 << 12;
-
-/// The longest node of a page tree that is read, in bytes.
-const LONGEST_NODE: usize = 1 << 14;
-
-/// Returns where the objects of a type are in a PDF file.
-fn typed<'a>(bytes: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
-    const TYPE: &[u8] = b"/Type";
-    let types = bytes.windows(TYPE.len()).enumerate().filter(|(_, window)| *window == TYPE);
-    types.map(|(at, _)| at).filter(move |at| {
-        let rest = bytes.get(at + TYPE.len()..).unwrap_or_default().trim_ascii_start();
-        let rest = rest.strip_prefix(name);
-        rest.is_some_and(|rest| !rest.first().is_some_and(u8::is_ascii_alphanumeric))
-    })
-}
-
-/// Both alphabets of base64, with padding or without.
-const ENGINES: [GeneralPurpose; 2] = [engine(&alphabet::STANDARD), engine(&alphabet::URL_SAFE)];
-
-const fn engine(alphabet: &alphabet::Alphabet) -> GeneralPurpose {
-    let config = GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
-    GeneralPurpose::new(alphabet, config.with_decode_allow_trailing_bits(true))
-}
-
-/// Decodes at most the first `most` characters, and passes over white space. Returns nothing if they are not base64.
-fn decoded(data: &str, most: usize) -> Vec<u8> {
-    let data = unbroken(data);
-    let head = if data.len() <= most { &*data } else { data.get(..most / 4 * 4).unwrap_or_default() };
-    ENGINES.iter().find_map(|engine| engine.decode(head).ok()).unwrap_or_default()
 }
 
 /// Reads the width and height from a picture's header.
@@ -286,110 +193,25 @@ fn pixels(data: &str) -> Option<Pixels> {
     })
 }
 
-/// The longest string of the characters of base64 that is counted as text. Words and names are shorter.
-const LONGEST_WORD: usize = 512;
-
-/// Measures JSON of which only the provider knows the meaning. Its text is counted as it is, apart from long strings in
-/// base64: no provider reads these as text. They are pictures or the like, or text that only the provider can read.
-pub(crate) fn json_size(value: &RawValue, counter: &dyn TokenCounter) -> Size {
-    let whole = value.get();
-    // Most have no such string.
-    if whole.len() <= LONGEST_WORD {
-        return Size { tokens: counter.text(whole), ..Size::default() };
-    }
-    let (mut text, mut size, mut rest, mut member) = (String::new(), Size::default(), whole, "");
-    while let Some((before, string)) = next_string(rest) {
-        rest = rest.get(before.len() + string.len()..).unwrap_or_default();
-        text.push_str(before);
-        let is_sealed = ["ncrypted", "ignature"].iter().any(|sealed| member.contains(sealed));
-        match data_in(string, is_sealed) {
-            Some((mime, data)) => {
-                text.push_str("\"\"");
-                size += if is_sealed {
-                    Size { tokens: sealed_tokens(&data), ..Size::default() }
-                } else {
-                    Size { tokens: data_tokens(&data, mime.as_deref(), counter), media: 1, ..Size::default() }
-                };
-            }
-            None => text.push_str(string),
-        }
-        if rest.trim_start().starts_with(':') {
-            member = string;
-        }
-    }
-    text.push_str(rest);
-    size + Size { tokens: counter.text(&text), ..Size::default() }
-}
-
-/// Splits JSON before its first string: the text before it, and the string with its quotes.
-fn next_string(json: &str) -> Option<(&str, &str)> {
-    let start = json.find('"')?;
-    let (before, rest) = json.split_at_checked(start)?;
-    let mut escaped = false;
-    let end = rest.bytes().skip(1).position(|byte| {
-        let ends = byte == b'"' && !escaped;
-        escaped = byte == b'\\' && !escaped;
-        ends
-    })?;
-    Some((before, rest.get(..end + 2)?))
-}
-
-/// Returns base64 without the white space that some clients write in it.
-fn unbroken(data: &str) -> Cow<'_, str> {
-    if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
-        Cow::Owned(data.split_ascii_whitespace().collect())
-    } else {
-        Cow::Borrowed(data)
-    }
-}
-
-/// Returns the media type and the base64 of a JSON string that is nothing else.
-fn data_in(string: &str, is_sealed: bool) -> Option<(Option<String>, String)> {
-    if string.len() <= LONGEST_WORD {
-        return None;
-    }
-    let raw: &RawValue = serde_json::from_str(string).ok()?;
-    let text = json::text(raw)?;
-    if let Some((head, data)) = text.split_once(',').filter(|(head, _)| head.len() < LONGEST_WORD) {
-        let head = head.to_ascii_lowercase();
-        let mime = head.strip_prefix("data:").and_then(|head| head.strip_suffix(";base64"))?;
-        let mime = mime.split(';').next().filter(|mime| !mime.is_empty());
-        return Some((mime.map(str::to_owned), unbroken(data).into_owned()));
-    }
-    let data = lines_of_one_length(&text)?;
-    let of_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/-_=".contains(&byte);
-    // Long names and numbers are written with the same characters.
-    let is_mixed =
-        || data.bytes().any(|byte| byte.is_ascii_uppercase()) && data.bytes().any(|byte| byte.is_ascii_lowercase());
-    let is_data = data.bytes().all(of_base64) && (is_sealed || is_mixed() && !decoded(&data, usize::MAX).is_empty());
-    is_data.then(|| (None, data.into_owned()))
-}
-
-/// Returns text without its line breaks, if they divide it as programs divide base64: into lines of one length.
-fn lines_of_one_length(text: &str) -> Option<Cow<'_, str>> {
-    let text = text.trim();
-    let mut lines = text.lines();
-    let length = lines.next()?.len();
-    let Some(last) = lines.next_back() else { return Some(Cow::Borrowed(text)) };
-    let is_even = length % 4 == 0 && last.len() <= length && lines.all(|line| line.len() == length);
-    is_even.then(|| unbroken(text))
-}
-
+/// What tests measure.
 #[cfg(test)]
-mod tests {
+pub(super) mod samples {
+    use base64::Engine as _;
+    use base64::prelude::BASE64_STANDARD;
+
     use super::*;
     use crate::tokens::Estimate;
 
-    fn base64(bytes: &[u8]) -> String {
-        base64::engine::general_purpose::STANDARD.encode(bytes)
+    pub(crate) fn base64(bytes: &[u8]) -> String {
+        BASE64_STANDARD.encode(bytes)
     }
 
     /// Base64 as mail programs write it.
-    fn broken(data: &str) -> String {
+    pub(crate) fn broken(data: &str) -> String {
         data.as_bytes().chunks(76).map(|line| String::from_utf8_lossy(line)).collect::<Vec<_>>().join("\n")
     }
 
-    fn png(width: u32, height: u32, length: usize) -> Vec<u8> {
+    pub(crate) fn png(width: u32, height: u32, length: usize) -> Vec<u8> {
         let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
         png.extend(width.to_be_bytes().into_iter().chain(height.to_be_bytes()));
         png.extend(b"\x08\x02\0\0\0");
@@ -398,45 +220,23 @@ mod tests {
         png
     }
 
-    fn counter() -> Estimate {
+    pub(crate) fn counter() -> Estimate {
         let image = ImageFormula::Patches { side: 28, most: 1_568, edge: 1_568, factor: 1.0 };
         Estimate::default().media(MediaFormula { image, ..MediaFormula::default() })
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::samples::{base64, broken, counter, png};
+    use super::*;
+    use crate::tokens::Estimate;
 
     #[test]
     fn a_picture_is_priced_by_its_pixels_and_not_by_its_base64() {
         let source = MediaSource::Base64(base64(&png(800, 600, 3_000_000)));
         let media = Media { mime: Some("image/png".into()), name: None, source };
         assert_eq!(image_tokens(&media, &counter()), 29 * 22);
-    }
-
-    #[test]
-    fn base64_in_json_that_is_unknown_is_priced_as_media_wherever_it_is() {
-        let data = base64(&png(800, 600, 90_000));
-        for json in [
-            format!(r#"{{"type":"image_generation_call","result":"{data}"}}"#),
-            format!(r#"{{"output":{{"image_url":"data:image/png;base64,{data}"}}}}"#),
-            format!(r#"[{{"a":[{{"b":"{}"}}]}}]"#, data.replace('/', "\\/")),
-            format!(r#"["\"","{}"]"#, data.replace('+', "-").replace('/', "_").trim_end_matches('=')),
-            format!(r#"{{"url":"DATA:image/png;charset=x;BASE64, {data}"}}"#),
-            format!(r#"{{"data":"{}"}}"#, broken(&data).replace('\n', "\\r\\n")),
-        ] {
-            let size = json_size(&RawValue::from_string(json.clone()).unwrap(), &counter());
-            assert_eq!(size.media, 1);
-            assert!((29 * 22..29 * 22 + 60).contains(&size.tokens), "{} {}", size.tokens, &json[..40]);
-        }
-    }
-
-    #[test]
-    fn long_words_that_are_no_base64_are_text() {
-        let numbers = (0..5_000).map(|number| format!("{number}\\n")).collect();
-        let names = (0..900).map(|number| format!("Name_{number}\\n")).collect();
-        let dashes = "-".repeat(600);
-        for word in ["Say 5 words. ".repeat(100), "a.b/c".repeat(500), "\u{5b57}".repeat(600), numbers, names, dashes] {
-            let json = format!(r#"{{"text":"{word}"}}"#);
-            let size = json_size(&RawValue::from_string(json.clone()).unwrap(), &counter());
-            assert_eq!((size.tokens, size.media), (counter().text(&json), 0));
-        }
     }
 
     #[test]
@@ -461,38 +261,10 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_pdf_file_is_what_its_pages_draw() {
-        let media = MediaFormula { page: 100, text: 1.0, ..MediaFormula::default() };
-        let drawn = format!("<</Length 500>>\nstream\n{}\nendstream endobj", "x".repeat(498));
-        let font = format!("9 0 obj <</Length1 800>>\nstream\n{}\nendstream endobj", "y".repeat(800));
-        let pdf = format!("%PDF-1.7\n<</Type/Pages/Count 1>> 8 0 obj {drawn} {font}");
-        assert_eq!(data_tokens(&base64(pdf.as_bytes()), None, &Estimate::default().media(media)), 200);
-    }
-
-    #[test]
-    fn only_so_many_nodes_of_a_page_tree_are_read() {
-        let nodes =
-            |count: usize| format!("%PDF-1.7\n{}<</Type/Pages/Count 9>>", "<</Type/Pages/Count 2>>".repeat(count));
-        assert_eq!(known_pages(nodes(MOST_NODES - 1).as_bytes()), Some(9));
-        assert_eq!(known_pages(nodes(MOST_NODES).as_bytes()), Some(2));
-    }
-
-    #[test]
     fn sound_is_filled_up_to_whole_clips() {
         let media = MediaFormula { audio: 13, clip: 30, ..MediaFormula::default() };
         let mp3 = [b"ID3\x04".as_slice(), &[7; 160_000 - 4]].concat();
         assert_eq!(data_tokens(&base64(&mp3), None, &Estimate::default().media(media)), 30 * 13);
-    }
-
-    #[test]
-    fn what_the_provider_encrypted_is_priced_as_the_text_that_it_is() {
-        let sealed = base64(&png(8, 8, 1_450));
-        let json = format!(r#"{{"type":"compaction","encrypted_content":"{sealed}"}}"#);
-        let size = json_size(&RawValue::from_string(json).unwrap(), &counter());
-        assert_eq!(
-            (size.media, size.tokens),
-            (0, 200 + counter().text(r#"{"type":"compaction","encrypted_content":""}"#))
-        );
     }
 
     #[test]
@@ -506,13 +278,11 @@ mod tests {
     }
 
     #[test]
-    fn a_pdf_file_is_priced_by_its_pages() {
-        let pdf = |rest: &str| data_tokens(&base64(format!("%PDF-1.7\n{rest}").as_bytes()), None, &counter());
-        assert_eq!(pdf("<</Type /Page>> <</Type/Page/Parent 3 0 R>> <</Type /PageLabel>>"), 2 * 2_000);
-        // An update repeats a page, and the outlines have a count of their own.
-        let tree = "<</Type /Pages /Count 2>> <</Type /Page>> <</Type /Page>> <</Type /Page>>";
-        assert_eq!(pdf(&format!("{tree} <</Type /Outlines /Count 500>>")), 2 * 2_000);
-        assert_eq!(pdf("<</Kids [1 0 R] /Count 7 /Type/Pages>> <</Count 3>>"), 7 * 2_000);
-        assert_eq!(pdf("nothing that is known"), 2_000);
+    fn a_pdf_file_is_priced_by_its_pages_and_by_their_text_if_the_model_reads_both() {
+        let drawn = format!("8 0 obj <<>>\nstream\n{}\nendstream endobj", "x".repeat(498));
+        let file = base64(format!("%PDF-1.7\n<</Type/Pages/Count 2>> {drawn}").as_bytes());
+        assert_eq!(data_tokens(&file, None, &counter()), 2 * 2_000);
+        let media = MediaFormula { page: 100, text: 1.0, ..MediaFormula::default() };
+        assert_eq!(data_tokens(&file, None, &Estimate::default().media(media)), 2 * 100 + 100);
     }
 }

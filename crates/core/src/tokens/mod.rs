@@ -1,5 +1,6 @@
 //! Token counters, the models that they count for, and what pictures and files cost.
 
+mod base64;
 mod calibration;
 mod estimate;
 mod frame;
@@ -8,6 +9,8 @@ mod media;
 mod model;
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 mod openai;
+mod pdf;
+mod unknown;
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 mod vocabulary;
 
@@ -20,10 +23,11 @@ pub use estimate::{Estimate, Uncounted};
 pub use frame::{Frame, ReasoningFormula};
 pub use image::{ImageFormula, Pixels};
 pub use media::MediaFormula;
-pub(crate) use media::{document_tokens, image_tokens, json_size, pdf_pages};
+pub(crate) use media::{document_tokens, image_tokens, pdf_pages};
 pub use model::{Model, Models, ModelsError, Tokenizer, WideWindow, matches_glob};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use openai::{OpenAiCounter, Vocabulary};
+pub(crate) use unknown::json_size;
 
 use crate::message::Message;
 
