@@ -87,6 +87,7 @@ fn main() {
         ["model"] => model::run(),
         ["trips"] => trips::run(),
         ["gateway"] => gateway::run(None),
+        ["gateway", "first"] => gateway::first(),
         ["gateway", "streams"] => gateway::streams(),
         ["gateway", "memory"] => gateway::memory(),
         ["gateway", "recorded", file] => gateway::recorded(file),

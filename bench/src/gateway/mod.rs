@@ -88,6 +88,29 @@ pub fn streams() {
     }
 }
 
+/// Prints how long the first and the tenth answer of a gateway take that has just said where it listens. Each is the first of
+/// a client of its own.
+pub fn first() {
+    const ANSWERS: usize = 10;
+    const GATEWAYS: usize = 20;
+    let model = Model::start();
+    // The first answer of the model and of this program are no measure.
+    Conversation::new(&Proxy::none(&model).base, Size::TINY).say(false);
+    let mut times = [const { Vec::new() }; ANSWERS];
+    for _ in 0..GATEWAYS {
+        let proxy = lookback(&model, &[]);
+        for times in &mut times {
+            let mut talk = Conversation::new(&proxy.base, Size::TINY);
+            let begun = Instant::now();
+            talk.say(false);
+            times.push(begun.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    let [first, tenth] = [0, ANSWERS - 1].map(|at| median(times[at].iter().copied()));
+    println!("{GATEWAYS} gateways that have just begun to listen, a request of 1 KB\n");
+    println!("first answer {first:.2} ms, tenth answer {tenth:.2} ms: {:.2} times as long", first / tenth);
+}
+
 /// Prints the memory after many requests of many sessions.
 pub fn memory() {
     const REQUESTS: usize = 100_000;
