@@ -1,7 +1,8 @@
 //! Calls to an endpoint over HTTP, with retries and limits, and with keys that appear nowhere.
 
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -81,8 +82,16 @@ pub(super) struct Endpoint {
     pub(super) window: Option<u64>,
     pub(super) limits: HttpLimits,
     agent: Agent,
-    /// Why the last try of a call that is under way failed.
-    trouble: Arc<Mutex<Option<SummarizerError>>>,
+    troubles: Arc<Mutex<Troubles>>,
+}
+
+/// Why the last tries of the calls that are under way failed. Several sessions may share a summarizer.
+#[derive(Default)]
+struct Troubles {
+    /// How many calls were begun.
+    begun: u64,
+    /// By the number of the call.
+    last: BTreeMap<u64, SummarizerError>,
 }
 
 impl fmt::Debug for Endpoint {
@@ -105,7 +114,7 @@ impl Endpoint {
             window: None,
             limits: HttpLimits::default(),
             agent: config.into(),
-            trouble: Arc::default(),
+            troubles: Arc::default(),
         }
     }
 
@@ -124,23 +133,30 @@ impl Endpoint {
         let url = format!("{}{path}", self.base);
         let body = body.to_string();
         blocking::unblock(move || {
-            let done = endpoint.send(&url, &headers, &body);
-            endpoint.keep(None);
+            let call = endpoint.begin();
+            let done = endpoint.send(call, &url, &headers, &body);
+            endpoint.troubles().last.remove(&call);
             done
         })
         .await
     }
 
-    /// Returns why the last try of a call that is under way failed, and forgets it.
+    /// Returns why the last try failed of the oldest call that is under way and had one, and forgets it.
     pub(super) fn trouble(&self) -> Option<SummarizerError> {
-        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.troubles().last.pop_first().map(|(_, error)| error)
     }
 
-    fn keep(&self, trouble: Option<SummarizerError>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+    fn troubles(&self) -> MutexGuard<'_, Troubles> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn send(&self, url: &str, headers: &[(&'static str, String)], body: &str) -> Result<Value, Refused> {
+    fn begin(&self) -> u64 {
+        let mut troubles = self.troubles();
+        troubles.begun += 1;
+        troubles.begun
+    }
+
+    fn send(&self, call: u64, url: &str, headers: &[(&'static str, String)], body: &str) -> Result<Value, Refused> {
         let start = Instant::now();
         let mut tries = 0;
         loop {
@@ -150,7 +166,7 @@ impl Endpoint {
                 Ok(value) => return Ok(value),
                 // Why the try before failed says more than that time is up.
                 Err(Failure::Final(Refused { error: late @ SummarizerError::TimedOut { .. }, .. })) => {
-                    return Err(self.trouble().map_or(late, |error| error.after(tries)).into());
+                    return Err(self.troubles().last.remove(&call).map_or(late, |error| error.after(tries)).into());
                 }
                 Err(Failure::Final(refused)) => return Err(refused),
                 Err(Failure::Passing(refused, wait)) => (refused, wait),
@@ -160,7 +176,7 @@ impl Endpoint {
             if tries >= self.limits.tries || wait >= left {
                 return Err(refused);
             }
-            self.keep(Some(refused.error));
+            self.troubles().last.insert(call, refused.error);
             thread::sleep(wait);
         }
     }
