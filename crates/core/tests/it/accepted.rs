@@ -1,7 +1,6 @@
 //! Real requests that providers accepted or refused, if there are any: `LOOKBACK_REQUESTS` names a gzipped file of JSON lines.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read files and the environment")]
-#![allow(clippy::print_stdout)]
 
 use std::path::PathBuf;
 
@@ -24,7 +23,7 @@ fn accepted() -> Option<Vec<(usize, Line)>> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/requests.jsonl.gz");
     let path = std::env::var_os("LOOKBACK_REQUESTS").map_or_else(beside, PathBuf::from);
     let Ok(file) = std::fs::File::open(&path) else {
-        println!("skipped: there are no requests (LOOKBACK_REQUESTS names none)");
+        crate::common::skipped("there are no requests (LOOKBACK_REQUESTS names none)");
         return None;
     };
     let mut text = String::new();
