@@ -34,6 +34,8 @@ pub enum Motif {
     SameRounds,
     /// Calls without results, each in a message of its own.
     OpenRounds,
+    /// Calls without identifiers, each in a message of its own, and results that name only the tool.
+    Nameless,
     /// System messages.
     Systems,
     /// User messages.
@@ -52,7 +54,7 @@ pub enum Motif {
 
 impl Motif {
     /// All motifs.
-    pub const ALL: [Motif; 14] = [
+    pub const ALL: [Motif; 15] = [
         Motif::SameCalls,
         Motif::NamedAsRepaired,
         Motif::Calls,
@@ -60,6 +62,7 @@ impl Motif {
         Motif::ResultsBackwards,
         Motif::SameRounds,
         Motif::OpenRounds,
+        Motif::Nameless,
         Motif::Systems,
         Motif::Users,
         Motif::Blanks,
@@ -90,6 +93,10 @@ impl Motif {
                 (0..count).flat_map(round).collect()
             }
             Motif::OpenRounds => ids(false).map(|id| assistant(dialect, vec![call(&id)])).collect(),
+            Motif::Nameless => {
+                let calls = (0..count).map(|_| assistant(dialect, vec![call("")]));
+                calls.chain(results(dialect, (0..count).map(|_| String::new()))).collect()
+            }
             Motif::Systems => (0..count).map(|_| said(dialect, "system", "s")).collect(),
             Motif::Users => (0..count).map(|_| said(dialect, "user", "u")).collect(),
             Motif::Blanks => vec![json!({"role": "user", (content(dialect)): vec![text(dialect, " "); count]})],
@@ -144,6 +151,7 @@ fn call(dialect: Dialect, id: &str, input: Value) -> Value {
         Dialect::OpenAiResponses => {
             json!({"type": "function_call", "call_id": id, "name": "f", "arguments": input.to_string()})
         }
+        Dialect::Gemini if id.is_empty() => json!({"functionCall": {"name": "f", "args": input}}),
         Dialect::Gemini => json!({"functionCall": {"id": id, "name": "f", "args": input}}),
         other => unreachable!("{other}"),
     }
@@ -181,6 +189,7 @@ fn block(dialect: Dialect, id: &str, content: Value) -> Value {
             json!({"type": "tool_result", "tool_use_id": id, "content": content})
         }
         Dialect::Bedrock => json!({"toolResult": {"toolUseId": id, "content": content}}),
+        Dialect::Gemini if id.is_empty() => json!({"functionResponse": {"name": "f", "response": content}}),
         Dialect::Gemini => json!({"functionResponse": {"id": id, "name": "f", "response": content}}),
         other => unreachable!("{other}"),
     }
@@ -231,7 +240,12 @@ impl Program {
                 (*motif == Motif::Window, messages.iter().map(Value::to_string).collect())
             })
             .collect();
-        let body = format!("[{}]", inputs.iter().flat_map(|(_, m)| m).cloned().collect::<Vec<_>>().join(","));
+        // In a request, the items of what the model said at once stand beside the others.
+        let items = |message: &String| {
+            let items = message.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            items.unwrap_or(message).to_owned()
+        };
+        let body = format!("[{}]", inputs.iter().flat_map(|(_, m)| m).map(items).collect::<Vec<_>>().join(","));
         let bytes = body.len() as u64;
         let before = steps();
         if let Ok(request) = Request::decode(body, Some(dialect)) {

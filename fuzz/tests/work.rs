@@ -10,7 +10,7 @@ use lookback_fuzz::work::{Motif, Program, work};
 
 use Motif::*;
 
-const INPUTS: [&[Motif]; 16] = [
+const INPUTS: [&[Motif]; 19] = [
     &[SameCalls],
     &[SameCalls, Window],
     &[SameCalls, SameResults],
@@ -21,6 +21,9 @@ const INPUTS: [&[Motif]; 16] = [
     &[Calls, Window, ResultsBackwards, Window],
     &[OpenRounds, ResultsBackwards],
     &[OpenRounds, Window, ResultsBackwards, Window],
+    &[Calls],
+    &[Nameless],
+    &[Nameless, Window],
     &[SameRounds, Users],
     &[SameResults, Systems, Users],
     &[Users, Systems, Users, Systems],

@@ -276,6 +276,7 @@ pub fn problem(problem: &Problem) -> String {
         Problem::WrongRole { role: of } => {
             format!("a message with the role {} may not have this part; move it or remove it", role(of))
         }
+        Problem::DuplicateName => "a file before it has the same name; rename it".to_owned(),
         Problem::BadName => {
             "the name has characters that are not allowed; use letters, digits and single spaces".to_owned()
         }

@@ -1,6 +1,7 @@
 //! Bedrock Converse, the block format with `toolUse` and `toolResult` that Strands uses.
 
 use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -45,7 +46,7 @@ const BC7: Rule = Rule::refused(
 const BC8: Rule = Rule::refused("BC8", "no text has half of a surrogate pair");
 const BC9: Rule = Rule::refused(
     "BC9",
-    "the name of a file has at most 200 letters, digits, single spaces, -, _, parentheses and brackets",
+    "the name of a file is its own, and has at most 200 letters, digits, single spaces, -, _, parentheses and brackets",
 );
 const BC10: Rule = Rule::refused("BC10", "Claude takes no film, and no picture or file from S3");
 const BC11: Rule = Rule::refused("BC11", "tool uses are the assistant's");
@@ -131,7 +132,7 @@ pub(super) static FORMAT: Format = Format {
     resendable: |_, answer| answer,
     tool,
     check,
-    path: blocks::path,
+    paths: blocks::paths,
     reasoning_beside: |_| None,
 };
 
@@ -161,8 +162,8 @@ fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
         let result = inner(raw, "toolResult")?;
         Fields::read(&result)?.text("toolUseId").map(owned)
     };
-    let answered: Vec<String> = raws.iter().filter_map(result).collect();
-    let asked: Vec<String> = answer
+    let answered: HashSet<String> = raws.iter().filter_map(result).collect();
+    let asked: HashSet<String> = answer
         .iter()
         .filter_map(|part| match part {
             AssistantPart::ToolCall(call) => Some(call.id.clone()),
@@ -515,6 +516,7 @@ fn check(request: &Request) -> Vec<Finding> {
         findings.push(rule.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
     }
     findings.extend(blocks::wrong_roles(Dialect::Bedrock, BC11, WRONG_ROLES, messages));
+    let mut names = HashSet::new();
     for place in Place::all(messages) {
         let Place { index, message, .. } = place;
         let is_last = index + 1 == messages.len();
@@ -531,8 +533,13 @@ fn check(request: &Request) -> Vec<Finding> {
             findings.push(BC4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
         }
         for (part, media) in blocks_of_media(message) {
-            if media.name.as_ref().is_some_and(|name| *name != allowed_name(name)) {
-                findings.push(BC9.at(index, path(part), Problem::BadName));
+            if let Some(name) = media.name {
+                if name != allowed_name(&name) {
+                    findings.push(BC9.at(index, path(part), Problem::BadName));
+                }
+                if !names.insert(name) {
+                    findings.push(BC9.at(index, path(part), Problem::DuplicateName));
+                }
             }
             if is_claude(target) == Some(true) && (media.is_film || media.is_in_s3) {
                 findings.push(BC10.at(index, path(part), Problem::NotForModel));
@@ -562,12 +569,22 @@ fn check(request: &Request) -> Vec<Finding> {
 
 /// Returns whether a request to a model may begin with the assistant; `None` if nobody knows.
 fn begins_freely(target: &Target) -> Option<bool> {
-    target.is_model(|model| ["anthropic", "claude", "qwen"].into_iter().any(|family| model.contains(family)))
+    is_of(target, &["anthropic", "claude", "qwen"])
 }
 
 /// Returns whether the model is one of Anthropic's; `None` if nobody knows.
 fn is_claude(target: &Target) -> Option<bool> {
-    target.is_model(|model| model.contains("anthropic") || model.contains("claude"))
+    is_of(target, &["anthropic", "claude"])
+}
+
+/// Returns whether the model is of one of these families; `None` if nobody knows. The name of a resource, such as an inference
+/// profile of the client's own, may tell no family.
+fn is_of(target: &Target, families: &[&str]) -> Option<bool> {
+    let is_resource = target.is_model(|model| model.starts_with("arn:"));
+    let is_one = target.is_model(|model| families.iter().any(|family| model.contains(family)));
+    let is_named = |model: &str| model.contains(":foundation-model/") || model.contains(":inference-profile/");
+    let tells = is_one == Some(true) || is_resource == Some(false) || target.is_model(is_named) == Some(true);
+    is_one.filter(|_| tells)
 }
 
 /// A picture, a film or a file, in a message or in a tool result.
@@ -620,10 +637,10 @@ fn allowed_name(name: &str) -> String {
 
 /// Mends the names of files in the messages that are about to be sent.
 fn mend(_: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
-    let mut mends = Vec::new();
+    let (mut mends, mut names) = (Vec::new(), Names::default());
     for (index, raw) in messages.iter_mut().map(|message| &mut **message) {
         if raw.get().contains("\"document\"")
-            && let Some(mended) = with_allowed_names(raw)
+            && let Some(mended) = names.mend(raw)
         {
             *raw = Cow::Owned(mended);
             mends.push(Mend::MembersMended.of(*index));
@@ -632,25 +649,36 @@ fn mend(_: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
     mends
 }
 
-/// Returns a message whose files have names that are allowed; `None` if they have already.
-fn with_allowed_names(message: &RawValue) -> Option<Box<RawValue>> {
-    let mut fields = Fields::read(message)?;
-    let content = fields.get("content")?.to_owned();
-    let (content, changed) = renamed(&content)?;
-    fields.set("content", content);
-    changed.then(|| fields.write())
-}
+/// The names of the files that are about to be sent, each with the number of the newest file that wanted it.
+#[derive(Default)]
+struct Names(HashMap<String, u64>);
 
-/// Renames the files in a list of blocks. Returns whether any was renamed.
-fn renamed(content: &RawValue) -> Option<(Box<RawValue>, bool)> {
-    let mut changed = false;
-    let mut rename = |block: &RawValue| {
+impl Names {
+    /// Returns a message whose files have names that are allowed and their own; `None` if they have already.
+    fn mend(&mut self, message: &RawValue) -> Option<Box<RawValue>> {
+        let mut fields = Fields::read(message)?;
+        let content = self.mended(fields.get("content")?)?;
+        fields.set("content", content);
+        Some(fields.write())
+    }
+
+    /// Returns a list of blocks with other names; `None` if none needs one.
+    fn mended(&mut self, content: &RawValue) -> Option<Box<RawValue>> {
+        let blocks = json::array(content)?;
+        let mended: Vec<Option<Box<RawValue>>> = blocks.iter().map(|block| self.block(block)).collect();
+        if mended.iter().all(Option::is_none) {
+            return None;
+        }
+        Some(json::write_array(
+            blocks.into_iter().zip(&mended).map(|(block, mended)| mended.as_deref().unwrap_or(block)),
+        ))
+    }
+
+    fn block(&mut self, block: &RawValue) -> Option<Box<RawValue>> {
         let mut fields = Fields::read(block)?;
         if let Some(result) = fields.get("toolResult").map(ToOwned::to_owned) {
             let mut inner = Fields::read(&result)?;
-            let content = inner.get("content")?.to_owned();
-            let (content, is_new) = renamed(&content).filter(|(_, is_new)| *is_new)?;
-            changed |= is_new;
+            let content = self.mended(inner.get("content")?)?;
             inner.set("content", content);
             fields.set("toolResult", inner.write());
             return Some(fields.write());
@@ -658,13 +686,23 @@ fn renamed(content: &RawValue) -> Option<(Box<RawValue>, bool)> {
         let document = fields.get("document")?.to_owned();
         let mut inner = Fields::read(&document)?;
         let name = inner.text("name").map(owned)?;
-        let allowed = Some(allowed_name(&name)).filter(|allowed| *allowed != name)?;
-        changed = true;
-        inner.set("name", json::string(&allowed));
+        let own = Some(self.own(&name)).filter(|own| *own != name)?;
+        inner.set("name", json::string(&own));
         fields.set("document", inner.write());
         Some(fields.write())
-    };
-    let blocks: Vec<Box<RawValue>> =
-        json::array(content)?.into_iter().map(|block| rename(block).unwrap_or_else(|| block.to_owned())).collect();
-    Some((json::write_array(blocks.iter().map(AsRef::as_ref)), changed))
+    }
+
+    /// Returns the name under which a file is sent: its own or, if a file before it has that, one with a number.
+    fn own(&mut self, name: &str) -> String {
+        let wanted = allowed_name(name);
+        let mut own = wanted.clone();
+        while self.0.contains_key(&own) {
+            let number = self.0.entry(wanted.clone()).or_insert(1);
+            *number += 1;
+            let end = format!(" ({number})");
+            own = wanted.chars().take(LONGEST_NAME - end.len()).collect::<String>().trim_end().to_owned() + &end;
+        }
+        self.0.insert(own.clone(), 1);
+        own
+    }
 }

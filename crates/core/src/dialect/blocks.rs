@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::format::{Encoded, Mends, Sending};
+use super::format::{Encoded, Mends, Paths, Sending};
 use super::{ConversionError, Dialect, Finding, Mend, Mended, Place, Preamble, Problem, Request, Rule, Shown};
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -290,6 +290,11 @@ fn results_first(format: &BlockFormat, raw: &RawValue) -> Box<RawValue> {
 /// Writes the path of a block.
 pub(super) fn path(place: &Place<'_>, part: usize) -> String {
     format!("messages[{}].content[{part}]", place.element)
+}
+
+pub(super) fn paths<'a>(place: &Place<'a>) -> Paths<'a> {
+    let place = *place;
+    Box::new(move |part| path(&place, part))
 }
 
 /// Returns the blocks of a message. A string is one block of text.

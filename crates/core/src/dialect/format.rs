@@ -23,6 +23,9 @@ pub(super) type Mends = Result<Vec<Mended>, ConversionError>;
 /// One message, written in another dialect as one or more.
 pub(super) type Rendered = Result<Vec<Box<RawValue>>, ConversionError>;
 
+/// Writes the path of a part of a message, by its index.
+pub(super) type Paths<'a> = Box<dyn Fn(usize) -> String + 'a>;
+
 /// What is known about a request besides its messages when it is sent.
 pub(super) struct Sending<'a> {
     /// Where it goes.
@@ -97,8 +100,8 @@ pub(super) struct Format {
     pub(super) tool: fn(name: &str, description: &str, parameters: &Value) -> Value,
     /// Finds the rules that a request breaks.
     pub(super) check: fn(&Request) -> Vec<Finding>,
-    /// Writes the path of a part.
-    pub(super) path: fn(place: &Place<'_>, part: usize) -> String,
+    /// Returns what writes the paths of a message's parts.
+    pub(super) paths: for<'a> fn(&Place<'a>) -> Paths<'a>,
     /// Returns the reasoning that a message sends beside its parts.
     pub(super) reasoning_beside: fn(&Message) -> Option<Reasoning>,
 }

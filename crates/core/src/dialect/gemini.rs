@@ -1,6 +1,7 @@
 //! Gemini's generateContent. A content has a role and parts, and results may name only their tool.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -120,7 +121,10 @@ pub(super) static FORMAT: Format = Format {
     resendable: |_, answer| answer,
     tool,
     check,
-    path: |place, part| format!("contents[{}].parts[{part}]", place.element),
+    paths: |place| {
+        let element = place.element;
+        Box::new(move |part| format!("contents[{element}].parts[{part}]"))
+    },
     reasoning_beside: signatures,
 };
 
@@ -238,7 +242,7 @@ fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
         AssistantPart::Opaque(opaque) => answered(opaque),
         _ => None,
     };
-    let own: Vec<String> = answer.iter().filter_map(answers).collect();
+    let own: HashSet<String> = answer.iter().filter_map(answers).collect();
     if own.is_empty() {
         return Ok(answer);
     }

@@ -408,7 +408,13 @@ impl Dialect {
 
     /// Returns the path of a part in a request, such as `messages[7].tool_calls[1]`.
     fn path(self, place: &Place, part: usize) -> String {
-        (self.format().path)(place, part)
+        self.paths(place)(part)
+    }
+
+    /// Returns what writes the paths of all parts of a message. It may have read the message for that: a message may have any
+    /// number of parts, and each of them a fault.
+    fn paths<'a>(self, place: &Place<'a>) -> format::Paths<'a> {
+        (self.format().paths)(place)
     }
 
     /// Returns the reasoning that a message sends beside its parts.

@@ -123,7 +123,10 @@ pub(super) static FORMAT: Format = Format {
     resendable: |_, answer| answer,
     tool,
     check,
-    path,
+    paths: |place| {
+        let place = *place;
+        Box::new(move |part| path(&place, part))
+    },
     reasoning_beside: reasoning,
 };
 

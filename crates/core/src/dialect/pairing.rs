@@ -1,5 +1,6 @@
 //! The rule that all providers share: each tool call has one result, directly after its message.
 
+use std::cell::LazyCell;
 use std::collections::{HashMap, VecDeque};
 
 use super::{Dialect, Finding, Place, Problem, Request, Rule};
@@ -32,11 +33,12 @@ struct OpenCalls<'a> {
     calls: Vec<OpenCall<'a>>,
     /// The calls of each identifier that have no result yet. The queue is empty if all have one.
     waiting: HashMap<&'a str, VecDeque<usize>>,
+    /// The calls of each tool. Those before the first one that waits are removed when one is looked for.
+    of_tool: HashMap<&'a str, VecDeque<usize>>,
 }
 
 struct OpenCall<'a> {
     id: &'a str,
-    tool: &'a str,
     place: Place<'a>,
     part: usize,
     answered: bool,
@@ -45,7 +47,8 @@ struct OpenCall<'a> {
 impl<'a> OpenCalls<'a> {
     fn push(&mut self, call: &'a ToolCall, place: Place<'a>, part: usize) {
         self.waiting.entry(&call.id).or_default().push_back(self.calls.len());
-        self.calls.push(OpenCall { id: &call.id, tool: &call.name, place, part, answered: false });
+        self.of_tool.entry(&call.name).or_default().push_back(self.calls.len());
+        self.calls.push(OpenCall { id: &call.id, place, part, answered: false });
     }
 
     /// Returns whether there is a call with this identifier, answered or not.
@@ -60,8 +63,13 @@ impl<'a> OpenCalls<'a> {
 
     /// Marks the first waiting call of a tool as answered. Returns `false` if none waits.
     fn answer_tool(&mut self, tool: &str) -> bool {
-        let call = self.calls.iter_mut().find(|call| call.tool == tool && !call.answered);
-        call.is_some_and(|call| !std::mem::replace(&mut call.answered, true))
+        let Some(of_tool) = self.of_tool.get_mut(tool) else { return false };
+        while let Some(call) = of_tool.pop_front().and_then(|first| self.calls.get_mut(first)) {
+            if !std::mem::replace(&mut call.answered, true) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Marks the first waiting call of an identifier as answered. Returns `false` if none waits.
@@ -80,7 +88,7 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
     let mut before = None;
     for place in Place::all(messages) {
         let Place { index, message, .. } = place;
-        let path = |part| dialect.path(&place, part);
+        let path = LazyCell::new(|| dialect.paths(&place));
         let answers = message.role() == Role::User && place.is_result;
         let goes_on = rules.merges_neighbors && message.role() == Role::Assistant && before == Some(Role::Assistant);
         before = Some(message.role());
@@ -132,20 +140,23 @@ pub(super) fn long_ids(request: &Request, rule: &Option<Rule>, most: usize) -> V
     let Some(rule) = rule else { return Vec::new() };
     let mut findings = Vec::new();
     for place in Place::all(request.messages()) {
+        let path = LazyCell::new(|| request.dialect().paths(&place));
         let calls = place.message.tool_calls().filter(|(_, call)| call.id.chars().nth(most).is_some());
-        findings.extend(calls.map(|(part, call)| {
-            let problem = Problem::LongId { id: call.id.clone(), most };
-            rule.at(place.index, request.dialect().path(&place, part), problem)
-        }));
+        findings.extend(
+            calls.map(|(part, call)| rule.at(place.index, path(part), Problem::LongId { id: call.id.clone(), most })),
+        );
     }
     findings
 }
 
 fn close(dialect: Dialect, rules: &PairingRules, open: &mut OpenCalls<'_>, findings: &mut Vec<Finding>) {
-    for call in std::mem::take(open).calls {
-        if !call.answered {
+    let mut missing = std::mem::take(open).calls;
+    missing.retain(|call| !call.answered);
+    for of_message in missing.chunk_by(|a, b| a.place.index == b.place.index) {
+        let Some(path) = of_message.first().map(|call| dialect.paths(&call.place)) else { continue };
+        findings.extend(of_message.iter().map(|call| {
             let problem = Problem::MissingResult { id: call.id.to_owned() };
-            findings.push(rules.missing.at(call.place.index, dialect.path(&call.place, call.part), problem));
-        }
+            rules.missing.at(call.place.index, path(call.part), problem)
+        }));
     }
 }

@@ -124,6 +124,8 @@ pub enum Problem {
     UnsignedCall,
     /// A tool result is not an object.
     BareResponse,
+    /// A file before it has the same name.
+    DuplicateName,
     /// Two items have the same identifier.
     DuplicateId {
         /// The identifier.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::format::Sending;
-use super::{ConversionError, Dialect, Mended, Preamble, Quirks, Rule, Severity, Shown, surrogates};
+use super::{ConversionError, Dialect, Finding, Mended, Preamble, Quirks, Rule, Severity, Shown, surrogates};
 use crate::provider::Provider;
 
 /// Where a request goes, as far as that is known.
@@ -87,6 +87,12 @@ impl Target {
         self.provider.map(|own| own == provider)
     }
 
+    /// Returns whether the request goes to the provider that defined its dialect; `None` if nobody knows. A request that tells
+    /// neither its provider nor its model does.
+    pub(super) fn is_original(&self, provider: Provider) -> Option<bool> {
+        self.is(provider).or_else(|| self.model.is_none().then_some(true))
+    }
+
     /// Returns whether a model is one of those that `is_one` tells; `None` if its name is not known.
     pub(super) fn is_model(&self, is_one: impl Fn(&str) -> bool) -> Option<bool> {
         self.model.as_deref().map(|model| is_one(&model.to_ascii_lowercase()))
@@ -136,13 +142,20 @@ fn maker(model: &str) -> Option<Provider> {
         // Others run its weights, and resell its models.
         return None;
     }
-    if ["gpt-", "chatgpt-", "codex-", "computer-use"].into_iter().any(begins) || is_numbered('o') {
+    if ["gpt-", "ft:gpt-", "chatgpt-", "codex-", "computer-use"].into_iter().any(begins) || is_numbered('o') {
         return Some(Provider::OpenAi);
     }
     if begins("deepseek-") {
         return Some(Provider::DeepSeek);
     }
     ["grok-", "mistral-", "sonar"].into_iter().any(begins).then_some(Provider::Other)
+}
+
+impl Finding {
+    /// Makes it a warning, because nobody knows whether the target has the rule.
+    pub(super) fn warn(&mut self) {
+        self.severity = Severity::Degraded;
+    }
 }
 
 impl Rule {
@@ -198,6 +211,7 @@ mod tests {
         for (model, provider) in [
             ("gpt-5-mini", Some(Provider::OpenAi)),
             ("o4-mini", Some(Provider::OpenAi)),
+            ("ft:gpt-4o-mini-2024-07-18:acme::9p1", Some(Provider::OpenAi)),
             ("deepseek-v4-flash", Some(Provider::DeepSeek)),
             ("grok-4.3", Some(Provider::Other)),
             ("openai/gpt-5", None),

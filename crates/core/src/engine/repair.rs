@@ -62,7 +62,7 @@ impl Engine {
     /// Returns the repair that removes white space at the end of the request, if the request ends with text of the
     /// model and the provider refuses that.
     pub(super) fn trim(&self, view: &View) -> Option<Repair> {
-        if !self.settings.dialect.quirks().refuses_trailing_space {
+        if !self.target.quirks().refuses_trailing_space {
             return None;
         }
         let item = view.messages().next_back()?;

@@ -110,6 +110,8 @@ struct Admission<'a> {
     names: HashSet<String>,
     /// For each identifier, the place of the first call that its results have not been given.
     next: HashMap<&'a str, usize>,
+    /// For each tool, the place of the first call that its results have not been given.
+    next_of_tool: HashMap<&'a str, usize>,
     /// The names of the calls that results have been given, if results may name only the tool.
     given: HashSet<&'a str>,
     /// The group whose calls its results answer.
@@ -120,9 +122,19 @@ struct Admission<'a> {
 
 impl<'a> Admission<'a> {
     fn new(view: &'a View, quirks: Quirks, stored: bool) -> Self {
-        let (names, next, given, late_homes) = (HashSet::new(), HashMap::new(), HashSet::new(), BTreeSet::new());
-        let joins = view.groups.last().filter(|_| view.answer_goes_on());
-        Admission { view, quirks, stored, edits: Vec::new(), joins, names, next, given, home: None, late_homes }
+        Admission {
+            view,
+            quirks,
+            stored,
+            edits: Vec::new(),
+            joins: view.groups.last().filter(|_| view.answer_goes_on()),
+            names: HashSet::new(),
+            next: HashMap::new(),
+            next_of_tool: HashMap::new(),
+            given: HashSet::new(),
+            home: None,
+            late_homes: BTreeSet::new(),
+        }
     }
 
     fn add(&mut self, part: usize, change: Change) {
@@ -196,7 +208,7 @@ impl<'a> Admission<'a> {
     }
 
     /// Returns the call that a result answers by the name of its tool alone: the next open one in the newest round.
-    fn named(&self, result: &ToolResult) -> Option<Answered<'a>> {
+    fn named(&mut self, result: &'a ToolResult) -> Option<Answered<'a>> {
         let view = self.view;
         let is_by_name = result.names_only_tool() || view.group_of(&result.call_id).is_none();
         let tool = result.tool.as_deref().filter(|_| self.quirks.results_by_name && is_by_name)?;
@@ -204,8 +216,15 @@ impl<'a> Admission<'a> {
         if self.home.is_some_and(|home| home != group) {
             return None;
         }
-        let name = view.groups().get(group)?.open_of_tool(tool).find(|name| !self.given.contains(name))?;
-        Some(Answered { group, place: 0, name })
+        let calls = &view.groups().get(group)?.calls;
+        let next = self.next_of_tool.entry(tool).or_default();
+        loop {
+            let (place, name) = calls.open_of_tool(tool, *next)?;
+            *next = place + 1;
+            if !self.given.contains(name) {
+                return Some(Answered { group, place, name });
+            }
+        }
     }
 
     /// Gives a result to a call: it is shown under the name of the call.

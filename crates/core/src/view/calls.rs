@@ -15,8 +15,12 @@ pub(super) struct Calls {
     by_id: Vec<usize>,
     /// Indexes into `calls`, sorted by the names under which the calls are shown.
     by_name: Vec<usize>,
+    /// Indexes into `calls`, sorted by tool. Calls of the same tool keep their order.
+    by_tool: Vec<usize>,
     /// How many calls of an identifier a search may skip. The key is the place of the first of them in `by_id`.
     passed: HashMap<usize, Passed>,
+    /// How many calls of a tool a search for an open one may skip. The key is the place of the first of them in `by_tool`.
+    passed_of_tool: HashMap<usize, usize>,
 }
 
 /// How many calls of one identifier, counted from the first, a search may skip.
@@ -32,6 +36,7 @@ struct Passed {
 struct Call {
     /// Shared with the index of all calls, which every compaction makes anew.
     id: Arc<str>,
+    tool: Box<str>,
     /// The message that makes it, and the index of its part there.
     place: (Position, usize),
     /// The identifier under which it is shown, if that is a different one.
@@ -50,6 +55,14 @@ pub(super) enum Answer {
 }
 
 impl Call {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn tool(&self) -> &str {
+        &self.tool
+    }
+
     fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.id)
     }
@@ -67,6 +80,7 @@ impl Call {
 fn calls(item: &Item) -> impl Iterator<Item = Call> {
     item.message.tool_calls().map(|(part, call)| Call {
         id: call.id.as_str().into(),
+        tool: call.name.as_str().into(),
         place: (item.position, part),
         name: edit::renamed(&item.edits, part).map(str::to_owned),
         answer: Answer::Open,
@@ -78,27 +92,30 @@ impl Calls {
     /// Returns the calls of a group's messages, all of them open.
     pub(super) fn of(items: &[Item]) -> Calls {
         let calls: Vec<Call> = items.iter().flat_map(calls).collect();
-        let (mut by_id, mut by_name): (Vec<usize>, Vec<usize>) =
-            ((0..calls.len()).collect(), (0..calls.len()).collect());
-        by_id.sort_by_key(|index| calls.get(*index).map(|call| &*call.id));
-        by_name.sort_by_key(|index| calls.get(*index).map(Call::name));
-        Calls { calls, by_id, by_name, passed: HashMap::new() }
+        let sorted = |key: fn(&Call) -> &str| {
+            let mut indexes: Vec<usize> = (0..calls.len()).collect();
+            indexes.sort_by_key(|index| calls.get(*index).map(key));
+            indexes
+        };
+        let (by_id, by_name, by_tool) = (sorted(Call::id), sorted(Call::name), sorted(Call::tool));
+        Calls { calls, by_id, by_name, by_tool, ..Calls::default() }
     }
 
     /// Adds the calls of a message that joins the group, all of them open.
     pub(super) fn join(&mut self, item: &Item) {
         for call in calls(item) {
-            let index = self.calls.len();
-            let id = |index: &usize| self.calls.get(*index).map_or("", |call| &*call.id);
-            let name = |index: &usize| self.calls.get(*index).map_or("", Call::name);
-            let by_id = self.by_id.partition_point(|other| id(other) <= &*call.id);
-            let by_name = self.by_name.partition_point(|other| name(other) <= call.name());
-            self.by_id.insert(by_id, index);
-            self.by_name.insert(by_name, index);
+            let (index, calls) = (self.calls.len(), &self.calls);
+            let behind = |indexes: &[usize], key: fn(&Call) -> &str| {
+                indexes.partition_point(|other| calls.get(*other).map_or("", key) <= key(&call))
+            };
+            self.by_id.insert(behind(&self.by_id, Call::id), index);
+            self.by_name.insert(behind(&self.by_name, Call::name), index);
+            self.by_tool.insert(behind(&self.by_tool, Call::tool), index);
             self.calls.push(call);
         }
-        // Its keys are places that have moved.
+        // Their keys are places that have moved.
         self.passed.clear();
+        self.passed_of_tool.clear();
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -112,7 +129,7 @@ impl Calls {
 
     /// Returns the message and the part with the first call that has this identifier.
     pub(super) fn place(&self, id: &str) -> Option<(Position, usize)> {
-        let first = self.by_id.get(self.range(id))?.first()?;
+        let first = self.by_id.get(self.range(&self.by_id, Call::id, id))?.first()?;
         self.calls.get(*first).map(|call| call.place)
     }
 
@@ -125,11 +142,6 @@ impl Calls {
     /// Returns whether a call is shown under a name.
     pub(super) fn shows(&self, name: &str) -> bool {
         self.named(name, |_| true).is_some()
-    }
-
-    /// Returns the places and the names of the calls that have neither a result nor a stand-in.
-    pub(super) fn open_places(&self) -> impl Iterator<Item = ((Position, usize), &str)> {
-        self.calls.iter().filter(|call| call.answer == Answer::Open).map(|call| (call.place, call.name()))
     }
 
     /// Returns the number of calls.
@@ -152,6 +164,11 @@ impl Calls {
         self.calls.iter().skip(known).filter(|call| call.answer == Answer::Open).count() as u64
     }
 
+    /// Returns whether the call that is shown under a name has neither a result nor a stand-in.
+    pub(super) fn is_open(&self, name: &str) -> bool {
+        self.named(name, |call| call.answer == Answer::Open).is_some()
+    }
+
     /// Returns the names of the calls that have neither a result nor a stand-in.
     pub(super) fn open(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.calls.iter().filter(|call| call.answer == Answer::Open).map(Call::name)
@@ -160,7 +177,7 @@ impl Calls {
     /// Returns the first call with this identifier and this answer that can still take a result: its place among the
     /// calls of the identifier, and its name. The search begins at place `from`.
     pub(super) fn waiting(&self, id: &str, from: usize, answer: Answer) -> Option<(usize, &str)> {
-        let range = self.range(id);
+        let range = self.range(&self.by_id, Call::id, id);
         let passed = self.passed.get(&range.start).copied().unwrap_or_default();
         let place = from.max(if answer == Answer::Open { passed.open } else { passed.stood_in });
         let of_id = self.by_id.get(range).unwrap_or_default().iter().enumerate().skip(place);
@@ -169,14 +186,25 @@ impl Calls {
         found.map(|(place, call)| (place, call.name()))
     }
 
+    /// Returns the first call of a tool that has neither a result nor a stand-in: its place among the calls of the tool, and
+    /// its name. The search begins at place `from`.
+    pub(super) fn open_of_tool(&self, tool: &str, from: usize) -> Option<(usize, &str)> {
+        let range = self.range(&self.by_tool, Call::tool, tool);
+        let from = from.max(self.passed_of_tool.get(&range.start).copied().unwrap_or_default());
+        let of_tool = self.by_tool.get(range).unwrap_or_default().iter().enumerate().skip(from);
+        let mut calls = of_tool.filter_map(|(place, index)| Some((place, self.calls.get(*index)?)));
+        calls.find(|(_, call)| call.answer == Answer::Open).map(|(place, call)| (place, call.name()))
+    }
+
     /// Answers the call that is shown under a name. Returns whether it was open.
     pub(super) fn answer(&mut self, name: &str, answer: Answer) -> bool {
         let found = self.named(name, |call| call.answer != Answer::Given);
         let Some(call) = found.and_then(|index| self.calls.get_mut(index)) else { return false };
         let was_open = call.answer == Answer::Open;
         call.answer = answer;
-        let id = call.id.clone();
+        let (id, tool) = (call.id.clone(), call.tool.clone());
         self.settle_id(&id);
+        self.settle_tool(&tool);
         was_open
     }
 
@@ -203,13 +231,14 @@ impl Calls {
             call.answer = answers.get(call.name()).copied().unwrap_or(Answer::Open);
         }
         self.passed.clear();
+        self.passed_of_tool.clear();
     }
 
-    /// Returns the range in `by_id` of the calls with an identifier.
-    fn range(&self, id: &str) -> std::ops::Range<usize> {
-        let of = |index: &usize| self.calls.get(*index).map_or("", |call| &*call.id);
-        let start = self.by_id.partition_point(|index| of(index) < id);
-        start..self.by_id.partition_point(|index| of(index) <= id)
+    /// Returns the range of the calls with a key in indexes that are sorted by it.
+    fn range(&self, indexes: &[usize], key: fn(&Call) -> &str, wanted: &str) -> std::ops::Range<usize> {
+        let of = |index: &usize| self.calls.get(*index).map_or("", key);
+        let start = indexes.partition_point(|index| of(index) < wanted);
+        start..indexes.partition_point(|index| of(index) <= wanted)
     }
 
     /// Returns the first call with a name for which `holds` returns true. Only in a damaged log does a message have
@@ -223,7 +252,7 @@ impl Calls {
 
     /// Counts the calls of an identifier that later searches may skip, because their state no longer changes.
     fn settle_id(&mut self, id: &str) {
-        let range = self.range(id);
+        let range = self.range(&self.by_id, Call::id, id);
         let of_id = self.by_id.get(range.clone()).unwrap_or_default();
         let passed = self.passed.entry(range.start).or_default();
         let calls = &self.calls;
@@ -232,5 +261,15 @@ impl Calls {
         };
         passed.open += further(passed.open, &|call| call.answer != Answer::Open);
         passed.stood_in += further(passed.stood_in, &Call::is_settled);
+    }
+
+    /// Counts the calls of a tool that later searches for an open one may skip. A call that has its result is never open again,
+    /// unless all is determined anew.
+    fn settle_tool(&mut self, tool: &str) {
+        let range = self.range(&self.by_tool, Call::tool, tool);
+        let of_tool = self.by_tool.get(range.clone()).unwrap_or_default();
+        let passed = self.passed_of_tool.entry(range.start).or_default();
+        let is_passed = |index: &&usize| self.calls.get(**index).is_some_and(|call| call.answer != Answer::Open);
+        *passed += of_tool.iter().skip(*passed).take_while(is_passed).count();
     }
 }

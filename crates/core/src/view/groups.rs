@@ -232,26 +232,21 @@ impl ViewGroup {
 
     /// Returns the tool call at a place: a message, and the index of its part there.
     pub(super) fn call(&self, (position, part): (Position, usize)) -> Option<&ToolCall> {
-        let item = self.items.iter().find(|item| item.position == position)?;
+        // Nearly always they are in order.
+        let ordered = self.items.binary_search_by_key(&position, |item| item.position).ok();
+        let at = ordered.or_else(|| self.items.iter().position(|item| item.position == position))?;
+        let item = self.items.get(at)?;
         match item.message.part(part)? {
             PartRef::ToolCall(call) => Some(call),
             _ => None,
         }
     }
 
-    /// Returns the names of the calls of a tool that have no result, in their order.
-    pub(super) fn open_of_tool(&self, tool: &str) -> impl Iterator<Item = &str> {
-        let of_tool = move |place| self.call(place).is_some_and(|call| call.name == tool);
-        self.calls.open_places().filter(move |(place, _)| of_tool(*place)).map(|(_, name)| name)
-    }
-
     /// Returns the name of the open call that a stand-in answers. If the stand-in names only the tool, it is the first
     /// open call of that tool.
     pub(super) fn open_name<'a>(&'a self, stand_in: &'a ToolResult) -> &'a str {
-        let mut open = self.calls.open();
-        let is_open = open.any(|name| name == stand_in.call_id);
-        let by_tool = || self.open_of_tool(stand_in.tool.as_deref()?).next();
-        (!is_open).then(by_tool).flatten().unwrap_or(&stand_in.call_id)
+        let by_tool = || self.calls.open_of_tool(stand_in.tool.as_deref()?, 0);
+        (!self.calls.is_open(&stand_in.call_id)).then(by_tool).flatten().map_or(&stand_in.call_id, |(_, name)| name)
     }
 
     /// Returns whether it shows signed reasoning.

@@ -1,4 +1,4 @@
-//! How long cache markers last: one for an hour may not come after one for five minutes.
+//! How long cache markers last: one for an hour may not come behind one for five minutes.
 
 use serde_json::value::RawValue;
 
@@ -14,27 +14,30 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Returns what a preamble allows for the messages.
-    pub(super) fn behind(preamble: Option<&Preamble>) -> Order {
-        let mut order = Order::default();
-        let preamble = preamble.into_iter().flat_map(|preamble| [&preamble.tools, &preamble.system]).flatten();
-        for raw in preamble {
-            json::array(raw).unwrap_or_default().into_iter().for_each(|block| _ = order.refuses(block));
+    /// Adds a preamble. Returns the paths of the tools and texts in it whose markers may not come there.
+    pub(super) fn read(&mut self, preamble: &Preamble) -> Vec<String> {
+        let mut refused = Vec::new();
+        for (name, raw) in [("tools", &preamble.tools), ("system", &preamble.system)] {
+            let blocks = raw.as_deref().and_then(json::array).unwrap_or_default();
+            let blocks = blocks.into_iter().enumerate().filter(|(_, block)| self.refuses(block));
+            refused.extend(blocks.map(|(index, _)| format!("{name}[{index}]")));
         }
-        order
+        refused
     }
 
-    /// Adds a block, a tool or a text. Returns whether its marker may not come here.
+    /// Adds a block, a tool or a text. Returns whether its marker, or one within it, may not come here.
     fn refuses(&mut self, block: &RawValue) -> bool {
         if !block.get().contains(cache_marker::MEMBER) {
             return false;
         }
-        let fields = Fields::read(block);
-        let marker = fields.as_ref().and_then(|fields| fields.get(cache_marker::MEMBER)).and_then(Fields::read);
-        let Some(marker) = marker else { return false };
+        let Some(fields) = Fields::read(block) else { return false };
+        // What a tool returned is a list of blocks, and stands before the end of its own block.
+        let inner = fields.get("content").and_then(json::array).unwrap_or_default();
+        let refuses_inner = inner.into_iter().filter(|block| self.refuses(block)).count() > 0;
+        let Some(marker) = fields.get(cache_marker::MEMBER).and_then(Fields::read) else { return refuses_inner };
         let is_long = marker.text("ttl").is_some_and(|ttl| ttl == "1h");
         self.is_short |= !is_long;
-        is_long && self.is_short
+        is_long && self.is_short || refuses_inner
     }
 
     /// Adds a message. Returns the blocks of it whose markers may not come here.
@@ -68,13 +71,20 @@ impl Order {
     }
 }
 
-/// Returns a block whose marker lasts for five minutes, as it does if nothing is said.
+/// Returns a block whose markers last for five minutes, as they do if nothing is said.
 fn shortened(block: &RawValue) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(block)?;
-    let marker = fields.get(cache_marker::MEMBER)?.to_owned();
-    let mut marker = Fields::read(&marker)?;
-    marker.remove("ttl");
-    let marker = marker.write();
-    fields.set(cache_marker::MEMBER, marker);
+    let inner = fields.get("content").filter(|content| content.get().contains(cache_marker::MEMBER));
+    let inner = inner.and_then(json::array).map(|blocks| {
+        let shorter = |block: &RawValue| shortened(block).unwrap_or_else(|| block.to_owned());
+        let blocks: Vec<Box<RawValue>> = blocks.into_iter().map(shorter).collect();
+        json::write_array(blocks.iter().map(AsRef::as_ref))
+    });
+    let marker = fields.get(cache_marker::MEMBER).and_then(Fields::read).map(|mut marker| {
+        marker.remove("ttl");
+        marker.write()
+    });
+    inner.into_iter().for_each(|inner| fields.set("content", inner));
+    marker.into_iter().for_each(|marker| fields.set(cache_marker::MEMBER, marker));
     Some(fields.write())
 }

@@ -13,8 +13,8 @@ use super::format::{Format, Rendered, Sending};
 use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Quirks, Request, Response, Rule,
-    Target, blocks, bound, convert, provider_error, response, stream,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
+    Rule, Target, blocks, bound, convert, provider_error, response, stream,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -98,6 +98,21 @@ const QUIRKS: Quirks = Quirks {
     standing: &["tool_addition", "tool_removal", CONFIG],
 };
 
+/// What is demanded by everybody who speaks this dialect.
+const SHARED_QUIRKS: Quirks = Quirks {
+    refuses_blank: false,
+    refuses_trailing_space: false,
+    signed_reasoning: false,
+    opens: Start::Any,
+    system_follows_user: false,
+    refuses_empty_error: false,
+    binds_reasoning: false,
+    ..QUIRKS
+};
+
+/// The rules of everybody who speaks this dialect. The others are Claude's.
+const SHARED: [&str; 4] = [AM2.id, AM3.id, AM14.id, AM16.id];
+
 const BLOCKS: BlockFormat = BlockFormat {
     dialect: Dialect::Anthropic,
     content: "content",
@@ -113,7 +128,7 @@ pub(super) static FORMAT: Format = Format {
     provider: "anthropic",
     rules: RULES,
     halves: AM14,
-    quirks: |target| Quirks { signed_reasoning: is_signed(target), ..QUIRKS },
+    quirks: |target| if is_claude(target) == Some(true) { QUIRKS } else { SHARED_QUIRKS },
     sayings: provider_error::ANTHROPIC,
     messages: "messages",
     system: Some("system"),
@@ -138,13 +153,21 @@ pub(super) static FORMAT: Format = Format {
     resendable: |_, answer| answer,
     tool,
     check,
-    path: blocks::path,
+    paths: blocks::paths,
     reasoning_beside: |_| None,
 };
 
-/// Returns whether thinking is signed. Other models behind this format do not sign theirs, and want it back as it is.
-fn is_signed(target: &Target) -> bool {
-    target.is_model(|model| model.contains("claude") || model.contains("anthropic")) != Some(false)
+/// Returns whether Claude answers, of which Anthropic and the clouds demand the same; `None` if nobody knows. Others who speak
+/// this dialect sign no thinking, for one, and want it back as it is. A request that tells nothing is to Claude.
+fn is_claude(target: &Target) -> Option<bool> {
+    let is_named = target.is_model(|model| model.contains("claude") || model.contains("anthropic"));
+    match (target.provider, &target.model) {
+        _ if is_named == Some(true) => Some(true),
+        (Some(Provider::Anthropic | Provider::Bedrock | Provider::Vertex), _) | (None, None) => Some(true),
+        (Some(_), _) => Some(false),
+        // An alias of a client's own may be any model, and one that is known is another.
+        (None, Some(model)) => Models::builtin().find(model).map(|_| false),
+    }
 }
 
 /// The kinds of parts that a message of a role may not have.
@@ -491,9 +514,7 @@ fn check(request: &Request) -> Vec<Finding> {
             for (rule, problem) in blocks::part_faults(&PARTS, value, trailing_space == Some(part)) {
                 findings.push(rule.at(index, path(part), problem));
             }
-            if let PartRef::Reasoning(Reasoning { signature: None, .. }) = value
-                && is_signed(request.target())
-            {
+            if let PartRef::Reasoning(Reasoning { signature: None, .. }) = value {
                 findings.push(AM5.at(index, path(part), Problem::UnsignedReasoning));
             }
         }
@@ -515,6 +536,12 @@ fn check(request: &Request) -> Vec<Finding> {
     findings.extend(compaction_places(messages));
     findings.extend(stricter(request, &whole));
     findings.extend(limits(request, &whole));
+    let is_shared = |finding: &Finding| SHARED.contains(&finding.rule);
+    match is_claude(request.target()) {
+        Some(true) => {}
+        Some(false) => findings.retain(is_shared),
+        None => findings.iter_mut().filter(|finding| !is_shared(finding)).for_each(Finding::warn),
+    }
     findings
 }
 
@@ -522,6 +549,9 @@ fn check(request: &Request) -> Vec<Finding> {
 /// tools without their use, and cache markers that are to last longer than one before them.
 fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
     let mut mends = Vec::new();
+    if is_claude(sending.target) != Some(true) {
+        return mends;
+    }
     let faults = {
         let raws = messages.iter().map(|message| &*message.1);
         hosted::faults(raws)
@@ -534,7 +564,8 @@ fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended
             mends.push(Mend::Removed { elements: elements.len() }.of(*index));
         }
     }
-    let mut order = markers::Order::behind(sending.preamble);
+    let mut order = markers::Order::default();
+    sending.preamble.into_iter().for_each(|preamble| _ = order.read(preamble));
     for (index, raw) in messages.iter_mut().map(|message| &mut **message) {
         if let Some(mended) = order.mend(raw) {
             *raw = Cow::Owned(mended);
@@ -559,14 +590,16 @@ fn hosted_tools(messages: &[Message]) -> Vec<Finding> {
 
 /// Finds cache markers that last longer than one before them (AM15).
 fn marker_order(request: &Request) -> Vec<Finding> {
-    let mut order = markers::Order::behind(Some(request.preamble()));
-    let mut findings = Vec::new();
-    for place in Place::all(request.messages()) {
-        let refused = place.message.wire().map(|wire| order.refused(&wire.raw)).unwrap_or_default();
-        findings.extend(refused.into_iter().map(|block| {
-            let path = format!("{}.{}", blocks::path(&place, block), cache_marker::MEMBER);
-            AM15.at(place.index, path, Problem::MarkerOrder)
-        }));
+    let mut order = markers::Order::default();
+    let place = |path| format!("{path}.{}", cache_marker::MEMBER);
+    let before = order.read(request.preamble()).into_iter();
+    let before = before.map(|path| AM15.at(request.messages().len(), place(path), Problem::MarkerOrder));
+    let mut findings: Vec<Finding> = before.collect();
+    for at in Place::all(request.messages()) {
+        let refused = at.message.wire().map(|wire| order.refused(&wire.raw)).unwrap_or_default();
+        findings.extend(
+            refused.into_iter().map(|block| AM15.at(at.index, place(blocks::path(&at, block)), Problem::MarkerOrder)),
+        );
     }
     findings
 }

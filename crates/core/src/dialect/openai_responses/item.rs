@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use super::super::{DecodeError, Dialect, openai_chat};
 use crate::json::{self, Fields};
 use crate::message::{
-    AssistantPart, Content, Media, MediaSource, Opaque, PartRef, Reasoning, ResultItem, SystemPart, ToolCall,
-    ToolResult, UserPart,
+    AssistantPart, Content, Media, MediaSource, Opaque, Reasoning, ResultItem, SystemPart, ToolCall, ToolResult,
+    UserPart,
 };
 use crate::wire::Role;
 
@@ -346,9 +346,4 @@ pub(super) fn len(raw: &RawValue) -> usize {
         Ok(Content::System(_) | Content::User(_)) => 1,
         Err(_) => 0,
     }
-}
-
-/// Returns whether a part is a part of a message's content, and not a whole item.
-pub(super) fn is_content(part: PartRef<'_>, raw: &RawValue) -> bool {
-    !matches!(part, PartRef::ToolCall(_) | PartRef::ToolResult(_) | PartRef::Reasoning(_)) && is_message(raw)
 }

@@ -4,13 +4,14 @@ mod item;
 mod stateless;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::cell::LazyCell;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::stateless::{is_unreadable, resendable};
-use super::format::{Format, Mends, Rendered, Sending};
+use super::format::{Format, Mends, Paths, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
@@ -107,7 +108,7 @@ pub(super) static FORMAT: Format = Format {
     resendable,
     tool,
     check,
-    path,
+    paths,
     reasoning_beside: |_| None,
 };
 
@@ -210,11 +211,11 @@ impl<'a> Outgoing<'a> {
             }
         }
         let mut left: Vec<Option<(usize, Cow<'a, RawValue>)>> = std::mem::take(items).into_iter().map(Some).collect();
-        let mut open: Vec<String> = Vec::new();
+        let mut open = Open::default();
         for place in 0..left.len() {
             let Some((index, raw)) = left.get_mut(place).and_then(Option::take) else { continue };
             if item::is_message(&raw) {
-                for id in open.drain(..) {
+                for (_, id) in open.take() {
                     let output = outputs.get_mut(&id).and_then(VecDeque::pop_front);
                     let output = output.and_then(|output| left.get_mut(output)).and_then(Option::take);
                     mends.extend(output.iter().map(|(index, _)| Mend::Moved.of(*index)));
@@ -222,10 +223,10 @@ impl<'a> Outgoing<'a> {
                 }
             }
             if let Some(id) = item::answers(&raw) {
-                outputs.entry(id.clone()).or_default().pop_front();
-                open.retain(|open| *open != id);
+                open.answer(&id);
+                outputs.entry(id).or_default().pop_front();
             }
-            open.extend(item::asks(&raw));
+            item::asks(&raw).into_iter().for_each(|id| open.ask(place, id));
             items.push((index, raw));
         }
     }
@@ -299,9 +300,9 @@ impl Fault {
     /// Returns the rule that it breaks, if the target has one.
     fn rule(self, target: &Target) -> Option<Rule> {
         match self {
-            Fault::SameId => Some(OR6),
             Fault::IdPrefix => OR6.if_known(target.is(Provider::OpenAi)),
-            Fault::NullStatus | Fault::NoSummary => Some(OR7),
+            Fault::SameId => OR6.if_known(target.is_original(Provider::OpenAi)),
+            Fault::NullStatus | Fault::NoSummary => OR7.if_known(target.is_original(Provider::OpenAi)),
         }
     }
 
@@ -551,21 +552,31 @@ const KNOWN: &[&str] = &[
     "output.filename",
 ];
 
-/// Writes the path of a part.
-fn path(place: &Place<'_>, part: usize) -> String {
-    let mut left = part;
-    let items = place.message.wire().map(|wire| pieces(&wire.raw)).unwrap_or_default();
-    let is_alone = items.len() == 1;
-    for (index, piece) in items.into_iter().enumerate() {
-        let len = item::len(piece);
-        if left < len || is_alone {
-            let path = format!("input[{}]", place.element + index);
-            let is_content = place.message.part(part).is_some_and(|part| item::is_content(part, piece));
-            return if is_content { format!("{path}.content[{left}]") } else { path };
-        }
-        left -= len;
-    }
-    format!("input[{}]", place.element)
+/// Returns what writes the paths of a message's parts.
+fn paths<'a>(place: &Place<'a>) -> Paths<'a> {
+    let Place { element, message, .. } = *place;
+    let mut begun = 0;
+    // Where the parts of each item begin, and whether it is a message.
+    let items: Vec<(usize, bool)> = pieces_of(message)
+        .into_iter()
+        .map(|piece| {
+            let next = begun + item::len(piece);
+            (std::mem::replace(&mut begun, next), item::is_message(piece))
+        })
+        .collect();
+    let count = message.parts().count();
+    Box::new(move |part| {
+        // Items without parts begin where the next one does.
+        let index = items.partition_point(|(begins, _)| *begins <= part).saturating_sub(1);
+        let (begins, is_message) = items.get(index).copied().unwrap_or_default();
+        let path = format!("input[{}]", element + index);
+        if is_message && part < count { format!("{path}.content[{}]", part - begins) } else { path }
+    })
+}
+
+/// Returns the items of a message.
+fn pieces_of(message: &Message) -> Vec<&RawValue> {
+    message.wire().map(|wire| pieces(&wire.raw)).unwrap_or_default()
 }
 
 /// Reads a response: all items of its output are one message.
@@ -606,8 +617,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let target = request.target();
     let places: Vec<Place<'_>> = Place::all(messages).collect();
     let items = places.iter().flat_map(|place| {
-        let items = place.message.wire().map(|wire| pieces(&wire.raw)).unwrap_or_default();
-        items.into_iter().enumerate().map(|(at, raw)| (place.index, place.element + at, raw))
+        pieces_of(place.message).into_iter().enumerate().map(|(at, raw)| (place.index, place.element + at, raw))
     });
     let mut items = items.peekable();
     let mut seen = HashSet::new();
@@ -644,7 +654,7 @@ fn is_lone(target: &Target, raw: &RawValue, next: Option<&RawValue>) -> Option<R
     let is_named = Fields::read(raw).is_some_and(|fields| fields.text("id").is_some_and(|id| !id.is_empty()));
     let by_id = || OR2.if_known(target.is(Provider::OpenAi)).filter(|_| is_named);
     let rule = match next {
-        Some(next) if !item::is_models(next) => Some(OR2),
+        Some(next) if !item::is_models(next) => OR2.if_known(target.is_original(Provider::OpenAi)),
         Some(next) if item::is_bare(next) => by_id(),
         Some(_) => None,
         None => by_id(),
@@ -653,25 +663,55 @@ fn is_lone(target: &Target, raw: &RawValue, next: Option<&RawValue>) -> Option<R
     if target.stateless { rule.map(Rule::as_warning) } else { rule }
 }
 
+/// The calls that have no output yet, by their places.
+struct Open<P> {
+    ids: BTreeMap<P, String>,
+    places: HashMap<String, Vec<P>>,
+}
+
+impl<P> Default for Open<P> {
+    fn default() -> Self {
+        Open { ids: BTreeMap::new(), places: HashMap::new() }
+    }
+}
+
+impl<P: Copy + Ord> Open<P> {
+    fn ask(&mut self, place: P, id: String) {
+        self.places.entry(id.clone()).or_default().push(place);
+        self.ids.insert(place, id);
+    }
+
+    fn answer(&mut self, id: &str) {
+        for place in self.places.remove(id).unwrap_or_default() {
+            self.ids.remove(&place);
+        }
+    }
+
+    /// Takes the calls, in the order of their places.
+    fn take(&mut self) -> impl Iterator<Item = (P, String)> + use<P> {
+        self.places.clear();
+        std::mem::take(&mut self.ids).into_iter()
+    }
+}
+
 /// Finds calls whose output comes only behind a later message, if the provider demands it before (OR10).
 fn late_outputs(target: &Target, messages: &[Message]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if target.is(Provider::DeepSeek) != Some(true) {
         return findings;
     }
-    let mut open: Vec<(String, usize, usize)> = Vec::new();
+    let mut open = Open::default();
     for place in Place::all(messages) {
-        let items = place.message.wire().map(|wire| pieces(&wire.raw)).unwrap_or_default();
-        for (at, raw) in items.into_iter().enumerate() {
+        for (at, raw) in pieces_of(place.message).into_iter().enumerate() {
             if item::is_message(raw) {
-                findings.extend(open.drain(..).map(|(id, index, element)| {
+                findings.extend(open.take().map(|((index, element), id)| {
                     OR10.at(index, format!("input[{element}]"), Problem::MissingResult { id })
                 }));
             }
             if let Some(id) = item::answers(raw) {
-                open.retain(|(open, ..)| *open != id);
+                open.answer(&id);
             }
-            open.extend(item::asks(raw).map(|id| (id, place.index, place.element + at)));
+            item::asks(raw).into_iter().for_each(|id| open.ask((place.index, place.element + at), id));
         }
     }
     findings
@@ -681,6 +721,7 @@ fn late_outputs(target: &Target, messages: &[Message]) -> Vec<Finding> {
 fn files(messages: &[Message]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for place in Place::all(messages) {
+        let path = LazyCell::new(|| paths(&place));
         for (part, value) in place.message.parts().enumerate() {
             let is_refused = match value {
                 PartRef::Document(media) => is_film(media),
@@ -690,7 +731,7 @@ fn files(messages: &[Message]) -> Vec<Finding> {
                 _ => false,
             };
             if is_refused {
-                findings.push(OR11.at(place.index, path(&place, part), Problem::NotForModel));
+                findings.push(OR11.at(place.index, path(part), Problem::NotForModel));
             }
         }
     }

@@ -33,8 +33,8 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("BC7", "blocks at messages.{}.content contain duplicate Ids"),
     Saying::breaks("BC7", "toolUseId' failed to satisfy constraint"),
     Saying::breaks("BC9", "document file name can only contain alphanumeric characters"),
+    Saying::breaks("BC9", "Messages can't contain duplicate document names"),
     Saying::breaks("BC10", "model doesn't support the video content block"),
     Saying::breaks("BC10", "model doesn't support the s3Uri field"),
     Saying::refused("tool result blocks cannot be provided in the same turn"),
-    Saying::refused("Messages can't contain duplicate document names"),
 ];
