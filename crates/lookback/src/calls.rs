@@ -1,5 +1,8 @@
 //! Using an engine without a store: windows with their summaries, and a whole conversation call by call.
 
+use std::collections::{HashMap, VecDeque};
+
+use lookback_core::dialect::{Finding, Problem};
 use lookback_core::engine::{Engine, SummaryRequest, WindowOutcome};
 use lookback_core::message::{Message, Role};
 use lookback_core::transcript::Entry;
@@ -66,7 +69,8 @@ pub struct RequestRun {
 
 /// Runs a request through an engine as a session would have seen it: message by message, with a call before every
 /// assistant message, and a call at the end. There is none before a message that comes first or directly behind another
-/// of the assistant, because the two are one answer.
+/// of the assistant, because the two are one answer, and none while the result of a tool call is still to come, if the
+/// provider lets results come later.
 ///
 /// `on_call` sees the engine after each call.
 ///
@@ -93,10 +97,40 @@ pub fn run_request(
 ) -> Result<RequestRun, ConversionError> {
     let is_asked =
         |before: usize| request.messages().get(before).is_some_and(|before| before.role() != Role::Assistant);
+    let mut complete = complete(request.messages());
+    let misses = |finding: &Finding| matches!(finding.problem, Problem::MissingResult { .. });
+    if complete.contains(&false) && request.dialect().check(request).iter().any(misses) {
+        complete.clear();
+    }
     let precedes = |index: usize, message: &Message| {
-        message.role() == Role::Assistant && index.checked_sub(1).is_some_and(is_asked)
+        let is_complete = complete.get(index).copied().unwrap_or(true);
+        message.role() == Role::Assistant && is_complete && index.checked_sub(1).is_some_and(is_asked)
     };
     feed(engine, request, &precedes, summarize, on_call)
+}
+
+/// Returns for each message whether all calls before it that have a result have it before it, too.
+fn complete(messages: &[Message]) -> Vec<bool> {
+    let mut results: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    for (index, message) in messages.iter().enumerate() {
+        for (_, result) in message.tool_results() {
+            results.entry(&result.call_id).or_default().push_back(index);
+        }
+    }
+    let mut until = 0;
+    let mut complete = Vec::with_capacity(messages.len());
+    for (index, message) in messages.iter().enumerate() {
+        complete.push(until < index);
+        for (_, call) in message.tool_calls() {
+            let of_call = results.get_mut(call.id.as_str());
+            let result = of_call.and_then(|results| {
+                while results.pop_front_if(|result| *result < index).is_some() {}
+                results.pop_front()
+            });
+            until = until.max(result.unwrap_or_default());
+        }
+    }
+    complete
 }
 
 /// Runs a request through an engine in one piece, with one call at the end.

@@ -167,7 +167,11 @@ impl<'a> Outgoing<'a> {
         let (result, other) = (shown().any(|part| is_result(&part)), shown().any(|part| !is_result(&part)));
         let mut mixed =
             format.results_first && result && other && shown().skip_while(is_result).any(|part| is_result(&part));
-        let systems = sent.iter().rev().take_while(|before| role == Role::User && before.role == Role::System).count();
+        // Without content it only sets the configuration from there on.
+        let overtakes = |before: &&Sent<'_>| {
+            role == Role::User && before.role == Role::System && !before.raws.iter().all(|(_, raw)| is_empty(raw))
+        };
+        let systems = sent.iter().rev().take_while(overtakes).count();
         let at = sent.len() - systems;
         let before = at.checked_sub(1).and_then(|last| sent.get(last)).filter(|last| last.role == role);
         let into = before.and_then(|before| match format.merges {
@@ -337,6 +341,10 @@ fn edit_message(format: &BlockFormat, message: &Message, raw: &RawValue, edits: 
         }
         _ => None,
     };
+    // What is renamed in the log alone keeps its bytes.
+    if shown.len() == blocks.len() && shown.iter().zip(&blocks).all(|(shown, block)| shown.get() == block.get()) {
+        return Some(raw.to_owned());
+    }
     fields.set(format.content, text.unwrap_or_else(|| json::write_array(shown.iter().map(AsRef::as_ref))));
     Some(fields.write())
 }
@@ -419,22 +427,38 @@ fn markers(marker: &str, raw: &RawValue) -> usize {
     }
     let content = Fields::read(raw).and_then(|fields| fields.get("content").map(ToOwned::to_owned));
     let elements = content.as_deref().and_then(json::array).or_else(|| json::array(raw)).unwrap_or_default();
-    elements.into_iter().filter_map(Fields::read).filter(|fields| fields.get(marker).is_some()).count()
+    let is_marked = |fields: &Fields<'_>| fields.get(marker).is_some();
+    let of_block = |block: Fields<'_>| {
+        // What a tool returned is a list of blocks.
+        let inner = block.get("content").and_then(json::array).unwrap_or_default();
+        inner.into_iter().filter_map(Fields::read).filter(is_marked).count() + usize::from(is_marked(&block))
+    };
+    elements.into_iter().filter_map(Fields::read).map(of_block).sum()
 }
 
 /// Removes the first `count` markers of a message. Returns `None` if nothing would be left of it.
 fn without_markers(marker: &str, mut count: usize, message: &RawValue) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(message)?;
     let content = fields.get("content")?.to_owned();
-    let strip = |block: Cow<'_, RawValue>| {
-        let marked = Fields::read(&block).filter(|fields| count > 0 && fields.get(marker).is_some());
-        let Some(mut fields) = marked else { return Some(block.into_owned()) };
+    let mut strip = |block: &RawValue| {
+        let marked = Fields::read(block).filter(|fields| count > 0 && fields.get(marker).is_some());
+        let Some(mut fields) = marked else { return Some(block.to_owned()) };
         count -= 1;
         fields.remove(marker);
         // In Bedrock's format a marker is a block of its own.
         (!fields.is_empty()).then(|| fields.write())
     };
-    let blocks: Vec<_> = blocks(&content).into_iter().filter_map(strip).collect();
+    let strip_all = |block: Cow<'_, RawValue>| {
+        let inner = Fields::read(&block).filter(|fields| {
+            fields.get("content").is_some_and(|inner| inner.get().contains(marker) && json::array(inner).is_some())
+        });
+        let Some(mut fields) = inner else { return strip(&block) };
+        let inner = fields.get("content").map(ToOwned::to_owned)?;
+        let inner: Vec<_> = json::array(&inner)?.into_iter().filter_map(&mut strip).collect();
+        fields.set("content", json::write_array(inner.iter().map(AsRef::as_ref)));
+        strip(&fields.write())
+    };
+    let blocks: Vec<_> = blocks(&content).into_iter().filter_map(strip_all).collect();
     if blocks.is_empty() {
         return None;
     }

@@ -51,12 +51,12 @@ impl<'a> RawRequest<'a> {
 impl BodyChanges<'_, '_> {
     /// Sets the messages. What stands between two messages that came in this order stays, too.
     pub fn messages(mut self, messages: &[impl AsRef<RawValue>]) -> Self {
-        self.messages = Some(self.list(json::elements(messages)));
+        self.messages = self.request.list_range().map(|list| self.list(&list, json::elements(messages)));
         self
     }
 
-    fn list<'m>(&self, messages: impl Iterator<Item = &'m RawValue>) -> String {
-        let (text, list) = (self.request.text(), self.request.list_range());
+    fn list<'m>(&self, list: &Range<usize>, messages: impl Iterator<Item = &'m RawValue>) -> String {
+        let text = self.request.text();
         let places = self.request.places();
         let between = |from: usize, to: usize| text.get(from..to).unwrap_or_default();
         let messages: Vec<&RawValue> = messages.collect();
@@ -118,7 +118,7 @@ impl BodyChanges<'_, '_> {
     /// Returns the body with the changes.
     pub fn write(mut self) -> String {
         let mut splices: Vec<(Range<usize>, String)> = Vec::new();
-        splices.extend(self.messages.take().map(|list| (self.request.list_range(), list)));
+        splices.extend(self.messages.take().and_then(|list| Some((self.request.list_range()?, list))));
         splices.extend(self.tools());
         let text = self.request.text();
         // A body has an opening brace, and at least the messages behind it.

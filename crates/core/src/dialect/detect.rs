@@ -156,6 +156,14 @@ fn in_body(body: &Fields<'_>) -> Option<(Dialect, Sign)> {
             return Some((dialect, Sign::Beside(list)));
         }
     }
+    if get("messages").is_none()
+        && let Some(sign) = any(&["previous_response_id", "conversation"])
+    {
+        return Some((Dialect::OpenAiResponses, sign));
+    }
+    if get("messages").is_none() && get("prompt").is_some_and(|prompt| prompt.get().starts_with('{')) {
+        return Some((Dialect::OpenAiResponses, Sign::Beside("prompt")));
+    }
     if let Some(sign) = any(&["toolConfig", "inferenceConfig", "modelId"]) {
         return Some((Dialect::Bedrock, sign));
     }
@@ -175,7 +183,7 @@ fn in_body(body: &Fields<'_>) -> Option<(Dialect, Sign)> {
     if tools.into_iter().filter_map(Fields::read).any(|tool| tool.get("input_schema").is_some()) {
         return Some((Dialect::Anthropic, Sign::Beside("tools")));
     }
-    if let Some(sign) = any(&["anthropic_version"]) {
+    if let Some(sign) = any(&["anthropic_version", "output_config"]) {
         return Some((Dialect::Anthropic, sign));
     }
     let has_function = |tool: &RawValue| Fields::read(tool).is_some_and(|tool| tool.get("function").is_some());
@@ -214,6 +222,9 @@ fn in_message(message: &RawValue) -> Option<(Dialect, Sign)> {
     if role == "tool" {
         return Some((Dialect::OpenAiChat, Sign::Role("tool")));
     }
+    if fields.get("output_config").is_some() {
+        return Some((Dialect::Anthropic, Sign::Member("output_config")));
+    }
     if fields.get("tool_calls").is_some() {
         return Some((Dialect::OpenAiChat, Sign::Member("tool_calls")));
     }
@@ -235,6 +246,8 @@ fn in_block(block: &RawValue) -> Option<(Dialect, Sign)> {
     Some(match &*kind {
         "tool_use" => (Dialect::Anthropic, Sign::Block("tool_use")),
         "tool_result" => (Dialect::Anthropic, Sign::Block("tool_result")),
+        "server_tool_use" => (Dialect::Anthropic, Sign::Block("server_tool_use")),
+        "mcp_tool_use" => (Dialect::Anthropic, Sign::Block("mcp_tool_use")),
         "redacted_thinking" => (Dialect::Anthropic, Sign::Block("redacted_thinking")),
         "image" => (Dialect::Anthropic, Sign::Block("image")),
         "document" => (Dialect::Anthropic, Sign::Block("document")),

@@ -64,6 +64,8 @@ pub(super) struct Format {
     pub(super) cache_marker: Option<(&'static str, &'static str)>,
     /// The members of a request body that name what the provider has stored, so that the body has not all of it.
     pub(super) stored: &'static [&'static str],
+    /// The members of a request body of which one may stand in the place of all messages.
+    pub(super) instead: &'static [&'static str],
     /// The type of a part that stands for something that the provider has stored.
     pub(super) reference: Option<&'static str>,
     /// The members of a request body that may ask the model to reason.

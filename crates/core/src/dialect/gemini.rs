@@ -72,6 +72,7 @@ const QUIRKS: Quirks = Quirks {
     refuses_empty_error: false,
     has_refused_members: |_| false,
     results_by_name: true,
+    results_anywhere: false,
     binds_reasoning: false,
     wrong_roles: &[],
     compactions: &[],
@@ -101,6 +102,7 @@ pub(super) static FORMAT: Format = Format {
     functions: &["functionDeclarations", "function_declarations"],
     cache_marker: None,
     stored: &["cachedContent"],
+    instead: &[],
     reference: None,
     thinking: &[],
     answer_forms: &[(
@@ -383,7 +385,7 @@ fn only_text(response: &RawValue) -> Option<(&'static str, String)> {
     Some((known, json::text(value)?.into_owned()))
 }
 
-/// Applies the edits of one part.
+/// Applies the edits of one part. Names are not written: a response is told apart by its tool and its place.
 fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(block)?;
     match part {
@@ -391,18 +393,17 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
             let place = spelled(&fields, "functionCall");
             let inner = fields.get(place)?.to_owned();
             let mut inner = Fields::read(&inner)?;
-            rename(&mut inner, edits, index);
-            if let Some(arguments) = edit::arguments(edits, index) {
-                inner.set("args", serde_json::from_str(arguments).ok()?);
-            }
+            let Some(arguments) = edit::arguments(edits, index) else { return Some(block.to_owned()) };
+            inner.set("args", serde_json::from_str(arguments).ok()?);
             fields.set(place, inner.write());
         }
         PartRef::ToolResult(result) => {
             let place = spelled(&fields, "functionResponse");
             let inner = fields.get(place)?.to_owned();
             let mut inner = Fields::read(&inner)?;
-            rename(&mut inner, edits, index);
-            cut_result(&mut inner, result, edits, index);
+            if !cut_result(&mut inner, result, edits, index) {
+                return Some(block.to_owned());
+            }
             fields.set(place, inner.write());
         }
         PartRef::Text(text) => {
@@ -415,15 +416,9 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
     Some(fields.write())
 }
 
-/// Writes a new identifier. What has none is told apart by its place.
-fn rename(fields: &mut Fields<'_>, edits: &[Edit], part: usize) {
-    if let Some(id) = edit::renamed(edits, part).filter(|_| fields.text("id").is_some_and(|id| !id.is_empty())) {
-        fields.set("id", json::string(id));
-    }
-}
-
-/// Applies the cuts of a result: the first item is the response, and the others are pictures and files beside it.
-fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part: usize) {
+/// Applies the cuts of a result: the first item is the response, and the others are pictures and files beside it. Returns whether
+/// there were any.
+fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part: usize) -> bool {
     let response = fields.get("response").filter(|response| !is_empty(response)).map(ToOwned::to_owned);
     let first = usize::from(response.is_some());
     let cut = edit::cut_of(edits, part, 0).filter(|_| first == 1).or_else(|| edit::note_of(result, edits, part));
@@ -432,7 +427,8 @@ fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part
         let place = response.as_deref().and_then(only_text).map_or(OUTPUT, |(member, _)| member);
         fields.set("response", json::object([(place, json::string(&cut.apply(text)))]));
     }
-    let Some(media) = fields.get("parts").map(ToOwned::to_owned) else { return };
+    let is_cut = cut.is_some();
+    let Some(media) = fields.get("parts").map(ToOwned::to_owned) else { return is_cut };
     let mut notes = Vec::new();
     let kept = json::array(&media).unwrap_or_default().into_iter().enumerate().filter(|(index, _)| {
         let cut = edit::cut_of(edits, part, first + index);
@@ -441,7 +437,7 @@ fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part
     });
     let kept: Vec<_> = kept.map(|(_, raw)| raw).collect();
     if notes.is_empty() {
-        return;
+        return is_cut;
     }
     fields.set("parts", json::write_array(kept));
     // Only a response can say what was beside it.
@@ -449,14 +445,17 @@ fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part
     let mut response = response.as_deref().and_then(Fields::read).unwrap_or_default();
     response.set("omitted", json::string(&notes.join("\n")));
     fields.set("response", response.write());
+    true
 }
 
 /// Mends the contents that are about to be sent. Calls are only signed if the model is known to demand signatures.
 fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
     let signs = demands_signatures(sending.target) == Some(true);
+    // Earlier turns are not checked.
+    let turn = messages.iter().rposition(|message| begins_turn(&message.1)).unwrap_or(0);
     let (mut signed, mut mends) = (false, Vec::new());
-    for (index, raw) in messages.iter_mut().map(|message| &mut **message) {
-        if let Some((mended, done)) = mend_content(signs, raw, &mut signed) {
+    for (place, (index, raw)) in messages.iter_mut().map(|message| &mut **message).enumerate() {
+        if let Some((mended, done)) = mend_content(signs && place >= turn, raw, &mut signed) {
             *raw = Cow::Owned(mended);
             mends.extend(done.into_iter().map(|mend| mend.of(*index)));
         }
@@ -464,10 +463,16 @@ fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended
     mends
 }
 
+/// Returns whether a content begins a turn: it is a user's, and has no response in it.
+fn begins_turn(raw: &RawValue) -> bool {
+    let message = Dialect::Gemini.decode_raw(raw);
+    message.is_ok_and(|message| message.role() == Role::User && message.tool_results().next().is_none())
+}
+
 /// Mends a content: a response that is not an object becomes one, and, if the model `signs`, calls without a signature are
 /// told from those that the model signed. `signed` says whether the model signed anything before.
 ///
-/// A call is only mended if a signature comes before it, so that nothing changes in what was sent once.
+/// A call is only mended if a signature comes before it.
 fn mend_content(signs: bool, raw: &RawValue, signed: &mut bool) -> Option<(Box<RawValue>, Vec<Mend>)> {
     let fields = Fields::read(raw)?;
     let content = fields.get("parts")?.to_owned();

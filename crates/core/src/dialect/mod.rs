@@ -49,7 +49,7 @@ pub use target::Target;
 use crate::edit::Edit;
 use crate::json;
 pub use crate::json::SyntaxError;
-use crate::message::{Message, Reasoning, ToolCall};
+use crate::message::{Message, PartRef, Reasoning, ToolCall};
 pub use crate::provider::{Provider, UnknownProvider};
 use crate::start::Start;
 pub use crate::wire::Dialect;
@@ -120,6 +120,8 @@ pub(crate) struct Quirks {
     pub(crate) system_follows_user: bool,
     /// A result may leave out the identifier of its call, and name only the tool.
     pub(crate) results_by_name: bool,
+    /// A result may stand behind other messages than that of its call.
+    pub(crate) results_anywhere: bool,
     /// Signed reasoning is valid only behind the messages that it was made after.
     pub(crate) binds_reasoning: bool,
     /// The kinds of parts that a message of a role may not have.
@@ -415,6 +417,11 @@ impl Dialect {
     /// number of parts, and each of them a fault.
     fn paths<'a>(self, place: &Place<'a>) -> format::Paths<'a> {
         (self.format().paths)(place)
+    }
+
+    /// Returns whether a part stands for something that the provider has stored, such as a call.
+    pub(crate) fn is_reference(self, part: PartRef<'_>) -> bool {
+        matches!(part, PartRef::Opaque(opaque) if self.format().reference == Some(&*opaque.kind))
     }
 
     /// Returns the reasoning that a message sends beside its parts.

@@ -66,6 +66,7 @@ const QUIRKS: Quirks = Quirks {
     refuses_empty_error: false,
     has_refused_members: has_empty_calls,
     results_by_name: false,
+    results_anywhere: false,
     binds_reasoning: false,
     wrong_roles: &[],
     compactions: &[],
@@ -106,6 +107,7 @@ pub(super) static FORMAT: Format = Format {
     functions: &[],
     cache_marker: None,
     stored: &[],
+    instead: &[],
     reference: None,
     thinking: &["reasoning", "thinking"],
     answer_forms: &[("response_format", &["json_schema", "json_object"])],
@@ -151,6 +153,8 @@ fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
             let content = self::parts(fields, result_item)?;
             Content::User(vec![UserPart::ToolResult(ToolResult::of_items(id, content))])
         }
+        // The result of a call in the member `function_call`, which has no identifier.
+        "function" => Content::User(vec![UserPart::Opaque(opaque("function", raw))]),
         role => {
             return Err(DecodeError::role(role, Dialect::OpenAiChat, "system, developer, user, assistant and tool"));
         }

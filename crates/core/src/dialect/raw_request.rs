@@ -35,8 +35,8 @@ pub struct RawRequest<'a> {
     dialect: Dialect,
     /// All members. A bare list has none.
     fields: Option<Fields<'a>>,
-    /// The list of messages.
-    list: &'a RawValue,
+    /// The list of messages. There may be none if something that the provider has stored stands for it.
+    list: Option<&'a RawValue>,
     /// The elements of the list.
     elements: Vec<Cow<'a, RawValue>>,
     /// The elements that each message is made of.
@@ -61,21 +61,27 @@ impl<'a> RawRequest<'a> {
             if is_object { Some(serde_json::from_str(text).map_err(syntax)?) } else { None };
         let member = |name: &str| fields.as_ref().and_then(|fields| fields.borrowed(name));
         let of_dialect = || dialect.and_then(|dialect| member(dialect.format().messages));
-        let list = match &fields {
-            Some(_) => of_dialect().or_else(|| LISTS.into_iter().find_map(member)).ok_or(RequestError::NoMessages)?,
-            None => serde_json::from_str(text).map_err(syntax)?,
+        let list: Option<&'a RawValue> = match &fields {
+            Some(_) => of_dialect().or_else(|| LISTS.into_iter().find_map(member)).filter(|list| list.get() != "null"),
+            None => Some(serde_json::from_str(text).map_err(syntax)?),
         };
-        // In one dialect a text alone is a message of the user.
-        let input = member("input").filter(|input| std::ptr::eq(*input, list));
-        let elements: Vec<Cow<'a, RawValue>> = match input.and_then(json::text) {
-            Some(_) => {
+        let elements: Vec<Cow<'a, RawValue>> = match list {
+            // In one dialect a text alone is a message of the user.
+            Some(list)
+                if json::text(list).is_some() && member("input").is_some_and(|input| std::ptr::eq(input, list)) =>
+            {
                 vec![Cow::Owned(json::object([("role", json::string("user")), ("content", list.to_owned())]))]
             }
-            None => json::array(list).ok_or(RequestError::NoMessages)?.into_iter().map(Cow::Borrowed).collect(),
+            Some(list) => json::array(list).ok_or(RequestError::NoMessages)?.into_iter().map(Cow::Borrowed).collect(),
+            None => Vec::new(),
         };
         let raw: Vec<&RawValue> = elements.iter().map(|element| &**element).collect();
         let found = || detect::first(detect::clues(fields.as_ref(), raw.iter().copied()));
         let dialect = dialect.or_else(|| found().map(|clue| clue.dialect)).unwrap_or_default();
+        let is_named = |name: &&str| member(name).is_some_and(|value| !["null", "\"\""].contains(&value.get()));
+        if list.is_none() && !dialect.format().instead.iter().any(is_named) {
+            return Err(RequestError::NoMessages);
+        }
         let spans = dialect.spans(&raw);
         let decoded = std::iter::repeat_with(OnceLock::new).take(spans.len()).collect();
         Ok(RawRequest { text, dialect, fields, list, elements, spans, decoded })
@@ -269,8 +275,8 @@ impl<'a> RawRequest<'a> {
     }
 
     /// Returns the range of the list of messages in the text.
-    pub(super) fn list_range(&self) -> Range<usize> {
-        self.range(self.list)
+    pub(super) fn list_range(&self) -> Option<Range<usize>> {
+        self.list.map(|list| self.range(list))
     }
 
     /// Raw values are slices of the text, so their ranges follow from their addresses.

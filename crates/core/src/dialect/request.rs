@@ -28,8 +28,8 @@ pub struct Request {
     text: String,
     dialect: Dialect,
     messages: Vec<Message>,
-    /// The range of the list of messages in `text`.
-    list: Range<usize>,
+    /// The range of the list of messages in `text`, if there is one.
+    list: Option<Range<usize>>,
     /// The ranges of all members in `text`, by name. A bare list has none.
     members: Vec<(String, Range<usize>)>,
     body: bool,
@@ -272,7 +272,7 @@ impl Request {
 
     /// Returns the text of this request with other messages. Every byte outside the list is kept.
     pub fn with_messages(&self, messages: &[impl AsRef<RawValue>]) -> String {
-        json::spliced(&self.text, &self.list, messages)
+        self.list.as_ref().map_or_else(|| self.text.clone(), |list| json::spliced(&self.text, list, messages))
     }
 }
 

@@ -80,7 +80,15 @@ impl View {
             for (_, _, name) in item.answers() {
                 self.answer(index, name, Answer::Given);
             }
+            self.is_parted |= index + 1 < self.groups.len() && item.may_stand_apart();
             self.add_to(index, item);
+            return;
+        }
+        // The call that it answers is one that the provider has stored.
+        if let Some(last) = self.groups.len().checked_sub(1).filter(|_| item.may_stand_apart())
+            && self.groups.last().is_some_and(ViewGroup::refers)
+        {
+            self.add_to(last, item);
             return;
         }
         if message.role() == Role::System

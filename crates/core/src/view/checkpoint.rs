@@ -108,6 +108,7 @@ impl View {
         groups.into_iter().for_each(|group| view.add_group(group, None));
         let late = checkpoint.late.iter().map(|saved| item(saved, &mut entry)).collect::<Option<_>>()?;
         view.await_all(late);
+        view.is_parted = view.is_now_parted();
         view.outdated = view.is_outdated();
         Some(view)
     }

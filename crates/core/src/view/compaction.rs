@@ -87,6 +87,7 @@ impl View {
         // A late result is of no use once its call has left the window.
         left.retain(|item| item.answers().any(|(_, result, name)| self.home_of(result, name).is_some()));
         self.await_all(left);
+        self.is_parted = self.is_now_parted();
         self.outdated = self.is_outdated();
     }
 }

@@ -191,6 +191,15 @@ impl Item {
         self.signed_parts().next().is_some()
     }
 
+    /// Returns whether it is nothing but results that may come behind other messages than their calls'.
+    pub(super) fn may_stand_apart(&self) -> bool {
+        let mut parts = self.message.parts().peekable();
+        !self.is_own()
+            && self.message.wire().is_some_and(|wire| wire.dialect.quirks().results_anywhere)
+            && parts.peek().is_some()
+            && parts.all(|part| matches!(part, PartRef::ToolResult(_)))
+    }
+
     /// Returns the tool results that it shows, each with the index of its part and the name of its call.
     pub(crate) fn answers(&self) -> impl Iterator<Item = (usize, &ToolResult, &str)> {
         let shown = self.message.tool_results().filter(|(part, _)| !edit::is_hidden(&self.edits, *part));
@@ -252,6 +261,15 @@ impl ViewGroup {
     /// Returns whether it shows signed reasoning.
     pub(crate) fn shows_signed(&self) -> bool {
         self.items.iter().any(Item::shows_signed)
+    }
+
+    /// Returns whether it shows what stands for something that the provider has stored.
+    pub(super) fn refers(&self) -> bool {
+        let refers = |item: &Item| {
+            let dialect = item.message.wire().map(|wire| wire.dialect);
+            dialect.is_some_and(|dialect| item.message.parts().any(|part| dialect.is_reference(part)))
+        };
+        self.items.first().is_some_and(refers)
     }
 
     /// Computes the size of the group and the answers of its calls again.

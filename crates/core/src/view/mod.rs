@@ -51,6 +51,8 @@ pub struct View {
     changed: Option<Position>,
     /// Whether it shows signed reasoning that is older than the preamble or than `changed`.
     outdated: bool,
+    /// Whether a result came behind messages of later groups, where its provider lets it stand.
+    is_parted: bool,
     /// The running summary, and the compaction that recorded it.
     summary: Option<(Position, Arc<RunningSummary>)>,
     /// The index of what has left the window.

@@ -1,6 +1,7 @@
 //! How a view is sent: its messages in their order, and what is done to them besides their edits.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
@@ -12,7 +13,37 @@ use crate::entry::Position;
 impl View {
     /// Returns the messages in the order in which they are shown.
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Item> {
-        self.groups.iter().flat_map(|group| &group.items)
+        let parted = self.is_parted.then(|| self.parted());
+        let plain = (!self.is_parted).then(|| self.groups.iter().flat_map(|group| &group.items));
+        plain.into_iter().flatten().chain(parted.into_iter().flatten())
+    }
+
+    /// Returns the messages with each result where it came, if that is behind messages of later groups, as its provider lets it.
+    fn parted(&self) -> Vec<&Item> {
+        let mut shown = Vec::new();
+        let mut waiting: BTreeMap<(Position, usize), &Item> = BTreeMap::new();
+        for item in self.groups.iter().flat_map(|group| &group.items) {
+            if item.may_stand_apart() {
+                waiting.insert((item.position, waiting.len()), item);
+                continue;
+            }
+            while let Some(first) = waiting.first_entry().filter(|first| first.key().0 < item.position) {
+                shown.push(first.remove());
+            }
+            shown.push(item);
+        }
+        shown.extend(waiting.into_values());
+        shown
+    }
+
+    /// Returns whether a result came behind messages of later groups, and may stand there.
+    pub(super) fn is_now_parted(&self) -> bool {
+        let mut least = Position::MAX;
+        self.groups.iter().rev().any(|group| {
+            let is_apart = group.items.iter().any(|item| item.position > least && item.may_stand_apart());
+            least = group.items.iter().map(|item| item.position).fold(least, Position::min);
+            is_apart
+        })
     }
 
     /// Returns the messages and their edits, as an encoder takes them.

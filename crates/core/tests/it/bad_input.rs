@@ -226,8 +226,8 @@ fn roles_that_nobody_has() {
     let request = |role: &str| format!(r#"[{{"role":{role},"content":[]}}]"#);
     let error = |role: &str, dialect| error(request(role), Some(dialect));
     assert_eq!(
-        error(r#""function""#, Dialect::OpenAiChat),
-        "messages[0]: unknown role `function`; openai-chat has system, developer, user, assistant and tool"
+        error(r#""nobody""#, Dialect::OpenAiChat),
+        "messages[0]: unknown role `nobody`; openai-chat has system, developer, user, assistant and tool"
     );
     assert_eq!(
         error(r#""tool""#, Dialect::Anthropic),

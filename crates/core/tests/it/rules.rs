@@ -177,7 +177,7 @@ fn finding(rule: &str, path: &str, kind: &str) -> Vec<Finding> {
 }
 
 #[test]
-fn a_hundred_pictures_are_allowed_and_one_more_is_not() {
+fn a_hundred_pictures_are_allowed_or_six_hundred_and_one_more_is_not() {
     let picture = r#"{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0KGgo="}}"#;
     let result = format!(r#"{{"type":"tool_result","tool_use_id":"c1","content":[{picture}]}}"#);
     let request = |count: usize| {
@@ -189,8 +189,12 @@ fn a_hundred_pictures_are_allowed_and_one_more_is_not() {
         );
         Request::decode(messages, Some(Dialect::Anthropic)).unwrap()
     };
-    assert_eq!(check(&request(100)), []);
-    assert_eq!(check(&request(101)), finding("AM10", "messages", "too_much_media"));
+    let too_many = finding("AM10", "messages", "too_much_media");
+    assert_eq!(check(&request(100).with_model("claude-haiku-4-5")), []);
+    assert_eq!(check(&request(101).with_model("claude-haiku-4-5")), too_many);
+    // A model with a larger window takes 600.
+    assert_eq!(check(&request(600).with_model("claude-opus-5")), []);
+    assert_eq!(check(&request(601).with_model("claude-opus-5")), too_many);
 }
 
 #[test]

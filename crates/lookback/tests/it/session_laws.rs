@@ -166,6 +166,7 @@ impl Life {
     fn check(&self, json: &str) {
         if !self.expected.is_empty() {
             let request = Request::decode(json, Some(self.dialect)).unwrap();
+            let request = request.with_target(&self.session.settings().target());
             let findings = self.dialect.check(&request);
             assert!(findings.is_empty(), "{findings:?}\n{json}");
         }
@@ -409,7 +410,14 @@ fn open(
     jobs: &Arc<Mutex<Vec<Job>>>,
     instant: &Arc<AtomicBool>,
 ) -> Session {
-    let settings = Settings::default().dialect(dialect).policy(policy.clone()).model("m");
+    // A model of the provider whose rules are checked.
+    let model = match dialect {
+        Dialect::Anthropic => "claude-opus-5",
+        Dialect::Bedrock => "amazon.nova-pro-v1:0",
+        Dialect::Gemini => "gemini-2.5-flash",
+        _ => "gpt-5",
+    };
+    let settings = Settings::default().dialect(dialect).policy(policy.clone()).model(model);
     let (jobs, instant) = (jobs.clone(), instant.clone());
     block_on(Session::open(store.clone(), "life", settings))
         .unwrap()

@@ -33,11 +33,15 @@ impl Order {
         let Some(fields) = Fields::read(block) else { return false };
         // What a tool returned is a list of blocks, and stands before the end of its own block.
         let inner = fields.get("content").and_then(json::array).unwrap_or_default();
-        let refuses_inner = inner.into_iter().filter(|block| self.refuses(block)).count() > 0;
-        let Some(marker) = fields.get(cache_marker::MEMBER).and_then(Fields::read) else { return refuses_inner };
+        let inner = inner.into_iter().filter_map(Fields::read).filter(|inner| self.refuses_marker(inner)).count();
+        self.refuses_marker(&fields) || inner > 0
+    }
+
+    fn refuses_marker(&mut self, block: &Fields<'_>) -> bool {
+        let Some(marker) = block.get(cache_marker::MEMBER).and_then(Fields::read) else { return false };
         let is_long = marker.text("ttl").is_some_and(|ttl| ttl == "1h");
         self.is_short |= !is_long;
-        is_long && self.is_short || refuses_inner
+        is_long && self.is_short
     }
 
     /// Adds a message. Returns the blocks of it whose markers may not come here.
@@ -76,15 +80,19 @@ fn shortened(block: &RawValue) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(block)?;
     let inner = fields.get("content").filter(|content| content.get().contains(cache_marker::MEMBER));
     let inner = inner.and_then(json::array).map(|blocks| {
-        let shorter = |block: &RawValue| shortened(block).unwrap_or_else(|| block.to_owned());
-        let blocks: Vec<Box<RawValue>> = blocks.into_iter().map(shorter).collect();
-        json::write_array(blocks.iter().map(AsRef::as_ref))
+        let shorter = |block: &RawValue| with_short_marker(Fields::read(block)?);
+        let blocks = blocks.into_iter().map(|block| shorter(block).unwrap_or_else(|| block.to_owned()));
+        json::write_array(blocks.collect::<Vec<_>>().iter().map(AsRef::as_ref))
     });
-    let marker = fields.get(cache_marker::MEMBER).and_then(Fields::read).map(|mut marker| {
+    inner.into_iter().for_each(|inner| fields.set("content", inner));
+    with_short_marker(fields)
+}
+
+fn with_short_marker(mut block: Fields<'_>) -> Option<Box<RawValue>> {
+    let marker = block.get(cache_marker::MEMBER).and_then(Fields::read).map(|mut marker| {
         marker.remove("ttl");
         marker.write()
     });
-    inner.into_iter().for_each(|inner| fields.set("content", inner));
-    marker.into_iter().for_each(|marker| fields.set(cache_marker::MEMBER, marker));
-    Some(fields.write())
+    marker.into_iter().for_each(|marker| block.set(cache_marker::MEMBER, marker));
+    Some(block.write())
 }

@@ -44,7 +44,10 @@ const AM6: Rule = Rule::refused("AM6", "what stands before signed thinking does 
 const AM7: Rule =
     Rule::refused("AM7", "a system message follows a user message, and comes last or before an assistant message");
 const AM9: Rule = Rule::refused("AM9", "the request has at most 4 cache markers");
-const AM10: Rule = Rule::refused("AM10", "the request has at most 32 MB, and at most 100 pictures and files");
+const AM10: Rule = Rule::refused(
+    "AM10",
+    "the request has at most 32 MB, and at most 600 pictures and files, or 100 for models with a context window of 200,000 tokens",
+);
 
 const AM12: Rule = Rule::refused(
     "AM12",
@@ -92,6 +95,7 @@ const QUIRKS: Quirks = Quirks {
     refuses_empty_error: true,
     has_refused_members: |_| false,
     results_by_name: false,
+    results_anywhere: false,
     binds_reasoning: true,
     wrong_roles: WRONG_ROLES,
     compactions: &[COMPACTION],
@@ -100,6 +104,7 @@ const QUIRKS: Quirks = Quirks {
 
 /// What is demanded by everybody who speaks this dialect.
 const SHARED_QUIRKS: Quirks = Quirks {
+    valid_id: |id| !id.is_empty(),
     refuses_blank: false,
     refuses_trailing_space: false,
     signed_reasoning: false,
@@ -110,8 +115,11 @@ const SHARED_QUIRKS: Quirks = Quirks {
     ..QUIRKS
 };
 
-/// The rules of everybody who speaks this dialect. The others are Claude's.
-const SHARED: [&str; 4] = [AM2.id, AM3.id, AM14.id, AM16.id];
+/// Returns whether everybody who speaks this dialect has the rule that was broken. The others are Claude's.
+fn is_shared(finding: &Finding) -> bool {
+    let is_form = matches!(finding.problem, Problem::BadId { .. });
+    [AM2.id, AM3.id, AM14.id, AM16.id].contains(&finding.rule) && !is_form
+}
 
 const BLOCKS: BlockFormat = BlockFormat {
     dialect: Dialect::Anthropic,
@@ -136,6 +144,7 @@ pub(super) static FORMAT: Format = Format {
     functions: &[],
     cache_marker: Some(("cache_control", r#"{"type":"ephemeral"}"#)),
     stored: &[],
+    instead: &[],
     reference: None,
     thinking: &["thinking"],
     answer_forms: &[("output_config", &["json_schema"]), ("output_format", &["json_schema"])],
@@ -160,7 +169,7 @@ pub(super) static FORMAT: Format = Format {
 /// Returns whether Claude answers, of which Anthropic and the clouds demand the same; `None` if nobody knows. Others who speak
 /// this dialect sign no thinking, for one, and want it back as it is. A request that tells nothing is to Claude.
 fn is_claude(target: &Target) -> Option<bool> {
-    let is_named = target.is_model(|model| model.contains("claude") || model.contains("anthropic"));
+    let is_named = target.is_model(|model| NAMES.iter().any(|name| model.contains(name)));
     match (target.provider, &target.model) {
         _ if is_named == Some(true) => Some(true),
         (Some(Provider::Anthropic | Provider::Bedrock | Provider::Vertex), _) | (None, None) => Some(true),
@@ -169,6 +178,9 @@ fn is_claude(target: &Target) -> Option<bool> {
         (None, Some(model)) => Models::builtin().find(model).map(|_| false),
     }
 }
+
+/// What the names of Claude's models have in them, or the short names that clients give them.
+const NAMES: [&str; 5] = ["claude", "anthropic", "opus", "sonnet", "haiku"];
 
 /// The kinds of parts that a message of a role may not have.
 const WRONG_ROLES: &[(Role, &str)] = &[
@@ -188,10 +200,9 @@ const COMPACTION: &str = "compaction";
 const STRICTER: &str = "2026-10-21";
 
 const MOST_MESSAGES: usize = 100_000;
-const MOST_MEDIA: usize = 100;
-/// The most pages of PDF files, and the most for a model with a window of 200,000 tokens.
-const MOST_PAGES: u64 = 600;
-const FEW_PAGES: u64 = 100;
+/// The most pictures and files, and pages of PDF files. A model with a window of 200,000 tokens takes fewer.
+const MOST_MEDIA: u64 = 600;
+const FEW_MEDIA: u64 = 100;
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 
 fn valid_id(id: &str) -> bool {
@@ -533,10 +544,9 @@ fn check(request: &Request) -> Vec<Finding> {
     findings.extend(hosted_tools(messages));
     findings.extend(marker_order(request));
     findings.extend(bound::check(Dialect::Anthropic, AM6, request, request.previous()));
-    findings.extend(compaction_places(messages));
+    findings.extend(compaction_places(request));
     findings.extend(stricter(request, &whole));
     findings.extend(limits(request, &whole));
-    let is_shared = |finding: &Finding| SHARED.contains(&finding.rule);
     match is_claude(request.target()) {
         Some(true) => {}
         Some(false) => findings.retain(is_shared),
@@ -620,15 +630,17 @@ fn compactions(message: &Message) -> impl Iterator<Item = (usize, bool)> {
 }
 
 /// Finds compaction blocks at a place where none is allowed (AM13).
-fn compaction_places(messages: &[Message]) -> Vec<Finding> {
+fn compaction_places(request: &Request) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut has_content = false;
-    for place in Place::all(messages) {
+    // A provider that compacts by itself adds one behind the other, and reads the newest.
+    let may_repeat = request.member("context_management").is_some_and(|edits| edits.get().contains("compact_"));
+    for place in Place::all(request.messages()) {
         for (part, content) in compactions(place.message) {
             let path = Dialect::Anthropic.path(&place, part);
             if part > 0 || place.message.role() != Role::Assistant {
                 findings.push(AM13.at(place.index, path, Problem::CompactionPlace));
-            } else if has_content && content {
+            } else if has_content && content && !may_repeat {
                 findings.push(AM13.at(place.index, path, Problem::SecondCompaction));
             }
             has_content |= content;
@@ -678,20 +690,42 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
     over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
     let markers = blocks::all_markers(cache_marker::MEMBER, request);
     over(AM9, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
-    let media = |item: &ResultItem| matches!(item, ResultItem::Image(_) | ResultItem::Document(_));
-    let in_part = |part: PartRef<'_>| match part {
-        PartRef::Image(_) | PartRef::Document(_) => 1,
-        PartRef::ToolResult(result) => result.content.iter().filter(|item| media(item)).count(),
-        PartRef::Text(_) | PartRef::Reasoning(_) | PartRef::ToolCall(_) | PartRef::Opaque(_) => 0,
-    };
-    let media = messages.iter().flat_map(Message::parts).map(in_part).sum();
-    over(AM10, "messages", media, MOST_MEDIA, |count, most| Problem::TooMuchMedia { count, most });
     over(AM10, "", request.bytes(), MOST_BYTES, |count, most| Problem::TooManyBytes { count, most });
-    let pages = pages::of(messages).map(|pages| pages.count).fold(0, u64::saturating_add);
     // Nothing is known of the window of an unknown model, or of one that has a larger one for those who ask for it.
     let known = request.model().and_then(|model| Models::builtin().find(model)).filter(|model| model.wide.is_none());
-    let few = AM17.if_known(known.map(|model| model.window <= 200_000)).filter(|_| pages > FEW_PAGES);
-    let exceeded = if pages > MOST_PAGES { Some((AM17, MOST_PAGES)) } else { few.map(|rule| (rule, FEW_PAGES)) };
-    findings.extend(exceeded.map(|(rule, most)| whole(rule, "messages", Problem::TooManyPages { count: pages, most })));
+    let is_small = known.map(|model| model.window <= 200_000);
+    let exceeded = |rule: Rule, count: u64| match count {
+        0..=FEW_MEDIA => None,
+        _ if count > MOST_MEDIA => Some((rule, MOST_MEDIA)),
+        _ => Some((rule.if_known(is_small)?, FEW_MEDIA)),
+    };
+    let media = messages.iter().flat_map(Message::parts).map(pictures_and_files).sum();
+    let pages = pages::of(messages).map(|pages| pages.count).fold(0, u64::saturating_add);
+    let too_much = exceeded(AM10, media).map(|(rule, most)| {
+        whole(rule, "messages", Problem::TooMuchMedia { count: narrow(media), most: narrow(most) })
+    });
+    let too_many =
+        exceeded(AM17, pages).map(|(rule, most)| whole(rule, "messages", Problem::TooManyPages { count: pages, most }));
+    findings.extend(too_much.into_iter().chain(too_many));
     findings
+}
+
+fn narrow(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// Returns how many pictures and files a part has. A file that is a text is none.
+fn pictures_and_files(part: PartRef<'_>) -> u64 {
+    let is_file = |media: &Media| !matches!(media.source, MediaSource::Text(_));
+    let is_media = |item: &&ResultItem| match item {
+        ResultItem::Image(_) => true,
+        ResultItem::Document(file) => is_file(file),
+        ResultItem::Text(_) | ResultItem::Json(_) | ResultItem::Opaque(_) => false,
+    };
+    match part {
+        PartRef::Image(_) => 1,
+        PartRef::Document(file) => is_file(file).into(),
+        PartRef::ToolResult(result) => result.content.iter().filter(is_media).count() as u64,
+        PartRef::Text(_) | PartRef::Reasoning(_) | PartRef::ToolCall(_) | PartRef::Opaque(_) => 0,
+    }
 }

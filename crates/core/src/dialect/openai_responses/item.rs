@@ -29,6 +29,8 @@ const OUTPUT: &str = "_output";
 /// The end of the type of an item that is a call.
 const CALL: &str = "_call";
 const FUNCTION: &str = "function_call";
+/// What a program returned that the provider ran: it answers no call of the client's.
+const PROGRAM_OUTPUT: &str = "program_output";
 const TOOL_SEARCH: &str = "tool_search_call";
 pub(super) const LOCAL_SHELL_OUTPUT: &str = "local_shell_call_output";
 const APPROVAL_REQUEST: &str = "mcp_approval_request";
@@ -60,7 +62,7 @@ fn role(kind: &str, fields: &Fields<'_>) -> Option<Role> {
 
 /// Returns whether the provider runs the tool of an item by itself.
 fn is_hosted(fields: &Fields<'_>) -> bool {
-    fields.text("execution").is_some_and(|execution| execution == "server")
+    kind(fields) == PROGRAM_OUTPUT || fields.text("execution").is_some_and(|execution| execution == "server")
 }
 
 /// Returns the identifier of the call that an output answers. The output of a local shell has it as its own.

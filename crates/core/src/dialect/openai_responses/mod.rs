@@ -67,6 +67,7 @@ const QUIRKS: Quirks = Quirks {
     refuses_empty_error: false,
     has_refused_members: |_| false,
     results_by_name: false,
+    results_anywhere: true,
     // Newer models drop reasoning behind a changed prefix and refuse nothing. A loop of tool calls may be longer than any
     // window, so its reasoning is not worth keeping all of the loop.
     binds_reasoning: false,
@@ -91,6 +92,7 @@ pub(super) static FORMAT: Format = Format {
     functions: &[],
     cache_marker: None,
     stored: &["previous_response_id", "conversation"],
+    instead: &["previous_response_id", "conversation", "prompt"],
     reference: Some(item::REFERENCE),
     thinking: &["reasoning"],
     answer_forms: &[("text", &["json_schema", "json_object"])],
@@ -606,7 +608,7 @@ fn tool(name: &str, description: &str, parameters: &Value) -> Value {
 fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     if messages.is_empty() {
-        let is_named = request.stored().is_some() || request.member("prompt").is_some();
+        let is_named = FORMAT.instead.iter().any(|name| request.member(name).is_some());
         let finding = || OR0.at(0, "input".to_owned(), Problem::NoMessages);
         return (!is_named).then(finding).into_iter().collect();
     }
@@ -633,8 +635,9 @@ fn check(request: &Request) -> Vec<Finding> {
             Kind::Reasoning => {
                 let lone = is_lone(target, raw, next);
                 findings.extend(lone.map(|rule| rule.at(index, path.clone(), Problem::LoneReasoning)));
-                if target.stateless && is_unreadable(raw) {
-                    findings.push(OR3.at(index, path, Problem::UnsignedReasoning));
+                let unread = OR3.if_known(target.is_original(Provider::OpenAi));
+                if let Some(rule) = unread.filter(|_| target.stateless && is_unreadable(raw)) {
+                    findings.push(rule.at(index, path, Problem::UnsignedReasoning));
                 }
             }
             Kind::Trigger if next.is_some() => findings.push(OR8.at(index, path, Problem::TriggerPlace)),

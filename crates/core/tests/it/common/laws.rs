@@ -501,6 +501,13 @@ pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
                 let visible = item.message().tool_results().filter(|(part, _)| visible(item, *part));
                 visible.count() > 0
             });
+            // Where results may stand anywhere, those of an earlier call may come behind it.
+            let asked: HashSet<&str> = call.message().tool_calls().map(|(_, call)| &*call.id).collect();
+            let answers = |item: &&&Item| {
+                run.settings.dialect != Dialect::OpenAiResponses
+                    || item.message().tool_results().any(|(_, result)| asked.contains(&*result.call_id))
+            };
+            let results = results.filter(answers);
             pinned.extend(results.filter(|item| !item.is_own()).map(|item| (item.position(), "open round")));
         }
         if run.settings.policy.keep.system {
