@@ -69,11 +69,6 @@ downloads() {
     npm_packages agents
 }
 
-downloaded() {
-    cat "$logs/downloads"
-    return "$ended"
-}
-
 format() {
     cargo fmt --check
     cargo fmt --check --manifest-path fuzz/Cargo.toml
@@ -89,9 +84,10 @@ lints() {
     fi
 }
 
-# The benchmarks have no tests, and ask more of tokio than anything else: what is built on it would be built twice.
+# The benchmarks have no tests, and ask more of tokio than anything else: what is built on it would be built twice. Many
+# tests wait for a server or for another process.
 tests() {
-    cargo test --workspace --exclude bench --all-features --locked --no-fail-fast
+    RUST_TEST_THREADS=4 cargo test --workspace --exclude bench --all-features --locked --no-fail-fast
 }
 
 mcp() {
@@ -171,7 +167,8 @@ dependencies() {
 
 logs=$(mktemp -d)
 running=
-trap '[ -z "$running" ] || kill -- "-$running"; rm -rf "$logs"' EXIT
+declare -A begun=()
+trap 'for group in $running "${begun[@]}"; do kill -- "-$group" 2>/dev/null; done; rm -rf "$logs"' EXIT
 trap 'exit 130' INT TERM
 failed=() skipped=()
 
@@ -182,7 +179,7 @@ took() {
 # Runs a part, and keeps how it ended. It may say of a test that it is skipped, in a line of its own or behind its name.
 # What a failed test leaves running is ended with its part, and nobody waits for its output.
 part() {
-    local name=$1 begun=$SECONDS told how=0
+    local name=$1 start=$SECONDS told how=0
     printf '\n== %s\n' "$name"
     : >"$logs/part"
     set -m
@@ -197,34 +194,53 @@ part() {
     kill -KILL -- "-$running" 2>/dev/null
     running=
     if [ "$how" = 0 ]; then
-        echo "-- ok after $(took $((SECONDS - begun))): $name"
+        echo "-- ok after $(took $((SECONDS - start))): $name"
     else
-        echo "-- FAILED after $(took $((SECONDS - begun))): $name"
+        echo "-- FAILED after $(took $((SECONDS - start))): $name"
         failed+=("$name")
     fi
     mapfile -t told < <(sed -nE 's/^(test .* \.\.\. )?skipped[: ] *//p' "$logs/part" | sort -u)
     skipped+=("${told[@]/#/$name: }")
 }
 
+# Begins a part that waits more than it works, beside those that follow.
+begin() {
+    set -m
+    (
+        set -e
+        "$1"
+    ) >"$logs/$1" 2>&1 &
+    begun[$1]=$!
+    set +m
+}
+
+# Waits for a part that was begun.
+finish() {
+    wait "${begun[$2]}"
+    ended=$? log=$logs/$2
+    kill -KILL -- "-${begun[$2]}" 2>/dev/null
+    unset "begun[$2]"
+    part "$1" begun_before
+}
+
+begun_before() {
+    cat "$log"
+    return "$ended"
+}
+
 part "what the system must have" system
-# They take as long as the lints do.
-(
-    set -e
-    downloads
-) >"$logs/downloads" 2>&1 &
-loading=$!
+begin downloads
 part "format" format
 part "lints" lints
 part "tests" tests
-wait "$loading"
-ended=$?
-part "downloads, which began before the lints" downloaded
+finish "downloads, which began before the lints" downloads
 part "the server of the Model Context Protocol, with the official client for Python" mcp
 part "the gateway, with real clients" clients
+begin pages
 part "the package for Python, from a wheel" for_python
 part "the command line from the wheel, without installing it" command_line
-part "the pages of sessions, in a browser" pages
 part "the frameworks' own tests, with the adapters for Python" frameworks
+finish "the pages of sessions, in a browser, which began before the package for Python" pages
 part "the packages for Node" for_node
 part "the engine for browsers" bindings/wasm/test.sh
 part "documentation" documentation
