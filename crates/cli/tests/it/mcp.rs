@@ -144,7 +144,16 @@ fn a_client_that_reads_nothing_is_not_read_from_and_keeps_nobody_from_ending() {
         // The write ends when the server ends.
         let _ = input.write_all(lines.as_bytes());
     });
-    std::thread::sleep(std::time::Duration::from_secs(3));
+    // Until it has read nothing for a second.
+    let read =
+        || std::fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap().lines().next().unwrap().to_owned();
+    let (mut before, mut quiet) = (read(), 0);
+    while quiet < 20 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let now = read();
+        quiet = if now == before { quiet + 1 } else { 0 };
+        before = now;
+    }
     assert!(!asks.is_finished(), "all was read, and kept");
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

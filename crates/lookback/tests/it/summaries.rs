@@ -671,7 +671,7 @@ fn a_claim_whose_work_was_dropped_holds_nobody_up_who_opens_the_session() {
         let begun = Instant::now();
         block_on(session.wait_for_summary()).unwrap();
         assert_eq!((texts(&mut session)[0].as_str(), model.calls()), ("short", 1));
-        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < LONGEST, "{:?}", begun.elapsed());
     });
 }
 
@@ -713,7 +713,7 @@ fn a_process_that_is_killed_while_it_summarizes_holds_nobody_up() {
         let begun = Instant::now();
         block_on(session.wait_for_summary()).unwrap();
         assert_eq!((texts(&mut session)[0].as_str(), model.calls()), ("short", 1));
-        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < LONGEST, "{:?}", begun.elapsed());
     }
 }
 
