@@ -42,6 +42,7 @@ fn round_trip(dialect: Dialect, message: &Message) {
         | Problem::BareResponse
         | Problem::LoneSurrogate
         | Problem::BadName
+        | Problem::DuplicateName
         | Problem::MarkerOrder
         | Problem::WrongRole { .. } => true,
         _ => false,

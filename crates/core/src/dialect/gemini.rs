@@ -385,7 +385,7 @@ fn only_text(response: &RawValue) -> Option<(&'static str, String)> {
     Some((known, json::text(value)?.into_owned()))
 }
 
-/// Applies the edits of one part. Names are not written: a response is told apart by its tool and its place.
+/// Applies the edits of one part.
 fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(block)?;
     match part {
@@ -393,15 +393,20 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
             let place = spelled(&fields, "functionCall");
             let inner = fields.get(place)?.to_owned();
             let mut inner = Fields::read(&inner)?;
-            let Some(arguments) = edit::arguments(edits, index) else { return Some(block.to_owned()) };
-            inner.set("args", serde_json::from_str(arguments).ok()?);
+            let is_renamed = rename(&mut inner, edits, index);
+            match edit::arguments(edits, index) {
+                Some(arguments) => inner.set("args", serde_json::from_str(arguments).ok()?),
+                None if !is_renamed => return Some(block.to_owned()),
+                None => {}
+            }
             fields.set(place, inner.write());
         }
         PartRef::ToolResult(result) => {
             let place = spelled(&fields, "functionResponse");
             let inner = fields.get(place)?.to_owned();
             let mut inner = Fields::read(&inner)?;
-            if !cut_result(&mut inner, result, edits, index) {
+            let is_renamed = rename(&mut inner, edits, index);
+            if !cut_result(&mut inner, result, edits, index) && !is_renamed {
                 return Some(block.to_owned());
             }
             fields.set(place, inner.write());
@@ -414,6 +419,12 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
         PartRef::Image(_) | PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::Opaque(_) => {}
     }
     Some(fields.write())
+}
+
+/// Writes a new identifier, and returns whether there was one. What has none is told apart by its place.
+fn rename(fields: &mut Fields<'_>, edits: &[Edit], part: usize) -> bool {
+    let id = edit::renamed(edits, part).filter(|_| fields.text("id").is_some_and(|id| !id.is_empty()));
+    id.inspect(|id| fields.set("id", json::string(id))).is_some()
 }
 
 /// Applies the cuts of a result: the first item is the response, and the others are pictures and files beside it. Returns whether

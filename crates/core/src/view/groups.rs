@@ -41,6 +41,8 @@ pub struct Item {
 pub(crate) enum Author {
     /// A person, the application or the model.
     Others,
+    /// A tool, after a stand-in was sent for its result. It takes the place of the stand-in.
+    Late,
     /// The model or a tool, but the client does not have it: Lookback answered the calls.
     Aside,
     /// Lookback: a note for the model.
@@ -62,7 +64,9 @@ pub(crate) enum Lasting {
 
 impl Author {
     pub(super) fn of(arrival: &Arrival) -> Author {
+        let is_late = |edit: &Edit| edit.change == Change::Hide(Hidden::Late);
         match arrival.origin {
+            Origin::Client | Origin::Model if arrival.edits.iter().any(is_late) => Author::Late,
             Origin::Client | Origin::Model => Author::Others,
             Origin::Lookback if arrival.message.opens_turn() => Author::Note,
             Origin::Lookback => Author::Aside,
@@ -127,7 +131,7 @@ impl Item {
     /// Returns whether Lookback wrote it: a note, a stand-in for a missing result, an opening, a summary or an
     /// index.
     pub fn is_own(&self) -> bool {
-        !matches!(self.by, Author::Others | Author::Aside)
+        !matches!(self.by, Author::Others | Author::Late | Author::Aside)
     }
 
     /// Returns whether it stands beside the client's conversation, which does not have it: a note, an answer of the model that
@@ -194,7 +198,7 @@ impl Item {
     /// Returns whether it is nothing but results that may come behind other messages than their calls'.
     pub(super) fn may_stand_apart(&self) -> bool {
         let mut parts = self.message.parts().peekable();
-        !self.is_own()
+        matches!(self.by, Author::Others | Author::Aside)
             && self.message.wire().is_some_and(|wire| wire.dialect.quirks().results_anywhere)
             && parts.peek().is_some()
             && parts.all(|part| matches!(part, PartRef::ToolResult(_)))

@@ -510,8 +510,9 @@ fn check(request: &Request) -> Vec<Finding> {
     let mut findings = pairing::check(Dialect::Anthropic, &PAIRING, messages);
     // What comes before a compaction is not read.
     let starts = |first: &&Message| first.role() == Role::User || compactions(first).next().is_some();
-    if let Some(first) = messages.first().filter(|first| !starts(first)) {
-        findings.push(AM1.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
+    let first = messages.iter().enumerate().find(|(_, message)| !is_config(message));
+    if let Some((index, first)) = first.filter(|(_, first)| !starts(first)) {
+        findings.push(AM1.at(index, format!("messages[{index}]"), Problem::FirstMessage { role: first.role() }));
     }
     for place in Place::all(messages) {
         let Place { index, message, .. } = place;
@@ -531,10 +532,9 @@ fn check(request: &Request) -> Vec<Finding> {
         }
         let before = index.checked_sub(1).and_then(|before| messages.get(before)).map(Message::role);
         let after = messages.get(index + 1).map(Message::role);
-        let is_config = matches!(message.content(), Content::System(parts) if matches!(parts.as_slice(), [SystemPart::Opaque(only)] if only.kind == CONFIG));
         if index > 0
             && message.role() == Role::System
-            && !is_config
+            && !is_config(message)
             && (before != Some(Role::User) || after == Some(Role::User))
         {
             findings.push(AM7.at(index, format!("messages[{index}]"), Problem::SystemPlace));
@@ -612,6 +612,12 @@ fn marker_order(request: &Request) -> Vec<Finding> {
         );
     }
     findings
+}
+
+/// Returns whether a message only sets the configuration from there on. It may stand anywhere.
+fn is_config(message: &Message) -> bool {
+    let Content::System(parts) = message.content() else { return false };
+    matches!(parts.as_slice(), [SystemPart::Opaque(only)] if only.kind == CONFIG)
 }
 
 /// Returns the compaction blocks of a message: the index of each, and whether it has content.
