@@ -24,7 +24,8 @@ impl View {
         let mut waiting: BTreeMap<(Position, usize), &Item> = BTreeMap::new();
         for item in self.groups.iter().flat_map(|group| &group.items) {
             if item.may_stand_apart() {
-                waiting.insert((item.position, waiting.len()), item);
+                // A message may be in several groups. No two get one key.
+                waiting.insert((item.position, shown.len() + waiting.len()), item);
                 continue;
             }
             while let Some(first) = waiting.first_entry().filter(|first| first.key().0 < item.position) {

@@ -667,15 +667,10 @@ fn is_lone(target: &Target, raw: &RawValue, next: Option<&RawValue>) -> Option<R
 }
 
 /// The calls that have no output yet, by their places.
+#[derive(Default)]
 struct Open<P> {
     ids: BTreeMap<P, String>,
     places: HashMap<String, Vec<P>>,
-}
-
-impl<P> Default for Open<P> {
-    fn default() -> Self {
-        Open { ids: BTreeMap::new(), places: HashMap::new() }
-    }
 }
 
 impl<P: Copy + Ord> Open<P> {
