@@ -278,7 +278,7 @@ fn export(name: &str, current: bool, place: &StoreArg) -> Result<(), Failure> {
         output::line(&transcript(id, &preamble, &history)?)?;
     }
     for (number, branch) in (1_u64..).zip(&left) {
-        output::line(&transcript(&format!("{id}/left-{number}"), &preamble, branch)?)?;
+        output::line(&transcript(&format!("{id}/left-{number}"), &branch.preamble, &branch.messages)?)?;
     }
     if !left.is_empty() {
         output::tell(&format!(

@@ -253,6 +253,29 @@ fn an_export_has_what_the_conversation_has_left() {
 }
 
 #[test]
+fn an_exported_branch_has_the_system_prompt_that_it_was_sent_with() {
+    let lab = Lab::new();
+    let store = SqliteStore::open(lab.path("s.db")).unwrap();
+    block_on(async {
+        let settings = Settings::default().dialect(Dialect::Anthropic);
+        let mut session = Session::open(store, "chat", settings).await.unwrap();
+        let calls = [(r#""system":"first","#, "two"), ("", "three"), (r#""system":"last","#, "four")];
+        for (system, said) in calls {
+            let body = format!(
+                r#"{{{system}"max_tokens":9,"messages":[{{"role":"user","content":"one"}},{{"role":"user","content":"{said}"}}]}}"#
+            );
+            let request = Request::decode(body, Some(Dialect::Anthropic)).unwrap();
+            session.set_preamble(request.preamble()).await.unwrap();
+            session.sync(request.messages().to_vec()).await.unwrap();
+        }
+    });
+    let export = lab.run(&["sessions", "export", "chat", "--store", "s.db"]);
+    let system = |line| serde_json::from_str::<serde_json::Value>(line).unwrap()["system"].clone();
+    let systems: Vec<_> = export.out().lines().map(system).collect();
+    assert_eq!(serde_json::to_string(&systems).unwrap(), r#"["last","first",null]"#);
+}
+
+#[test]
 fn an_export_keeps_tools_and_system_prompts() {
     let pretty = |text: &str| text.replace(",\"role\"", ",\n\"role\"");
     let messages = list(&example_messages()[..10]);

@@ -40,7 +40,7 @@ pub use error::Error;
 pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
 pub use lookback_core::transcript::Label;
 pub use overflow::Irreducible;
-pub use read::{HistoryEntry, HistoryQuery, SessionInfo};
+pub use read::{HistoryEntry, HistoryQuery, LeftBranch, SessionInfo};
 pub use receipt::receipt;
 pub use resume::Resumed;
 pub(crate) use search::messages;

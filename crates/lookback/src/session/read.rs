@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
+use std::sync::Arc;
 
+use lookback_core::Preamble;
 use lookback_core::message::Message;
 use lookback_core::size::Totals;
 use lookback_core::transcript::{Arrival, Entry, Label, Millis, Origin, Position};
@@ -23,6 +25,16 @@ pub struct HistoryEntry {
     pub arrival: Arrival,
     /// Whether the window still shows it.
     pub shown: bool,
+}
+
+/// A branch that a conversation has left.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LeftBranch {
+    /// All its messages, from the beginning of the conversation on.
+    pub messages: Vec<HistoryEntry>,
+    /// The system prompt and the tools that its last message was sent with.
+    pub preamble: Arc<Preamble>,
 }
 
 /// Selects messages of a session. The default selects the whole conversation.
@@ -154,9 +166,8 @@ impl Session {
         Ok(history)
     }
 
-    /// Returns the branches that the conversation has left, the oldest first: each with all its messages, from the
-    /// beginning of the conversation on. A branch that has no message of its own is left out. The cost grows with the
-    /// whole log.
+    /// Returns the branches that the conversation has left, the oldest first. A branch that has no message of its own is
+    /// left out. The cost grows with the whole log.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -170,20 +181,21 @@ impl Session {
     /// session.sync(vec![Message::user("Hi"), Message::assistant("Good day")]).await?;
     /// let left = session.left_branches().await?;
     /// assert_eq!(left.len(), 1);
-    /// assert_eq!(left[0][1].arrival.message.text(), "Hello");
+    /// assert_eq!(left[0].messages[1].arrival.message.text(), "Hello");
     /// # Ok::<(), lookback::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn left_branches(&mut self) -> Result<Vec<Vec<HistoryEntry>>, Error> {
+    pub async fn left_branches(&mut self) -> Result<Vec<LeftBranch>, Error> {
         self.refresh().await?;
         let shown: HashSet<_> = self.view().messages().map(|item| item.position()).collect();
-        let (mut all, mut forks) = (Vec::new(), Vec::new());
+        let (mut all, mut forks, mut preambles) = (Vec::new(), Vec::new(), Vec::new());
         self.walk_all(&mut |position, entry| {
             match entry {
                 Entry::Message(arrival) => {
                     all.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
                 }
                 Entry::Branch { at } => forks.push((position, at)),
+                Entry::Preamble { preamble, .. } => preambles.push((position, preamble)),
                 _ => {}
             }
             true
@@ -204,7 +216,11 @@ impl Session {
                 |entry: &HistoryEntry| entry.arrival.origin != Origin::Lookback && !known.contains(&entry.position);
             if on_path(&all, path).any(is_own) {
                 known.extend(on_path(&all, path).map(|entry| entry.position));
-                left.push(on_path(&all, path).cloned().collect());
+                let messages: Vec<HistoryEntry> = on_path(&all, path).cloned().collect();
+                let end = messages.last().map_or(0, |entry| entry.position);
+                let sent = preambles.iter().rev().find(|(position, _)| *position < end);
+                let preamble = sent.map(|(_, preamble)| Arc::clone(preamble)).unwrap_or_default();
+                left.push(LeftBranch { messages, preamble });
             }
         }
         left.reverse();
@@ -402,8 +418,6 @@ fn cut(history: &[HistoryEntry], limit: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use lookback_core::ToolCall;
 
