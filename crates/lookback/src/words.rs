@@ -280,6 +280,19 @@ pub fn problem(problem: &Problem) -> String {
         Problem::BadName => {
             "the name has characters that are not allowed; use letters, digits and single spaces".to_owned()
         }
+        Problem::BadToolName { name } => {
+            format!(
+                "the tool name {} is too long, or has characters that are not allowed; rename the tool",
+                short(name)
+            )
+        }
+        Problem::TextType => {
+            "a text has the type of another role; use output_text for the assistant, and input_text for others"
+                .to_owned()
+        }
+        Problem::Prefill => {
+            "the model does not continue the assistant's last message; end with a user message".to_owned()
+        }
         Problem::MarkerOrder => {
             "a cache marker before it lasts for five minutes; let this one last no longer".to_owned()
         }

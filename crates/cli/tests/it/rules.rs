@@ -53,7 +53,7 @@ fn a_rule_is_found_by_the_error_that_somebody_pastes() {
     );
     begins("The toolConfig field must be defined when using toolUse and toolResult content blocks.", "BC3");
     begins("prompt is too long: 219898 tokens > 200000 maximum", "Too long");
-    begins("This model does not support assistant message prefill.", "Other refusals");
+    begins("role 'system' is not supported on this model", "Other refusals");
     // Claude behind Bedrock returns the same error.
     begins(WORDS, "AM2");
     assert!(lab.run(&["rules", WORDS]).out().contains("\nBC2\n\n"));

@@ -12,7 +12,7 @@ use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Quirks, Request, Response, Rule,
-    Target, blocks, convert, provider_error, response, stream,
+    Target, blocks, convert, provider_error, response, stream, tool_names,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -24,7 +24,7 @@ use crate::message::{
 use crate::start::Start;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7, BC8, BC9, BC10, BC11, BC12];
+const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7, BC8, BC9, BC10, BC11, BC12, BC13];
 
 /// Anthropic's models and Qwen's accept a beginning of the assistant.
 const BC1: Rule = Rule::refused("BC1", "the request has at least one message, and the first is a user message");
@@ -50,6 +50,7 @@ const BC9: Rule = Rule::refused(
 );
 const BC10: Rule = Rule::refused("BC10", "Claude takes no film, and no picture or file from S3");
 const BC11: Rule = Rule::refused("BC11", "tool uses are the assistant's");
+const BC13: Rule = Rule::refused("BC13", "names of tools have only letters, digits, _ and -, and at most 64 of them");
 const BC12: Rule = Rule::refused("BC12", "Claude takes at most 100 pages of PDF files");
 
 /// The kinds of parts that a message of a role may not have.
@@ -553,6 +554,8 @@ fn check(request: &Request) -> Vec<Finding> {
             }
         }
     }
+    findings.extend(tool_names::declared(BC13, request, is_tool_name));
+    findings.extend(tool_names::called(BC13, request, is_tool_name));
     let pages = pages::of(messages).map(|pages| pages.count).fold(0, u64::saturating_add);
     if let Some(rule) = BC12.if_known(is_claude(target)).filter(|_| pages > MOST_PAGES) {
         findings.push(whole(rule, "messages", Problem::TooManyPages { count: pages, most: MOST_PAGES }));
@@ -567,6 +570,10 @@ fn check(request: &Request) -> Vec<Finding> {
         findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: blocks::MOST_MARKERS }));
     }
     findings
+}
+
+fn is_tool_name(name: &str) -> bool {
+    tool_names::is_word(name, 64)
 }
 
 /// Returns whether a request to a model may begin with the assistant; `None` if nobody knows.

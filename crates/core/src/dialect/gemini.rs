@@ -12,7 +12,7 @@ use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
-    Rule, Target, blocks, convert, provider_error, response, stream,
+    Rule, Target, blocks, convert, provider_error, response, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -23,7 +23,7 @@ use crate::message::{
 use crate::start::Start;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[GM1, GM2, GM3, GM4, GM5, GM6, GM7, GM8, GM9, GM0];
+const RULES: &[Rule] = &[GM1, GM2, GM3, GM4, GM5, GM6, GM7, GM8, GM9, GM10, GM0];
 
 const GM1: Rule =
     Rule::refused("GM1", "the first content is a user's, and a content with function calls follows a user's content");
@@ -34,7 +34,7 @@ const GM3: Rule = Rule::refused(
     "for Gemini 3 and later, the first call of each step of the turn has a signature, if the model signs its calls",
 );
 const GM4: Rule =
-    Rule::refused("GM4", "contents are not empty, and the arguments of a call and its response are objects");
+    Rule::refused("GM4", "contents and parts are not empty, and the arguments of a call and its response are objects");
 const GM5: Rule =
     Rule::refused("GM5", "with `cachedContent`, the request has no system instruction, tools or tool configuration");
 /// The Gemini API accepts what Vertex AI refuses.
@@ -46,6 +46,10 @@ const GM9: Rule = Rule::refused("GM9", "a PDF file has at most 1,000 pages");
 
 /// The most pages of a PDF file.
 const MOST_PAGES: u64 = 1_000;
+const GM10: Rule = Rule::refused(
+    "GM10",
+    "names of functions begin with a letter or _, and have only letters, digits, _, ., : and -, and at most 128 of them",
+);
 const GM0: Rule = Rule::refused("GM0", "the request has at least one content");
 
 const PAIRING: PairingRules = PairingRules {
@@ -101,7 +105,7 @@ pub(super) static FORMAT: Format = Format {
     tools: "tools",
     functions: &["functionDeclarations", "function_declarations"],
     cache_marker: None,
-    stored: &["cachedContent"],
+    stored: &["cachedContent", "cached_content"],
     instead: &[],
     reference: None,
     thinking: &[],
@@ -491,7 +495,12 @@ fn mend_content(signs: bool, raw: &RawValue, signed: &mut bool) -> Option<(Box<R
     let was_signed = *signed;
     let mut is_first_call = true;
     let (mut new, mut mends) = (Vec::with_capacity(parts.len()), Vec::new());
-    for part in parts {
+    let empty = parts.iter().filter(|part| is_empty(part)).count();
+    let leaves_out = empty > 0 && empty < parts.len();
+    if leaves_out {
+        mends.push(Mend::Removed { elements: empty });
+    }
+    for part in parts.into_iter().filter(|part| !leaves_out || !is_empty(part)) {
         let Some(mut fields) = Fields::read(part) else { continue };
         let mended = mends.len();
         let is_signed = text_of(&fields, "thoughtSignature").is_some_and(|signature| !signature.is_empty());
@@ -667,6 +676,7 @@ fn check(request: &Request) -> Vec<Finding> {
         return findings;
     }
     findings.extend(pairing::check(Dialect::Gemini, &PAIRING, messages));
+    findings.extend(tool_names::declared(GM10, request, is_function_name));
     let places: Vec<Place<'_>> = Place::all(messages).collect();
     for file in pages::of(messages).filter(|file| file.count > MOST_PAGES) {
         let path = places.get(file.message).map(|place| Dialect::Gemini.path(place, file.part)).unwrap_or_default();
@@ -697,9 +707,11 @@ fn check(request: &Request) -> Vec<Finding> {
         if message.parts().next().is_none() {
             findings.push(GM4.at(index, whole + ".parts", Problem::EmptyContent));
         }
+        let raw = message.wire().map(|wire| &*wire.raw);
+        let empty = raw.map(empty_parts).unwrap_or_default();
         for (part, value) in message.parts().enumerate() {
             match value {
-                PartRef::Text(text) if text.trim().is_empty() => {
+                PartRef::Text(text) if text.trim().is_empty() && !empty.contains(&part) => {
                     findings.extend(blank.map(|rule| rule.at(index, path(part), Problem::BlankText)));
                 }
                 PartRef::ToolCall(call) if !call.has_object_arguments() => {
@@ -708,7 +720,7 @@ fn check(request: &Request) -> Vec<Finding> {
                 _ => {}
             }
         }
-        let raw = message.wire().map(|wire| &*wire.raw);
+        findings.extend(empty.into_iter().map(|part| GM4.at(index, path(part), Problem::EmptyContent)));
         findings.extend(
             raw.into_iter()
                 .flat_map(unknown_members)
@@ -735,6 +747,20 @@ fn check(request: &Request) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Returns whether Gemini allows the name of a function. Older models allow only 64 characters.
+fn is_function_name(name: &str) -> bool {
+    let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    begins && tool_names::is_word(&name.replace(['.', ':'], "_"), 128)
+}
+
+/// Returns the parts of a content that are an empty object.
+fn empty_parts(content: &RawValue) -> Vec<usize> {
+    let fields = Fields::read(content);
+    let parts = fields.as_ref().and_then(|fields| fields.get("parts")).and_then(json::array).unwrap_or_default();
+    let empty = parts.into_iter().enumerate().filter(|(_, part)| is_empty(part));
+    empty.map(|(index, _)| index).collect()
 }
 
 /// Returns the members of parts that the API does not know, each with the index of its part.

@@ -25,6 +25,7 @@ mod sampling;
 mod stream;
 mod surrogates;
 mod target;
+mod tool_names;
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -9,7 +9,7 @@ use super::format::{Encoded, Format, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Problem, Provider, Quirks, Request, Response, Rule, Shown,
-    convert, provider_error, response, sampling, stream,
+    convert, provider_error, response, sampling, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -21,7 +21,7 @@ use crate::start::Start;
 use crate::wire::Role;
 
 /// The rules of OpenAI, and those of the stricter servers that follow its format.
-const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC6, OC7, OC8, OC9, OC10, OC11, OC0];
+const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC6, OC7, OC8, OC9, OC10, OC11, OC12, OC13, OC0];
 
 const OC1: Rule = Rule::refused(
     "OC1",
@@ -40,6 +40,9 @@ const OC8: Rule = Rule::refused("OC8", "at OpenAI, only models for sound take so
 const OC9: Rule = Rule::refused("OC9", "o1-mini and o1-preview take no system or developer message");
 const OC10: Rule = Rule::refused("OC10", "`temperature` is from 0 to 2, and `top_p` from 0 to 1");
 const OC11: Rule = Rule::refused("OC11", "no text has half of a surrogate pair");
+const OC12: Rule =
+    Rule::refused("OC12", "at OpenAI, names of tools have only letters, digits, _, - and ., and at most 64 of them");
+const OC13: Rule = Rule::refused("OC13", "at OpenAI, pictures are the user's");
 const OC0: Rule = Rule::refused("OC0", "the request has at least one message");
 
 const PAIRING: PairingRules = PairingRules {
@@ -561,13 +564,26 @@ fn check(request: &Request) -> Vec<Finding> {
         }
         let sounds = message.parts().enumerate().filter(|(_, part)| is_sound(part));
         findings.extend(sounds.filter_map(|(part, _)| Some(deaf?.at(index, path(&place, part), Problem::NotForModel))));
+        let picture = message.parts().position(|part| matches!(part, PartRef::Opaque(it) if it.kind == "image_url"));
+        if let Some((part, rule)) = picture.filter(|_| message.role() != Role::User).zip(openai(OC13)) {
+            findings.push(rule.at(index, path(&place, part), Problem::WrongRole { role: message.role() }));
+        }
         if message.role() == Role::System && takes_no_system == Some(true) {
             findings.push(OC9.at(index, whole() + ".role", Problem::NotForModel));
         }
     }
     findings.extend(long_ids(request, &openai(OC6), LONGEST_ID));
+    if let Some(rule) = openai(OC12) {
+        findings.extend(tool_names::declared(rule, request, is_tool_name));
+        findings.extend(tool_names::called(rule, request, is_tool_name));
+    }
     findings.extend(sampling::check(OC10, request));
     findings
+}
+
+/// Returns whether OpenAI allows the name of a tool. Not every model takes a full stop.
+pub(super) fn is_tool_name(name: &str) -> bool {
+    tool_names::is_word(&name.replace('.', "_"), 64)
 }
 
 /// The most characters of a call's identifier.

@@ -156,6 +156,15 @@ pub enum Problem {
     },
     /// A name has characters that are not allowed.
     BadName,
+    /// The name of a tool has characters that are not allowed, or is too long.
+    BadToolName {
+        /// The name.
+        name: String,
+    },
+    /// A text has a type that is another role's.
+    TextType,
+    /// The last message is the assistant's, whose words the model will not continue.
+    Prefill,
     /// A cache marker is to last longer than one that comes before it.
     MarkerOrder,
     /// The model does not accept a part or a role.

@@ -97,8 +97,11 @@ fn a_deep_input_passes_through() {
 fn a_deep_part_that_nobody_knows_passes_through() {
     for deep in [deep_list(), deep_object()] {
         for dialect in Dialect::ALL {
-            let untyped = matches!(dialect, Dialect::Bedrock | Dialect::Gemini);
-            let text = if untyped { r#"{"text":"Hi"}"# } else { r#"{"type":"text","text":"Hi"}"# };
+            let text = match dialect {
+                Dialect::Bedrock | Dialect::Gemini => r#"{"text":"Hi"}"#,
+                Dialect::OpenAiResponses => r#"{"type":"input_text","text":"Hi"}"#,
+                _ => r#"{"type":"text","text":"Hi"}"#,
+            };
             let content = if dialect == Dialect::Gemini { "parts" } else { "content" };
             let part = format!(r#"{{"type":"x","x":{deep}}}"#);
             passes(&format!(r#"[{{"role":"user","{content}":[{part},{text}],"y":{deep}}}]"#), dialect);

@@ -14,7 +14,7 @@ use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
-    Rule, Target, blocks, bound, convert, provider_error, response, stream,
+    Rule, Target, blocks, bound, convert, provider_error, response, stream, tool_names,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -27,7 +27,8 @@ use crate::start::Start;
 use crate::tokens::Models;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM6, AM7, AM9, AM10, AM11, AM12, AM13, AM14, AM15, AM16, AM17];
+const RULES: &[Rule] =
+    &[AM1, AM2, AM3, AM4, AM5, AM6, AM7, AM9, AM10, AM11, AM12, AM13, AM14, AM15, AM16, AM17, AM18, AM19];
 
 const AM1: Rule = Rule::refused("AM1", "the request has 1 to 100,000 messages, and the first is a user message");
 const AM2: Rule = Rule::refused("AM2", "each tool use has one result, at the beginning of the next user message");
@@ -68,6 +69,11 @@ const AM17: Rule = Rule::refused(
     "AM17",
     "PDF files have at most 600 pages in all, or 100 for models with a context window of 200,000 tokens",
 );
+
+const AM18: Rule =
+    Rule::refused("AM18", "for Claude 4.6 and later, the last message is not the assistant's, unless a tool ran in it");
+const AM19: Rule =
+    Rule::refused("AM19", "names of declared tools have only letters, digits, _ and -, and at most 128 of them");
 
 const PAIRING: PairingRules = PairingRules {
     missing: AM2,
@@ -542,6 +548,8 @@ fn check(request: &Request) -> Vec<Finding> {
     }
     findings.extend(blocks::wrong_roles(Dialect::Anthropic, AM16, WRONG_ROLES, messages));
     findings.extend(hosted_tools(messages));
+    findings.extend(prefill(request));
+    findings.extend(tool_names::declared(AM19, request, |name| tool_names::is_word(name, 128)));
     findings.extend(marker_order(request));
     findings.extend(bound::check(Dialect::Anthropic, AM6, request, request.previous()));
     findings.extend(compaction_places(request));
@@ -583,6 +591,29 @@ fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended
         }
     }
     mends
+}
+
+/// Finds a last message whose words the model is to continue, where it does not (AM18).
+fn prefill(request: &Request) -> Option<Finding> {
+    let last = request.messages().last().filter(|last| last.role() == Role::Assistant)?;
+    // A recording ends with an answer, and is no request. An answer in which the provider's tools ran may go on.
+    let is_request = request.member("max_tokens").is_some();
+    let runs = last.parts().any(|part| matches!(part, PartRef::ToolCall(_) | PartRef::Opaque(_)));
+    let refuses = request.target().is_model(|model| version(model).is_some_and(|version| version >= (4, 6)));
+    let index = request.messages().len() - 1;
+    let finding = || AM18.at(index, format!("messages[{index}]"), Problem::Prefill);
+    (is_request && !runs && refuses == Some(true)).then(finding)
+}
+
+/// Returns the version in the name of a model of Claude's: `(4, 5)` of `claude-opus-4-5-20251101`, `(3, 5)` of
+/// `claude-3-5-haiku`, `(5, 0)` of `claude-opus-5`.
+fn version(model: &str) -> Option<(u32, u32)> {
+    let (_, model) = model.split_once("claude")?;
+    let words = model.split(|char: char| !char.is_ascii_alphanumeric());
+    let numbers: Vec<Option<u32>> = words.map(|word| word.parse().ok().filter(|number| *number < 100)).collect();
+    let major = numbers.iter().position(Option::is_some)?;
+    let minor = numbers.get(major + 1).copied().flatten().unwrap_or(0);
+    Some((numbers.get(major).copied().flatten()?, minor))
 }
 
 /// Finds uses and results of the provider's own tools without each other (AM11).
@@ -694,7 +725,9 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
         }
     };
     over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
-    let markers = blocks::all_markers(cache_marker::MEMBER, request);
+    // A marker of the whole request is set on its last block.
+    let of_request = request.member(cache_marker::MEMBER).is_some_and(|marker| marker.get() != "null");
+    let markers = blocks::all_markers(cache_marker::MEMBER, request).saturating_add(of_request.into());
     over(AM9, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
     over(AM10, "", request.bytes(), MOST_BYTES, |count, most| Problem::TooManyBytes { count, most });
     // Nothing is known of the window of an unknown model, or of one that has a larger one for those who ask for it.

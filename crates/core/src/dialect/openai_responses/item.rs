@@ -24,6 +24,10 @@ pub(super) const COMPACTIONS: &[&str] = &["compaction", "compaction_summary"];
 /// Items that hold for all that follows them.
 pub(super) const STANDING: &[&str] = &["configuration_update", "additional_tools"];
 
+/// The types of texts.
+const INPUT_TEXT: &str = "input_text";
+const OUTPUT_TEXT: &str = "output_text";
+
 /// The end of the type of an item that answers a call.
 const OUTPUT: &str = "_output";
 /// The end of the type of an item that is a call.
@@ -122,6 +126,41 @@ fn parts<T>(fields: &Fields<'_>, part: fn(PartOf<'_>) -> T) -> Result<Vec<T>, De
     elements.into_iter().enumerate().map(read).collect()
 }
 
+/// Returns the type that the texts of a message have, by its role.
+fn text_type(fields: &Fields<'_>) -> Option<&'static str> {
+    let is_message = kind(fields) == "message";
+    let role = fields.text("role").filter(|_| is_message)?;
+    Some(if role == "assistant" { OUTPUT_TEXT } else { INPUT_TEXT })
+}
+
+/// Returns whether a part is a text of another type.
+fn is_other_text(part: &RawValue, own: &str) -> bool {
+    let is_text = |kind: &str| [INPUT_TEXT, OUTPUT_TEXT, "text"].contains(&kind);
+    Fields::read(part).is_some_and(|part| part.text("type").is_some_and(|kind| is_text(&kind) && kind != own))
+}
+
+/// Returns whether a message has a text whose type is not that of its role.
+pub(super) fn has_other_texts(fields: &Fields<'_>) -> bool {
+    let own = text_type(fields);
+    let parts = own.and_then(|_| fields.get("content")).and_then(json::array).unwrap_or_default();
+    own.is_some_and(|own| parts.into_iter().any(|part| is_other_text(part, own)))
+}
+
+/// Gives the texts of a message the type of its role.
+pub(super) fn mend_texts(fields: &mut Fields<'_>) {
+    let Some(own) = text_type(fields) else { return };
+    let Some(parts) = fields.get("content").and_then(json::array) else { return };
+    let mended = parts.into_iter().map(|part| match Fields::read(part) {
+        Some(mut fields) if is_other_text(part, own) => {
+            fields.set("type", json::string(own));
+            Cow::Owned(fields.write())
+        }
+        _ => Cow::Borrowed(part),
+    });
+    let mended: Vec<_> = mended.collect();
+    fields.set("content", json::write_array(mended.iter().map(AsRef::as_ref)));
+}
+
 /// A part of a message, or an item of a result, before it is known whose it is.
 enum PartOf<'a> {
     Text(String),
@@ -133,7 +172,7 @@ enum PartOf<'a> {
 fn read_part<'a>(fields: &Fields<'_>, raw: &'a RawValue) -> PartOf<'a> {
     let kind = fields.text("type").unwrap_or_default();
     let known = match &*kind {
-        "input_text" | "output_text" | "text" => fields.text("text").map(|text| PartOf::Text(text.into_owned())),
+        INPUT_TEXT | OUTPUT_TEXT | "text" => fields.text("text").map(|text| PartOf::Text(text.into_owned())),
         "input_image" => media(fields, "image_url", None).map(|media| PartOf::Image(media, raw)),
         "input_file" => media(fields, "file_data", Some("file_url")).map(|media| PartOf::Document(media, raw)),
         _ => None,

@@ -15,7 +15,7 @@ use super::format::{Format, Mends, Paths, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
-    Rule, Severity, Shown, Target, convert, provider_error, response, sampling, stream,
+    Rule, Severity, Shown, Target, convert, provider_error, response, sampling, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -23,7 +23,7 @@ use crate::message::{AssistantPart, Content, Media, MediaSource, Message, PartRe
 use crate::start::Start;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[OR1, OR2, OR3, OR6, OR7, OR8, OR9, OR10, OR11, OR12, OR13, OR0];
+const RULES: &[Rule] = &[OR1, OR2, OR3, OR6, OR7, OR8, OR9, OR10, OR11, OR12, OR13, OR14, OR15, OR0];
 
 const OR1: Rule = Rule::refused("OR1", "each call has one output after it, and each output has its call");
 const OR2: Rule = Rule::refused(
@@ -40,6 +40,11 @@ const OR10: Rule = Rule::refused("OR10", "at DeepSeek, a call has its output bef
 const OR11: Rule = Rule::refused("OR11", "a file is not a sound or a film");
 const OR12: Rule = Rule::refused("OR12", "`temperature` is from 0 to 2, and `top_p` from 0 to 1");
 const OR13: Rule = Rule::refused("OR13", "no text has half of a surrogate pair");
+const OR14: Rule = Rule::refused(
+    "OR14",
+    "texts of the assistant are `output_text`, and those of the user and of the system `input_text`",
+);
+const OR15: Rule = Rule::refused("OR15", "at OpenAI, names of tools have only letters, digits, _, - and .");
 const OR0: Rule = Rule::refused("OR0", "the request has an item, or names a stored response, conversation or prompt");
 
 const PAIRING: PairingRules = PairingRules {
@@ -288,6 +293,8 @@ enum Fault {
     NullStatus,
     /// Reasoning has no `summary`.
     NoSummary,
+    /// The text of a message has the type that another role's has, or that texts have in other formats.
+    TextType,
 }
 
 impl Fault {
@@ -296,6 +303,7 @@ impl Fault {
             Fault::SameId | Fault::IdPrefix => fields.remove("id"),
             Fault::NullStatus => fields.remove("status"),
             Fault::NoSummary => fields.set("summary", json::write_array([])),
+            Fault::TextType => item::mend_texts(fields),
         }
     }
 
@@ -304,6 +312,7 @@ impl Fault {
         match self {
             Fault::IdPrefix => OR6.if_known(target.is(Provider::OpenAi)),
             Fault::SameId => OR6.if_known(target.is_original(Provider::OpenAi)),
+            Fault::TextType => OR14.if_known(target.is_original(Provider::OpenAi)),
             Fault::NullStatus | Fault::NoSummary => OR7.if_known(target.is_original(Provider::OpenAi)),
         }
     }
@@ -315,6 +324,7 @@ impl Fault {
             Fault::IdPrefix => ("id", Problem::BadId { id }),
             Fault::NullStatus => ("status", Problem::NullMember),
             Fault::NoSummary => ("summary", Problem::MissingMember),
+            Fault::TextType => ("content", Problem::TextType),
         };
         Some(self.rule(target)?.at(index, at(member), problem))
     }
@@ -345,6 +355,9 @@ fn faults(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Vec<Fault> {
     }
     if kind == item::REASONING && fields.get("summary").is_none() {
         faults.push(Fault::NoSummary);
+    }
+    if item::has_other_texts(fields) {
+        faults.push(Fault::TextType);
     }
     faults
 }
@@ -647,8 +660,17 @@ fn check(request: &Request) -> Vec<Finding> {
     findings.extend(long_ids(request, &OR9.if_known(target.is(Provider::OpenAi)), LONGEST_ID));
     findings.extend(late_outputs(target, messages));
     findings.extend(files(messages));
+    if let Some(rule) = OR15.if_known(target.is(Provider::OpenAi)) {
+        findings.extend(tool_names::declared(rule, request, is_tool_name));
+        findings.extend(tool_names::called(rule, request, is_tool_name));
+    }
     findings.extend(sampling::check(OR12, request));
     findings
+}
+
+/// Returns whether OpenAI allows the name of a tool. Not every model takes a full stop. No limit of the length is known.
+fn is_tool_name(name: &str) -> bool {
+    tool_names::is_word(&name.replace('.', "_"), usize::MAX)
 }
 
 /// Returns the rule that reasoning breaks without another item behind it, if any.

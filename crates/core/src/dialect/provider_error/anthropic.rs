@@ -47,7 +47,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     // Older models refuse any system message.
     Saying::refused("Unexpected role \"system\""),
     Saying::refused("role 'system' is not supported on this model"),
-    Saying::refused("does not support assistant message prefill"),
+    Saying::breaks("AM18", "does not support assistant message prefill"),
     Saying::refused("Expected `thinking` or `redacted_thinking`, but found"),
     Saying::refused("image dimensions exceed max allowed size: {} pixels"),
     Saying::refused("image exceeds {} MB maximum"),
@@ -59,4 +59,5 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("AM15", "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block"),
     Saying::breaks("AM13", "compaction_block_misplaced"),
     Saying::breaks("AM13", "compaction_block_ambiguous"),
+    Saying::breaks("AM19", "custom.name: String should"),
 ];

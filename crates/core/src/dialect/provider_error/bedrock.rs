@@ -36,5 +36,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("BC9", "Messages can't contain duplicate document names"),
     Saying::breaks("BC10", "model doesn't support the video content block"),
     Saying::breaks("BC10", "model doesn't support the s3Uri field"),
+    Saying::breaks("BC13", "toolSpec.name' failed to satisfy constraint"),
+    Saying::breaks("BC13", "toolUse.name' failed to satisfy constraint"),
     Saying::refused("tool result blocks cannot be provided in the same turn"),
 ];

@@ -21,5 +21,8 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("OR11", "file type you uploaded is not supported"),
     Saying::breaks("OR12", "Invalid 'temperature': decimal"),
     Saying::breaks("OR12", "Invalid 'top_p': decimal"),
+    Saying::breaks("OR14", "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'"),
+    Saying::breaks("OR15", "tools[{}].name': string does not match pattern"),
+    Saying::breaks("OR15", "input[{}].name': string does not match pattern"),
     Saying::refused("invalid_encrypted_content"),
 ];
