@@ -175,7 +175,7 @@ pub(crate) struct WindowArgs {
     /// Plan one model call for the whole list, instead of one before each assistant message
     #[arg(long)]
     pub(crate) once: bool,
-    /// Exit with 1 if the history had to be repaired, or if the window exceeds a limit
+    /// Exit with 1 if the history had to be repaired, or if the window exceeds a limit or breaks a rule
     #[arg(long)]
     pub(crate) strict: bool,
     /// With --explain, print one JSON object with the window, the plan, the tokens and the exceeded limits

@@ -161,6 +161,16 @@ impl Document {
         }
     }
 
+    /// Reads the conversation again, with other messages, as it goes to a provider.
+    pub(crate) fn sent(&self, messages: &[Cow<'_, RawValue>], target: &Target) -> Result<Request, Failure> {
+        let read = Request::decode(&*self.with_messages(messages), Some(target.dialect));
+        let read =
+            read.map_err(|fault| Failure::Request { place: "the conversation as it is sent".to_owned(), fault })?;
+        // The target was told, and a model's name in the body only hints at one.
+        let read = target.model.iter().fold(read, Request::with_model);
+        Ok(target.provider.into_iter().fold(read, Request::with_provider))
+    }
+
     /// Returns the text with other messages, for a file of the same kind. In a recording, that is one or more lines.
     pub(crate) fn in_file(&self, messages: &[Cow<'_, RawValue>]) -> Cow<'_, str> {
         let line = |text: &str| on_one_line(text) + "\n";

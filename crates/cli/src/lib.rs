@@ -9,6 +9,7 @@ mod changes;
 mod commands;
 mod exit;
 mod failure;
+mod findings;
 mod input;
 mod interruption;
 mod json;

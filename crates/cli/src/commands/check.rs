@@ -6,12 +6,13 @@ use std::mem::{Discriminant, discriminant};
 
 use lookback::dialect::{Finding, Severity};
 use lookback::words;
-use lookback::{Engine, Error, Problem, Request, calls};
+use lookback::{Engine, Error, Problem, calls};
 use serde::Serialize;
 
 use crate::args::CheckArgs;
 use crate::changes::{Change, by_message, changes};
 use crate::failure::Failure;
+use crate::findings::Line;
 use crate::input::Document;
 use crate::{input, output};
 
@@ -46,15 +47,6 @@ struct Answer<'a> {
     changes: Option<&'a [Change]>,
 }
 
-#[derive(Serialize)]
-struct Line<'a> {
-    rule: &'a str,
-    severity: Severity,
-    path: &'a str,
-    problem: &'a Problem,
-    message: String,
-}
-
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let documents = Document::read_all(&args.file, args.dialect.name.0)?.into_iter();
     let documents: Vec<Document> =
@@ -85,10 +77,7 @@ fn repair(document: &Document) -> Result<Checked<'_>, Failure> {
     let result = calls::run_request_once(&mut engine, request, &mut |_| None, &mut |_| {}).map_err(Error::from)?;
     let view = engine.view();
     let messages = view.encode(engine.target().clone()).map_err(Error::from)?;
-    let again = Request::decode(&*document.with_messages(&messages), Some(dialect));
-    let again = again.map_err(|fault| Failure::Request { place: "the repaired conversation".to_owned(), fault })?;
-    let again = again.with_target(engine.target());
-    let findings = dialect.check(&again);
+    let findings = dialect.check(&document.sent(&messages, engine.target())?);
     let fix = Fix {
         fixed: fixed(dialect.check(request), &findings),
         changes: by_message(&changes(&result.entries, view, engine.target())),
@@ -190,18 +179,5 @@ impl<'a> Mended<'a> {
     fn text(&self) -> String {
         let place = if self.path.is_empty() { "request" } else { self.path };
         format!("repaired: {place}: {}: {}", self.rule, self.message)
-    }
-}
-
-impl<'a> Line<'a> {
-    fn of(finding: &'a Finding) -> Line<'a> {
-        let Finding { rule, severity, path, problem, .. } = finding;
-        Line { rule, severity: *severity, path, problem, message: words::problem(problem) }
-    }
-
-    fn text(&self) -> String {
-        let place = if self.path.is_empty() { "request" } else { self.path };
-        let warns = if self.severity == Severity::Degraded { "warning: " } else { "" };
-        format!("{warns}{place}: {}: {}", self.rule, self.message)
     }
 }

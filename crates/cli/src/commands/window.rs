@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::calls::{self, RequestRun};
-use lookback::dialect::{Mend, Target};
+use lookback::dialect::{Finding, Mend, Severity, Target};
 use lookback::engine::Explanation;
 use lookback::explain::{MessageOutcome, outcomes};
 use lookback::plan::{Action, Reason};
@@ -20,6 +20,7 @@ use serde_json::value::RawValue;
 use crate::args::WindowArgs;
 use crate::changes::changes;
 use crate::failure::Failure;
+use crate::findings;
 use crate::input::Document;
 use crate::{input, output};
 
@@ -37,14 +38,16 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let messages = view.encode(run.engine.target().clone()).map_err(Error::from)?;
     let window = document.with_messages(&messages);
     let over = over(&run.engine, &run.result, &policy, view);
-    let warnings = warnings(&run.result, over.as_ref(), view, run.engine.target());
+    // A repair of some rules would say something else than the conversation does.
+    let broken = request.dialect().check(&document.sent(&messages, run.engine.target())?);
+    let warnings = warnings(&run.result, over.as_ref(), view, run.engine.target(), &broken);
     for warning in &warnings {
         output::warning(warning);
     }
     let written = if args.explain {
         let outcomes = outcomes(&run.result.entries, view, run.engine.target().clone(), &run.engine.explain());
         if args.json {
-            write_explained(&window, &outcomes, run.engine.tokens(view), over)
+            write_explained(&window, &outcomes, run.engine.tokens(view), over, &broken)
         } else {
             output::tell(&explain(&outcomes));
             if let Some(over) = over {
@@ -59,11 +62,18 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Writes the window and the reasons for it as one JSON object.
-fn write_explained(window: &str, outcomes: &[MessageOutcome], tokens: u64, over: Option<Over>) -> Result<(), Failure> {
+fn write_explained(
+    window: &str,
+    outcomes: &[MessageOutcome],
+    tokens: u64,
+    over: Option<Over>,
+    broken: &[Finding],
+) -> Result<(), Failure> {
     let window = serde_json::from_str(window).map_err(Failure::Json)?;
     let plan = outcomes.iter().map(Line::of).collect();
     let over = over.map(|over| over.excesses).unwrap_or_default();
-    Ok(output::result(&output::json(&Answer { window, plan, tokens, over })?)?)
+    let findings = broken.iter().map(findings::Line::of).collect();
+    Ok(output::result(&output::json(&Answer { window, plan, tokens, over, findings })?)?)
 }
 
 struct Run {
@@ -125,13 +135,15 @@ fn most_tokens(view: &View) -> u64 {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct Answer<'a> {
     /// The window in the form of the input, byte for byte.
     window: Box<RawValue>,
     plan: Vec<Line>,
     tokens: u64,
     /// The limits that the window exceeds.
     over: Vec<Excess>,
+    /// The rules that the window breaks, because no repair keeps its meaning.
+    findings: Vec<findings::Line<'a>>,
 }
 
 #[derive(Serialize)]
@@ -231,8 +243,8 @@ fn undroppable(explanation: &Explanation) -> Vec<(String, u64)> {
     sizes
 }
 
-/// Returns what the user should know: the limits that are exceeded, and the repairs.
-fn warnings(result: &RequestRun, over: Option<&Over>, view: &View, target: &Target) -> Vec<String> {
+/// Returns what the user should know: the limits that are exceeded, the repairs, and the rules that are still broken.
+fn warnings(result: &RequestRun, over: Option<&Over>, view: &View, target: &Target, broken: &[Finding]) -> Vec<String> {
     let mut warnings: Vec<String> = over.map(|over| over.sentence.clone()).into_iter().collect();
     if result.outcome.summary_request.is_some() {
         let warning =
@@ -240,5 +252,7 @@ fn warnings(result: &RequestRun, over: Option<&Over>, view: &View, target: &Targ
         warnings.push(warning.to_owned());
     }
     warnings.extend(changes(&result.entries, view, target).iter().map(ToString::to_string));
+    let refused = broken.iter().filter(|finding| finding.severity == Severity::Refused);
+    warnings.extend(refused.map(|finding| format!("the window breaks a rule: {}", findings::Line::of(finding).text())));
     warnings
 }

@@ -108,7 +108,7 @@ fn json_alone_changes_nothing() {
 #[track_caller]
 fn assert_explained(answer: &Value, messages: usize) {
     let keys: Vec<_> = answer.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["over", "plan", "tokens", "window"]);
+    assert_eq!(keys, ["findings", "over", "plan", "tokens", "window"]);
     assert!(answer["tokens"].is_u64() && answer["over"].is_array());
     let mut at = 0;
     for line in answer["plan"].as_array().unwrap() {
@@ -151,7 +151,7 @@ fn explain_as_json_is_one_object() {
 #[test]
 fn explain_as_json_of_nothing() {
     let run = Lab::new().pipe(&["window", "--json", "--explain"], "[]");
-    assert_eq!(run.out(), r#"{"window":[],"plan":[],"tokens":0,"over":[]}"#);
+    assert!(run.out().starts_with(r#"{"window":[],"plan":[],"tokens":0,"over":[],"findings":[{"rule":"OC0","#));
 }
 
 #[test]
@@ -230,6 +230,22 @@ fn a_broken_history_is_mended_and_that_is_said() {
     assert_explained(&lab.run(&["window", "broken.json", "--json", "--explain"]).json(), 5);
     let checked = lab.pipe(&["check"], &lab.run(&["window", "broken.json"]).stdout);
     assert_eq!((checked.code, checked.stdout.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn what_no_repair_mends_is_said() {
+    let call = r#"{"id":"c1","type":"function","function":{"name":"$READFILE","arguments":"{}"}}"#;
+    let messages = format!(
+        r#"[{{"role":"user","content":"Hi"}},{{"role":"assistant","content":null,"tool_calls":[{call}]}},{{"role":"tool","tool_call_id":"c1","content":"x"}}]"#
+    );
+    let lab = Lab::new().with("named.json", format!(r#"{{"model":"gpt-5","temperature":3,"messages":{messages}}}"#));
+    assert_snapshot!(
+        lab.all(&[&["window", "named.json"], &["window", "named.json", "--strict", "--explain", "--json"]])
+    );
+    // It goes to another provider, which may take it.
+    let elsewhere = ["named.json", "--provider", "deepseek"];
+    assert!(!lab.run(&[&["window"], &elsewhere[..]].concat()).stderr.contains("OC12"));
+    assert!(!lab.run(&[&["check", "--fix"], &elsewhere[..]].concat()).stderr.contains("OC12"));
 }
 
 #[test]

@@ -1,0 +1,27 @@
+//! A rule that a conversation breaks, as it is printed and as JSON.
+
+use lookback::dialect::{Finding, Problem, Severity};
+use lookback::words;
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(crate) struct Line<'a> {
+    rule: &'a str,
+    severity: Severity,
+    path: &'a str,
+    problem: &'a Problem,
+    message: String,
+}
+
+impl<'a> Line<'a> {
+    pub(crate) fn of(finding: &'a Finding) -> Line<'a> {
+        let Finding { rule, severity, path, problem, .. } = finding;
+        Line { rule, severity: *severity, path, problem, message: words::problem(problem) }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        let place = if self.path.is_empty() { "request" } else { self.path };
+        let warns = if self.severity == Severity::Degraded { "warning: " } else { "" };
+        format!("{warns}{place}: {}: {}", self.rule, self.message)
+    }
+}
