@@ -242,6 +242,9 @@ pub fn problem(problem: &Problem) -> String {
         Problem::BadArguments { id } => {
             format!("the arguments of {} are not a JSON object; replace them by one", short(id))
         }
+        Problem::BareArguments { id } => {
+            format!("the arguments of {} are an object itself; write it as a text", short(id))
+        }
         Problem::BlankText => "the text is empty or only white space; remove it".to_owned(),
         Problem::EmptyContent => "the message has no content; remove it, or add content".to_owned(),
         Problem::EmptyToolCalls => "the list of tool calls is empty; remove it".to_owned(),

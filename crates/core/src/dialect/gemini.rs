@@ -67,6 +67,7 @@ const QUIRKS: Quirks = Quirks {
     valid_id: |id| !id.is_empty(),
     longest_id: usize::MAX,
     refuses_blank: false,
+    refuses_empty: true,
     refuses_trailing_space: false,
     signed_reasoning: false,
     start: Start::User,

@@ -103,6 +103,8 @@ pub(crate) struct Quirks {
     pub(crate) longest_id: usize,
     /// Text that is empty or only white space is refused.
     pub(crate) refuses_blank: bool,
+    /// A message without content is refused.
+    pub(crate) refuses_empty: bool,
     /// A tool result that is an error must have content.
     pub(crate) refuses_empty_error: bool,
     /// Returns whether a message has members that are refused, though they hold no part.

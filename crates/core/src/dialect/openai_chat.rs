@@ -60,6 +60,7 @@ const QUIRKS: Quirks = Quirks {
     valid_id: |_| true,
     longest_id: usize::MAX,
     refuses_blank: false,
+    refuses_empty: true,
     refuses_trailing_space: false,
     signed_reasoning: false,
     start: Start::Any,
@@ -284,8 +285,11 @@ fn tool_call(index: usize, raw: &RawValue) -> Result<ToolCall, DecodeError> {
     }
     let function = fields.get("function").and_then(Fields::read).ok_or_else(|| fault(".function", "an object"))?;
     let name = function.text("name").ok_or_else(|| fault(".function.name", "a string"))?;
-    let arguments = function.text("arguments").ok_or_else(|| fault(".function.arguments", "a string"))?;
-    Ok(ToolCall::new(id, name, arguments))
+    let arguments = function.get("arguments").ok_or_else(|| fault(".function.arguments", "a string"))?;
+    // Mistral also takes the object itself.
+    let object = || Fields::read(arguments).map(|_| Cow::Borrowed(arguments.get()));
+    let arguments = json::text(arguments).or_else(object);
+    Ok(ToolCall::new(id, name, arguments.ok_or_else(|| fault(".function.arguments", "a string"))?))
 }
 
 fn encode<'a>(_: &Sending<'_>, shown: &[Shown<'a>]) -> Encoded<'a> {
@@ -550,6 +554,10 @@ fn check(request: &Request) -> Vec<Finding> {
         for (part, call) in message.tool_calls().filter(|(_, call)| !call.has_object_arguments()) {
             findings.push(OC3.at(index, path(&place, part), Problem::BadArguments { id: call.id.clone() }));
         }
+        if let Some(rule) = openai(OC3) {
+            let bare = bare_arguments(message).map(|(part, id)| (path(&place, part), Problem::BareArguments { id }));
+            findings.extend(bare.map(|(path, problem)| rule.at(index, path, problem)));
+        }
         let whole = || format!("messages[{index}]");
         if has_empty_calls(message) {
             findings.push(OC5.at(index, whole() + ".tool_calls", Problem::EmptyToolCalls));
@@ -591,6 +599,20 @@ const LONGEST_ID: usize = 40;
 
 /// The most tool calls of a message.
 const MOST_CALLS: usize = 128;
+
+/// Returns the calls whose arguments are an object itself, and not a text: the part of each, and its identifier.
+fn bare_arguments(message: &Message) -> impl Iterator<Item = (usize, String)> {
+    let fields = message.wire().and_then(|wire| Fields::read(&wire.raw));
+    let calls = fields.as_ref().and_then(|fields| fields.get("tool_calls")).and_then(json::array).unwrap_or_default();
+    let is_bare = |call: &RawValue| {
+        let function = Fields::read(call).and_then(|call| call.get("function").map(ToOwned::to_owned));
+        let function = function.as_deref().and_then(Fields::read);
+        function.is_some_and(|function| function.get("arguments").is_some_and(|raw| raw.get().starts_with('{')))
+    };
+    let are_bare: Vec<bool> = calls.into_iter().map(is_bare).collect();
+    let bare = message.tool_calls().zip(are_bare).filter(|(_, is_bare)| *is_bare);
+    bare.map(|((part, call), _)| (part, call.id.clone()))
+}
 
 /// Returns whether a part is a sound.
 fn is_sound(part: &PartRef<'_>) -> bool {

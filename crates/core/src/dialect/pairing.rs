@@ -39,6 +39,8 @@ struct OpenCalls<'a> {
 
 struct OpenCall<'a> {
     id: &'a str,
+    /// Whether the identifier is its own, and not the name of its tool.
+    is_named: bool,
     place: Place<'a>,
     part: usize,
     answered: bool,
@@ -48,7 +50,7 @@ impl<'a> OpenCalls<'a> {
     fn push(&mut self, call: &'a ToolCall, place: Place<'a>, part: usize) {
         self.waiting.entry(&call.id).or_default().push_back(self.calls.len());
         self.of_tool.entry(&call.name).or_default().push_back(self.calls.len());
-        self.calls.push(OpenCall { id: &call.id, place, part, answered: false });
+        self.calls.push(OpenCall { id: &call.id, is_named: call.form.is_none(), place, part, answered: false });
     }
 
     /// Returns whether there is a call with this identifier, answered or not.
@@ -61,15 +63,15 @@ impl<'a> OpenCalls<'a> {
         self.waiting.get(id).is_some_and(|calls| !calls.is_empty())
     }
 
-    /// Marks the first waiting call of a tool as answered. Returns `false` if none waits.
-    fn answer_tool(&mut self, tool: &str) -> bool {
-        let Some(of_tool) = self.of_tool.get_mut(tool) else { return false };
+    /// Marks the first waiting call of a tool as answered. Returns whether it has an identifier; `None` if no call waits.
+    fn answer_tool(&mut self, tool: &str) -> Option<bool> {
+        let of_tool = self.of_tool.get_mut(tool)?;
         while let Some(call) = of_tool.pop_front().and_then(|first| self.calls.get_mut(first)) {
             if !std::mem::replace(&mut call.answered, true) {
-                return true;
+                return Some(call.is_named);
             }
         }
-        false
+        None
     }
 
     /// Marks the first waiting call of an identifier as answered. Returns `false` if none waits.
@@ -99,7 +101,15 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
             let id = result.call_id.as_str();
             let is_by_name = results_by_name && (result.names_only_tool() || !open.has(id));
             let by_tool = result.tool.as_deref().filter(|_| is_by_name);
-            if open.answer(id) || by_tool.is_some_and(|tool| open.answer_tool(tool)) {
+            if open.answer(id) {
+                continue;
+            }
+            if let Some(is_named) = by_tool.and_then(|tool| open.answer_tool(tool)) {
+                // It names another call than the one that it answers. Nobody knows whether the provider looks.
+                if is_named && !result.names_only_tool() {
+                    let problem = Problem::OrphanResult { id: id.to_owned() };
+                    findings.push(rules.orphan.as_warning().at(index, path(part), problem));
+                }
                 continue;
             }
             if open.has(id) {

@@ -92,6 +92,11 @@ pub enum Problem {
         /// The identifier of the call.
         id: String,
     },
+    /// A tool call's arguments are a JSON object itself, and not its text.
+    BareArguments {
+        /// The identifier of the call.
+        id: String,
+    },
     /// A text is empty or only white space.
     BlankText,
     /// A message has no content.

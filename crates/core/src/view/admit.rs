@@ -57,7 +57,7 @@ impl View {
             // An edit of the part after the last one hides these members.
             admission.add(message.parts().count(), Change::Hide(Hidden::Blank));
         }
-        if message.parts().all(|part| part.is_cache_marker()) {
+        if quirks.refuses_empty && message.parts().all(|part| part.is_cache_marker()) {
             admission.add(0, Change::Hide(Hidden::Blank));
         }
         admission.edits

@@ -92,6 +92,7 @@ const QUIRKS: Quirks = Quirks {
     valid_id,
     longest_id: usize::MAX,
     refuses_blank: true,
+    refuses_empty: true,
     refuses_trailing_space: true,
     signed_reasoning: true,
     start: Start::User,
@@ -525,8 +526,10 @@ fn check(request: &Request) -> Vec<Finding> {
         let path = |part| Dialect::Anthropic.path(&place, part);
         let is_last = index + 1 == messages.len();
         let trailing_space = is_last.then(|| message.ends_in_space(|_| true)).flatten();
+        // A last message of the assistant may be empty. It says nothing, and is left out.
+        let rule = if is_last && message.role() == Role::Assistant { AM4.as_warning() } else { AM4 };
         if message.parts().next().is_none() {
-            findings.push(AM4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
+            findings.push(rule.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
         }
         for (part, value) in message.parts().enumerate() {
             for (rule, problem) in blocks::part_faults(&PARTS, value, trailing_space == Some(part)) {
