@@ -4,10 +4,10 @@ use lookback::Dialect;
 use serde_json::{Value, json};
 
 /// A request that was broken in one way.
-pub struct Mutant {
+pub(crate) struct Mutant {
     /// What was done to it.
-    pub kind: &'static str,
-    pub body: String,
+    pub(crate) kind: &'static str,
+    pub(crate) body: String,
 }
 
 /// The place of a tool call or a tool result in a body.
@@ -22,7 +22,7 @@ struct Place {
 }
 
 /// Returns all mutants of a body. Of several places at which it can be broken in one way, the first and the last are taken.
-pub fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
+pub(crate) fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
     let mut mutants = Vec::new();
     let mut add = |kind, changed: Option<Value>| {
         mutants.extend(changed.map(|body| Mutant { kind, body: body.to_string() }));
@@ -50,16 +50,19 @@ pub fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
         let sibling = sibling.filter(|_| dialect != Dialect::OpenAiResponses && dialect != Dialect::Gemini);
         add("two calls have one identifier", sibling.and_then(|sibling| with_id(dialect, body, call, &sibling.id)));
     }
+    // Other makers' models, which some reach by this dialect, have few of the rules.
+    let is_claudes =
+        dialect == Dialect::Anthropic && body["model"].as_str().is_none_or(|model| model.contains("claude"));
     // A stored response may stand for all messages.
     let stored = ["previous_response_id", "conversation", "prompt"].iter().any(|name| body.get(name).is_some());
     add("there is no message", (!stored).then(|| with(body, list(dialect), json!([]))));
     for at in texts(dialect, body).first().into_iter().chain(texts(dialect, body).last()) {
         add("a text has half of a surrogate pair", Some(with(body, at, json!(HALF))));
-        if matches!(dialect, Dialect::Anthropic | Dialect::Bedrock) {
+        if is_claudes || dialect == Dialect::Bedrock {
             add("a text is blank", Some(with(body, at, json!(" "))));
         }
     }
-    if matches!(dialect, Dialect::Anthropic | Dialect::Bedrock) {
+    if is_claudes || dialect == Dialect::Bedrock {
         let answer = match dialect {
             Dialect::Anthropic => json!({"role": "assistant", "content": "I begin."}),
             _ => json!({"role": "assistant", "content": [{"text": "I begin."}]}),
@@ -71,7 +74,7 @@ pub fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
         add("the model begins", (!may).then_some(changed));
         add("there are five cache markers", marked(dialect, body));
     }
-    if dialect == Dialect::Anthropic {
+    if is_claudes {
         for at in pointers(body, "/messages", &|value| value["type"] == "thinking" && value["signature"].is_string()) {
             let mut changed = body.clone();
             changed.pointer_mut(&at).and_then(Value::as_object_mut).map(|thinking| thinking.remove("signature"));
@@ -82,6 +85,16 @@ pub fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
             changed["messages"][result.message]["role"] = json!("assistant");
             add("a result is the assistant's", Some(changed));
         }
+        let is_hosted = |value: &Value| value["type"].as_str().is_some_and(|kind| kind.ends_with("_tool_result"));
+        for at in pointers(body, "/messages", &is_hosted) {
+            add("a result of the provider's tool is gone", without_hosted(body, &at));
+        }
+        add("a cache marker lasts longer than one before it", with_longer_marker(body));
+    }
+    if dialect == Dialect::Bedrock {
+        for at in pointers(body, "/messages", &|value| value["document"]["name"].is_string()) {
+            add("two files have one name", doubled(body, &at));
+        }
     }
     let is_openai =
         body["model"].as_str().is_some_and(|model| model.starts_with("gpt-4") || model.starts_with("gpt-5"));
@@ -89,6 +102,18 @@ pub fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
         for (call, _) in ends(pairs.len()).into_iter().map(|at| pairs[at]) {
             let long = body.to_string().replace(&format!("\"{}\"", call.id), &format!("\"{}\"", "c".repeat(80)));
             add("an identifier has 80 characters", serde_json::from_str(&long).ok());
+        }
+    }
+    if matches!(dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses) {
+        let mut changed = body.clone();
+        changed["temperature"] = json!(3);
+        add("the temperature is 3", Some(changed));
+    }
+    if is_openai || !matches!(dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses) {
+        let tools = if dialect == Dialect::Bedrock { "/toolConfig/tools" } else { "/tools" };
+        let named = pointers(body, tools, &|value| value["name"].is_string());
+        for at in ends(named.len()).into_iter().map(|at| &named[at]) {
+            add("the name of a tool has a blank", Some(with(body, &format!("{at}/name"), json!("no name"))));
         }
     }
     if dialect == Dialect::Bedrock && !calls.is_empty() && !results.is_empty() {
@@ -100,7 +125,7 @@ pub fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
 }
 
 /// Stands for half of a surrogate pair, which no `Value` can have.
-pub const HALF: &str = "HALF OF A PAIR";
+pub(crate) const HALF: &str = "HALF OF A PAIR";
 
 fn list(dialect: Dialect) -> &'static str {
     match dialect {
@@ -125,20 +150,30 @@ fn calls(dialect: Dialect, body: &Value) -> Vec<Place> {
         Dialect::OpenAiResponses => {
             typed(whole(body, "/input", "/call_id"), body, &["function_call", "custom_tool_call"])
         }
-        Dialect::Bedrock => parts(body, "/messages", "content", "/toolUse/toolUseId"),
+        Dialect::Bedrock => {
+            let mut calls = parts(body, "/messages", "content", "/toolUse/toolUseId");
+            calls.retain(|call| body.pointer(&at(call)).is_some_and(|block| block["toolUse"]["type"].is_null()));
+            calls
+        }
         _ => parts(body, "/contents", "parts", "/functionCall/id"),
     }
 }
 
 fn results(dialect: Dialect, body: &Value) -> Vec<Place> {
     let outputs = ["function_call_output", "custom_tool_call_output"];
-    match dialect {
+    // What the model has results of, the provider ran.
+    let is_clients = |place: &Place| {
+        let message = body.pointer(list(dialect)).and_then(|messages| messages.get(place.message));
+        message.is_none_or(|message| message["role"] != "assistant" && message["role"] != "model")
+    };
+    let places = match dialect {
         Dialect::OpenAiChat => whole(body, "/messages", "/tool_call_id"),
         Dialect::Anthropic => typed(parts(body, "/messages", "content", "/tool_use_id"), body, &["tool_result"]),
         Dialect::OpenAiResponses => typed(whole(body, "/input", "/call_id"), body, &outputs),
         Dialect::Bedrock => parts(body, "/messages", "content", "/toolResult/toolUseId"),
         _ => parts(body, "/contents", "parts", "/functionResponse/id"),
-    }
+    };
+    places.into_iter().filter(is_clients).collect()
 }
 
 /// Returns the messages with an identifier at this pointer.
@@ -294,6 +329,42 @@ fn pointers(body: &Value, base: &str, is: &dyn Fn(&Value) -> bool) -> Vec<String
         }
         _ => Vec::new(),
     }
+}
+
+/// Returns the body without the result of a tool that the provider ran, if the model answered behind it.
+fn without_hosted(body: &Value, at: &str) -> Option<Value> {
+    let mut changed = body.clone();
+    let (list, index) = at.rsplit_once('/')?;
+    let message: usize = at.split('/').nth(2)?.parse().ok()?;
+    changed["messages"].get(message + 1)?;
+    changed.pointer_mut(list)?.as_array_mut()?.remove(index.parse().ok()?);
+    Some(changed)
+}
+
+/// Returns the body with an element twice.
+fn doubled(body: &Value, at: &str) -> Option<Value> {
+    let mut changed = body.clone();
+    let (list, index) = at.rsplit_once('/')?;
+    let list = changed.pointer_mut(list)?.as_array_mut()?;
+    let index: usize = index.parse().ok()?;
+    list.insert(index, list.get(index)?.clone());
+    Some(changed)
+}
+
+/// Returns the body with two cache markers in the last text of a person, of which the second lasts longer.
+fn with_longer_marker(body: &Value) -> Option<Value> {
+    let at = texts(Dialect::Anthropic, body).pop()?;
+    let said = |marker: Value| json!({"type": "text", "text": "Yes.", "cache_control": marker});
+    let markers = [json!({"type": "ephemeral"}), json!({"type": "ephemeral", "ttl": "1h"})].map(said);
+    let mut changed = body.clone();
+    match at.strip_suffix("/text") {
+        Some(part) => {
+            let list = changed.pointer_mut(part.rsplit_once('/')?.0)?.as_array_mut()?;
+            list.extend(markers);
+        }
+        None => *changed.pointer_mut(&at)? = json!(markers),
+    }
+    Some(changed)
 }
 
 /// Returns the body with five cache markers on a text of a person.

@@ -4,6 +4,7 @@
 
 mod agent;
 mod agentlib;
+mod broken_requests;
 mod budget;
 mod chat;
 mod claude_code;
@@ -27,6 +28,8 @@ mod limits;
 mod memory;
 mod memory_deeds;
 mod migration;
+#[path = "../../../../bench/src/mutants.rs"]
+mod mutants;
 mod observe;
 mod old_logs;
 mod pipeline;

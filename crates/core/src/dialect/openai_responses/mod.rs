@@ -621,12 +621,10 @@ fn tool(name: &str, description: &str, parameters: &Value) -> Value {
 
 fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
-    if messages.is_empty() {
-        let is_named = FORMAT.instead.iter().any(|name| request.member(name).is_some());
-        let finding = || OR0.at(0, "input".to_owned(), Problem::NoMessages);
-        return (!is_named).then(finding).into_iter().collect();
-    }
+    let is_named = || FORMAT.instead.iter().any(|name| request.member(name).is_some());
+    let nothing = (messages.is_empty() && !is_named()).then(|| OR0.at(0, "input".to_owned(), Problem::NoMessages));
     let mut findings = pairing::check(Dialect::OpenAiResponses, &PAIRING, messages);
+    findings.extend(nothing);
     let is_stored = request.stored().is_some();
     // What the provider has stored may have the calls.
     findings.retain(|finding| !(is_stored && matches!(finding.problem, Problem::OrphanResult { .. })));
