@@ -19,6 +19,8 @@ mod erase;
 mod example;
 mod fact_sheet;
 mod file_store;
+#[path = "../common/filled.rs"]
+mod filled;
 mod five_stages;
 mod five_windows;
 mod held;

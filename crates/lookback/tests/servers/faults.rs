@@ -8,6 +8,7 @@ use lookback::store::{EncryptedStore, Key, Record};
 use lookback::{Limits, Message, Policy, Session, Settings, Store, StoreError};
 
 use crate::backend::{Backend, LONGEST, length, name};
+use crate::filled::finds_a_broken_record_of_each_kind;
 use crate::processes::KILLS;
 use crate::proxy::{Cut, Proxy};
 
@@ -27,6 +28,11 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 
 fn records(text: &str) -> Vec<Record> {
     vec![Record::new(format!("{{\"said\":\"{text}\"}}")).text(text)]
+}
+
+pub(crate) fn a_broken_record_of_each_kind_of_log_is_found(server: &dyn Backend) {
+    let store = server.connect(&server.empty());
+    finds_a_broken_record_of_each_kind(&store, "the server");
 }
 
 pub(crate) fn an_append_whose_connection_is_cut_is_done_once(server: &dyn Backend) {
@@ -254,6 +260,7 @@ pub(crate) fn a_session_asks_its_server_as_rarely_as_it_can(server: &dyn Backend
 macro_rules! faults {
     ($server:ident) => {
         faults!($server::shared(), [
+            a_broken_record_of_each_kind_of_log_is_found,
             an_append_whose_connection_is_cut_is_done_once,
             an_append_whose_answer_was_late_is_recognized_when_it_is_made_again,
             a_message_that_is_pushed_again_after_its_answer_was_lost_is_there_once,

@@ -6,6 +6,8 @@ mod backend;
 #[path = "../common/deaf.rs"]
 mod deaf;
 mod faults;
+#[path = "../common/filled.rs"]
+mod filled;
 mod names;
 mod postgres;
 mod process;
