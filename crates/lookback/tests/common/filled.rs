@@ -50,11 +50,6 @@ pub(crate) fn fill(store: &Arc<dyn Store>) -> Vec<LogName> {
     logs
 }
 
-/// Whether something is wrong with a store, or the command that looks fails.
-pub(crate) fn is_found(store: &Arc<dyn Store>) -> bool {
-    block_on(verify(&**store, |_| {})).map_or(true, |verified| !verified.faults.is_empty())
-}
-
 /// Asserts that a broken record is found in a log of each kind, in a store and in what it has of a tenant.
 pub(crate) fn finds_a_broken_record_of_each_kind(store: &Arc<dyn Store>, kind: &str) {
     let logs = fill(store);

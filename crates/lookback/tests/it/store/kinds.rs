@@ -8,17 +8,13 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback::memory::{Memory, Statement};
 use lookback::search::{Query, Within};
-use lookback::store::{CopyError, Derived, Fault, Tombstone, checksum, copy, every_namespace, verify};
-use lookback::summarize::Function;
-use lookback::{
-    Durability, FileStore, Limits, LogName, MemoryStore, Message, Policy, Session, Settings, SqliteStore, Stage, Store,
-    StoreError, Summarize,
-};
+use lookback::store::{CopyError, copy, every_namespace, verify};
+use lookback::{Durability, FileStore, LogName, MemoryStore, Session, Settings, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 
 use super::own::OwnStore;
 use super::{name, number_from};
-use crate::filled::{fill, finds_a_broken_record_of_each_kind, is_found};
+use crate::filled::{fill, finds_a_broken_record_of_each_kind};
 
 /// Everything that anybody can see of a store.
 fn observed(store: &Arc<dyn Store>) -> Result<Vec<String>, StoreError> {
@@ -47,6 +43,11 @@ fn observed(store: &Arc<dyn Store>) -> Result<Vec<String>, StoreError> {
         }
     }
     Ok(seen)
+}
+
+/// Whether something is wrong with a store, or the command that looks fails.
+fn is_found(store: &Arc<dyn Store>) -> bool {
+    block_on(verify(&**store, |_| {})).map_or(true, |verified| !verified.faults.is_empty())
 }
 
 /// Asserts that what was done to a store is found, or that nobody sees anything of it.
