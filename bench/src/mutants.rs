@@ -331,12 +331,17 @@ fn pointers(body: &Value, base: &str, is: &dyn Fn(&Value) -> bool) -> Vec<String
     }
 }
 
-/// Returns the body without the result of a tool that the provider ran, if the model answered behind it.
+/// Returns the body without the result of a tool that the provider ran, if somebody spoke behind it. What a client's tool
+/// answers may belong to a program that goes on.
 fn without_hosted(body: &Value, at: &str) -> Option<Value> {
     let mut changed = body.clone();
     let (list, index) = at.rsplit_once('/')?;
     let message: usize = at.split('/').nth(2)?.parse().ok()?;
     changed["messages"].get(message + 1)?;
+    let mut blocks = changed["messages"][message]["content"].as_array()?.iter();
+    if blocks.any(|block| block["type"] == "tool_use") {
+        return None;
+    }
     changed.pointer_mut(list)?.as_array_mut()?.remove(index.parse().ok()?);
     Some(changed)
 }

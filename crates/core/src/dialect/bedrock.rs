@@ -75,6 +75,7 @@ const QUIRKS: Quirks = Quirks {
     valid_id,
     longest_id: 64,
     refuses_blank: true,
+    takes_space_beside: false,
     refuses_empty: true,
     refuses_trailing_space: true,
     signed_reasoning: false,

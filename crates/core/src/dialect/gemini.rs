@@ -67,6 +67,7 @@ const QUIRKS: Quirks = Quirks {
     valid_id: |id| !id.is_empty(),
     longest_id: usize::MAX,
     refuses_blank: false,
+    takes_space_beside: false,
     refuses_empty: true,
     refuses_trailing_space: false,
     signed_reasoning: false,
@@ -700,8 +701,10 @@ fn check(request: &Request) -> Vec<Finding> {
                     && message.tool_results().next().is_some()
                     && before.tool_results().next().is_some() =>
             {
-                let problem = Problem::Alternation { role: message.role() };
-                findings.push(GM2.at(index, whole.clone(), problem));
+                // A model of the second generation was seen to take it.
+                let is_second = request.target().is_model(|model| model.contains("gemini-2")) == Some(true);
+                let rule = if is_second { GM2.as_warning() } else { GM2 };
+                findings.push(rule.at(index, whole.clone(), Problem::Alternation { role: message.role() }));
             }
             _ => {}
         }

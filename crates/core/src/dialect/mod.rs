@@ -103,6 +103,8 @@ pub(crate) struct Quirks {
     pub(crate) longest_id: usize,
     /// Text that is empty or only white space is refused.
     pub(crate) refuses_blank: bool,
+    /// White space is accepted nevertheless, if its message has words or a tool use beside it.
+    pub(crate) takes_space_beside: bool,
     /// A message without content is refused.
     pub(crate) refuses_empty: bool,
     /// A tool result that is an error must have content.

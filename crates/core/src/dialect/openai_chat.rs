@@ -60,6 +60,7 @@ const QUIRKS: Quirks = Quirks {
     valid_id: |_| true,
     longest_id: usize::MAX,
     refuses_blank: false,
+    takes_space_beside: false,
     refuses_empty: true,
     refuses_trailing_space: false,
     signed_reasoning: false,

@@ -328,6 +328,21 @@ impl Message {
         }
     }
 
+    /// Returns whether a part is white space beside words or a tool call. The end of what the model said is not: it may
+    /// become the end of a request.
+    pub(crate) fn is_space_beside(&self, part: usize) -> bool {
+        let has_words = || {
+            self.parts().any(|part| match part {
+                PartRef::Text(text) => !text.trim().is_empty(),
+                PartRef::ToolCall(_) => true,
+                _ => false,
+            })
+        };
+        let mut rest = self.parts().skip(part);
+        let is_space = matches!(rest.next(), Some(PartRef::Text(text)) if !text.is_empty() && text.trim().is_empty());
+        is_space && (self.role() != Role::Assistant || rest.next().is_some()) && has_words()
+    }
+
     /// Returns the index of the last part that is shown, if it is the model's text and ends with white space. `shown`
     /// says which parts are shown. Cache markers do not count.
     pub(crate) fn ends_in_space(&self, shown: impl Fn(usize) -> bool) -> Option<usize> {

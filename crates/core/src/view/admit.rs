@@ -33,7 +33,9 @@ impl View {
         for (part, value) in message.parts().enumerate() {
             match value {
                 PartRef::Text(text) if quirks.refuses_blank && text.trim().is_empty() => {
-                    admission.add(part, Change::Hide(Hidden::Blank));
+                    if !(quirks.takes_space_beside && message.is_space_beside(part)) {
+                        admission.add(part, Change::Hide(Hidden::Blank));
+                    }
                 }
                 PartRef::Reasoning(reasoning) if quirks.signed_reasoning && reasoning.signature.is_none() => {
                     admission.add(part, Change::Hide(Hidden::Unsigned));

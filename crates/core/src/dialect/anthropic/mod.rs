@@ -38,7 +38,7 @@ const AM3: Rule = Rule::refused(
 );
 const AM4: Rule = Rule::refused(
     "AM4",
-    "no text, message or error result is blank, and a last assistant message does not end in white space",
+    "no text is empty, no message or error result is blank, and a last assistant message does not end in white space",
 );
 const AM5: Rule = Rule::refused("AM5", "thinking has a signature");
 const AM6: Rule = Rule::refused("AM6", "what stands before signed thinking does not change");
@@ -92,6 +92,7 @@ const QUIRKS: Quirks = Quirks {
     valid_id,
     longest_id: usize::MAX,
     refuses_blank: true,
+    takes_space_beside: true,
     refuses_empty: true,
     refuses_trailing_space: true,
     signed_reasoning: true,
@@ -533,7 +534,9 @@ fn check(request: &Request) -> Vec<Finding> {
         }
         for (part, value) in message.parts().enumerate() {
             for (rule, problem) in blocks::part_faults(&PARTS, value, trailing_space == Some(part)) {
-                findings.push(rule.at(index, path(part), problem));
+                if problem != Problem::BlankText || !message.is_space_beside(part) {
+                    findings.push(rule.at(index, path(part), problem));
+                }
             }
             if let PartRef::Reasoning(Reasoning { signature: None, .. }) = value {
                 findings.push(AM5.at(index, path(part), Problem::UnsignedReasoning));

@@ -63,6 +63,7 @@ const QUIRKS: Quirks = Quirks {
     valid_id: |id| !id.is_empty(),
     longest_id: usize::MAX,
     refuses_blank: false,
+    takes_space_beside: false,
     refuses_empty: false,
     refuses_trailing_space: false,
     signed_reasoning: false,
