@@ -59,7 +59,9 @@ pub(crate) fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
     for at in texts(dialect, body).first().into_iter().chain(texts(dialect, body).last()) {
         add("a text has half of a surrogate pair", Some(with(body, at, json!(HALF))));
         if is_claudes || dialect == Dialect::Bedrock {
-            add("a text is blank", Some(with(body, at, json!(" "))));
+            // Claude takes white space beside words.
+            let blank = if is_claudes { "" } else { " " };
+            add("a text is blank", Some(with(body, at, json!(blank))));
         }
     }
     if is_claudes || dialect == Dialect::Bedrock {

@@ -243,9 +243,10 @@ pub fn problem(problem: &Problem) -> String {
             format!("the arguments of {} are not a JSON object; replace them by one", short(id))
         }
         Problem::BareArguments { id } => {
-            format!("the arguments of {} are an object itself; write it as a text", short(id))
+            format!("the arguments of {} are a JSON object instead of a string; write it as a string", short(id))
         }
         Problem::BlankText => "the text is empty or only white space; remove it".to_owned(),
+        Problem::EmptyPart => "the part is empty; remove it".to_owned(),
         Problem::EmptyContent => "the message has no content; remove it, or add content".to_owned(),
         Problem::EmptyToolCalls => "the list of tool calls is empty; remove it".to_owned(),
         Problem::TrailingSpace => "the last assistant text ends in white space; trim it".to_owned(),
@@ -284,13 +285,10 @@ pub fn problem(problem: &Problem) -> String {
             "the name has characters that are not allowed; use letters, digits and single spaces".to_owned()
         }
         Problem::BadToolName { name } => {
-            format!(
-                "the tool name {} is too long, or has characters that are not allowed; rename the tool",
-                short(name)
-            )
+            format!("the provider does not allow the tool name {}; rename the tool", short(name))
         }
         Problem::TextType => {
-            "a text has the type of another role; use output_text for the assistant, and input_text for others"
+            "a text has a type that its role does not allow; use output_text for the assistant, and input_text for others"
                 .to_owned()
         }
         Problem::Prefill => {

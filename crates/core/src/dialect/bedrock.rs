@@ -50,7 +50,8 @@ const BC9: Rule = Rule::refused(
 );
 const BC10: Rule = Rule::refused("BC10", "Claude takes no film, and no picture or file from S3");
 const BC11: Rule = Rule::refused("BC11", "tool uses are the assistant's");
-const BC13: Rule = Rule::refused("BC13", "names of tools have only letters, digits, _ and -, and at most 64 of them");
+const BC13: Rule =
+    Rule::refused("BC13", "names of tools have only letters, digits, `_` and `-`, and at most 64 characters");
 const BC12: Rule = Rule::refused("BC12", "Claude takes at most 100 pages of PDF files");
 
 /// The kinds of parts that a message of a role may not have.

@@ -48,7 +48,7 @@ const GM9: Rule = Rule::refused("GM9", "a PDF file has at most 1,000 pages");
 const MOST_PAGES: u64 = 1_000;
 const GM10: Rule = Rule::refused(
     "GM10",
-    "names of functions begin with a letter or _, and have only letters, digits, _, ., : and -, and at most 128 of them",
+    "names of functions begin with a letter or `_`, and have only letters, digits, `_`, `.`, `:` and `-`, and at most 128 characters",
 );
 const GM0: Rule = Rule::refused("GM0", "the request has at least one content");
 
@@ -715,7 +715,7 @@ fn check(request: &Request) -> Vec<Finding> {
         let empty = raw.map(empty_parts).unwrap_or_default();
         for (part, value) in message.parts().enumerate() {
             match value {
-                PartRef::Text(text) if text.trim().is_empty() && !empty.contains(&part) => {
+                PartRef::Text(text) if text.trim().is_empty() && empty.binary_search(&part).is_err() => {
                     findings.extend(blank.map(|rule| rule.at(index, path(part), Problem::BlankText)));
                 }
                 PartRef::ToolCall(call) if !call.has_object_arguments() => {
@@ -724,7 +724,7 @@ fn check(request: &Request) -> Vec<Finding> {
                 _ => {}
             }
         }
-        findings.extend(empty.into_iter().map(|part| GM4.at(index, path(part), Problem::EmptyContent)));
+        findings.extend(empty.into_iter().map(|part| GM4.at(index, path(part), Problem::EmptyPart)));
         findings.extend(
             raw.into_iter()
                 .flat_map(unknown_members)

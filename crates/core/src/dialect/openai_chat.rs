@@ -40,8 +40,10 @@ const OC8: Rule = Rule::refused("OC8", "at OpenAI, only models for sound take so
 const OC9: Rule = Rule::refused("OC9", "o1-mini and o1-preview take no system or developer message");
 const OC10: Rule = Rule::refused("OC10", "`temperature` is from 0 to 2, and `top_p` from 0 to 1");
 const OC11: Rule = Rule::refused("OC11", "no text has half of a surrogate pair");
-const OC12: Rule =
-    Rule::refused("OC12", "at OpenAI, names of tools have only letters, digits, _, - and ., and at most 64 of them");
+const OC12: Rule = Rule::refused(
+    "OC12",
+    "at OpenAI, names of tools have only letters, digits, `_`, `-` and `.`, and at most 128 characters",
+);
 const OC13: Rule = Rule::refused("OC13", "at OpenAI, pictures are the user's");
 const OC0: Rule = Rule::refused("OC0", "the request has at least one message");
 
@@ -590,9 +592,9 @@ fn check(request: &Request) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether OpenAI allows the name of a tool. Not every model takes a full stop.
+/// Returns whether OpenAI allows the name of a tool. Not every model takes a full stop, or more than 64 characters.
 pub(super) fn is_tool_name(name: &str) -> bool {
-    tool_names::is_word(&name.replace('.', "_"), 64)
+    tool_names::is_word(&name.replace('.', "_"), 128)
 }
 
 /// The most characters of a call's identifier.

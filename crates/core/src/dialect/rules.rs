@@ -101,6 +101,8 @@ pub enum Problem {
     BlankText,
     /// A message has no content.
     EmptyContent,
+    /// A part is an empty object.
+    EmptyPart,
     /// `tool_calls` is an empty list.
     EmptyToolCalls,
     /// The last message is the assistant's, and ends in white space.

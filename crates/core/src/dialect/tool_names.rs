@@ -12,7 +12,7 @@ use crate::json::{self, Fields};
 const DEEPEST: usize = 5;
 
 /// The members in which the dialects have tools, or a tool.
-const AROUND: [&str; 5] = ["tools", "toolSpec", "functionDeclarations", "function_declarations", "function"];
+const AROUND: [&str; 6] = ["tools", "toolSpec", "functionDeclarations", "function_declarations", "function", "custom"];
 
 /// Returns whether a name has only letters, digits, `_` and `-`, and at most so many of them.
 pub(super) fn is_word(name: &str, most: usize) -> bool {
@@ -39,7 +39,8 @@ pub(super) fn called(rule: Rule, request: &Request, is_allowed: fn(&str) -> bool
     let mut findings = Vec::new();
     for place in Place::all(request.messages()) {
         let path = LazyCell::new(|| request.dialect().paths(&place));
-        let bad = place.message.tool_calls().filter(|(_, call)| !is_allowed(&call.name));
+        // A call of another form may have a name of the provider's.
+        let bad = place.message.tool_calls().filter(|(_, call)| call.form.is_none() && !is_allowed(&call.name));
         findings.extend(bad.map(|(part, call)| rule.at(place.index, path(part), problem(&call.name))));
     }
     findings

@@ -328,19 +328,14 @@ impl Message {
         }
     }
 
-    /// Returns whether a part is white space beside words or a tool call. The end of what the model said is not: it may
-    /// become the end of a request.
-    pub(crate) fn is_space_beside(&self, part: usize) -> bool {
-        let has_words = || {
-            self.parts().any(|part| match part {
-                PartRef::Text(text) => !text.trim().is_empty(),
-                PartRef::ToolCall(_) => true,
-                _ => false,
-            })
+    /// Returns the index of the last part that is a text with words or a tool call.
+    pub(crate) fn last_words(&self) -> Option<usize> {
+        let says = |part: &PartRef<'_>| match part {
+            PartRef::Text(text) => !text.trim().is_empty(),
+            PartRef::ToolCall(_) => true,
+            _ => false,
         };
-        let mut rest = self.parts().skip(part);
-        let is_space = matches!(rest.next(), Some(PartRef::Text(text)) if !text.is_empty() && text.trim().is_empty());
-        is_space && (self.role() != Role::Assistant || rest.next().is_some()) && has_words()
+        self.parts().enumerate().filter(|(_, part)| says(part)).last().map(|(last, _)| last)
     }
 
     /// Returns the index of the last part that is shown, if it is the model's text and ends with white space. `shown`

@@ -8,6 +8,7 @@ use crate::dialect::{Quirks, Target};
 use crate::edit::{Change, Cut, Edit};
 use crate::hidden::Hidden;
 use crate::message::{Message, PartRef, ToolCall, ToolResult};
+use crate::wire::Role;
 
 /// The content of a tool result that reported an error and nothing else, if the provider refuses an empty one.
 const EMPTY_ERROR: &str = "[The tool failed and gave no output.]";
@@ -30,10 +31,13 @@ impl View {
     pub(crate) fn admit(&self, message: &Message, target: &Target) -> Vec<Edit> {
         let quirks = target.quirks();
         let mut admission = Admission::new(self, quirks, target.stored);
+        let words = message.last_words().filter(|_| quirks.takes_space_beside);
+        // What the model said goes on with words, because its end may become the end of a request.
+        let is_beside = |part| words.is_some_and(|words| message.role() != Role::Assistant || part < words);
         for (part, value) in message.parts().enumerate() {
             match value {
                 PartRef::Text(text) if quirks.refuses_blank && text.trim().is_empty() => {
-                    if !(quirks.takes_space_beside && message.is_space_beside(part)) {
+                    if text.is_empty() || !is_beside(part) {
                         admission.add(part, Change::Hide(Hidden::Blank));
                     }
                 }

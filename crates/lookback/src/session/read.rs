@@ -218,7 +218,8 @@ impl Session {
                 known.extend(on_path(&all, path).map(|entry| entry.position));
                 let messages: Vec<HistoryEntry> = on_path(&all, path).cloned().collect();
                 let end = messages.last().map_or(0, |entry| entry.position);
-                let sent = preambles.iter().rev().find(|(position, _)| *position < end);
+                let before = preambles.partition_point(|(position, _)| *position < end);
+                let sent = before.checked_sub(1).and_then(|last| preambles.get(last));
                 let preamble = sent.map(|(_, preamble)| Arc::clone(preamble)).unwrap_or_default();
                 left.push(LeftBranch { messages, preamble });
             }

@@ -73,7 +73,7 @@ const AM17: Rule = Rule::refused(
 const AM18: Rule =
     Rule::refused("AM18", "for Claude 4.6 and later, the last message is not the assistant's, unless a tool ran in it");
 const AM19: Rule =
-    Rule::refused("AM19", "names of declared tools have only letters, digits, _ and -, and at most 128 of them");
+    Rule::refused("AM19", "names of declared tools have only letters, digits, `_` and `-`, and at most 128 characters");
 
 const PAIRING: PairingRules = PairingRules {
     missing: AM2,
@@ -114,6 +114,7 @@ const QUIRKS: Quirks = Quirks {
 const SHARED_QUIRKS: Quirks = Quirks {
     valid_id: |id| !id.is_empty(),
     refuses_blank: false,
+    refuses_empty: false,
     refuses_trailing_space: false,
     signed_reasoning: false,
     opens: Start::Any,
@@ -528,14 +529,21 @@ fn check(request: &Request) -> Vec<Finding> {
         let is_last = index + 1 == messages.len();
         let trailing_space = is_last.then(|| message.ends_in_space(|_| true)).flatten();
         // A last message of the assistant may be empty. It says nothing, and is left out.
-        let rule = if is_last && message.role() == Role::Assistant { AM4.as_warning() } else { AM4 };
+        let is_empty = is_last && message.role() == Role::Assistant && is_empty(message);
+        let rule = if is_empty { AM4.as_warning() } else { AM4 };
         if message.parts().next().is_none() {
             findings.push(rule.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
         }
+        let words = message.last_words();
         for (part, value) in message.parts().enumerate() {
             for (rule, problem) in blocks::part_faults(&PARTS, value, trailing_space == Some(part)) {
-                if problem != Problem::BlankText || !message.is_space_beside(part) {
-                    findings.push(rule.at(index, path(part), problem));
+                let is_space = matches!(value, PartRef::Text(text) if !text.is_empty());
+                match words.filter(|_| problem == Problem::BlankText && is_space) {
+                    // White space beside words or a tool use is accepted. Behind what the model said, nobody knows.
+                    Some(words) if message.role() != Role::Assistant || part < words => {}
+                    Some(_) if !is_last => findings.push(rule.as_warning().at(index, path(part), problem)),
+                    _ if is_empty => findings.push(rule.as_warning().at(index, path(part), problem)),
+                    _ => findings.push(rule.at(index, path(part), problem)),
                 }
             }
             if let PartRef::Reasoning(Reasoning { signature: None, .. }) = value {
@@ -599,16 +607,24 @@ fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended
     mends
 }
 
+/// Returns whether a message has an empty list or an empty string as its content.
+fn is_empty(message: &Message) -> bool {
+    let fields = message.wire().and_then(|wire| Fields::read(&wire.raw));
+    let content = fields.as_ref().and_then(|fields| fields.get("content"));
+    message.parts().next().is_none() || content.and_then(json::text).is_some_and(|text| text.is_empty())
+}
+
 /// Finds a last message whose words the model is to continue, where it does not (AM18).
 fn prefill(request: &Request) -> Option<Finding> {
     let last = request.messages().last().filter(|last| last.role() == Role::Assistant)?;
     // A recording ends with an answer, and is no request. An answer in which the provider's tools ran may go on.
     let is_request = request.member("max_tokens").is_some();
+    let speaks = last.last_words().is_some();
     let runs = last.parts().any(|part| matches!(part, PartRef::ToolCall(_) | PartRef::Opaque(_)));
     let refuses = request.target().is_model(|model| version(model).is_some_and(|version| version >= (4, 6)));
     let index = request.messages().len() - 1;
     let finding = || AM18.at(index, format!("messages[{index}]"), Problem::Prefill);
-    (is_request && !runs && refuses == Some(true)).then(finding)
+    (is_request && speaks && !runs && refuses == Some(true)).then(finding)
 }
 
 /// Returns the version in the name of a model of Claude's: `(4, 5)` of `claude-opus-4-5-20251101`, `(3, 5)` of
@@ -731,10 +747,12 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
         }
     };
     over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
-    // A marker of the whole request is set on its last block.
+    // A marker of the whole request is set on its last block, which may have one already.
     let of_request = request.member(cache_marker::MEMBER).is_some_and(|marker| marker.get() != "null");
-    let markers = blocks::all_markers(cache_marker::MEMBER, request).saturating_add(of_request.into());
-    over(AM9, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
+    let markers = blocks::all_markers(cache_marker::MEMBER, request);
+    let rule = if markers > blocks::MOST_MARKERS { AM9 } else { AM9.as_warning() };
+    let markers = markers.saturating_add(of_request.into());
+    over(rule, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
     over(AM10, "", request.bytes(), MOST_BYTES, |count, most| Problem::TooManyBytes { count, most });
     // Nothing is known of the window of an unknown model, or of one that has a larger one for those who ask for it.
     let known = request.model().and_then(|model| Models::builtin().find(model)).filter(|model| model.wide.is_none());

@@ -15,7 +15,7 @@ use super::format::{Format, Mends, Paths, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
-    Rule, Severity, Shown, Target, convert, provider_error, response, sampling, stream, tool_names,
+    Rule, Severity, Shown, Target, convert, openai_chat, provider_error, response, sampling, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -44,7 +44,10 @@ const OR14: Rule = Rule::refused(
     "OR14",
     "texts of the assistant are `output_text`, and those of the user and of the system `input_text`",
 );
-const OR15: Rule = Rule::refused("OR15", "at OpenAI, names of tools have only letters, digits, _, - and .");
+const OR15: Rule = Rule::refused(
+    "OR15",
+    "at OpenAI, names of tools have only letters, digits, `_`, `-` and `.`, and at most 128 characters",
+);
 const OR0: Rule = Rule::refused("OR0", "the request has an item, or names a stored response, conversation or prompt");
 
 const PAIRING: PairingRules = PairingRules {
@@ -661,16 +664,11 @@ fn check(request: &Request) -> Vec<Finding> {
     findings.extend(late_outputs(target, messages));
     findings.extend(files(messages));
     if let Some(rule) = OR15.if_known(target.is(Provider::OpenAi)) {
-        findings.extend(tool_names::declared(rule, request, is_tool_name));
-        findings.extend(tool_names::called(rule, request, is_tool_name));
+        findings.extend(tool_names::declared(rule, request, openai_chat::is_tool_name));
+        findings.extend(tool_names::called(rule, request, openai_chat::is_tool_name));
     }
     findings.extend(sampling::check(OR12, request));
     findings
-}
-
-/// Returns whether OpenAI allows the name of a tool. Not every model takes a full stop. No limit of the length is known.
-fn is_tool_name(name: &str) -> bool {
-    tool_names::is_word(&name.replace('.', "_"), usize::MAX)
 }
 
 /// Returns the rule that reasoning breaks without another item behind it, if any.

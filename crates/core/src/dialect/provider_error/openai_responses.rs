@@ -24,5 +24,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("OR14", "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'"),
     Saying::breaks("OR15", "tools[{}].name': string does not match pattern"),
     Saying::breaks("OR15", "input[{}].name': string does not match pattern"),
+    Saying::breaks("OR15", "tools[{}].name': string too long"),
+    Saying::breaks("OR15", "input[{}].name': string too long"),
     Saying::refused("invalid_encrypted_content"),
 ];
