@@ -72,8 +72,10 @@ const AM17: Rule = Rule::refused(
 
 const AM18: Rule =
     Rule::refused("AM18", "for Claude 4.6 and later, the last message is not the assistant's, unless a tool ran in it");
-const AM19: Rule =
-    Rule::refused("AM19", "names of declared tools have only letters, digits, `_` and `-`, and at most 128 characters");
+const AM19: Rule = Rule::refused(
+    "AM19",
+    "names of declared tools have only letters, digits, `_` and `-`, and at most 128 characters, and those of tool uses at most 200",
+);
 
 const PAIRING: PairingRules = PairingRules {
     missing: AM2,
@@ -564,6 +566,7 @@ fn check(request: &Request) -> Vec<Finding> {
     findings.extend(hosted_tools(messages));
     findings.extend(prefill(request));
     findings.extend(tool_names::declared(AM19, request, |name| tool_names::is_word(name, 128)));
+    findings.extend(tool_names::called(AM19, request, |name| name.len() <= 200));
     findings.extend(marker_order(request));
     findings.extend(bound::check(Dialect::Anthropic, AM6, request, request.previous()));
     findings.extend(compaction_places(request));

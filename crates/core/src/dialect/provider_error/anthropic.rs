@@ -48,6 +48,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::refused("Unexpected role \"system\""),
     Saying::refused("role 'system' is not supported on this model"),
     Saying::breaks("AM18", "does not support assistant message prefill"),
+    Saying::breaks("AM18", "Prefilling assistant messages is not supported"),
     Saying::refused("Expected `thinking` or `redacted_thinking`, but found"),
     Saying::refused("image dimensions exceed max allowed size: {} pixels"),
     Saying::refused("image exceeds {} MB maximum"),
@@ -60,4 +61,5 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("AM13", "compaction_block_misplaced"),
     Saying::breaks("AM13", "compaction_block_ambiguous"),
     Saying::breaks("AM19", "custom.name: String should"),
+    Saying::breaks("AM19", "tool_use.name: String should"),
 ];

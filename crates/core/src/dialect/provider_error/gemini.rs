@@ -16,6 +16,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("GM7", "at 'contents[{}].parts[{}]': Cannot find field"),
     Saying::breaks("GM5", "CachedContent can not be used with GenerateContent request setting system_instruction"),
     Saying::breaks("GM0", "contents is not specified"),
+    Saying::breaks("GM4", "it must have a text parameter"),
     Saying::breaks("GM10", "Invalid function name"),
     Saying::refused("Invalid thought signature"),
     Saying::refused("Corrupted thought signature"),

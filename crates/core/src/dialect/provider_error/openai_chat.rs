@@ -138,6 +138,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("OC5", "Empty tool_calls is not supported"),
     Saying::breaks("OC0", "[] is too short - 'messages'"),
     Saying::breaks("OC0", "Invalid 'messages': empty array"),
+    Saying::breaks("OC1", "tool_call_id' of…not found in 'tool_calls' of previous message"),
     Saying::breaks("OC12", "function.name': string does not match pattern"),
     Saying::breaks("OC12", "function.name': string too long"),
     Saying::breaks("OC13", "Image URLs are only allowed for messages with role 'user'"),

@@ -22,6 +22,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("OR12", "Invalid 'temperature': decimal"),
     Saying::breaks("OR12", "Invalid 'top_p': decimal"),
     Saying::breaks("OR14", "Invalid value: 'input_text'. Supported values are: 'output_text' and 'refusal'"),
+    Saying::breaks("OR14", "Invalid value: 'output_text'. Supported values are: 'input_text'"),
     Saying::breaks("OR15", "tools[{}].name': string does not match pattern"),
     Saying::breaks("OR15", "input[{}].name': string does not match pattern"),
     Saying::breaks("OR15", "tools[{}].name': string too long"),
