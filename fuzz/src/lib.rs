@@ -57,5 +57,9 @@ fn is_left(problem: &Problem) -> bool {
             | Problem::OutOfRange
             | Problem::CompactionPlace
             | Problem::SecondCompaction
+            | Problem::BadToolName { .. }
+            | Problem::BareArguments { .. }
+            | Problem::EmptyPart
+            | Problem::Prefill
     )
 }
