@@ -520,7 +520,8 @@ fn check(request: &Request) -> Vec<Finding> {
     }
     let mut findings = pairing::check(Dialect::Anthropic, &PAIRING, messages);
     // What comes before a compaction is not read.
-    let starts = |first: &&Message| first.role() == Role::User || compactions(first).next().is_some();
+    let is_compaction = |first: &Message| first.role() == Role::Assistant && compactions(first).next().is_some();
+    let starts = |first: &&Message| first.role() == Role::User || is_compaction(first);
     let first = messages.iter().enumerate().find(|(_, message)| !is_config(message));
     if let Some((index, first)) = first.filter(|(_, first)| !starts(first)) {
         findings.push(AM1.at(index, format!("messages[{index}]"), Problem::FirstMessage { role: first.role() }));
