@@ -1,6 +1,6 @@
 // What a call costs in Node: Lookback beside what the AI SDK has for it, in one run.
 //
-// Build the packages as they are published (docs/packages.md), and install them with the AI SDK, which needs Node 22:
+// Build the packages as they are published (docs/start/packages.md), and install them with the AI SDK, which needs Node 22:
 //
 //     npm install --install-links target/npm/native-* target/npm/lookback ai@7.0.173
 //     node calls.mjs EXAMPLES    # the folder `examples` of the project

@@ -9,7 +9,7 @@ try {
 } catch (cause) {
   throw new Error(
     `lookback has no native part for ${platform} on ${arch}, or it was not installed: ` +
-      'install without --omit=optional, or build it from a checkout (docs/packages.md)',
+      'install without --omit=optional, or build it from a checkout (docs/start/packages.md)',
     { cause },
   )
 }

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { type StandIn, standIn } from './stand-in.js'
 
-const page = readFileSync(join(process.env.LOOKBACK_EXAMPLES!, '../docs/adapters.md'), 'utf8')
+const page = readFileSync(join(process.env.LOOKBACK_EXAMPLES!, '../docs/guides/adapters.md'), 'utf8')
 const examples = page.split(/^## /m).flatMap((section) => {
   const code = /```js\n(.*?)```/s.exec(section)?.[1]
   return code ? [[section.split('\n')[0]!, code] as const] : []

@@ -206,7 +206,7 @@ def test_what_only_crewai_knows_stays_with_a_message() -> None:
 
 
 def test_the_example_of_the_page_runs(stand_in: StandIn, tmp_path: Path) -> None:
-    assert run_example(examples("adapters.md")["CrewAI"], tmp_path, stand_in).strip()
+    assert run_example(examples("guides/adapters.md")["CrewAI"], tmp_path, stand_in).strip()
     assert (tmp_path / "memory.db").exists()
 
 

@@ -253,7 +253,7 @@ def test_pictures_stay_what_they_are(tmp_path: Path, stored: bool) -> None:
 
 
 def test_the_example_of_the_page_runs(stand_in: StandIn, tmp_path: Path) -> None:
-    assert run_example(examples("adapters.md")["LlamaIndex"], tmp_path, stand_in).strip()
+    assert run_example(examples("guides/adapters.md")["LlamaIndex"], tmp_path, stand_in).strip()
     assert (tmp_path / "memory.db").exists()
 
 

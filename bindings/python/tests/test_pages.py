@@ -10,7 +10,7 @@ import lookback
 
 # Those are tested in their own environments.
 ELSEWHERE = ("LlamaIndex", "CrewAI")
-ADAPTERS = {name: code for name, code in examples("adapters.md").items() if name not in ELSEWHERE}
+ADAPTERS = {name: code for name, code in examples("guides/adapters.md").items() if name not in ELSEWHERE}
 
 
 @pytest.mark.parametrize("name", ADAPTERS)
@@ -23,16 +23,16 @@ def test_an_adapter_keeps_the_conversation(name: str, tmp_path: Path, stand_in: 
 def test_every_adapter_has_an_example() -> None:
     folder = Path(lookback.__file__).parent
     modules = {file.stem for file in folder.glob("[a-z]*.py")}
-    text = "".join(examples("adapters.md").values())
+    text = "".join(examples("guides/adapters.md").values())
     assert modules and {module for module in modules if f"lookback.{module} import" not in text} == set()
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+@pytest.mark.parametrize("page", sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")))
 def test_no_empty_line_breaks_a_table(page: str) -> None:
     # A table that follows another has a line below its heads.
     assert not re.search(r"\|\n\n\|.*\n(?!\|[-:| ]+\|\n)", (DOCS / page).read_text())
 
 
-@pytest.mark.parametrize(("name", "code"), examples("migration.md").items())
+@pytest.mark.parametrize(("name", "code"), examples("guides/migration.md").items())
 def test_what_is_moved_from_and_to_runs(name: str, code: str, tmp_path: Path, stand_in: StandIn) -> None:
     assert run_example(code, tmp_path, stand_in).strip()

@@ -43,8 +43,8 @@ Examples:
   lookback mcp                             # a memory for any MCP client
   lookback serve --upstream https://api.openai.com   # a gateway for any model
 
-See `lookback help COMMAND` for more about a command. docs/json.md describes the output of --json,
-and docs/stores.md the stores.
+See `lookback help COMMAND` for more about a command. docs/reference/json.md describes the output of --json,
+and docs/operations/stores.md the stores.
 
 Exit codes: 0 if the answer is yes, 1 if it is no, 2 if the input or the command line is invalid or something failed."
 )]
@@ -119,7 +119,7 @@ text), input (US dollars per million tokens), write and read (the cost of a toke
 cache or read from it, as a multiple of input), minimum (the fewest tokens that are cached), step (prefixes are \
 cached in multiples of this number of tokens), ttl (seconds from the last use of a cache entry until it expires), \
 entries (\"marked\" or \"every\"), date and source. It may have output (US dollars per million output tokens), \
-which only budgets use. docs/prices.md has an example and explains each key.";
+which only budgets use. docs/reference/prices.md has an example and explains each key.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PricesArg {

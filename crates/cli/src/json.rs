@@ -1,4 +1,4 @@
-//! Facts and times in the JSON of the command line: the names are those of docs/json.md, and times are RFC 3339.
+//! Facts and times in the JSON of the command line: the names are those of docs/reference/json.md, and times are RFC 3339.
 //!
 //! In logs, the library writes them in its own format.
 

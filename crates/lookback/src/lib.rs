@@ -82,10 +82,10 @@ pub struct Readme;
 
 /// Compiles the examples of the pages.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/summaries.md")]
-#[doc = include_str!("../../../docs/overflow.md")]
-#[doc = include_str!("../../../docs/memory.md")]
-#[doc = include_str!("../../../docs/window.md")]
-#[doc = include_str!("../../../docs/middleware.md")]
-#[doc = include_str!("../../../docs/receipts.md")]
+#[doc = include_str!("../../../docs/concepts/summaries.md")]
+#[doc = include_str!("../../../docs/concepts/overflow.md")]
+#[doc = include_str!("../../../docs/concepts/memory.md")]
+#[doc = include_str!("../../../docs/concepts/window.md")]
+#[doc = include_str!("../../../docs/concepts/middleware.md")]
+#[doc = include_str!("../../../docs/concepts/receipts.md")]
 pub struct Pages;

@@ -158,7 +158,7 @@ impl Prices {
         &BUILTIN
     }
 
-    /// Reads a table of your own, in the format of `data/prices.toml`, which `docs/prices.md` explains.
+    /// Reads a table of your own, in the format of `data/prices.toml`, which `docs/reference/prices.md` explains.
     ///
     /// # Errors
     /// Returns an error if the text is not TOML, does not have this format, or contains a number that makes no sense.
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(error.to_string(), "price `anthropic-5m`: read must be a number of at least 0");
     }
 
-    const PAGE: &str = include_str!("../../../docs/prices.md");
+    const PAGE: &str = include_str!("../../../docs/reference/prices.md");
 
     #[test]
     fn the_documented_file_reads_and_costs_what_the_page_says() {

@@ -113,7 +113,7 @@ Examples:
 Give the client http://127.0.0.1:8787 as its base URL, with /v1 behind it if the client expects that.
 
 The first line on standard error says where it listens. It is ready when /readyz answers. /metrics has counters for
-Prometheus. On SIGHUP, the configuration is read again. docs/gateway.md has more.")]
+Prometheus. On SIGHUP, the configuration is read again. docs/guides/gateway.md has more.")]
 pub(crate) struct ServeArgs {
     /// A server that requests go to, for one dialect or for all; may be repeated
     #[arg(

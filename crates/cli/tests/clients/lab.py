@@ -34,7 +34,7 @@ kind = "drop"
 
 
 # What readers are told.
-PAGE = (PROJECT / "docs" / "gateway.md").read_text()
+PAGE = (PROJECT / "docs" / "guides" / "gateway.md").read_text()
 ADDRESS = "http://127.0.0.1:8787"
 
 

@@ -98,7 +98,7 @@ const NOT_RUN: [(&str, &[&str]); 10] = [
             "cargo run --release --manifest-path bench/Cargo.toml trips",
             "cargo run --release --manifest-path bench/Cargo.toml gateway",
             "cargo run --release --manifest-path bench/Cargo.toml",
-            "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz docs/front.svg",
+            "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz docs/images/front.svg",
             "cargo run --release --manifest-path bench/Cargo.toml notes transcripts.jsonl.gz",
             "cargo run --release --manifest-path bench/Cargo.toml requests requests.jsonl.gz",
             "cargo run --release --manifest-path bench/Cargo.toml locomo locomo-dev.json",
@@ -212,12 +212,15 @@ fn the_commands_that_prose_names_are_there_with_their_options() {
 /// Returns the pages of the project with their paths, except for the changelog, whose commands may no longer exist.
 fn pages() -> Vec<(String, String)> {
     let mut pages = Vec::new();
-    for folder in ["", "docs", "corpus", "fuzz", "crates/cli", "crates/core", "crates/lookback", "crates/server"] {
-        for file in fs::read_dir(Path::new(PROJECT).join(folder)).unwrap() {
+    let sections = ["start", "guides", "concepts", "reference", "operations", "internals"];
+    let folders = ["", "corpus", "fuzz", "crates/cli", "crates/core", "crates/lookback", "crates/server"];
+    let folders = folders.iter().map(|folder| (*folder).to_owned()).chain(sections.map(|name| format!("docs/{name}")));
+    for folder in folders {
+        for file in fs::read_dir(Path::new(PROJECT).join(&folder)).unwrap() {
             let path = file.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();
             if name.ends_with(".md") && name != "CHANGELOG.md" {
-                pages.push((Path::new(folder).join(name).display().to_string(), fs::read_to_string(&path).unwrap()));
+                pages.push((Path::new(&folder).join(name).display().to_string(), fs::read_to_string(&path).unwrap()));
             }
         }
     }

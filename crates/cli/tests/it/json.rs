@@ -1,4 +1,4 @@
-//! Tests of the JSON output: names and times are the same in all commands (docs/json.md).
+//! Tests of the JSON output: names and times are the same in all commands (docs/reference/json.md).
 
 use crate::common::Lab;
 use serde_json::Value;
@@ -74,10 +74,10 @@ fn the_same_thing_has_one_name_and_times_are_text() {
             names.push(name.to_owned());
         }
     }
-    let page = include_str!("../../../../docs/json.md");
+    let page = include_str!("../../../../docs/reference/json.md");
     for name in ["session", "entry", "entries", "id", "text", "excerpt", "time", "created", "used", "said"] {
         assert!(names.iter().any(|found| found == name), "{name} is written");
-        assert!(page.contains(&format!("`{name}`")), "{name} is in docs/json.md");
+        assert!(page.contains(&format!("`{name}`")), "{name} is in docs/reference/json.md");
     }
 }
 

@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 LOOKBACK = str(Path(sys.argv[1]).resolve())
 PROJECT = Path(__file__).resolve().parents[4]
 EXAMPLE = PROJECT / "examples" / "session.jsonl"
-PAGE = PROJECT / "docs" / "mcp.md"
+PAGE = PROJECT / "docs" / "guides" / "mcp.md"
 TOKEN = "correct-horse-battery-staple"
 MODES = ["auto", "legacy"]
 SERVERS = ["mcpServers", "servers", "context_servers", "mcp", "mcp_servers"]

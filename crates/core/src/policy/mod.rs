@@ -131,7 +131,7 @@ impl Policy {
     /// As a tool result arrives, it is capped at 4,000 tokens if it shows a file, and at 400 otherwise. Lines that the
     /// window shows already are left out.
     ///
-    /// The page `docs/default-policy.md` gives the reasons, with figures.
+    /// The page `docs/concepts/default-policy.md` gives the reasons, with figures.
     ///
     /// ```
     /// use lookback_core::{Limits, Policy};

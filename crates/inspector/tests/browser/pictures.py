@@ -10,7 +10,7 @@ from lab import PROJECT, Lab, at, go_to
 from playwright.sync_api import expect
 from run import bring_loopback_up, can_isolate, isolated
 
-DOCS = PROJECT / "docs"
+DOCS = PROJECT / "docs" / "images"
 
 
 def save(page, name):

@@ -1,4 +1,4 @@
-//! Writes `docs/five-windows.md`: `cargo run --release -p lookback --example five_windows > docs/five-windows.md`.
+//! Writes `docs/reference/five-windows.md`: `cargo run --release -p lookback --example five_windows > docs/reference/five-windows.md`.
 
 #![allow(clippy::print_stdout, reason = "it writes to standard output")]
 

@@ -36,7 +36,7 @@ const TRANSCRIPTS: [&str; 4] = [
 const HEAD: &str = "\
 # Five windows
 
-<!-- Made by `cargo run --release -p lookback --example five_windows > docs/five-windows.md`; a test says when it is stale. -->
+<!-- Made by `cargo run --release -p lookback --example five_windows > docs/reference/five-windows.md`; a test says when it is stale. -->
 
 Five systems can keep a window of four, and each counts something else: four turns, four messages after a summary, four rounds, four
 messages including the system prompt, or four messages without it. This page shows what each sends of the same four conversations, and
@@ -44,7 +44,7 @@ what Lookback's [preset](policies.md#presets) of that name sends. The messages a
 call of the model; the tables show the last window.
 
 What the originals send was observed by running their versions of 2026 on conversations of these shapes. The vectors of
-[`corpus/systems`](../corpus/README.md) hold the presets to what the systems promise.
+[`corpus/systems`](../../corpus/README.md) hold the presets to what the systems promise.
 
 | preset | system | what it counts |
 |---|---|---|

@@ -94,5 +94,5 @@ pub fn none() -> Policy {
 
 /// Compiles the example of the page on policies.
 #[cfg(doctest)]
-#[doc = include_str!("../../../../docs/policies.md")]
+#[doc = include_str!("../../../../docs/reference/policies.md")]
 struct Page;

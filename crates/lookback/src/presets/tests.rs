@@ -201,12 +201,12 @@ fn a_wrong_option_is_named_with_what_it_must_be() {
 
 #[test]
 fn the_documented_policy_reads_and_is_the_default_with_one_stage_more() {
-    let page = include_str!("../../../../docs/policies.md");
+    let page = include_str!("../../../../docs/reference/policies.md");
     let text = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     let mut policy = parse(text).unwrap();
     policy.stages.remove(1);
     assert_eq!(policy, Policy::production());
-    let page = include_str!("../../../../docs/default-policy.md");
+    let page = include_str!("../../../../docs/concepts/default-policy.md");
     let text = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     assert_eq!(parse(text).unwrap(), Policy::production());
 }

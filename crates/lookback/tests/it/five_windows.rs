@@ -1,4 +1,4 @@
-//! Checks that `docs/five-windows.md` is what the presets make today.
+//! Checks that `docs/reference/five-windows.md` is what the presets make today.
 
 #[path = "../../examples/five_windows/page.rs"]
 mod page;
@@ -6,7 +6,6 @@ mod page;
 #[test]
 fn the_page_is_not_stale() {
     let page = page::page().unwrap_or_else(|fault| fault.to_string());
-    let stale =
-        "run `cargo run --release -p lookback --example five_windows > docs/five-windows.md`, and read what changed";
-    assert!(page == include_str!("../../../../docs/five-windows.md"), "{stale}\n{page}");
+    let stale = "run `cargo run --release -p lookback --example five_windows > docs/reference/five-windows.md`, and read what changed";
+    assert!(page == include_str!("../../../../docs/reference/five-windows.md"), "{stale}\n{page}");
 }

@@ -106,7 +106,7 @@ mod tests {
     /// To write it anew after a change: `UPDATE_OPENAPI=1 cargo test -p lookback-server openapi`.
     #[test]
     fn the_openapi_document_of_the_docs_is_the_one_that_is_served() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
         let served = described().1.to_pretty_json().unwrap() + "\n";
         if std::env::var_os("UPDATE_OPENAPI").is_some() {
             std::fs::write(file, &served).unwrap();
