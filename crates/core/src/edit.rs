@@ -215,7 +215,7 @@ pub(crate) fn in_order(mut edits: Vec<Edit>) -> Vec<Edit> {
     edits
 }
 
-/// Deserializes edits and sorts them, because an older log may contain them in another order.
+/// Deserializes edits and sorts them, because somebody may have edited the log.
 pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Edit>, D::Error> {
     Vec::deserialize(deserializer).map(in_order)
 }

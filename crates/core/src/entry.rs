@@ -32,10 +32,8 @@ pub enum Entry {
     /// A broken history was repaired, so that it could be sent.
     Repair(Repair),
     /// The system prompt or the tools were set or replaced.
-    #[serde(alias = "frame")]
     Preamble {
         /// The new preamble.
-        #[serde(alias = "frame")]
         preamble: Arc<Preamble>,
         /// Its size.
         size: Size,
@@ -217,12 +215,11 @@ pub struct RunningSummary {
     /// The size of the message.
     pub size: Size,
     /// Tokens of everything that it replaces.
-    #[serde(default)]
     pub stands_for: u64,
     /// The entries that it covers in addition to the previous summary.
     pub covers: Vec<Range<Position>>,
     /// The compaction that recorded the previous summary.
-    #[serde(default, alias = "base", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Position>,
 }
 
@@ -352,7 +349,7 @@ pub struct Checkpoint {
     /// The entries of the branch.
     pub path: Vec<Range<Position>>,
     /// The entry that set the preamble.
-    #[serde(default, alias = "frame", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preamble: Option<Position>,
     /// The current label.
     #[serde(default, skip_serializing_if = "Label::is_empty")]

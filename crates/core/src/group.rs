@@ -37,7 +37,6 @@ pub struct Group {
 #[non_exhaustive]
 pub enum GroupKind {
     /// The preamble: the system prompt and the tools, if they are sent outside the messages.
-    #[serde(alias = "frame")]
     Preamble,
     /// A system message.
     System,
@@ -82,7 +81,6 @@ impl GroupKind {
 #[non_exhaustive]
 pub enum Pin {
     /// It is the preamble: the system prompt and the tools outside the messages.
-    #[serde(alias = "frame")]
     Preamble,
     /// It is a system message at the beginning of the history.
     System,

@@ -48,7 +48,7 @@ pub struct SummaryClaim {
     /// The entries that leave the window for the summary.
     pub covers: Vec<Range<Position>>,
     /// The position of the compaction with the running summary that the new one continues.
-    #[serde(default, alias = "base", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Position>,
     /// Why these entries leave the window.
     pub reason: Reason,

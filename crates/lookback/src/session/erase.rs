@@ -295,10 +295,8 @@ impl Session {
         let Plan { tombstones, sources, .. } = plan;
         self.give_up_summary(&sources).await?;
         let (summaries, _) = old_summaries(&*self.store, &self.name, self.view(), &sources).await?;
-        for (log, tombstones) in summaries {
-            if !tombstones.is_empty() {
-                self.store.erase(&log, tombstones).await?;
-            }
+        if !summaries.is_empty() {
+            self.store.erase(&self.name.summary_of(), summaries).await?;
         }
         self.erase_facts(&sources, Drawn::Erase).await?;
         self.store.erase(&self.name, tombstones).await?;

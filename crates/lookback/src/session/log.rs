@@ -1,64 +1,14 @@
-//! Entries in a store: how they are written, read, and folded into a view.
+//! Entries in a store: how they are read and folded into a view.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use lookback_core::engine::{Engine, LogState, Settings};
-use lookback_core::message::PartRef;
-use lookback_core::transcript::{self, Arrival, Checkpoint, Entry, Label, Position};
+use lookback_core::transcript::{self, Checkpoint, Entry, Position};
 use lookback_core::view::View;
-use lookback_core::{Dialect, Role};
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::TRIES;
-use crate::store::{Damage, Head, LogName, Record, Store, StoreError};
-
-/// Makes the record of an entry. `label` is the label that is in force there.
-pub(crate) fn record(
-    log: &LogName,
-    position: Position,
-    entry: &Entry,
-    label: Option<&Label>,
-) -> Result<Record, StoreError> {
-    let body = serde_json::to_string(entry).map_err(|error| StoreError::unwritable(log, position, error))?;
-    let record = Record { checkpoint: matches!(entry, Entry::Checkpoint(_)), ..Record::new(body) };
-    Ok(match entry {
-        Entry::Message(arrival) => said(record, arrival, label),
-        _ => record,
-    })
-}
-
-/// Adds to the record of a message what searches look at.
-pub(crate) fn said(record: Record, arrival: &Arrival, label: Option<&Label>) -> Record {
-    let message = &arrival.message;
-    let mut parts = message.parts().filter(|part| !part.is_cache_marker()).peekable();
-    let of_tools = parts.peek().is_some() && parts.all(|part| matches!(part, PartRef::ToolResult(_)));
-    let role = match message.role() {
-        _ if of_tools => "tool",
-        Role::System => "system",
-        Role::User => "user",
-        Role::Assistant => "assistant",
-    };
-    // A label names the agent, which is not who asks it or what answers its calls.
-    let agent = || label.filter(|_| message.role() == Role::Assistant)?.agent.clone();
-    let chat = message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat);
-    let name = chat.and_then(|wire| name(&wire.raw)).or_else(agent);
-    // What stands in the place of an erased note is not found, as nothing is that was erased.
-    let text = if arrival.is_erased() { String::new() } else { message.text() };
-    Record { name, ..record.text(text).time(arrival.time).role(role) }
-}
-
-/// The name of who speaks, which OpenAI Chat has beside the content.
-fn name(message: &RawValue) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Named {
-        name: Option<String>,
-    }
-    // Most messages have no name, and need not be parsed again.
-    let may_have = message.get().contains("\"name\"");
-    may_have.then(|| serde_json::from_str::<Named>(message.get()).ok()?.name)?
-}
+use crate::store::{Damage, Head, LogName, Store, StoreError};
 
 pub(crate) async fn read(store: &dyn Store, log: &LogName, span: Range<Position>) -> Result<Vec<Entry>, StoreError> {
     let bodies = store.read(log, span.clone()).await?;

@@ -5,10 +5,10 @@ use std::time::Instant;
 use lookback_core::engine::{Engine, WindowOutcome};
 use lookback_core::transcript::{Entry, Millis, Position};
 
-use super::log::{load, record};
+use super::log::load;
 use super::unclear::Unclear;
 use super::{CompactEnd, CompactStart, CompactionOutcome, Error, Session, TRIES, now};
-use crate::store::StoreError;
+use crate::store::{Record, StoreError};
 
 /// What a change of the engine returns: the log must keep its entries.
 pub(super) trait Recorded {
@@ -152,7 +152,7 @@ impl Session {
             if let Entry::Label(next) = entry {
                 label = next;
             }
-            records.push(record(&self.name, position, entry, Some(label))?);
+            records.push(Record::of_entry(&self.name, position, entry, Some(label))?);
         }
         self.unclear = None;
         if !records.is_empty() {

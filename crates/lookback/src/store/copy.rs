@@ -1,9 +1,8 @@
 //! Copying a store into another one.
 
-use lookback_core::transcript::{Entry, Label};
+use lookback_core::transcript::Label;
 
 use super::{LogInfo, LogName, Record, Store, StoreError, every_namespace};
-use crate::session::log::said;
 
 /// How many records are copied at once.
 const CHUNK: u64 = 500;
@@ -87,7 +86,7 @@ async fn copy_log(
             return Err(differs(at + index));
         }
         let count = bodies.len() as u64;
-        let mut records: Vec<Record> = bodies.into_iter().map(|body| record(log, body, &mut label)).collect();
+        let mut records: Vec<Record> = bodies.into_iter().map(|body| Record::of_body(log, body, &mut label)).collect();
         let rest = records.split_off(there.len().min(records.len()));
         if !rest.is_empty() {
             let written = rest.iter().map(|record| record.body.clone()).collect::<Vec<_>>();
@@ -108,33 +107,6 @@ async fn copy_log(
     }
     copied.logs += 1;
     Ok(())
-}
-
-/// The record of a body, with what searches look at, as it was when it was first appended.
-pub(super) fn record(log: &LogName, body: String, label: &mut Label) -> Record {
-    if log.is_derived() {
-        return Record::new(body);
-    }
-    match serde_json::from_str(&body) {
-        Ok(entry) => record_of(entry, body, label),
-        Err(_) => Record::new(body),
-    }
-}
-
-/// The record of an entry of a session, as it was when it was first appended.
-pub(super) fn record_of(entry: Entry, body: String, label: &mut Label) -> Record {
-    match entry {
-        Entry::Message(arrival) => said(Record::new(body), &arrival, Some(label)),
-        Entry::Label(next) => {
-            *label = next;
-            Record::new(body)
-        }
-        Entry::Checkpoint(checkpoint) => {
-            *label = checkpoint.label;
-            Record::new(body).checkpoint(true)
-        }
-        _ => Record::new(body),
-    }
 }
 
 /// Why a store was not copied.

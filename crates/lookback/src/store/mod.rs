@@ -6,6 +6,7 @@ pub mod conformance;
 mod copy;
 #[cfg(feature = "encryption")]
 mod encrypted;
+mod entry;
 mod error;
 mod files;
 mod location;
@@ -329,21 +330,13 @@ fn probe_folder(folder: &std::path::Path) -> Result<(), StoreError> {
 /// # Errors
 /// Returns an error if the store fails.
 pub async fn purge(store: &dyn Store, session: &LogName) -> Result<bool, StoreError> {
-    Ok(store.delete(&logs_of(store, session).await?).await? > 0)
+    Ok(store.delete(&logs_of(session)).await? > 0)
 }
 
 /// A session's own log, and those that are derived from it.
-async fn logs_of(store: &dyn Store, session: &LogName) -> Result<Vec<LogName>, StoreError> {
-    let mut logs = vec![session.clone()];
+fn logs_of(session: &LogName) -> Vec<LogName> {
     let derived = Derived::ALL.into_iter().filter(|derived| derived.is_of_session());
-    for log in derived.map(|derived| session.derive(derived)).chain(session.old_summary_of()) {
-        // Version 0.1.0 kept the summaries of other sessions under such a name, too.
-        let is_summaries = log.derived().is_some_and(|(derived, _)| derived == Derived::Summary);
-        if !is_summaries || crate::session::are_summaries_of(store, &log, session).await? {
-            logs.push(log);
-        }
-    }
-    Ok(logs)
+    std::iter::once(session.clone()).chain(derived.map(|derived| session.derive(derived))).collect()
 }
 
 /// Something that a session or a memory can be opened on: a store, or an [`Arc`] of one, which is shared and not

@@ -25,9 +25,6 @@ impl LogName {
     /// The most characters of a name. The name of a derived log may have 16 more.
     pub const LONGEST: usize = 200;
 
-    /// The end of a session name that looks like the name of a summary log, as `compat::crux` gives its sessions.
-    const MESSAGES: &str = ":messages";
-
     /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -64,14 +61,6 @@ impl LogName {
     #[must_use]
     pub fn derive(&self, derived: Derived) -> LogName {
         derived.name(&self.0)
-    }
-
-    /// The log in which version 0.1.0 kept the summary of a session named `compact:NAME:messages`: the summary log of
-    /// the session NAME.
-    pub(crate) fn old_summary_of(&self) -> Option<LogName> {
-        let (before, _) = Derived::Summary.around();
-        let inner = self.0.strip_prefix(before)?.strip_suffix(LogName::MESSAGES)?;
-        Some(Derived::Summary.name(inner))
     }
 
     /// Returns the name of the log with the facts of this session.

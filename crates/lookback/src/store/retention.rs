@@ -107,14 +107,8 @@ pub async fn expired(store: &dyn Store, retention: &Retention) -> Result<Vec<Exp
 /// # Errors
 /// Returns an error if the store fails.
 pub async fn prune(store: &dyn Store, retention: &Retention) -> Result<Vec<Expired>, StoreError> {
-    let mut logs = Vec::new();
-    for session in expired(store, retention).await? {
-        logs.push((session.session.clone(), logs_of(store, &session.session).await?));
-    }
-    // Looking at each took a while, and any of them may have been used meanwhile.
-    let expired = if logs.is_empty() { Vec::new() } else { expired(store, retention).await? };
-    logs.retain(|(session, _)| expired.iter().any(|expired| expired.session == *session));
-    let erased: Vec<LogName> = logs.iter().flat_map(|(_, logs)| logs.clone()).collect();
-    store.delete(&erased).await?;
-    Ok(expired.into_iter().filter(|expired| logs.iter().any(|(session, _)| *session == expired.session)).collect())
+    let expired = expired(store, retention).await?;
+    let logs: Vec<LogName> = expired.iter().flat_map(|expired| logs_of(&expired.session)).collect();
+    store.delete(&logs).await?;
+    Ok(expired)
 }

@@ -7,7 +7,7 @@ use lookback_core::transcript::{Entry, Label, Millis};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::LogName;
-use super::copy::record_of;
+use super::Record;
 use crate::search::terms;
 
 /// A text of a log, as a store keeps it.
@@ -97,7 +97,7 @@ impl<'a> Compared<'a> {
         }
         let Some(body) = body else { return Expected::Unknown };
         let Ok(entry) = serde_json::from_str::<Entry>(&body) else { return Expected::Unknown };
-        let record = record_of(entry, body, &mut self.label);
+        let record = Record::of_read(entry, body, &mut self.label);
         let terms = terms(&record);
         if terms.is_empty() {
             return Expected::Nothing;

@@ -94,7 +94,7 @@ fn the_files_of_a_session_can_be_read() {
         (
             "memory/shared/memory.json",
             r#"{
-  "lookback": {"version":2,"log":"memory:shared:shared","created":1002,"id":"<id>","sum":"<sum>"},
+  "lookback": {"version":1,"log":"memory:shared:shared","created":1002,"id":"<id>","sum":"<sum>"},
   "entries": [
     {"at":0,"time":1002,"entry":{"said":"for all"},"sum":"<sum>"},
     {"at":1,"time":1003,"entry":{"said":"and this"},"sum":"<sum>"},
@@ -105,13 +105,13 @@ fn the_files_of_a_session_can_be_read() {
         ),
         (
             "memory/team%2Fchat%201/facts.jsonl",
-            r#"{"lookback":{"version":2,"log":"memory:team/chat 1:facts","created":1001,"id":"<id>"},"sum":"<sum>"}
+            r#"{"lookback":{"version":1,"log":"memory:team/chat 1:facts","created":1001,"id":"<id>"},"sum":"<sum>"}
 {"at":0,"time":1001,"entry":{"said":"a fact"},"sum":"<sum>"}
 "#,
         ),
         (
             "memory/team%2Fchat%201/turns.jsonl",
-            r#"{"lookback":{"version":2,"log":"team/chat 1","created":1000,"id":"<id>"},"sum":"<sum>"}
+            r#"{"lookback":{"version":1,"log":"team/chat 1","created":1000,"id":"<id>"},"sum":"<sum>"}
 {"at":0,"time":1000,"text":"Café?","entry":{"said":"Café?"},"sum":"<sum>"}
 {"at":1,"part":[1,2],"text":"No.","entry":{"said":"No."},"sum":"<sum>"}
 {"at":2,"checkpoint":true,"part":[2,2],"entry":{"seen": 2},"sum":"<sum>"}
@@ -571,7 +571,7 @@ fn a_document_that_cannot_be_read_is_never_written_over() {
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
     // One entry that is none.
-    let text = format!("{{{ours},\"entries\":[{{\"at\":0,\"entry\":1}},{{\"at\":7,\"entry\":1}}]}}");
+    let text = format!("{{{ours},\"entries\":[{{\"at\":0,\"entry\":1,\"sum\":\"\"}},{{\"at\":7,\"entry\":1}}]}}");
     fs::write(&path, &text).unwrap();
     let refused = append(&store, &shared, 2, &["a"]).unwrap_err();
     assert!(matches!(refused, StoreError::Damaged { position: 1, .. }), "{refused:?}");
@@ -731,7 +731,7 @@ fn files_of_a_newer_version_are_refused_by_its_number() {
     for (log, path) in [(&log, "memory/one/turns.jsonl"), (&log.shared_of(), "memory/shared/one.json")] {
         append(&store, log, 0, &["a"]).unwrap();
         let path = folder.path().join(path);
-        let newer = fs::read_to_string(&path).unwrap().replace("\"version\":2", "\"version\":7");
+        let newer = fs::read_to_string(&path).unwrap().replace("\"version\":1", "\"version\":7");
         // A later header may say other things.
         for newer in [newer.replace("\"log\"", "\"of\""), newer.clone()] {
             fs::write(&path, &newer).unwrap();
@@ -743,7 +743,7 @@ fn files_of_a_newer_version_are_refused_by_its_number() {
             block_on(store.head(log, None)).map(|_| ()),
             block_on(store.delete(slice::from_ref(log))).map(|_| ()),
         ] {
-            assert!(matches!(refused, Err(StoreError::Newer { found: 7, known: 2, .. })), "{refused:?}");
+            assert!(matches!(refused, Err(StoreError::Newer { found: 7, known: 1, .. })), "{refused:?}");
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), newer);
         // It is listed, and holds up no other.

@@ -29,11 +29,9 @@ mod langchain4j;
 mod limits;
 mod memory;
 mod memory_deeds;
-mod migration;
 #[path = "../../../../bench/src/mutants.rs"]
 mod mutants;
 mod observe;
-mod old_logs;
 mod pipeline;
 mod presets;
 mod progress;
@@ -57,4 +55,5 @@ mod timelines;
 mod transfer;
 mod two_tier;
 mod vectors;
+mod version_1;
 mod writers;

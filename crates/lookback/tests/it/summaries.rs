@@ -758,32 +758,3 @@ fn sessions_whose_names_look_like_each_others_have_summaries_of_their_own() {
         assert_eq!(left.len(), if name == "chat" { 2 } else { 0 }, "{left:?}");
     }
 }
-
-#[test]
-fn a_summary_that_was_made_under_an_old_name_is_taken_up() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let name: LogName = "compact:chat:messages".parse().unwrap();
-    let model = Scripted::new(|_, _| Ok("short".into()));
-    let mut session = open_named(&store, name.as_str(), settings(2, 100), &model);
-    (0..4).for_each(|number| say(&mut session, number));
-    block_on(session.enforce_limits()).unwrap();
-    drop(session);
-    // The notes as version 0.1.0 kept them: in the log of the session `chat`.
-    let old = "chat".parse::<LogName>().unwrap().summary_of();
-    let mut notes = Vec::new();
-    let begun = Instant::now();
-    while notes.len() < 2 && begun.elapsed() < LONGEST {
-        notes = block_on(store.read(&name.summary_of(), 0..9)).unwrap();
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let records = notes.into_iter().map(Record::new).collect();
-    block_on(store.append(&old, 0, records, None)).unwrap();
-    block_on(store.delete(&[name.summary_of()])).unwrap();
-    let mut session = open_named(&store, name.as_str(), settings(2, 100), &model);
-    assert_eq!((texts(&mut session)[0].as_str(), model.calls()), ("short", 1));
-    // It is erased with its session, and with no other.
-    block_on(lookback::store::purge(&*store, &"chat".parse().unwrap())).unwrap();
-    assert!(block_on(store.head(&old, None)).unwrap().is_some());
-    block_on(lookback::store::purge(&*store, &name)).unwrap();
-    assert!(block_on(store.head(&old, None)).unwrap().is_none());
-}

@@ -59,7 +59,7 @@ impl SingleSlotChatMemoryStore {
     /// Returns the store behind this one if the log belongs to its memory.
     fn slot(&self, log: &LogName) -> Result<&MemoryStore, StoreError> {
         let derived = Derived::ALL.into_iter().filter(|derived| derived.is_of_session());
-        let mut own = derived.map(|derived| self.id.derive(derived)).chain(self.id.old_summary_of());
+        let mut own = derived.map(|derived| self.id.derive(derived));
         if *log == self.id || own.any(|own| own == *log) {
             return Ok(&self.slot);
         }

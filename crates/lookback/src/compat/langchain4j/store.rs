@@ -13,7 +13,7 @@ use lookback_core::{ConversionError, Engine, Message, Policy, Settings};
 
 use super::id::id_of;
 use crate::search::Query;
-use crate::session::log::{load, record};
+use crate::session::log::load;
 use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone};
 
 /// `ChatMemoryStore`: a store that keeps a list of messages for each memory, by its identifier.
@@ -153,7 +153,7 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
             // The checkpoint has the digest of everything before it, so a session that knows the old log notices that
             // this is another.
             engine.checkpoint(&mut entries);
-            let records = (0..).zip(&entries).map(|(at, entry)| record(log, at, entry, None));
+            let records = (0..).zip(&entries).map(|(at, entry)| Record::of_entry(log, at, entry, None));
             self.logs.append(log, 0, records.collect::<Result<_, _>>()?, None).await?;
         }
         known.insert(log.clone(), digests);

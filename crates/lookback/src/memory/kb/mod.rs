@@ -16,9 +16,8 @@ use serde::Serialize;
 use super::fact::Scope;
 use super::transfer::{Counts, Effect, Transferred};
 use super::{Memory, MemoryError};
-use crate::session::log::record;
 use crate::session::now;
-use crate::store::{LogName, Store, StoreError};
+use crate::store::{LogName, Record, Store, StoreError};
 
 pub use fault::KbFault;
 
@@ -164,7 +163,7 @@ async fn begin(store: &dyn Store, name: &LogName, messages: Vec<entries::Turn>) 
     for (message, time) in messages {
         entries.extend(engine.receive(message, Origin::Client, time)?);
     }
-    let records = (0..).zip(&entries).map(|(position, entry)| record(name, position, entry, None));
+    let records = (0..).zip(&entries).map(|(position, entry)| Record::of_entry(name, position, entry, None));
     match store.append(name, 0, records.collect::<Result<_, _>>()?, now()).await {
         Ok(()) => Ok(true),
         Err(StoreError::Conflict { .. }) => Ok(false),

@@ -73,10 +73,10 @@ impl Session {
         let until = now().unwrap_or_default().saturating_add(millis(time_limit.saturating_add(GRACE)));
         let claim = request.claim.clone();
         let model = summaries.summarizer.model().to_owned();
-        let (of, id) = (name.to_string(), unique());
+        let id = unique();
         // Before the claim is written, too: whoever finds it there finds that somebody works on it.
-        let (at_work, by) = (AtWork::on(&id), Some(Maker::here()));
-        let note = Note::Started { of, id: id.clone(), by, claim: claim.clone(), model, until, failures };
+        let (at_work, by) = (AtWork::on(&id), Maker::here());
+        let note = Note::Started { id: id.clone(), by, claim: claim.clone(), model, until, failures };
         self.engine.hold_limits();
         self.summary_pending = true;
         // Before the claim is written: if this future is dropped meanwhile, the channel closes, which shows that nobody

@@ -41,7 +41,7 @@ impl Session {
             return Ok(LetGo::Waits);
         }
         self.tell(&written);
-        match let_go(&self.name).append(&*self.store, &self.summaries.log, end).await {
+        match let_go().append(&*self.store, &self.summaries.log, end).await {
             // Somebody else has written it down.
             Err(StoreError::Conflict { .. }) => {}
             result => result?,

@@ -75,17 +75,16 @@ impl Making {
         let (note, tokens_after, outcome) = match self.within_time(task).await {
             Ok(Made::Passed(Summary { text, tokens_after, .. })) => {
                 let (id, claim, model) = (self.id.clone(), self.claim.clone(), self.summarizer.model().to_owned());
-                let (of, failures) = (self.session.to_string(), self.failures);
-                let note = Note::Made { of, id, claim, text, model, tokens_before, tokens_after, failures };
+                let failures = self.failures;
+                let note = Note::Made { id, claim, text, model, tokens_before, tokens_after, failures };
                 (note, tokens_after, CompactionOutcome::Summarized)
             }
             Ok(Made::Refused(faults)) => {
-                let note =
-                    Note::Refused { of: self.session.to_string(), id: self.id.clone(), claim: self.claim.clone() };
+                let note = Note::Refused { id: self.id.clone(), claim: self.claim.clone() };
                 (note, 0, CompactionOutcome::Refused { faults })
             }
             Err(reason) => {
-                let note = failed(&self.session, reason.to_string(), self.failures);
+                let note = failed(reason.to_string(), self.failures);
                 (note, 0, CompactionOutcome::Failed { reason: Arc::new(reason) })
             }
         };

@@ -28,7 +28,6 @@ use crate::store::LogName;
 use crate::summarize::{Extractive, Spawner, Summarizer};
 
 pub use making::NoSummary;
-pub(crate) use newest::are_summaries_of;
 pub(crate) use note::check as check_note;
 pub(super) use old::old_summaries;
 

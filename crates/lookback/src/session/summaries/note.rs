@@ -20,12 +20,9 @@ pub(super) enum Note {
     /// A claim: somebody makes a summary, until `until` at the latest. No other claim has this `id`. If it is known that
     /// whoever makes it is gone, the claim is over.
     Started {
-        of: String,
-        #[serde(default)]
         id: String,
-        /// Who makes it. An earlier version did not say.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        by: Option<Maker>,
+        /// Who makes it.
+        by: Maker,
         claim: SummaryClaim,
         model: String,
         until: Millis,
@@ -34,8 +31,6 @@ pub(super) enum Note {
     /// The summary, right behind its claim. If that claim has another `id`, the session was erased and begun again
     /// meanwhile, and the summary belongs to another conversation.
     Made {
-        of: String,
-        #[serde(default)]
         id: String,
         claim: SummaryClaim,
         text: String,
@@ -43,14 +38,13 @@ pub(super) enum Note {
         tokens_before: u64,
         tokens_after: u64,
         /// How many tries in a row had failed before. If the session rejects this summary, that is one more.
-        #[serde(default)]
         failures: u32,
     },
     /// Two summaries did not pass their check, right behind their claim as [`Note::Made`]. What they would have covered is
     /// to leave the window without a summary.
-    Refused { of: String, id: String, claim: SummaryClaim },
+    Refused { id: String, claim: SummaryClaim },
     /// Nothing came of it. The next try is at `retry`.
-    Failed { of: String, reason: String, failures: u32, retry: Millis },
+    Failed { reason: String, failures: u32, retry: Millis },
 }
 
 /// Returns an error if a body is no note.
@@ -59,12 +53,6 @@ pub(crate) fn check(body: &str) -> serde_json::Result<()> {
 }
 
 impl Note {
-    pub(super) fn is_of(&self, session: &LogName) -> bool {
-        let (Note::Started { of, .. } | Note::Made { of, .. } | Note::Refused { of, .. } | Note::Failed { of, .. }) =
-            self;
-        of == session.as_str()
-    }
-
     pub(super) async fn append(&self, store: &dyn Store, log: &LogName, at: u64) -> Result<(), StoreError> {
         let body = serde_json::to_string(self).map_err(|error| StoreError::unwritable(log, at, error))?;
         store.append(log, at, vec![Record::new(body)], now()).await
@@ -72,21 +60,21 @@ impl Note {
 }
 
 /// The note that a try failed, after `failures` earlier ones in a row.
-pub(super) fn failed(session: &LogName, reason: String, failures: u32) -> Note {
+pub(super) fn failed(reason: String, failures: u32) -> Note {
     let retry = now().unwrap_or_default().saturating_add(millis(wait(failures)));
-    Note::Failed { of: session.to_string(), reason, failures: failures.saturating_add(1), retry }
+    Note::Failed { reason, failures: failures.saturating_add(1), retry }
 }
 
 /// The note that what a refused summary would have covered is no longer waited for: the next one may begin at once.
-pub(super) fn let_go(session: &LogName) -> Note {
+pub(super) fn let_go() -> Note {
     let reason = "the summary did not pass its check".to_owned();
-    Note::Failed { of: session.to_string(), reason, failures: 0, retry: now().unwrap_or_default() }
+    Note::Failed { reason, failures: 0, retry: now().unwrap_or_default() }
 }
 
 /// The note that a summary is given up, because what it covers is erased: the next one may begin at once.
-pub(super) fn given_up(session: &LogName) -> Note {
+pub(super) fn given_up() -> Note {
     let reason = "what the summary would have covered was erased".to_owned();
-    Note::Failed { of: session.to_string(), reason, failures: 0, retry: now().unwrap_or_default() }
+    Note::Failed { reason, failures: 0, retry: now().unwrap_or_default() }
 }
 
 /// The wait before the next try, after `failures` failures in a row before this one: none after the first, then 1, 2, 4

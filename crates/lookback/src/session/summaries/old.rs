@@ -2,7 +2,6 @@
 
 use lookback_core::view::View;
 
-use super::are_summaries_of;
 use super::newest::Newest;
 use super::note::{Note, given_up};
 use crate::session::erase::Sources;
@@ -20,49 +19,42 @@ pub(in crate::session) async fn old_summaries(
     session: &LogName,
     view: &View,
     sources: &Sources,
-) -> Result<(Vec<(LogName, Vec<Tombstone>)>, u64), StoreError> {
-    let (mut old, mut bytes) = (Vec::new(), 0);
-    for log in [Some(session.summary_of()), session.old_summary_of()].into_iter().flatten() {
-        if !are_summaries_of(store, &log, session).await? {
-            continue;
-        }
-        let end = store.head(&log, None).await?.map_or(0, |head| head.end);
-        let (mut at, mut tombstones) = (0, Vec::new());
-        while at < end {
-            let page = at..end.min(at + PAGE);
-            for (position, body) in page.clone().zip(store.read(&log, page.clone()).await?) {
-                // A note that cannot be read may be from a newer version.
-                let Ok(mut note) = serde_json::from_str(&body) else { continue };
-                let Note::Made { claim, text, .. } = &mut note else { continue };
-                let is_current = position + 1 == end && claim.covers.iter().any(|span| view.is_on_path(span));
-                let is_old = !is_current && claim.covers.iter().all(|span| span.end <= sources.until);
-                let is_made_from_gone = !sources.keeps_drawn && sources.is_claimed(claim);
-                if text.is_empty() || !(is_old || is_made_from_gone) {
-                    continue;
-                }
-                bytes += body.len() as u64;
-                text.clear();
-                let note =
-                    serde_json::to_string(&note).map_err(|error| StoreError::unwritable(&log, position, error))?;
-                tombstones.push(Tombstone::new(position, checksum(&log, position, &body), note));
+) -> Result<(Vec<Tombstone>, u64), StoreError> {
+    let log = session.summary_of();
+    let end = store.head(&log, None).await?.map_or(0, |head| head.end);
+    let (mut at, mut tombstones, mut bytes) = (0, Vec::new(), 0);
+    while at < end {
+        let page = at..end.min(at + PAGE);
+        for (position, body) in page.clone().zip(store.read(&log, page.clone()).await?) {
+            // A note that cannot be read may be from a newer version.
+            let Ok(mut note) = serde_json::from_str(&body) else { continue };
+            let Note::Made { claim, text, .. } = &mut note else { continue };
+            let is_current = position + 1 == end && claim.covers.iter().any(|span| view.is_on_path(span));
+            let is_old = !is_current && claim.covers.iter().all(|span| span.end <= sources.until);
+            let is_made_from_gone = !sources.keeps_drawn && sources.is_claimed(claim);
+            if text.is_empty() || !(is_old || is_made_from_gone) {
+                continue;
             }
-            at = page.end;
+            bytes += body.len() as u64;
+            text.clear();
+            let note = serde_json::to_string(&note).map_err(|error| StoreError::unwritable(&log, position, error))?;
+            tombstones.push(Tombstone::new(position, checksum(&log, position, &body), note));
         }
-        old.push((log, tombstones));
+        at = page.end;
     }
-    Ok((old, bytes))
+    Ok((tombstones, bytes))
 }
 
 impl Session {
     /// Gives up the summary that somebody is making of what is erased: a note takes the place where it would be written.
     pub(in crate::session) async fn give_up_summary(&self, sources: &Sources) -> Result<(), Error> {
         for _ in 0..TRIES {
-            let Newest { end, note } = self.summaries.newest(&*self.store, &self.name).await?;
+            let Newest { end, note } = self.summaries.newest(&*self.store).await?;
             match note {
                 Some(Note::Started { claim, .. }) if sources.is_claimed(&claim) => {}
                 _ => return Ok(()),
             }
-            match given_up(&self.name).append(&*self.store, &self.summaries.log, end).await {
+            match given_up().append(&*self.store, &self.summaries.log, end).await {
                 // It was written just now, and is found as one that was made.
                 Err(StoreError::Conflict { .. }) => {}
                 written => return Ok(written?),

@@ -94,7 +94,7 @@ impl Session {
     /// The running summary, for a reader that changes nothing. If one is ready but not taken up yet, that one. One that was
     /// erased says nothing, and counts as none.
     pub(crate) async fn newest_summary(&self) -> Result<Option<NewestSummary>, Error> {
-        let Newest { note, .. } = self.summaries.newest(&*self.store, &self.name).await?;
+        let Newest { note, .. } = self.summaries.newest(&*self.store).await?;
         Ok(match note {
             Some(Note::Made { claim, text, .. })
                 if !text.is_empty()
@@ -117,14 +117,14 @@ impl Session {
             Work::Ours { id, .. } => Some(id.clone()),
             Work::None | Work::Wait { .. } => None,
         };
-        let Newest { end, note } = self.summaries.newest(&*self.store, &self.name).await?;
+        let Newest { end, note } = self.summaries.newest(&*self.store).await?;
         let patience = self.summaries.patience();
         let mut is_known = true;
         let (look, work) = match note {
             None => (Look::Free(Free { end, failures: 0 }), Work::None),
             Some(Note::Started { id, by, until, claim, failures, .. }) => {
                 let is_ours = ours.is_some_and(|ours| ours == id);
-                let presence = by.map_or(Presence::Unknown, |by| by.presence(&id));
+                let presence = by.presence(&id);
                 if is_ours || presence != Presence::Gone && self.summaries.left(end, until, patience).is_none() {
                     // Whoever began it has not come back.
                     self.fail(&claim, end, failures, NoSummary::Late).await?;
@@ -196,7 +196,7 @@ impl Session {
 
     /// Writes down that nothing came of a summary, and reports it. Returns `false` if somebody else was faster.
     async fn fail(&mut self, claim: &SummaryClaim, end: u64, failures: u32, reason: NoSummary) -> Result<bool, Error> {
-        let note = failed(&self.name, reason.to_string(), failures);
+        let note = failed(reason.to_string(), failures);
         match note.append(&*self.store, &self.summaries.log, end).await {
             // Somebody else has written it down.
             Err(StoreError::Conflict { .. }) => return Ok(false),

@@ -70,7 +70,7 @@ impl Session {
                 Work::None if self.engine.end() > before => {}
                 Work::None => return Ok(None),
                 Work::Wait { .. } => {
-                    let Newest { end, note } = self.summaries.newest(&*self.store, &self.name).await?;
+                    let Newest { end, note } = self.summaries.newest(&*self.store).await?;
                     let patience = self.summaries.patience();
                     match note {
                         Some(Note::Started { until, .. }) if self.summaries.left(end, until, patience).is_some() => {

@@ -17,7 +17,6 @@ use std::time::{Duration, Instant};
 use lookback_core::transcript::{Label, Millis};
 
 use self::seal::Ring;
-use super::copy::record;
 use super::{
     Head, Hit, IntoStore, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, checksum,
 };
@@ -197,7 +196,7 @@ impl EncryptedStore {
             }
             let bodies = self.read(&info.name, first..info.records.min(first + CHUNK)).await?;
             for (at, body) in (first..).zip(bodies) {
-                texts.add(number, at, &record(&info.name, body, &mut label));
+                texts.add(number, at, &Record::of_body(&info.name, body, &mut label));
             }
             first += CHUNK;
         }

@@ -179,12 +179,8 @@ impl<'a> Document<'a> {
     }
 
     fn lines(&self, log: &LogName, path: &Path) -> Result<Vec<Line<'a>>, StoreError> {
-        let check = match self.header.as_ref().map(Header::check) {
-            None | Some(Check::None) => Check::None,
-            Some(_) => Check::Members,
-        };
         let line = |(position, entry): (u64, &&'a RawValue)| {
-            Line::parse(entry.get().as_bytes(), log, position, check).map_err(|fault| {
+            Line::parse(entry.get().as_bytes(), log, position, Check::Members).map_err(|fault| {
                 let place = path.display().to_string();
                 StoreError::damaged(log, position, Damage::Line { place, line: None, fault })
             })
@@ -334,19 +330,12 @@ pub(super) fn append(
     if records.is_empty() {
         return Ok(());
     }
-    let is_earlier = document.header.as_ref().is_some_and(|header| header.check() == Check::None);
-    let earlier = lines.iter().filter(|_| is_earlier).map(|line| line.as_entry(log));
-    let earlier = earlier.collect::<serde_json::Result<Vec<String>>>().map_err(json)?;
     let new = entries(log, records, at, time).map_err(json)?;
-    if is_earlier {
-        document.entries.clear();
-    }
-    for line in earlier.iter().chain(&new) {
+    for line in &new {
         document.entries.push(serde_json::from_str(line).map_err(json)?);
     }
-    if at == 0 || is_earlier {
-        let created = document.header.as_ref().map_or(time, |header| header.created);
-        document.header = Some(Header::new(log, created));
+    if at == 0 {
+        document.header = Some(Header::new(log, document.header.as_ref().map_or(time, |header| header.created)));
     }
     let whole = document.write().map_err(json)?;
     disk::replace(path, durability, |file| file.write_all(whole.as_bytes())).map_err(failed(path))?;
@@ -386,8 +375,6 @@ pub(super) fn replace(
         };
         written.push(line.map_err(json)?);
     }
-    let Some(header) = document.header.take() else { return Ok(()) };
-    document.header = Some(header.renewed());
     document.entries = written.iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>().map_err(json)?;
     let whole = document.write().map_err(json)?;
     // Its marks are those of other entries.

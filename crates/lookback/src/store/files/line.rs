@@ -3,16 +3,15 @@
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 
-use lookback_core::transcript::{Entry, Millis};
+use lookback_core::transcript::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::session::log::said;
 use crate::store::{LineFault, LogName, Record};
 
-/// The version of the layout. Version 1 had no checksums, and its appends did not say how many lines they have.
-pub(super) const VERSION: i64 = 2;
+/// The version of the layout.
+pub(super) const VERSION: i64 = 1;
 /// What comes before the checksum of a line. It is always the last member.
 const SUM: &[u8] = b",\"sum\":\"";
 /// The digits of a checksum.
@@ -29,10 +28,9 @@ pub(super) struct Header {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) created: Option<Millis>,
     /// Tells the log from one of the same name that was erased.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[serde(default)]
     id: String,
-    /// The checksum of the other members, if it is that of a document: the first line of a log has its own. An earlier
-    /// version wrote none.
+    /// The checksum of the other members, if it is that of a document: the first line of a log has its own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     sum: String,
 }
@@ -44,14 +42,9 @@ impl Header {
         Header { version: VERSION, log: log.to_string(), created, id: format!("{id:016x}"), sum: String::new() }
     }
 
-    /// The identifier of the log; `None` if an earlier version wrote it.
+    /// The identifier of the log; `None` if somebody has altered it.
     pub(super) fn id(&self) -> Option<u64> {
         u64::from_str_radix(&self.id, 16).ok()
-    }
-
-    /// The header of the same log as this version writes it.
-    pub(super) fn renewed(self) -> Self {
-        Header { version: VERSION, ..self }
     }
 
     /// The header as a document keeps it, with its checksum. It is made of the members, because another program may write
@@ -68,11 +61,6 @@ impl Header {
     fn sum_of_members(&self) -> u64 {
         let Header { version, log, created, id, .. } = self;
         sum(format!("{:?}", (version, created, id)).as_bytes(), log, OF_HEADER)
-    }
-
-    /// How the records of the log are checked.
-    pub(super) fn check(&self) -> Check {
-        if self.version == 1 { Check::None } else { Check::Bytes }
     }
 }
 
@@ -95,18 +83,13 @@ impl First {
 
     /// Whether it is as it was written.
     pub(super) fn is_whole(&self, line: &[u8]) -> bool {
-        match self.lookback.check() {
-            Check::None => true,
-            _ => self.sum.as_deref().is_some_and(|sum| is_sealed(line, sum, &self.lookback.log, OF_HEADER)),
-        }
+        self.sum.as_deref().is_some_and(|sum| is_sealed(line, sum, &self.lookback.log, OF_HEADER))
     }
 }
 
 /// How a record is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
-    /// An earlier version wrote it, without a checksum.
-    None,
     /// By the bytes of its line.
     Bytes,
     /// By its members, because another program may have written them in its own way.
@@ -181,12 +164,9 @@ pub(super) struct Line<'a> {
     /// missing, the others do not count either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     part: Option<(u64, u64)>,
-    /// What version 1 wrote for that: whether the next line belongs to the same append.
-    #[serde(default, skip_serializing_if = "is_false")]
-    more: bool,
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub(super) text: Cow<'a, str>,
-    /// The role of who said it. Lines that earlier versions wrote have none.
+    /// The role of who said it.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<Cow<'a, str>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
@@ -235,15 +215,15 @@ impl<'a> Line<'a> {
         };
         let (role, name) = (role.map(Cow::Borrowed), name.map(Cow::Borrowed));
         let (checkpoint, text) = (record.checkpoint, Cow::Borrowed(text));
-        Line { at, time, checkpoint, part, more: false, text, role, name, said, entry, quoted, sum: None }
+        Line { at, time, checkpoint, part, text, role, name, said, entry, quoted, sum: None }
     }
 
     /// What takes the place of the line when its contents are erased.
     pub(super) fn erased<'b>(&self, body: &'b str) -> Line<'b> {
-        let Line { at, time, checkpoint, part, more, .. } = *self;
+        let Line { at, time, checkpoint, part, .. } = *self;
         let (entry, quoted) = Line::fitted(body);
         let text = Cow::Borrowed("");
-        Line { at, time, checkpoint, part, more, text, role: None, name: None, said: None, entry, quoted, sum: None }
+        Line { at, time, checkpoint, part, text, role: None, name: None, said: None, entry, quoted, sum: None }
     }
 
     /// Parses the record of this position, and checks it.
@@ -257,7 +237,6 @@ impl<'a> Line<'a> {
             return Err(LineFault::NoEntry);
         }
         let is_whole = match (check, parsed.sum.as_deref()) {
-            (Check::None, _) => true,
             (_, None) => false,
             (Check::Bytes, Some(sum)) => is_sealed(line, sum, log.as_str(), position),
             (Check::Members, Some(sum)) => sum.is_empty() || sum == format!("{:016x}", parsed.sum_of_members(log)),
@@ -278,7 +257,7 @@ impl<'a> Line<'a> {
 
     /// Whether its append goes on with the next line.
     pub(super) fn goes_on(&self) -> bool {
-        self.more || self.part.is_some_and(|(part, of)| part < of)
+        self.part.is_some_and(|(part, of)| part < of)
     }
 
     /// The line as an entry of a document.
@@ -301,25 +280,16 @@ impl<'a> Line<'a> {
         sum(&spelled, log.as_str(), self.at)
     }
 
-    /// The line as this version writes it.
+    /// The line as it is written.
     pub(super) fn write(&self, log: &LogName) -> serde_json::Result<String> {
         Ok(sealed(serde_json::to_string(self)?, log.as_str(), self.at))
     }
 
     /// What searches look at.
     pub(super) fn searched(self) -> Record {
-        let mut record = Record::new("");
-        if self.role.is_none()
-            && !self.text.is_empty()
-            && let Ok(Entry::Message(arrival)) = serde_json::from_str(self.body())
-        {
-            // An earlier version wrote it.
-            record = said(record, &arrival, None);
-        }
         let Line { role, name, text, said, time, .. } = self;
-        record.role = role.map(Cow::into_owned).or(record.role);
-        record.name = name.map(Cow::into_owned).or(record.name);
-        record.text(text).time(said.or(time))
+        let (role, name) = (role.map(Cow::into_owned), name.map(Cow::into_owned));
+        Record { role, name, ..Record::new("").text(text).time(said.or(time)) }
     }
 
     pub(super) fn body(&self) -> &str {

@@ -192,7 +192,7 @@ impl Lines<'_> {
         self.file.seek(SeekFrom::Start(start)).map_err(self.failed())?;
         (&self.file).take(end - start).read_to_end(&mut line).map_err(self.failed())?;
         self.last = self.mark(last)?;
-        Ok(Line::parse(&line, self.log, last, self.header.check()).is_ok())
+        Ok(Line::parse(&line, self.log, last, Check::Bytes).is_ok())
     }
 
     /// What the log is up to and with this record, which it has.
@@ -233,19 +233,17 @@ impl Lines<'_> {
     }
 
     fn scan(&mut self) -> io::Result<Scan> {
-        let check = self.header.check();
         let (mut last, mut position) = (self.last, self.records());
         self.file.seek(SeekFrom::Start(last.end))?;
         let mut reader = BufReader::with_capacity(1 << 16, &mut self.file);
         let mut scan = Scan::default();
         let (mut whole, mut since, mut line) = (0, position, Vec::new());
         while next(&mut reader, &mut line)? {
-            let parsed = match Line::parse(&line, self.log, position, check) {
+            let parsed = match Line::parse(&line, self.log, position, Check::Bytes) {
                 Ok(parsed) if line.ends_with(b"\n") => parsed,
                 Ok(_) => break,
                 Err(fault) => {
-                    let is_torn =
-                        since >= self.expected && is_torn(&mut reader, &line, self.log, (since, position), check)?;
+                    let is_torn = since >= self.expected && is_torn(&mut reader, &line, self.log, (since, position))?;
                     scan.damage = (!is_torn).then_some((position, fault));
                     break;
                 }
@@ -286,7 +284,7 @@ impl Lines<'_> {
             if !next(&mut reader, &mut line).map_err(self.failed())? {
                 return Err(StoreError::damaged(self.log, position, Damage::Gone));
             }
-            let parsed = Line::parse(&line, self.log, position, self.header.check());
+            let parsed = Line::parse(&line, self.log, position, Check::Bytes);
             let damaged = |fault| StoreError::damaged(self.log, position, self.in_line(position, fault));
             work(position, parsed.map_err(damaged)?);
         }
@@ -310,17 +308,11 @@ fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 
 /// Whether a line that is no record is part of an append that did not reach the disk. `since` is where the append
 /// begins, and `position` where the line should be.
-fn is_torn(
-    reader: &mut impl BufRead,
-    line: &[u8],
-    log: &LogName,
-    (since, position): (u64, u64),
-    check: Check,
-) -> io::Result<bool> {
+fn is_torn(reader: &mut impl BufRead, line: &[u8], log: &LogName, (since, position): (u64, u64)) -> io::Result<bool> {
     if !line.ends_with(b"\n") {
         // Unless only its line break is another character.
         let but_one = line.split_last().map(|(_, before)| before).unwrap_or_default();
-        return Ok(Line::parse(but_one, log, position, check).is_err());
+        return Ok(Line::parse(but_one, log, position, Check::Bytes).is_err());
     }
     // Blocks of a file may reach the disk in any order. One flipped bit makes a zero, but not two.
     if line.iter().filter(|byte| **byte == 0).count() < 2 {
@@ -344,7 +336,7 @@ pub(super) fn append(
     (at, records, time): (u64, &[Record], Option<Millis>),
     durability: Durability,
 ) -> Result<(), StoreError> {
-    let mut found = open(place, log)?;
+    let found = open(place, log)?;
     if let Some(found) = &found {
         found.refuse_damage()?;
     }
@@ -357,11 +349,6 @@ pub(super) fn append(
     }
     let path = place.path();
     let json = |error: serde_json::Error| failed(path)(error.into());
-    if let Some(earlier) = found.as_mut().filter(|found| found.header.check() == Check::None) {
-        let text = earlier.rewritten(&BTreeMap::new())?;
-        disk::replace(path, durability, |file| file.write_all(text.as_bytes())).map_err(failed(path))?;
-        found = open(place, log)?;
-    }
     let (mut text, mut new) = (String::new(), Vec::new());
     for line in lines(log, records, at, time) {
         text.push_str(&line.write(log).map_err(json)?);
@@ -436,7 +423,7 @@ pub(super) fn replace(
 }
 
 impl Lines<'_> {
-    /// The text of a log as this version writes it, with tombstones in the place of records.
+    /// The text of a log with tombstones in the place of records.
     fn rewritten(&mut self, tombstones: &BTreeMap<u64, Tombstone>) -> Result<String, StoreError> {
         let json = |path| move |error: serde_json::Error| failed(path)(error.into());
         let header = First::new(self.log, self.header.created).write();

@@ -50,10 +50,6 @@ pub(super) fn file_of(log: &Path) -> PathBuf {
 pub(super) fn read(path: &Path, log: &LogName) -> Used {
     let Some(file) = disk::open(path).ok().flatten() else { return Used::Never };
     let Ok(text) = io::read_to_string(file) else { return Used::Unreadable };
-    // An earlier version wrote nothing but the time.
-    if let Ok(time) = text.trim().parse() {
-        return Used::At(time);
-    }
     match serde_json::from_str::<Line>(&text) {
         Ok(line) if line.sum == Line::new(log, line.used).sum => Used::At(line.used),
         _ => Used::Unreadable,

@@ -125,8 +125,8 @@ fn of_texts(connection: &Connection, log: &Log, indexed: &mut Indexed) -> Result
     let mut texts = texts.query((*ids.start(), *ids.end()))?;
     while let Some(row) = texts.next()? {
         let (id, position, time): (i64, i64, Option<Millis>) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        let checksum: Option<i64> = row.get(3)?;
-        let is_whole = checksum.is_none_or(|checksum| checksum == seal::of_text(id, position, time));
+        let checksum: i64 = row.get(3)?;
+        let is_whole = checksum == seal::of_text(id, position, time);
         // One that was altered has the hash of no text.
         let hash = indexed.take(id).filter(|_| is_whole).unwrap_or_default();
         found.push(Found { position: unsigned(position), time, hash });

@@ -19,8 +19,6 @@ const ROWS: i64 = 1_000;
 const BYTES: i64 = 4 << 20;
 /// How many pages a step writes of the index, and cuts off the file.
 const PAGES: i64 = 64;
-/// What SQLite calls `auto_vacuum = INCREMENTAL`.
-const INCREMENTAL: i64 = 2;
 
 /// What is still to be done for a log that is hidden.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -237,15 +235,9 @@ fn merge(transaction: &Transaction<'_>, pages: i64) -> rusqlite::Result<bool> {
     Ok(transaction.total_changes() - before > 1)
 }
 
-/// Whether the file keeps pages that become free, with what is in them.
-pub(super) fn keeps_free_pages(connection: &Connection) -> rusqlite::Result<bool> {
-    Ok(connection.pragma_query_value(None, "auto_vacuum", |row| row.get::<_, i64>(0))? != INCREMENTAL)
-}
-
-/// Cuts free pages off the file, if it was made for that. Returns `false` if there are none.
+/// Cuts free pages off the file. Returns `false` if there are none.
 fn cut_off(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
-    let number = |pragma: &str| transaction.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-    if number("auto_vacuum")? != INCREMENTAL || number("freelist_count")? == 0 {
+    if transaction.pragma_query_value(None, "freelist_count", |row| row.get::<_, i64>(0))? == 0 {
         return Ok(false);
     }
     let mut pages = transaction.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;

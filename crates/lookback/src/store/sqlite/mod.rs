@@ -113,10 +113,6 @@ impl SqliteStore {
             // Others write meanwhile. SQLite has no queue: who waits looks again from time to time.
             async_io::Timer::after(begun.elapsed()).await;
         }
-        if self.file.run(|connection| Ok(erase::keeps_free_pages(connection)?)).await? {
-            // It was migrated, and there was no space then.
-            self.file.run(|connection| Ok(schema::vacuum(connection)?)).await?;
-        }
         if !self.file.empty_wal().await? {
             tracing::warn!(
                 file = %self.path().display(),

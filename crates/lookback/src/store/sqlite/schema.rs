@@ -1,25 +1,19 @@
-//! The layout of the file: its tables, its version, and the migration from an older one.
+//! The layout of the file: its tables, its version, and the steps from one version to the next.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lookback_core::Entry;
-use lookback_core::transcript::Label;
 use rusqlite::{Connection, TransactionBehavior};
 
 use super::fault::explain;
-use super::index::Indexer;
-use super::seal::seal_all;
-use super::{PATIENCE, unsigned};
-use crate::session::log::said;
-use crate::store::{LogName, Record, Scope, StoreError, checksum};
+use super::{PATIENCE, signed};
+use crate::store::StoreError;
 
-/// The version of the file's layout. Version 1 had no times, and its index split and folded words by itself. Version 2
-/// indexed words as they are written. Version 3 had no checksums. Version 4 had no tenants, and kept free pages.
-/// In version 5, no texts waited for the index. In version 6, rows of `logs` and `texts` had no seals.
-const VERSION: i64 = 7;
-/// Identifies a file as a store of Lookback: the bytes of "look".
-const APPLICATION: i64 = 0x6c6f_6f6b;
+/// What brings a file from each version to the next: the first step leads from version 1 to version 2. The tables of a new
+/// file are those of the newest version, so a change of the layout is a change below and one more step.
+const MIGRATIONS: &[&str] = &[];
+/// Identifies a file as a store of Lookback: the bytes of "lkbk".
+const APPLICATION: i64 = 0x6c6b_626b;
 
 /// What holds for every connection that writes. What is deleted inside a page is overwritten. A free page is not: it is
 /// cut off when something is erased. A record outlives its log until it is erased, so nothing refers to logs.
@@ -34,7 +28,7 @@ const LOGS: &str = "
         bytes INTEGER NOT NULL,
         created INTEGER,
         used INTEGER,
-        seal INTEGER,
+        seal INTEGER NOT NULL DEFAULT 0,
         UNIQUE (scope, name)
     ) STRICT;
     CREATE TABLE erasing (
@@ -50,7 +44,7 @@ const ENTRIES: &str = "
         position INTEGER NOT NULL,
         checkpoint INTEGER NOT NULL,
         body TEXT NOT NULL,
-        checksum INTEGER NOT NULL DEFAULT 0,
+        checksum INTEGER NOT NULL,
         UNIQUE (log, position)
     ) STRICT;
     CREATE INDEX checkpoints ON entries (log, position) WHERE checkpoint = 1;
@@ -60,7 +54,7 @@ const TEXTS: &str = "
         id INTEGER PRIMARY KEY,
         position INTEGER NOT NULL,
         time INTEGER,
-        seal INTEGER
+        seal INTEGER NOT NULL
     ) STRICT;
 ";
 const WORDS: &str = "
@@ -76,70 +70,65 @@ const WAITING: &str = "
         terms TEXT NOT NULL
     ) STRICT;
 ";
-/// It also serves processes of version 5 that go on with the file, and know nothing of `waiting`.
+/// A text that is removed no longer waits.
 const LEAVING: &str = "CREATE TRIGGER leaving AFTER DELETE ON texts BEGIN DELETE FROM waiting WHERE text = OLD.id; END";
-/// Takes the seal off a row that a process of an earlier version has changed: it knows of none.
-const UNSEALED: &str = "
-    CREATE TRIGGER unsealed AFTER UPDATE OF length, bytes, used ON logs
-        WHEN NEW.seal IS OLD.seal AND (NEW.length, NEW.bytes, NEW.used) IS NOT (OLD.length, OLD.bytes, OLD.used)
-        BEGIN UPDATE logs SET seal = NULL WHERE id = NEW.id; END
-";
 
 /// The names of what is defined otherwise than by tables, and its definition. What a search finds depends on it.
-pub(super) const DEFINED: [(&str, &str); 4] =
-    [("words", WORDS), ("vocabulary", VOCABULARY), ("leaving", LEAVING), ("unsealed", UNSEALED)];
+pub(super) const DEFINED: [(&str, &str); 3] = [("words", WORDS), ("vocabulary", VOCABULARY), ("leaving", LEAVING)];
 
-/// Creates the tables of a new file, checks those of an old one, and migrates them.
+/// Creates the tables of a new file, and brings those of an older version up to date.
 pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    prepare_by(MIGRATIONS, connection, path)
+}
+
+/// As [`prepare`], with these steps.
+fn prepare_by(steps: &[&str], connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let newest = 1 + steps.len();
     let fault = |error| explain(path, error);
     // In one transaction, so that tables that another process creates meanwhile are seen entirely or not at all.
     connection.execute_batch(ALWAYS).map_err(fault)?;
     let snapshot = connection.transaction().map_err(fault)?;
-    let found = version(&snapshot, path)?;
+    let found = version(&snapshot, newest, path)?;
     drop(snapshot);
-    match found {
-        VERSION => return Ok(()),
-        0 => {
-            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(fault)?;
-            set_journal(connection, path)?;
-        }
-        found if connection.is_readonly("main").map_err(fault)? => {
-            return Err(StoreError::Older { place: path.display().to_string(), found, known: VERSION });
-        }
-        _ => {}
+    if found == newest {
+        return Ok(());
+    }
+    if found == 0 {
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(fault)?;
+        set_journal(connection, path)?;
+    } else if connection.is_readonly("main").map_err(fault)? {
+        let place = path.display().to_string();
+        return Err(StoreError::Older { place, found: signed(found as u64), known: signed(newest as u64) });
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fault)?;
     // Another process may have been faster.
-    match version(&transaction, path)? {
-        VERSION => return Ok(()),
-        0 => create(&transaction),
-        found => migrate(&transaction, found),
+    match version(&transaction, newest, path)?.checked_sub(1) {
+        None => create(&transaction),
+        Some(done) => steps.iter().skip(done).try_for_each(|step| transaction.execute_batch(step)),
     }
     .map_err(fault)?;
-    transaction.pragma_update(None, "user_version", VERSION).map_err(fault)?;
-    transaction.commit().map_err(fault)?;
-    if (1..5).contains(&found) {
-        // If it fails, such as on a full disk, the file keeps its free pages until something is erased.
-        let _ = vacuum(connection);
-    }
-    Ok(())
+    transaction.pragma_update(None, "user_version", signed(newest as u64)).map_err(fault)?;
+    transaction.commit().map_err(fault)
 }
 
-/// Writes the whole file anew, without free pages, and so that pages that become free can be cut off.
+/// Writes the whole file again, without free pages.
 pub(super) fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; VACUUM;")
+    connection.execute_batch("VACUUM;")
 }
 
-/// The version of a store's layout, at most ours; 0 for an empty file.
-fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+/// The version of a store's layout, at most the newest; 0 for an empty file.
+fn version(connection: &Connection, newest: usize, path: &Path) -> Result<usize, StoreError> {
     let number = |sql| connection.query_row(sql, [], |row| row.get(0)).map_err(|error| explain(path, error));
     let place = || path.display().to_string();
     let application: i64 = number("PRAGMA application_id")?;
-    let version = number("PRAGMA user_version")?;
-    let tables = number("SELECT count(*) FROM sqlite_schema")?;
-    match (application, version, tables) {
-        (APPLICATION, 1..=VERSION, _) | (0, 0, 0) => Ok(version),
-        (APPLICATION, found, _) if found > VERSION => Err(StoreError::Newer { place: place(), found, known: VERSION }),
+    let found: i64 = number("PRAGMA user_version")?;
+    let tables: i64 = number("SELECT count(*) FROM sqlite_schema")?;
+    match (application, usize::try_from(found), tables) {
+        (0, Ok(0), 0) => Ok(0),
+        (APPLICATION, Ok(version), _) if (1..=newest).contains(&version) => Ok(version),
+        (APPLICATION, Ok(version), _) if version > newest => {
+            Err(StoreError::Newer { place: place(), found, known: signed(newest as u64) })
+        }
         _ => Err(StoreError::NotAStore { place: place() }),
     }
 }
@@ -158,97 +147,107 @@ fn set_journal(connection: &Connection, path: &Path) -> Result<(), StoreError> {
 }
 
 fn create(connection: &Connection) -> rusqlite::Result<()> {
-    for made in [LOGS, ENTRIES, TEXTS, WORDS, VOCABULARY, WAITING, LEAVING, UNSEALED] {
+    for made in [LOGS, ENTRIES, TEXTS, WORDS, VOCABULARY, WAITING, LEAVING] {
         connection.execute_batch(made)?;
     }
     connection.pragma_update(None, "application_id", APPLICATION)
 }
 
-/// Migrates an older version.
-fn migrate(connection: &Connection, version: i64) -> rusqlite::Result<()> {
-    if version < 2 {
-        // The times of logs are not known.
-        connection.execute_batch(
-            "ALTER TABLE logs ADD COLUMN created INTEGER;
-             ALTER TABLE logs ADD COLUMN used INTEGER;",
-        )?;
-    }
-    if version < 5 {
-        connection.execute_batch("CREATE TEMP TABLE earlier AS SELECT * FROM logs; DROP TABLE logs;")?;
-        connection.execute_batch(LOGS)?;
-        connection.execute_batch(
-            "INSERT INTO logs (id, scope, name, length, bytes, created, used)
-                 SELECT id, '', name, length, bytes, created, used FROM earlier;
-             DROP TABLE earlier;",
-        )?;
-    }
-    if version < 3 {
-        connection.execute_batch("DROP TABLE words;")?;
-        for made in [TEXTS, WORDS, VOCABULARY] {
-            connection.execute_batch(made)?;
-        }
-    }
-    if version < 6 {
-        connection.execute_batch(WAITING)?;
-        connection.execute_batch(LEAVING)?;
-    }
-    if version >= 3 {
-        connection.execute_batch("ALTER TABLE texts ADD COLUMN seal INTEGER;")?;
-    }
-    if version >= 5 {
-        connection.execute_batch("ALTER TABLE logs ADD COLUMN seal INTEGER;")?;
-    }
-    if version < 3 {
-        build_index(connection)?;
-    }
-    if version < 4 {
-        add_checksums(connection)?;
-    }
-    seal_all(connection)?;
-    connection.execute_batch(UNSEALED)
-}
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::Barrier;
 
-/// Adds the checksums of what is there. If a record was altered before, that is not known.
-fn add_checksums(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch("ALTER TABLE entries ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;")?;
-    let sql = "SELECT entries.id, name, position, body FROM entries JOIN logs ON logs.id = log ORDER BY entries.id";
-    let mut entries = connection.prepare(sql)?;
-    let mut update = connection.prepare("UPDATE entries SET checksum = ?2 WHERE id = ?1")?;
-    let mut rows = entries.query([])?;
-    while let Some(row) = rows.next()? {
-        let (id, log, position): (i64, _, i64) = (row.get(0)?, LogName::kept(row.get(1)?), row.get(2)?);
-        let checksum = checksum(&log, unsigned(position), row.get_ref(3)?.as_str()?).cast_signed();
-        update.execute((id, checksum))?;
-    }
-    Ok(())
-}
+    use rusqlite::OpenFlags;
 
-/// Fills the index, which an older version had in another form.
-fn build_index(connection: &Connection) -> rusqlite::Result<()> {
-    let mut logs = connection.prepare("SELECT id, name FROM logs")?;
-    let mut entries = connection.prepare("SELECT position, body FROM entries WHERE log = ?1 ORDER BY position")?;
-    let mut logs = logs.query([])?;
-    while let Some(row) = logs.next()? {
-        let (id, log): (i64, _) = (row.get(0)?, LogName::kept(row.get(1)?));
-        if log.is_derived() {
-            continue;
+    use super::*;
+    use crate::store::{LogName, Record, SqliteStore, Store};
+    use futures_lite::future::block_on;
+
+    /// Two steps that later versions might take. The second fails unless the first came before it.
+    const STEPS: &[&str] = &[
+        "ALTER TABLE logs ADD COLUMN color TEXT",
+        "UPDATE logs SET color = 'blue'; CREATE INDEX colors ON logs (color)",
+    ];
+
+    fn open(path: &Path) -> Connection {
+        let connection = Connection::open(path).unwrap();
+        connection.busy_timeout(PATIENCE).unwrap();
+        connection
+    }
+
+    fn found(path: &Path) -> i64 {
+        open(path).query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
+    }
+
+    /// A store of version 1 with a record.
+    fn first(folder: &Path) -> (PathBuf, LogName) {
+        let (path, log) = (folder.join("s.db"), "one".parse().unwrap());
+        let store = SqliteStore::open(&path).unwrap();
+        block_on(store.append(&log, 0, vec![Record::new("{}")], None)).unwrap();
+        (path, log)
+    }
+
+    #[test]
+    fn a_store_goes_through_the_steps_that_it_has_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _) = first(folder.path());
+        assert_eq!(found(&path), 1);
+        for (known, steps) in [(2, STEPS.get(..1).unwrap()), (3, STEPS), (3, STEPS)] {
+            prepare_by(steps, &mut open(&path), &path).unwrap();
+            assert_eq!(found(&path), known);
         }
-        let mut index = Indexer::new(connection, &Scope::default(), &log, id)?;
-        let mut label = Label::default();
-        let mut rows = entries.query([id])?;
-        while let Some(row) = rows.next()? {
-            let (position, body): (i64, String) = (row.get(0)?, row.get(1)?);
-            // The texts were not stored, so the records must be parsed here: what was indexed were the texts of
-            // messages.
-            match serde_json::from_str(&body) {
-                Ok(Entry::Message(arrival)) => {
-                    index.add(unsigned(position), &said(Record::new(""), &arrival, Some(&label)), None)?;
+        let color: String = open(&path).query_row("SELECT color FROM logs", [], |row| row.get(0)).unwrap();
+        assert_eq!(color, "blue");
+        let refused = SqliteStore::open(&path).unwrap_err();
+        assert!(matches!(refused, StoreError::Newer { found: 3, known: 1, .. }), "{refused:?}");
+    }
+
+    #[test]
+    fn a_step_that_fails_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, log) = first(folder.path());
+        let steps = [STEPS, &["UPDATE nothing SET x = 1"]].concat();
+        prepare_by(&steps, &mut open(&path), &path).unwrap_err();
+        assert_eq!(found(&path), 1);
+        let store = SqliteStore::open(&path).unwrap();
+        assert_eq!(block_on(store.read(&log, 0..9)).unwrap(), ["{}"]);
+    }
+
+    #[test]
+    fn a_store_that_may_only_be_read_is_brought_up_to_date_by_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, _) = first(folder.path());
+        let mut connection = Connection::open_with_flags(&path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        let refused = prepare_by(STEPS, &mut connection, &path).unwrap_err();
+        assert!(matches!(refused, StoreError::Older { found: 1, known: 3, .. }), "{refused:?}");
+        assert_eq!(found(&path), 1);
+    }
+
+    #[test]
+    fn several_that_open_an_older_store_at_once_bring_it_up_to_date_once() {
+        for _ in 0..8 {
+            let folder = tempfile::tempdir().unwrap();
+            let (path, log) = first(folder.path());
+            let store = SqliteStore::open(&path).unwrap();
+            let start = Barrier::new(5);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let mut connection = open(&path);
+                        start.wait();
+                        prepare_by(STEPS, &mut connection, &path).unwrap();
+                    });
                 }
-                Ok(Entry::Label(next)) => label = next,
-                Ok(Entry::Checkpoint(checkpoint)) => label = checkpoint.label,
-                _ => {}
-            }
+                // Somebody who came before goes on writing.
+                start.wait();
+                for at in 1..20 {
+                    block_on(store.append(&log, at, vec![Record::new("{}")], None)).unwrap();
+                }
+            });
+            assert_eq!(found(&path), 3);
+            assert_eq!(block_on(store.read(&log, 0..99)).unwrap().len(), 20);
         }
     }
-    Ok(())
 }

@@ -1,6 +1,4 @@
 //! The seal of a row of `logs`: a checksum over what no record tells, such as when the log was last used.
-//!
-//! A row of an earlier version, or one that a process of an earlier version has changed, has none.
 
 use lookback_core::transcript::Millis;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -17,7 +15,7 @@ pub(super) struct Sealed {
     pub(super) bytes: i64,
     pub(super) created: Option<Millis>,
     pub(super) used: Option<Millis>,
-    checksum: Option<i64>,
+    seal: i64,
 }
 
 impl Sealed {
@@ -25,14 +23,15 @@ impl Sealed {
     pub(super) const COLUMNS: &str = "id, length, bytes, created, used, seal";
 
     /// A log that has nothing yet.
-    pub(super) fn new(id: i64, created: Option<Millis>) -> Self {
-        Sealed { id, length: 0, bytes: 0, created, used: None, checksum: None }
+    pub(super) fn new(id: i64, created: Option<Millis>, scope: &str, name: &str) -> Self {
+        let new = Sealed { id, length: 0, bytes: 0, created, used: None, seal: 0 };
+        Sealed { seal: new.checksum(scope, name), ..new }
     }
 
     /// Reads a row that begins with [`Sealed::COLUMNS`].
     pub(super) fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
         let (id, length, bytes) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(Sealed { id, length, bytes, created: row.get(3)?, used: row.get(4)?, checksum: row.get(5)? })
+        Ok(Sealed { id, length, bytes, created: row.get(3)?, used: row.get(4)?, seal: row.get(5)? })
     }
 
     /// Looks up the row of a log.
@@ -52,7 +51,7 @@ impl Sealed {
         self.bytes = self.bytes.saturating_add(signed(bytes as u64));
     }
 
-    fn seal(&self, scope: &str, name: &str) -> i64 {
+    fn checksum(&self, scope: &str, name: &str) -> i64 {
         let mut hash = Xxh3Default::new();
         for text in [scope, name] {
             // The length before each keeps one from running into the other.
@@ -69,9 +68,9 @@ impl Sealed {
         hash.digest().cast_signed()
     }
 
-    /// Whether the row is as it was written, as far as it has a seal.
+    /// Whether the row is as it was written.
     pub(super) fn is_whole(&self, scope: &str, name: &str) -> bool {
-        self.checksum.is_none_or(|checksum| checksum == self.seal(scope, name))
+        self.seal == self.checksum(scope, name)
     }
 
     /// Writes the row, which is now so, and was so before. If it was altered in between, it does not become whole by that.
@@ -82,30 +81,12 @@ impl Sealed {
         scope: &str,
         name: &str,
     ) -> rusqlite::Result<()> {
-        let seal = self.seal(scope, name);
+        let seal = self.checksum(scope, name);
         let seal = if before.is_whole(scope, name) { seal } else { !seal };
         let sql = "UPDATE logs SET length = ?2, bytes = ?3, used = ?4, seal = ?5 WHERE id = ?1";
         let row = params![self.id, self.length, self.bytes, self.used, seal];
         connection.prepare_cached(sql)?.execute(row).map(|_| ())
     }
-}
-
-/// Seals all rows, as they are.
-pub(super) fn seal_all(connection: &Connection) -> rusqlite::Result<()> {
-    let sql = format!("SELECT {}, scope, name FROM logs", Sealed::COLUMNS);
-    let mut logs = connection.prepare(&sql)?;
-    let mut rows = logs.query([])?;
-    let mut seals = Vec::new();
-    while let Some(row) = rows.next()? {
-        let sealed = Sealed::of(row)?;
-        let (scope, name): (String, String) = (row.get(6)?, row.get(7)?);
-        seals.push((sealed.id, sealed.seal(&scope, &name)));
-    }
-    let mut update = connection.prepare("UPDATE logs SET seal = ?2 WHERE id = ?1")?;
-    for seal in seals {
-        update.execute(seal)?;
-    }
-    Ok(())
 }
 
 /// The checksum of a row of `texts`.

@@ -39,7 +39,7 @@ pub(super) fn append(
                          ?1, ?2, 0, 0, ?3",
                 )?
                 .execute(params![scope.as_str(), log.as_str(), time])?;
-            Sealed::new(transaction.last_insert_rowid(), time)
+            Sealed::new(transaction.last_insert_rowid(), time, scope.as_str(), log.as_str())
         }
     };
     let id = before.id;

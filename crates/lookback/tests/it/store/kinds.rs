@@ -120,8 +120,8 @@ fn a_broken_row_of_each_table_of_sqlite_is_found() {
     drop(store);
     let of_chat = "(SELECT id FROM logs WHERE name = 'chat' AND scope = '')";
     for damage in [
-        "DROP TRIGGER unsealed; UPDATE logs SET used = used + 1 WHERE scope = '' AND name = 'chat'",
-        "DROP TRIGGER unsealed; UPDATE logs SET created = created - 1 WHERE scope = '' AND name = 'memory:chat:facts'",
+        "UPDATE logs SET used = used + 1 WHERE scope = '' AND name = 'chat'",
+        "UPDATE logs SET created = created - 1 WHERE scope = '' AND name = 'memory:chat:facts'",
         "UPDATE logs SET scope = 'acmf' || char(31) WHERE scope <> ''",
         "UPDATE logs SET scope = 'acme' WHERE scope <> ''",
         "UPDATE logs SET name = 'chau' WHERE name = 'chat'",
@@ -133,7 +133,7 @@ fn a_broken_row_of_each_table_of_sqlite_is_found() {
         "UPDATE texts SET position = position + 1 WHERE id = (SELECT max(id) FROM texts)",
         "UPDATE texts SET time = time + 1 WHERE id = (SELECT min(id) FROM texts)",
         "DELETE FROM texts WHERE id = (SELECT min(id) FROM texts)",
-        "INSERT INTO texts (id, position, time) SELECT max(id) + 1, 500, 7 FROM texts",
+        "INSERT INTO texts (id, position, time, seal) SELECT max(id) + 1, 500, 7, 7 FROM texts",
         "UPDATE waiting SET terms = replace(terms, 'basket', 'casket') WHERE id = (SELECT max(id) FROM waiting)",
         "DELETE FROM waiting WHERE id = (SELECT max(id) FROM waiting)",
         "DELETE FROM words WHERE rowid = (SELECT min(rowid) FROM words)",

@@ -120,7 +120,7 @@ fn what_is_wrong_with_a_store_is_found_in_every_namespace() {
         "PRAGMA foreign_keys = OFF;
          UPDATE entries SET body = replace(body, 'apple', 'peach') WHERE position = 1 AND log =
              (SELECT id FROM logs WHERE name = 'chat' AND length(scope) > 6);
-         INSERT INTO entries (log, position, checkpoint, body) VALUES (999, 0, 0, 'lost');",
+         INSERT INTO entries (log, position, checkpoint, checksum, body) VALUES (999, 0, 0, 0, 'lost');",
     )
     .unwrap();
     let found = block_on(verify(&*store, |_| {})).unwrap().faults;

@@ -1,12 +1,10 @@
-//! Logs that were written before names in them changed (`tests/logs/`) open as before.
+//! Logs as version 1 writes them (`tests/logs/`): whatever changes later, they open and show the same.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::group::Pin;
 use lookback::memory::{Memory, SheetOptions};
-use lookback::plan::Reason;
 use lookback::store::Record;
 use lookback::tokens::Estimate;
 use lookback::{Dialect, Entry, LogName, MemoryStore, Session, Settings, Store};
@@ -80,49 +78,6 @@ fn a_late_result_takes_the_place_of_its_stand_in() {
     }
     let shown = block_on(session.window()).unwrap().to_json().unwrap();
     assert!(shown.contains(late) && !shown.contains(stand_in), "{shown}");
-}
-
-/// No log has this reason, because a compaction leaves the preamble out. `lookback window --explain --json` printed it.
-#[test]
-fn a_printed_plan_may_have_the_old_name_of_the_preamble() {
-    let reason: Reason = serde_json::from_str(r#"{"kind":"pinned","pin":"frame"}"#).unwrap();
-    assert_eq!(reason, Reason::Pinned { pin: Pin::Preamble });
-}
-
-#[test]
-fn a_summary_goes_on_from_the_notes_beside_it() {
-    goes_on(&file("summary.notes.jsonl"));
-}
-
-#[test]
-fn a_summary_goes_on_after_one_that_failed() {
-    let notes = goes_on(&(file("summary.notes.jsonl") + &file("summary.failed.jsonl")));
-    // The next one says how many failed before it.
-    assert!(notes[0].contains(r#""kind":"started""#) && notes[0].contains(r#""failures":1"#), "{}", notes[0]);
-}
-
-/// Summarizes on, and returns the notes that were written after these.
-fn goes_on(notes: &str) -> Vec<String> {
-    let store = Arc::new(MemoryStore::new());
-    let log = name("summary").summary_of();
-    keep(&store, &name("summary"), &file("summary.jsonl"));
-    keep(&store, &log, notes);
-    let policy = lookback::presets::named("rolling-summary:window_size=8,summary_budget=60").unwrap();
-    let settings = Settings::default().policy(policy);
-    let mut session = block_on(Session::open(store.clone(), "summary", settings)).unwrap();
-    let before = block_on(session.window()).unwrap().to_json().unwrap();
-    assert_eq!(before, file("summary.window.json"));
-    for number in 0..4 {
-        let text = format!("We decided to use port {number}. {}", "And some more was said about it. ".repeat(8));
-        block_on(session.push(lookback::Message::user(text))).unwrap();
-        block_on(session.window()).unwrap();
-        block_on(session.wait_for_summary()).unwrap();
-    }
-    let after = block_on(session.window()).unwrap().to_json().unwrap();
-    let first = "We decided to use port 5000";
-    assert!(before.contains(first) && after.contains(first) && before != after, "{after}");
-    let end = notes.lines().count() as u64;
-    block_on(store.read(&log, end..u64::MAX)).unwrap()
 }
 
 #[test]
