@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_lite::future::block_on;
-use lookback::store::{Location, verify};
+use lookback::session::verify;
+use lookback::store::Location;
 use lookback::{Limits, Message, Policy, Session, Settings, Store};
 
 use crate::{postgres, redis};

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_io::Timer;
 use futures_lite::future::{block_on, or};
+use lookback::Receipt;
 use lookback::dialect::{Shown, json_list};
 use lookback::explain::outcomes;
 use lookback::session::{HistoryEntry, Resent};
@@ -266,7 +267,7 @@ impl Session {
     /// # Errors
     /// Returns an error if the store fails.
     pub fn receipt(&self, price: &Price) -> Result<String, Failure> {
-        self.host.with(|session| Ok(json!(block_on(session.receipt(price))?).to_string()))
+        self.host.with(|session| Ok(json!(block_on(Receipt::of_session(&session, price))?).to_string()))
     }
 
     /// Changes the policy, from the next window on.
@@ -343,7 +344,7 @@ impl Session {
             // Those of a receipt, if none are named.
             let price = crate::price("anthropic-5m")?;
             let counter = session.settings().counter.clone();
-            let read = lookback::session::timeline(&**session.store(), session.name(), &*counter, &price);
+            let read = lookback::timeline::Timeline::load(&**session.store(), session.name(), &*counter, &price);
             Ok(page::session(&self.name, session.stats().messages, &block_on(read)?, &outcomes))
         })
     }

@@ -1,6 +1,6 @@
 //! What needs no session: one request in, and its window, its repair or its mistakes out.
 
-use lookback::{Dialect, Engine, Policy, Request, Settings, calls, words};
+use lookback::{Dialect, Engine, Policy, Request, Settings, calls};
 use serde_json::Value;
 
 use crate::options::settings;
@@ -36,7 +36,7 @@ pub fn repair(request: &str, model: &Model) -> Result<Window, Failure> {
 pub fn check(request: &str, model: &Model) -> Result<String, Failure> {
     let request = read(request, model)?;
     let findings = request.dialect().check(&request);
-    let told = findings.iter().map(|finding| told(finding, &words::problem(&finding.problem)));
+    let told = findings.iter().map(|finding| told(finding, &finding.problem.to_string()));
     Ok(Value::from_iter(told).to_string())
 }
 

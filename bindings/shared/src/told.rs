@@ -1,7 +1,6 @@
 //! JSON with sentences for people.
 
 use lookback::explain::MessageOutcome;
-use lookback::words;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -25,7 +24,7 @@ pub(crate) fn why(outcomes: &[MessageOutcome]) -> String {
 
 /// Returns why messages became what they are, in words.
 pub(crate) fn in_words(outcome: &MessageOutcome) -> String {
-    let mends = outcome.mends.iter().map(|mend| words::mend(*mend));
-    let words: Vec<String> = [words::reason(&outcome.reason)].into_iter().chain(mends).collect();
+    let mends = outcome.mends.iter().map(|mend| mend.to_string());
+    let words: Vec<String> = [outcome.reason.to_string()].into_iter().chain(mends).collect();
     words.join("; ")
 }

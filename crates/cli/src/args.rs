@@ -43,8 +43,8 @@ Examples:
   lookback mcp                             # a memory for any MCP client
   lookback serve --upstream https://api.openai.com   # a gateway for any model
 
-See `lookback help COMMAND` for more about a command. docs/reference/json.md describes the output of --json,
-and docs/operations/stores.md the stores.
+See `lookback help COMMAND` for more about a command. docs/reference/json.md describes the output
+of --json, and docs/operations/stores.md the stores.
 
 Exit codes: 0 if the answer is yes, 1 if it is no, 2 if the input or the command line is invalid or something failed."
 )]

@@ -5,8 +5,8 @@ use std::fmt;
 
 use lookback::dialect::{Mend, Target};
 use lookback::edit::{self, Change as EditChange, Edit};
+use lookback::text;
 use lookback::transcript::{Arrival, Entry, Position, Repair};
-use lookback::words;
 use lookback::{View, explain};
 use serde::Serialize;
 
@@ -76,12 +76,12 @@ impl<'a> History<'a> {
         let is_shown =
             |edit: &&Edit| matches!(edit.change, EditChange::Hide(_)) || !edit::is_hidden(&arrival.edits, edit.part);
         let parts: Vec<_> = if arrival.edits.is_empty() { Vec::new() } else { arrival.message.parts().collect() };
-        let repairs = arrival.edits.iter().filter(is_shown).filter_map(|edit| words::repair(&parts, edit));
+        let repairs = arrival.edits.iter().filter(is_shown).filter_map(|edit| edit.repair(&parts));
 
         // If a compaction removed the predecessor, it also caused most of what encoding does.
         let is_orphaned = self.orphaned.contains(&position);
         let is_own = |mend: &&Mend| !is_orphaned || matches!(mend, Mend::Moved | Mend::MarkersRemoved { .. });
-        let mends = self.mends.get(&position).into_iter().flatten().filter(is_own).map(|mend| words::mend(*mend));
+        let mends = self.mends.get(&position).into_iter().flatten().filter(is_own).map(|mend| mend.to_string());
 
         let message = self.index(position);
         repairs.chain(mends).map(|change| Change { message, change }).collect()
@@ -91,7 +91,7 @@ impl<'a> History<'a> {
     fn change_of_repair(&self, repair: &Repair) -> Option<Change> {
         Some(match repair {
             Repair::StandIn { call, message, .. } => {
-                let ids: Vec<_> = message.tool_results().map(|(_, result)| words::short(&result.call_id)).collect();
+                let ids: Vec<_> = message.tool_results().map(|(_, result)| text::short(&result.call_id)).collect();
                 let change = format!("call {} has no result: a stand-in is sent", ids.join(", "));
                 Change { message: self.index(*call), change }
             }

@@ -9,7 +9,7 @@ use lookback::presets::PolicyError;
 use lookback::prices::PricesError;
 use lookback::recording::{RecordingError, TextError};
 use lookback::store::CopyError;
-use lookback::words;
+use lookback::text;
 use lookback::{Error, RequestError, StoreError};
 
 use crate::output;
@@ -26,9 +26,9 @@ pub(crate) enum Failure {
     Request { place: String, fault: RequestError },
     #[error("{place}: {fault}{}", flag(.fault))]
     Recording { place: String, fault: RecordingError },
-    #[error("{place} contains {} transcripts; choose one with --transcript: {}", .names.len(), words::names(.names))]
+    #[error("{place} contains {} transcripts; choose one with --transcript: {}", .names.len(), text::names(.names))]
     Several { place: String, names: Vec<String> },
-    #[error("{place} contains no transcript {}{}", words::short(.name), known(.names))]
+    #[error("{place} contains no transcript {}{}", text::short(.name), known(.names))]
     NoTranscript { place: String, name: String, names: Vec<String> },
     #[error("{place}: {fault}")]
     Prices { place: String, fault: PricesError },
@@ -137,7 +137,7 @@ pub(crate) enum Failure {
 
 /// Returns the end of the sentence that a transcript is missing: the transcripts to choose from.
 fn known(names: &[String]) -> String {
-    if names.is_empty() { ": it is not a recording".to_owned() } else { format!("; choose {}", words::names(names)) }
+    if names.is_empty() { ": it is not a recording".to_owned() } else { format!("; choose {}", text::names(names)) }
 }
 
 /// Returns the end of a sentence that asks for the dialect.

@@ -1,7 +1,6 @@
 //! A rule that a conversation breaks, as it is printed and as JSON.
 
 use lookback::dialect::{Finding, Problem, Severity};
-use lookback::words;
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -16,7 +15,7 @@ pub(crate) struct Line<'a> {
 impl<'a> Line<'a> {
     pub(crate) fn of(finding: &'a Finding) -> Line<'a> {
         let Finding { rule, severity, path, problem, .. } = finding;
-        Line { rule, severity: *severity, path, problem, message: words::problem(problem) }
+        Line { rule, severity: *severity, path, problem, message: problem.to_string() }
     }
 
     pub(crate) fn text(&self) -> String {

@@ -10,8 +10,8 @@ use lookback::dialect::Target;
 use lookback::message::Wire;
 use lookback::recording::{self, Shape};
 use lookback::size::Measure;
+use lookback::text::short;
 use lookback::tokens::{Model, Models};
-use lookback::words;
 use lookback::{Dialect, Limits, Mode, Policy, Preamble, Price, Prices, Recording, Request, Settings, presets};
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
@@ -303,7 +303,7 @@ pub(crate) fn settings_at(target: &Target) -> Settings {
     if settings.model_window.is_none() {
         output::warning(&format!(
             "the model {} is unknown: its tokens are estimated, and only the policy's limits apply",
-            words::short(name)
+            short(name)
         ));
     }
     settings

@@ -6,7 +6,7 @@ use futures_lite::future::block_on;
 use lookback::memory::{Memory, MemoryError};
 use lookback::timeline::Timeline;
 use lookback::tokens::TokenCounter;
-use lookback::{LogName, Price, Store, StoreError, session};
+use lookback::{LogName, Price, Store, StoreError};
 use lookback_inspector::{Contents, KnownFact, Requests, Story};
 
 /// What is shown of a session.
@@ -28,7 +28,7 @@ impl Shown {
         policy: Option<&str>,
         has_requests: bool,
     ) -> Result<Shown, StoreError> {
-        let timeline = block_on(session::timeline(store, log, counter, price))?;
+        let timeline = block_on(Timeline::load(store, log, counter, price))?;
         let requests = has_requests.then(|| block_on(Requests::read(store, log, &timeline))).transpose()?;
         Ok(Shown { policy: policy.map(str::to_owned), timeline, requests, facts: Vec::new() })
     }

@@ -1,24 +1,27 @@
 //! Edits: recorded changes to how the parts of a message are shown. The message itself stays as it arrived.
 
+use crate::redacted::Redacted;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::hidden::Hidden;
 use crate::message::{Media, MediaSource, Message, PartRef, ToolResult};
+use crate::text::short;
 
 /// A shortened text: its first `head` bytes, a marker, and its last `tail` bytes.
 ///
 /// The offsets always fall between grapheme clusters (characters as a reader sees them). The result is always shorter
 /// than the text, in bytes and in characters. If `head` and `tail` are both 0, the text was cleared and only the marker
 /// is shown.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
     /// Length of the beginning that is kept, in bytes.
     pub head: usize,
     /// Length of the end that is kept, in bytes.
     pub tail: usize,
     /// The text between them, which says how much was removed.
+    #[debug("{:?}", Redacted(marker))]
     pub marker: String,
     /// Lines of the head and the tail that the window shows elsewhere, in order. A reference takes their place.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -56,7 +59,7 @@ pub struct Edit {
 }
 
 /// A change to how one part is shown.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Change {
@@ -70,13 +73,36 @@ pub enum Change {
     /// The part is not shown.
     Hide(Hidden),
     /// A tool call or result is shown under this identifier, because its own is already in use or is not allowed.
-    Rename(String),
+    Rename(#[debug("{:?}", Redacted(_0))] String),
     /// The arguments of a tool call are shown as this JSON object, which contains them. They were not an object, and
     /// providers refuse that.
-    Arguments(String),
+    Arguments(#[debug("{:?}", Redacted(_0))] String),
 }
 
 impl Edit {
+    /// Describes the repair that this edit makes of a message with these parts. Returns `None` if it is not a repair.
+    pub fn repair(&self, parts: &[PartRef<'_>]) -> Option<String> {
+        let id = match parts.get(self.part) {
+            Some(PartRef::ToolCall(call)) => Some(call.id.as_str()),
+            Some(PartRef::ToolResult(result)) => Some(result.call_id.as_str()),
+            _ => None,
+        };
+        let named =
+            |before: &str, after: &str| id.map_or_else(String::new, |id| format!("{before}{}{after}", short(id)));
+        match &self.change {
+            Change::Hide(why) => Some(format!("{}{} is left out", why, named(" (", ")"))),
+            Change::Rename(new) => {
+                let (id, new) = (named(" ", ""), short(new));
+                Some(format!("the identifier{id} is already used or not allowed: it is sent as {new}"))
+            }
+            Change::Arguments(_) => {
+                let id = named(" of ", "");
+                Some(format!("the arguments{id} are not a JSON object: they are sent inside one"))
+            }
+            _ => None,
+        }
+    }
+
     /// Returns the cut and the item that it is made in, if this is a cut.
     pub(crate) fn into_cut(self) -> Option<(usize, Cut)> {
         match self.change {

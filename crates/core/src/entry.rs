@@ -1,5 +1,6 @@
 //! The entries of a log: everything that happened in a conversation, in order.
 
+use crate::redacted::Redacted;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -204,13 +205,14 @@ pub struct Compaction {
 }
 
 /// A running summary.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunningSummary {
     /// The message that shows it.
     #[serde(with = "wire")]
     pub message: Arc<Message>,
     /// The text of the summary, without the words around it in the message.
+    #[debug("{:?}", Redacted(text))]
     pub text: String,
     /// The size of the message.
     pub size: Size,
@@ -224,7 +226,7 @@ pub struct RunningSummary {
 }
 
 /// An index of what has left the window: names that are no longer in it.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NameIndex {
     /// The message that shows it.
@@ -237,10 +239,11 @@ pub struct NameIndex {
 }
 
 /// A name of an index, and how it was used. The next index is made from this.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct IndexedName {
     /// The name.
+    #[debug("{:?}", Redacted(name))]
     pub name: String,
     /// The newest entry that contains it.
     pub entry: Position,

@@ -1,5 +1,7 @@
 //! Why a part of a message is not shown.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// The reason why a part is not shown.
@@ -21,4 +23,19 @@ pub enum Hidden {
     WrongRole,
     /// It is signed reasoning whose prefix was changed by a compaction.
     Stale,
+}
+
+impl fmt::Display for Hidden {
+    /// Describes the part that is not shown.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Hidden::Orphan => "a tool result without a call before it",
+            Hidden::Duplicate => "a second result for the same call",
+            Hidden::Late => "a result that arrived after its stand-in was sent",
+            Hidden::Blank => "a blank text",
+            Hidden::Unsigned => "reasoning without a signature",
+            Hidden::WrongRole => "a part that a message of its role may not have",
+            Hidden::Stale => "signed reasoning whose prefix has changed",
+        })
+    }
 }

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Read the modules in this order. Each one imports only modules that come before it: `cache_marker`, `hidden`,
-//! [`identifiers`], `json`, [`size`], `start`, `truncation`, `wire`, [`policy`], [`group`], [`mod@plan`], [`message`], [`edit`], [`tokens`],
+//! [`identifiers`], `json`, `start`, [`text`], `truncation`, `wire`, [`size`], [`policy`], [`group`], [`mod@plan`], [`message`], [`edit`], [`tokens`],
 //! [`cut`], `caps`, [`dialect`], `measure`, `entry`, `lines`, [`view`], [`transcript`], `candidates`, [`engine`], `redacted`.
 
 mod cache_marker;
@@ -37,6 +37,7 @@ mod provider;
 mod redacted;
 pub mod size;
 mod start;
+pub mod text;
 pub mod tokens;
 pub mod transcript;
 mod truncation;

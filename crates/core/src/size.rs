@@ -5,6 +5,8 @@ use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::number;
+
 /// The size of something, in every measure that adds up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Size {
@@ -169,5 +171,12 @@ impl Excess {
     /// Creates an excess: this amount where the limit is that one.
     pub fn new(measure: Measure, actual: u64, limit: u64) -> Excess {
         Excess { measure, actual, limit }
+    }
+}
+
+impl fmt::Display for Excess {
+    /// Writes the amount and the limit, as in `32,411 tokens (limit 32,000)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} (limit {})", number(self.actual), self.measure, number(self.limit))
     }
 }

@@ -1,5 +1,6 @@
 //! The provider's format of a message, and the bytes in which the message arrived.
 
+use crate::redacted::Redacted;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -35,11 +36,12 @@ pub enum Dialect {
 }
 
 /// The bytes in which a message arrived, and the format that they are in.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, Serialize, Deserialize)]
 pub struct Wire {
     /// The format.
     pub dialect: Dialect,
     /// The JSON of the message, byte for byte.
+    #[debug("{:?}", Redacted(raw))]
     pub raw: Box<RawValue>,
 }
 

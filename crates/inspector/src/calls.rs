@@ -1,8 +1,10 @@
 //! What a call sent and cost, in words.
 
+use lookback::plan::Occasion;
+use lookback::prices::money;
 use lookback::receipt::CallReceipt;
+use lookback::text::number;
 use lookback::timeline::{Call, RowKind, Timeline};
-use lookback::words::{self, money, number};
 use maud::{Markup, html};
 
 use crate::numbers::{percent, time};
@@ -60,7 +62,7 @@ impl Calls<'_> {
                     @if older > 0 { (number(older as u64)) " older notes, " }
                     @for (place, (index, row, state)) in shown.iter().skip(older).enumerate() {
                         @if place > 0 { ", " }
-                        a href=(format!("#r{index}")) { (words::row_kind(row.kind).unwrap_or_default()) " " (row.position) }
+                        a href=(format!("#r{index}")) { (row.kind.name().unwrap_or_default()) " " (row.position) }
                         " (" (number(state.tokens)) " tokens)"
                     }
                     "."
@@ -92,7 +94,7 @@ fn events(timeline: &Timeline, call: &Call, contents: Contents) -> Markup {
         @if let Some(mark) = mark {
             p.event {
                 "Before it, the window was cut from " (number(mark.before.size.tokens)) " to "
-                (number(mark.after.size.tokens)) " tokens: " (words::compaction(mark.occasion))
+                (number(mark.after.size.tokens)) " tokens: " (Occasion::compaction(mark.occasion))
                 @if let Some(limit) = mark.limit {
                     ", because " (number(limit.actual)) " " (limit.measure) " exceed the limit of " (number(limit.limit))
                     "; the target is " (number(limit.target))
@@ -101,7 +103,7 @@ fn events(timeline: &Timeline, call: &Call, contents: Contents) -> Markup {
             }
         }
         @if let Some(broken) = call.receipt.prefix_break {
-            p.event { "It does not extend the call before, so the cache could not be read to its end: " (words::prefix_break(broken)) "." }
+            p.event { "It does not extend the call before, so the cache could not be read to its end: " (broken.as_str()) "." }
         } @else if call.receipt.cold {
             p.event { "The cache had its beginning, and it had expired." }
         }
@@ -186,10 +188,10 @@ fn range(from: u64, to: u64) -> String {
 fn happened(call: &Call) -> String {
     let mut notes = Vec::new();
     if call.receipt.compacted {
-        notes.push(words::compaction(call.receipt.occasion));
+        notes.push(Occasion::compaction(call.receipt.occasion));
     }
     let broken = call.receipt.prefix_break.filter(|_| !call.receipt.compacted);
-    notes.extend(broken.map(|broken| words::prefix_break(broken).to_owned()));
+    notes.extend(broken.map(|broken| broken.as_str().to_owned()));
     if call.receipt.cold && call.receipt.prefix_break.is_none() {
         notes.push("cache cold".to_owned());
     }

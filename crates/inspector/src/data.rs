@@ -7,8 +7,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use lookback::Dialect;
+use lookback::text::plain;
 use lookback::timeline::{SentPreamble, State};
-use lookback::{Dialect, words};
 use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
 use serde_json::json;
@@ -76,7 +77,7 @@ fn members(sent: &SentPreamble, dialect: Dialect) -> Vec<(&'static str, &str)> {
 fn script(id: &str, value: &impl Serialize) -> Markup {
     let json = serde_json::to_string(value).unwrap_or_default();
     // In JSON, these stand in texts alone.
-    let json = words::plain(&json).replace('<', "\\u003c");
+    let json = plain(&json).replace('<', "\\u003c");
     html! { script id=(id) type="application/json" { (PreEscaped(json)) } }
 }
 

@@ -2,7 +2,7 @@
 //! leads to a page that says what will happen, and only the button there does it.
 
 use lookback::memory::{Fact, Scope};
-use lookback::words::number;
+use lookback::text::number;
 use maud::{Markup, html};
 
 use crate::document::document;

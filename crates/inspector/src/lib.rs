@@ -5,7 +5,8 @@
 //!
 //! ```
 //! # futures_lite::future::block_on(async {
-//! use lookback::{MemoryStore, Message, Prices, Session, Settings, presets, session};
+//! use lookback::timeline::Timeline;
+//! use lookback::{MemoryStore, Message, Prices, Session, Settings, presets};
 //! use lookback_inspector::{Contents, Story};
 //!
 //! let settings = Settings::default().policy(presets::messages(2));
@@ -17,7 +18,7 @@
 //! }
 //! let price = Prices::builtin().find("anthropic-5m").unwrap();
 //! let counter = &chat.settings().counter;
-//! let timeline = session::timeline(&**chat.store(), chat.name(), &**counter, price).await?;
+//! let timeline = Timeline::load(&**chat.store(), chat.name(), &**counter, price).await?;
 //! let page = Story::new("chat-1", &timeline, price).to_html(Contents::Shown);
 //! assert!(page.contains("Question 3?") && !page.contains("<script>alert"));
 //! # Ok::<(), lookback::Error>(())

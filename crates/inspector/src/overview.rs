@@ -1,8 +1,9 @@
 //! The overview of a store: its sessions with their figures, and what they cost over the days.
 
 use lookback::memory::Fact;
+use lookback::prices::money;
+use lookback::text::number;
 use lookback::transcript::Millis;
-use lookback::words::{money, number};
 use maud::{Markup, html};
 
 use crate::document::document;

@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use lookback::plan::Action;
+use lookback::plan::Occasion;
+use lookback::prices::money;
 use lookback::receipt::CallReceipt;
 use lookback::size::Measure;
+use lookback::text::number;
 use lookback::timeline::{Call, Fate, Row, RowKind, State, Timeline};
-use lookback::words;
 use maud::{Markup, html};
 
 use crate::numbers::short;
@@ -175,7 +177,7 @@ pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> M
     let step = step(highest);
     let describes = format!(
         "The window of {calls} calls. The largest has {} tokens. There are {} compactions.",
-        words::number(highest_window(timeline)),
+        number(highest_window(timeline)),
         timeline.compactions.len()
     );
     html! {
@@ -199,7 +201,7 @@ pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> M
             }
             @for mark in &timeline.compactions {
                 line.compaction x1=(place(columns.x_of(mark.call))) x2=(place(columns.x_of(mark.call)))
-                    y1=(TOP) y2=(TOP + STACK) { title { "call " (mark.call) ": " (words::compaction(mark.occasion)) } }
+                    y1=(TOP) y2=(TOP + STACK) { title { "call " (mark.call) ": " (Occasion::compaction(mark.occasion)) } }
             }
             @for call in timeline.calls.iter().filter(|call| !call.missed.is_empty()) {
                 @let x = columns.x_of(call.receipt.number) + columns.width() / 2.0;
@@ -211,7 +213,7 @@ pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> M
             @for (class, path) in &strip { path class=(class) d=(path) {} }
             text.tick x=(LEFT - 6.0) y=(TOP + STACK + GAP + STRIP + GAP + 10.0) text-anchor="end" { "cost" }
             path.cost d=(costs.0) {}
-            text.tick x=(WIDTH) y=(TOP + STACK + GAP + STRIP + GAP - 3.0) text-anchor="end" { "at most " (words::money(costs.1)) " a call" }
+            text.tick x=(WIDTH) y=(TOP + STACK + GAP + STRIP + GAP - 3.0) text-anchor="end" { "at most " (money(costs.1)) " a call" }
             @for tick in ticks(calls) {
                 text.tick x=(place(columns.x_of(tick))) y=(HEIGHT - 6.0) { (tick) }
             }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use lookback::message::PartRef;
+use lookback::text::number;
 use lookback::timeline::{Row, RowKind, State, Timeline};
-use lookback::words;
 use maud::{Markup, PreEscaped, html};
 
 use crate::fragments::Fragments;
@@ -83,10 +83,10 @@ fn some(rows: &[(usize, &Row)], call: u64, contents: Contents, fragments: &Fragm
             details id=(format!("r{index}")) class=(class(row, state)) {
                 summary {
                     span.entry { (row.position) }
-                    span.role { (words::row_kind(row.kind).unwrap_or(row.role())) }
+                    span.role { (row.kind.name().unwrap_or(row.role())) }
                     span.says { @if contents == Contents::Shown { (says(row, pairs)) } }
                     span.fate { (state.map_or("", fate)) }
-                    span.tokens { (words::number(state.map_or(row.tokens, |state| if state.is_shown { state.tokens } else { row.tokens }))) }
+                    span.tokens { (number(state.map_or(row.tokens, |state| if state.is_shown { state.tokens } else { row.tokens }))) }
                 }
                 p.why { (state.map(why).unwrap_or_default()) }
                 @if contents == Contents::Shown && fragments.are_few() {
@@ -113,13 +113,13 @@ fn class(row: &Row, state: Option<&State>) -> String {
 
 /// What became of a row, in a word.
 pub(crate) fn fate(state: &State) -> &'static str {
-    words::fate(&state.fate)
+    state.fate.as_str()
 }
 
 /// What became of a row, and why.
 pub(crate) fn why(state: &State) -> String {
     let since = if state.is_shown { String::new() } else { format!(" at call {}", state.call) };
-    format!("{}{since}: {}", fate(state), words::why(&state.fate))
+    format!("{}{since}: {}", fate(state), state.fate.why())
 }
 
 /// The line of a message: its first words, or what it calls or answers.

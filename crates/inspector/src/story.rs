@@ -1,7 +1,8 @@
 //! A session to be shown: its timeline, and what is shown beside it.
 
+use lookback::Price;
+use lookback::text::number;
 use lookback::timeline::Timeline;
-use lookback::{Price, words};
 
 use crate::document;
 use crate::facts::KnownFact;
@@ -170,10 +171,9 @@ impl<'a> Story<'a> {
     /// Says in a sentence what the session did.
     pub(crate) fn sentence(&self) -> String {
         let total = &self.timeline.total;
-        let messages = self.timeline.rows.iter().filter(|row| words::row_kind(row.kind).is_none()).count();
-        let counted = |count: u64, one: &str, more: &str| {
-            format!("{} {}", words::number(count), if count == 1 { one } else { more })
-        };
+        let messages = self.timeline.rows.iter().filter(|row| row.kind.name().is_none()).count();
+        let counted =
+            |count: u64, one: &str, more: &str| format!("{} {}", number(count), if count == 1 { one } else { more });
         format!(
             "{}, {}, {}",
             counted(messages as u64, "message", "messages"),

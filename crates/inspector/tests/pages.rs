@@ -29,7 +29,7 @@ fn name() -> LogName {
 }
 
 fn timeline(store: &dyn Store) -> Timeline {
-    block_on(session::timeline(store, &name(), &*Settings::default().counter, price())).unwrap()
+    block_on(Timeline::load(store, &name(), &*Settings::default().counter, price())).unwrap()
 }
 
 /// The example, replayed with a policy.
@@ -89,7 +89,7 @@ fn a_page_has_what_became_of_each_message_at_each_call() {
         for (state, told) in row.states.iter().zip(told.as_array().unwrap()) {
             let reason = &data["reasons"][usize::try_from(told[1].as_u64().unwrap()).unwrap()];
             assert_eq!((&told[0], &reason[0]), (&state.call.into(), &state.is_shown.into()));
-            assert_eq!(reason[1], lookback::words::fate(&state.fate));
+            assert_eq!(reason[1], state.fate.as_str());
             assert_eq!(told[3] == -1, !state.is_shown);
         }
     }

@@ -43,14 +43,12 @@ pub mod presets;
 pub mod prices;
 pub mod receipt;
 pub mod recording;
-mod redacted;
 pub mod replay;
 pub mod search;
 pub mod session;
 pub mod store;
 pub mod summarize;
 pub mod timeline;
-pub mod words;
 
 pub use lookback_core::{
     Caps, Cold, Content, ConversionError, DecodeError, Dialect, Engine, Entry, ExplainedGroup, Explanation, Finding,
@@ -60,7 +58,7 @@ pub use lookback_core::{
     ToolResult, Transcript, Truncation, Unit, View, WindowOutcome, measure, plan,
 };
 pub use lookback_core::{
-    cut, dialect, edit, engine, group, identifiers, message, policy, size, tokens, transcript, view,
+    cut, dialect, edit, engine, group, identifiers, message, policy, size, text, tokens, transcript, view,
 };
 pub use prices::{Price, Prices};
 pub use receipt::Receipt;

@@ -195,6 +195,11 @@ impl Prices {
     }
 }
 
+/// Returns an amount in US dollars: small ones with more digits.
+pub fn money(dollars: f64) -> String {
+    if dollars.abs() < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

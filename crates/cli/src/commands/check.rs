@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
 use lookback::dialect::{Finding, Severity};
-use lookback::words;
 use lookback::{Engine, Error, Problem, calls};
 use serde::Serialize;
 
@@ -171,7 +170,7 @@ struct Mended<'a> {
 impl<'a> Mended<'a> {
     fn of(finding: &'a Finding) -> Mended<'a> {
         let Finding { rule, path, problem, .. } = finding;
-        let message = words::problem(problem);
+        let message = problem.to_string();
         let wrong = message.split_once("; ").map_or(message.as_str(), |(wrong, _)| wrong).to_owned();
         Mended { rule, path, problem, message: wrong }
     }

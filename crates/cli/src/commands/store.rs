@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::store::{Fault, Location, Tenant, copy, every_namespace, verify};
+use lookback::session::{Fault, verify};
+use lookback::store::{Location, Tenant, copy, every_namespace};
 use lookback::{Durability, LogName, Store};
 use serde::Serialize;
 

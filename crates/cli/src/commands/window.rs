@@ -12,7 +12,6 @@ use lookback::plan::{Action, Reason};
 use lookback::size::Excess;
 use lookback::summarize::{Extractive, run as summary};
 use lookback::tokens::Uncounted;
-use lookback::words;
 use lookback::{Engine, Error, Limits, Policy, Request, Settings, SummaryRequest, View};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -173,15 +172,15 @@ impl Line {
 /// Returns what was done to messages, in one word. For messages that are kept, this is what encoding does to them.
 fn action(outcome: &MessageOutcome) -> &'static str {
     match (outcome.action, outcome.mends.first()) {
-        (Action::Keep, Some(mend)) => words::mended(*mend),
-        (action, _) => words::action(action),
+        (Action::Keep, Some(mend)) => mend.verb(),
+        (action, _) => action.as_str(),
     }
 }
 
 fn why(outcome: &MessageOutcome) -> String {
     let is_said = outcome.action != Action::Keep || outcome.mends.is_empty();
-    let reason = is_said.then(|| words::reason(&outcome.reason));
-    reason.into_iter().chain(outcome.mends.iter().map(|mend| words::mend(*mend))).collect::<Vec<_>>().join("; ")
+    let reason = is_said.then(|| outcome.reason.to_string());
+    reason.into_iter().chain(outcome.mends.iter().map(|mend| mend.to_string())).collect::<Vec<_>>().join("; ")
 }
 
 fn explain(outcomes: &[MessageOutcome]) -> String {
@@ -218,7 +217,7 @@ fn over(engine: &Engine, result: &RequestRun, policy: &Policy, view: &View) -> O
     if excesses.is_empty() {
         return None;
     }
-    let exceeded: Vec<_> = excesses.iter().map(words::excess).collect();
+    let exceeded: Vec<_> = excesses.iter().map(ToString::to_string).collect();
     let size = |(what, tokens): &(String, u64)| format!("{what} ({} tokens)", output::number(*tokens));
     let undroppable: Vec<_> = undroppable(&explanation).iter().map(size).collect();
     let sentence =

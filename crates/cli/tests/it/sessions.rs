@@ -437,7 +437,7 @@ fn a_file_that_is_no_store_is_left_alone() {
     for (file, says) in [
         ("text.db", "is not a store of Lookback"),
         ("foreign.db", "is not a store of Lookback"),
-        ("newer.db", "has version 99, and this version of Lookback reads up to 7; update Lookback"),
+        ("newer.db", "has version 99, and this version of Lookback reads up to 1; update Lookback"),
     ] {
         let before = fs::read(lab.path(file)).unwrap();
         for args in COMMANDS.into_iter().chain([&["replay", "session.jsonl"][..]]) {

@@ -1,5 +1,7 @@
 //! What encoding changes in a request, so that the provider accepts it.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A change of a message, beyond its edits, that the provider demands.
@@ -38,7 +40,45 @@ pub enum Mend {
     },
 }
 
+impl fmt::Display for Mend {
+    /// Describes the change and its reason.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mend::Moved => f.write_str("the tool result does not directly follow its call: it is moved there"),
+            Mend::MergedWithPrevious => f.write_str("it is merged with the message before it, which has the same role"),
+            Mend::ResultsFirst => f.write_str("its tool results are moved before its other content"),
+            Mend::SentAsUser => f.write_str("a system message is not allowed here: it is sent as a user message"),
+            Mend::SentBehindNext => {
+                f.write_str("a system message is not allowed here: it is moved behind the user message that follows")
+            }
+            Mend::Removed { .. } => f.write_str("the provider refuses it at this place: it is left out"),
+            Mend::MembersMended => {
+                f.write_str("it has members that the provider refuses, or lacks one: they are mended")
+            }
+            Mend::HalvesReplaced => f.write_str("it has half of a surrogate pair: U+FFFD is sent in its place"),
+            Mend::Signed => {
+                f.write_str("its call has no signature: it is marked so that the provider does not check it")
+            }
+            Mend::MarkersRemoved { count: 1 } => f.write_str("one cache marker too many: it is removed"),
+            Mend::MarkersRemoved { count } => write!(f, "{count} cache markers too many: they are removed"),
+        }
+    }
+}
+
 impl Mend {
+    /// Returns one verb for the change.
+    pub fn verb(self) -> &'static str {
+        match self {
+            Mend::Moved | Mend::ResultsFirst | Mend::SentBehindNext => "move",
+            Mend::MergedWithPrevious => "merge",
+            Mend::SentAsUser => "relabel",
+            Mend::MarkersRemoved { .. } => "unmark",
+            Mend::Removed { .. } => "remove",
+            Mend::Signed => "sign",
+            Mend::MembersMended | Mend::HalvesReplaced => "change",
+        }
+    }
+
     /// Returns this change, made of the message with this index.
     pub(crate) fn of(self, message: usize) -> Mended {
         Mended { message, mend: self }

@@ -1,5 +1,6 @@
 //! What the model reads before the messages: the system prompt and the tools, and the tokens that they cost.
 
+use crate::redacted::Redacted;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -11,20 +12,24 @@ use crate::tokens::{Frame, TokenCounter, scale};
 /// The system prompt and the tools, if they are sent outside the messages, and what is asked of the answer.
 ///
 /// The model reads them first. They cost tokens, and are never dropped.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Preamble {
     /// The system prompt, if the dialect has it outside the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[debug("{:?}", Redacted(system))]
     pub system: Option<Box<RawValue>>,
     /// The tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[debug("{:?}", Redacted(tools))]
     pub tools: Option<Box<RawValue>>,
     /// The JSON schema of the form that answers must have. Providers show it to the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[debug(skip)]
     pub form: Option<Box<RawValue>>,
     /// Whether the request asks the model to reason. Some providers tell the model so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[debug(skip)]
     pub thinks: bool,
 }
 

@@ -1,5 +1,6 @@
 //! The running summary: the request for one, and how it takes the place of what it covers.
 
+use crate::redacted::Redacted;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::view::Item;
 use crate::wire::{Dialect, Role};
 
 /// A request for a summary, with everything that is needed to make it.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
 #[non_exhaustive]
 pub struct SummaryRequest {
     /// What the summary is to cover.
@@ -32,6 +33,7 @@ pub struct SummaryRequest {
     /// The position of each message in the log.
     pub positions: Vec<Position>,
     /// The text of the running summary that the new one continues.
+    #[debug("{:?}", Redacted(previous))]
     pub previous: Option<String>,
     /// The most tokens that the summary may have. A longer one is cut.
     pub budget: u64,

@@ -2,6 +2,7 @@
 
 mod digest;
 
+use crate::redacted::Redacted;
 use serde_json::value::RawValue;
 
 use crate::cache_marker;
@@ -41,21 +42,21 @@ pub enum Content {
 }
 
 /// A part of a system message.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
 #[non_exhaustive]
 pub enum SystemPart {
     /// Plain text.
-    Text(String),
+    Text(#[debug("{:?}", Redacted(_0))] String),
     /// A part that Lookback does not know. It passes through whole.
     Opaque(Opaque),
 }
 
 /// A part of a user message.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
 #[non_exhaustive]
 pub enum UserPart {
     /// Plain text.
-    Text(String),
+    Text(#[debug("{:?}", Redacted(_0))] String),
     /// A picture.
     Image(Media),
     /// A file.
@@ -67,11 +68,11 @@ pub enum UserPart {
 }
 
 /// A part of an assistant message.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
 #[non_exhaustive]
 pub enum AssistantPart {
     /// Plain text.
-    Text(String),
+    Text(#[debug("{:?}", Redacted(_0))] String),
     /// Reasoning, as the provider returned it.
     Reasoning(Reasoning),
     /// A tool call.
@@ -81,80 +82,91 @@ pub enum AssistantPart {
 }
 
 /// A picture or a file.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Media {
     /// The media type, such as `image/png`, if the client gave one.
+    #[debug("{:?}", Redacted(mime))]
     pub mime: Option<String>,
     /// The name of the file, if the client gave one.
+    #[debug("{:?}", Redacted(name))]
     pub name: Option<String>,
     /// The place of the bytes.
     pub source: MediaSource,
 }
 
 /// The place of the bytes of a picture or file.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MediaSource {
     /// In the message, in base64.
-    Base64(String),
+    Base64(#[debug("{:?}", Redacted(_0))] String),
     /// In the message, as plain text.
-    Text(String),
+    Text(#[debug("{:?}", Redacted(_0))] String),
     /// At a URL that the provider fetches.
-    Url(String),
+    Url(#[debug("{:?}", Redacted(_0))] String),
     /// At the provider, under an identifier that the provider gave.
-    Id(String),
+    Id(#[debug("{:?}", Redacted(_0))] String),
 }
 
 /// Reasoning of the model.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reasoning {
     /// The text. Empty if the provider hides it.
+    #[debug("{:?}", Redacted(text))]
     pub text: String,
     /// The provider's signature, or the encrypted reasoning. The provider accepts signed reasoning only after the
     /// prefix under which it was made.
+    #[debug("{:?}", Redacted(signature))]
     pub signature: Option<String>,
 }
 
 /// The model's request to run a tool.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolCall {
     /// The identifier that the provider gave. The result repeats it.
+    #[debug("{:?}", Redacted(id))]
     pub id: String,
     /// The name of the tool.
+    #[debug("{:?}", Redacted(name))]
     pub name: String,
     /// The arguments as the model wrote them. They should be JSON, but a model can write anything.
+    #[debug("{:?}", Redacted(arguments))]
     pub arguments: String,
     /// The provider's name for calls of this form, such as `custom_tool_call`; `None` for a function call.
+    #[debug(skip)]
     pub form: Option<String>,
 }
 
 /// What a tool returned.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolResult {
     /// The identifier of the tool call.
+    #[debug("{:?}", Redacted(call_id))]
     pub call_id: String,
     /// What the tool returned, item by item.
     pub content: Vec<ResultItem>,
     /// Whether the tool reported that it failed.
     pub error: bool,
     /// The name of the tool, if the dialect repeats it in results.
+    #[debug(skip)]
     pub tool: Option<String>,
     /// The form of the call (see [`ToolCall::form`]), if the dialect repeats it in results.
+    #[debug(skip)]
     pub form: Option<String>,
 }
 
 /// One item of a tool result.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
 #[non_exhaustive]
 pub enum ResultItem {
     /// Plain text.
-    Text(String),
+    Text(#[debug("{:?}", Redacted(_0))] String),
     /// JSON, as text.
-    Json(String),
+    Json(#[debug("{:?}", Redacted(_0))] String),
     /// A picture.
     Image(Media),
     /// A file.
@@ -164,20 +176,22 @@ pub enum ResultItem {
 }
 
 /// A part or item that Lookback does not know, kept as the JSON that arrived.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
 pub struct Opaque {
     /// Its `type`, or its only key. Empty if it has neither.
+    #[debug("{:?}", Redacted(kind))]
     pub kind: String,
     /// The JSON.
+    #[debug("{:?}", Redacted(raw))]
     pub raw: Box<RawValue>,
 }
 
 /// A borrowed part of any message, whatever its role.
-#[derive(Clone, Copy)]
+#[derive(derive_more::Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum PartRef<'a> {
     /// Plain text.
-    Text(&'a str),
+    Text(#[debug("{:?}", Redacted(_0))] &'a str),
     /// A picture.
     Image(&'a Media),
     /// A file.

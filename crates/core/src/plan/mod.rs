@@ -2,6 +2,8 @@
 
 mod draft;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use self::draft::Draft;
@@ -10,6 +12,7 @@ use crate::hidden::Hidden;
 use crate::policy::{Limits, Mode, Policy, Stage, Tokens};
 use crate::size::{Excess, Measure, Size, Totals};
 use crate::start::Start;
+use crate::text::number;
 
 /// What is done with every group of a window, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +58,28 @@ pub enum Occasion {
         /// What the cut costs, in tokens that are read.
         price: u64,
     },
+}
+
+impl fmt::Display for Occasion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Occasion::Pause { millis } => write!(f, "cache cold after {} seconds", number(millis / 1_000)),
+            Occasion::Preamble => f.write_str("another system prompt, or other tools"),
+            Occasion::Model => f.write_str("another model"),
+            Occasion::Told => f.write_str("cache cold"),
+            Occasion::Repaid { read, price } => {
+                let (read, price) = (number(*read), number(*price));
+                write!(f, "calls read {read} tokens more than the target; a cut costs {price}")
+            }
+        }
+    }
+}
+
+impl Occasion {
+    /// Names a compaction, with the occasion for lower limits if there was one, as in `compaction (another model)`.
+    pub fn compaction(occasion: Option<Occasion>) -> String {
+        occasion.map_or_else(|| "compaction".to_owned(), |occasion| format!("compaction ({occasion})"))
+    }
 }
 
 /// The outcome of a plan.
@@ -141,6 +166,17 @@ impl Action {
             Action::Summarize | Action::Drop => true,
         }
     }
+
+    /// Returns the name of the action.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::Keep => "keep",
+            Action::Truncate => "truncate",
+            Action::Clear => "clear",
+            Action::Summarize => "summarize",
+            Action::Drop => "drop",
+        }
+    }
 }
 
 /// Why something is done with a group.
@@ -208,6 +244,41 @@ pub enum Reason {
         /// What was wrong with it.
         why: Hidden,
     },
+}
+
+impl fmt::Display for Reason {
+    /// Writes the reason with its numbers, as in `32,411 tokens exceed the limit of 32,000; the target is 10,000`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Fits => f.write_str("no limit is exceeded"),
+            Reason::Pinned { pin } => write!(f, "pinned: {pin}"),
+            Reason::Recent => f.write_str("recent enough"),
+            Reason::Exceeded { measure, actual, limit, target } => {
+                let (actual, limit, target) = (number(*actual), number(*limit), number(*target));
+                write!(f, "{actual} {measure} exceed the limit of {limit}; the target is {target}")
+            }
+            Reason::Start { rule } => match rule {
+                Start::Any => f.write_str("a window may begin anywhere"),
+                Start::User => f.write_str("a window must begin with a message from a person"),
+                Start::UserOrToolPair => {
+                    f.write_str("a window must begin with a message from a person or with a tool call")
+                }
+            },
+            Reason::Waits => f.write_str("waits for the end of the tool loop, which contains signed reasoning"),
+            Reason::Stale => f.write_str("contained only signed reasoning, which a compaction invalidates"),
+            Reason::Spent => f.write_str("a note from Lookback that the model has already seen"),
+            Reason::Unlisted => f.write_str("an index without names: they came back, or it had no room"),
+            Reason::Capped { shown, of } => {
+                let (shown, of) = (number(*shown), number(*of));
+                write!(f, "long output truncated to {shown} of {of} characters as it arrived")
+            }
+            Reason::Repeated { lines: 1 } => f.write_str("a line that is shown above is left out"),
+            Reason::Repeated { lines } => write!(f, "{} lines that are shown above are left out", number(*lines)),
+            Reason::Refused => f.write_str("the provider refused its signed reasoning, which is left out"),
+            Reason::Erased => f.write_str("its contents were erased"),
+            Reason::Repaired { why } => write!(f, "could not be sent: {}", why),
+        }
+    }
 }
 
 /// The part of a limit that a compaction leaves free above what is pinned, as a divisor. With an eighth, a window that

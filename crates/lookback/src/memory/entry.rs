@@ -1,12 +1,13 @@
 //! An entry of the log of facts.
 
+use lookback_core::Redacted;
 use lookback_core::transcript::{Millis, Position};
 use serde::{Deserialize, Serialize};
 
 use super::fact::{Confidence, FactId, Source, Statement, Trust};
 
 /// One event in the log of a scope's facts.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FactEntry {
@@ -32,6 +33,7 @@ pub enum FactEntry {
         /// The blocker.
         id: FactId,
         /// What resolved it.
+        #[debug("{:?}", Redacted(with))]
         with: String,
         /// Who said so.
         source: Source,
@@ -45,6 +47,7 @@ pub enum FactEntry {
         id: FactId,
         /// The reason, if one was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[debug("{:?}", Redacted(why))]
         why: Option<String>,
         /// Who said so.
         source: Source,

@@ -12,7 +12,7 @@ use super::entry::FactEntry;
 use super::extract::UNKNOWN;
 use super::fact::{FactId, Scope, Source, Speaker, Statement};
 use super::facts::Facts;
-use crate::session::{holds, overlap};
+use crate::store::spans::{holds, overlap};
 use crate::store::{Damage, Derived, LogName, Record, Store, StoreError, Tombstone, checksum};
 
 /// How many entries are read at a time.

@@ -16,8 +16,8 @@ use super::entry::FactEntry;
 use super::fact::{Confidence, FactKind, Scope, Source, Speaker, Statement};
 use super::facts::{Facts, NewEntry};
 use super::{Memory, MemoryError, Stated, TRIES};
-use crate::session::log::read_many;
-use crate::session::now;
+use crate::store::entries::read_many;
+use crate::store::now;
 use crate::summarize::{Summarizer, SummarizerError, SummaryTask, passages, run};
 
 /// The most tokens of one answer.

@@ -7,7 +7,7 @@ use super::entry::FactEntry;
 use super::fact::Scope;
 use super::facts::Facts;
 use super::{Memory, MemoryError, TRIES};
-use crate::session::now;
+use crate::store::now;
 use crate::store::{Damage, LogName, Record, Store, StoreError};
 
 /// How many entries are read at a time.

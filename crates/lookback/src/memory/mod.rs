@@ -35,11 +35,11 @@ pub use history::{FactEvent, history};
 pub use kb::{KbDamage, KbError, KbFault, KbImported, import_kb};
 pub use recall::{Recall, Recalled, RecalledPassage, recall};
 pub use refused::Refused;
-pub use sheet::{LeftOut, Sheet, SheetOptions, is_unseen, sheet};
+pub use sheet::{LeftOut, Sheet, SheetOptions, sheet};
 pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, export, import};
 
 use self::log::Known;
-use crate::session::now;
+use crate::store::now;
 use crate::store::{BadName, IntoStore, LogName, Store, StoreError};
 
 /// What one session knows: its own facts, and those that it shares with its workspace.

@@ -1,5 +1,7 @@
 //! The fact sheet: the current facts as a text within a token budget, which a model reads as data.
 
+use lookback_core::Redacted;
+use lookback_core::text::is_unseen;
 use lookback_core::tokens::TokenCounter;
 use serde::{Serialize, Serializer};
 
@@ -50,10 +52,11 @@ impl SheetOptions {
 ///
 /// Each fact is on one line. Its text is a JSON string in which angle brackets, control characters and invisible
 /// characters are escaped. So no fact can end its line, pretend to be another, or close the frame around all of them.
-#[derive(Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Sheet {
     /// The text for the model. It is empty if there are no facts, or if not even one line fits the budget.
+    #[debug("{:?}", Redacted(text))]
     pub text: String,
     /// The tokens of the text, at most the budget.
     pub tokens: u64,
@@ -319,22 +322,6 @@ pub(super) fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
-}
-
-/// Returns whether people cannot see a character: control characters, characters without width, those that change the
-/// direction of text, line separators and tags. A model reads them all.
-///
-/// ```
-/// use lookback::memory::is_unseen;
-///
-/// assert!(is_unseen('\u{202e}') && is_unseen('\u{e0041}'));
-/// assert!(!is_unseen('é') && !is_unseen('語'));
-/// ```
-pub fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
-        || matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{fe00}'..='\u{fe0f}')
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 #[cfg(test)]

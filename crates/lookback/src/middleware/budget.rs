@@ -165,11 +165,11 @@ impl Budget {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// use lookback::middleware::{Budget, Pipeline};
-    /// use lookback::{MemoryStore, Prices, Session, Settings};
+    /// use lookback::{MemoryStore, Prices, Receipt, Session, Settings};
     ///
     /// let price = Prices::builtin().find("anthropic-5m").unwrap().clone();
     /// let mut session = Session::open(MemoryStore::new(), "agent-1", Settings::default()).await?;
-    /// let before = session.receipt(&price).await?;
+    /// let before = Receipt::of_session(&session, &price).await?;
     /// let budget = Budget::reported(1_000_000).with_session_cost(20.00, &price, &before);
     /// let run = Pipeline::new(session).with(budget);
     /// # let _ = run;

@@ -21,7 +21,7 @@ use lookback_core::transcript::Compaction;
 
 use super::{Event, Failure, Middleware, Reaction, Run};
 use crate::memory::{DrawError, Fact, FactId, LeftMessage, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};
-use crate::session::Job;
+use crate::summarize::Job;
 use crate::summarize::{Spawner, Summarizer};
 
 /// How long the end of a run waits for facts that are being drawn. It is less than the time limit of the middleware.

@@ -49,6 +49,7 @@ mod run;
 pub mod semconv;
 mod slot;
 
+use lookback_core::Redacted;
 use std::error::Error;
 use std::time::Duration;
 
@@ -206,11 +207,12 @@ impl Event {
 }
 
 /// What a middleware wants. The pipeline does it at once, before it asks the next middleware.
-#[derive(Clone, Default)]
+#[derive(derive_more::Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Reaction {
     /// Notes to the model, each a message of its own. They are part of this model call, or of the next if no call is
     /// about to be made.
+    #[debug("{:?}", Redacted(notes))]
     pub notes: Vec<String>,
     /// A policy that the window must fit as well, until the end of the run (see [`Policy::tightened`]).
     pub policy: Option<Box<Policy>>,
@@ -264,16 +266,16 @@ impl Reaction {
 }
 
 /// How a run goes on.
-#[derive(Clone, PartialEq, Default)]
+#[derive(derive_more::Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Flow {
     /// As if nobody had been asked.
     #[default]
     Continue,
     /// The tool is not run. This is its result.
-    Answer(String),
+    Answer(#[debug("{:?}", Redacted(_0))] String),
     /// The tool is not run. This is the error that the model reads as its result.
-    Refuse(String),
+    Refuse(#[debug("{:?}", Redacted(_0))] String),
     /// With one more model call, without tools. If several middleware ask for it, the first reason counts.
     LastAnswer(EndReason),
     /// The run ends.

@@ -1,5 +1,6 @@
 //! What a middleware sees of a run, and what a caller gets from it.
 
+use lookback_core::Redacted;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +15,18 @@ use serde_json::value::RawValue;
 
 use super::EndReason;
 use crate::memory::LeftMessage;
-use crate::session::Job;
 use crate::store::LogName;
+use crate::summarize::Job;
 use crate::summarize::Spawner;
 
 /// A run as a middleware sees it, after the middleware before it. Changing it has no effect on the run.
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
 #[non_exhaustive]
 pub struct Run {
     /// The session.
     pub session: LogName,
     /// The text of the message that the run began with. `None` if it began without one.
+    #[debug("{:?}", Redacted(task))]
     pub task: Option<Arc<str>>,
     /// The iteration, from 1; 0 before the first.
     pub iteration: u64,
@@ -43,16 +45,20 @@ pub struct Run {
     /// The provider's format.
     pub dialect: Dialect,
     /// The policy, as tightened by the middleware so far.
+    #[debug(skip)]
     pub policy: Arc<Policy>,
     /// The newest compaction of this iteration. To try out a middleware, use [`Compaction::default`].
+    #[debug(skip)]
     pub compaction: Option<Arc<Compaction>>,
     /// Messages that have left the window since this middleware was last asked. Each message appears once.
+    #[debug("{:?}", left.len())]
     pub left: Arc<[LeftMessage]>,
     /// The notes of this iteration so far.
     pub notes: Arc<[Note]>,
     /// Whether this call may use tools.
     pub tools: ToolUse,
     /// Hands background jobs to the caller's task, which begins them.
+    #[debug(skip)]
     pub(super) jobs: Option<Sender<(Spawner, Job)>>,
 }
 
@@ -106,12 +112,13 @@ impl Run {
 }
 
 /// A note of a middleware to the model.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Note {
     /// The name of the middleware.
     pub middleware: Arc<str>,
     /// The text that the model reads.
+    #[debug("{:?}", Redacted(text))]
     pub text: Arc<str>,
 }
 
@@ -255,12 +262,13 @@ impl ModelAnswer {
 }
 
 /// The outcome of a tool call.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolOutcome {
     /// The call.
     pub call: ToolCall,
     /// The text that the model reads.
+    #[debug("{:?}", Redacted(text))]
     pub text: Arc<str>,
     /// What became of the call.
     pub status: ToolStatus,

@@ -12,7 +12,7 @@ use tracing::{Span, dispatcher};
 
 use super::{Cause, Event, Failure, Middleware, MiddlewareSettings, OnFailure, Reaction, Run};
 use crate::memory::LeftMessage;
-use crate::session::Job;
+use crate::summarize::Job;
 use crate::summarize::Spawner;
 
 /// A middleware with its place and its limits.

@@ -2,7 +2,7 @@
 //!
 //! A receipt is computed from the log alone, because the view of the entries before an answer is what the model was
 //! sent. To make one, see [`Session::receipt`](crate::Session::receipt) and
-//! [`session::receipt`](crate::session::receipt()).
+//! [`Receipt::load`].
 //!
 //! A call is assumed before each assistant message of every branch, unless it is the first message. The cache is
 //! [simulated](crate::cache), with the times at which the answers arrived.
@@ -16,6 +16,7 @@
 
 mod history;
 mod ledger;
+mod load;
 
 use lookback_core::plan::Occasion;
 use lookback_core::transcript::Position;
@@ -90,6 +91,19 @@ pub enum PrefixBreak {
     Repair,
     /// A message that was put before the end of the request: a result beside its call, or a system message.
     Insertion,
+}
+
+impl PrefixBreak {
+    /// Names the cause.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PrefixBreak::Branch => "a branch: the client changed its history",
+            PrefixBreak::Compaction => "a compaction",
+            PrefixBreak::Preamble => "another system prompt, or other tools",
+            PrefixBreak::Repair => "a repair",
+            PrefixBreak::Insertion => "a message was put before the end of the request",
+        }
+    }
 }
 
 /// The sums of a receipt. The fields are those of the command line's JSON.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use lookback_core::Policy;
 
-use super::{Hooks, Job, Session};
+use super::{Hooks, Session};
 use crate::store::LogName;
+use crate::summarize::Job;
 use crate::summarize::{Spawner, Summarizer};
 
 impl Session {

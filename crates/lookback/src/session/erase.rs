@@ -9,10 +9,12 @@ use lookback_core::transcript::{Entry, Millis, Origin, Position};
 use lookback_core::view::View;
 use serde::Serialize;
 
-use super::log::{parse, read};
 use super::summaries::old_summaries;
-use super::{Error, PAGE, Session, TRIES, now};
+use super::{Error, PAGE, Session, TRIES};
 use crate::memory::{Drawn, erase_drawn};
+use crate::store::entries::{parse, read};
+use crate::store::now;
+use crate::store::spans::{holds, join, overlap};
 use crate::store::{StoreError, Tombstone, checksum};
 
 /// Which contents of a session are erased. By default none.
@@ -494,38 +496,4 @@ impl Sweep<'_> {
 /// Whether somebody said it. Lookback's own notes have no times, and go with what they were made from.
 fn is_said(entry: &Entry) -> bool {
     matches!(entry, Entry::Message(arrival) if arrival.origin != Origin::Lookback)
-}
-
-/// Adds a position behind those of these spans.
-fn join(spans: &mut Vec<Range<Position>>, position: Position) {
-    match spans.last_mut().filter(|last| last.end == position) {
-        Some(last) => last.end = position.saturating_add(1),
-        None => spans.push(position..position.saturating_add(1)),
-    }
-}
-
-/// Returns whether a position is in one of these ascending spans.
-pub(crate) fn holds(spans: &[Range<Position>], position: Position) -> bool {
-    overlap(spans, &(position..position.saturating_add(1)))
-}
-
-/// Returns whether a span has a position of one of these ascending spans.
-pub(crate) fn overlap(spans: &[Range<Position>], span: &Range<Position>) -> bool {
-    let at = spans.partition_point(|own| own.end <= span.start);
-    spans.get(at).is_some_and(|own| own.start < span.end)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn positions_are_found_in_spans() {
-        let mut spans = Vec::new();
-        [1, 2, 3, 7, 9].into_iter().for_each(|position| join(&mut spans, position));
-        assert_eq!(spans, [1..4, 7..8, 9..10]);
-        assert_eq!((0..12).filter(|position| holds(&spans, *position)).collect::<Vec<_>>(), [1, 2, 3, 7, 9]);
-        assert!(overlap(&spans, &(4..8)) && !overlap(&spans, &(4..7)) && !overlap(&spans, &(10..99)));
-        assert!(!overlap(&[], &(0..9)));
-    }
 }

@@ -1,34 +1,14 @@
 //! Entries in a store: how they are read and folded into a view.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use lookback_core::engine::{Engine, LogState, Settings};
 use lookback_core::transcript::{self, Checkpoint, Entry, Position};
 use lookback_core::view::View;
 
 use super::TRIES;
+use crate::store::entries::{parse, read, read_many};
 use crate::store::{Damage, Head, LogName, Store, StoreError};
-
-pub(crate) async fn read(store: &dyn Store, log: &LogName, span: Range<Position>) -> Result<Vec<Entry>, StoreError> {
-    let bodies = store.read(log, span.clone()).await?;
-    span.zip(bodies).map(|(position, body)| parse(log, position, &body)).collect()
-}
-
-/// The entries in these spans, each with its position, in one call of the store.
-pub(crate) async fn read_many(
-    store: &dyn Store,
-    log: &LogName,
-    spans: &[Range<Position>],
-) -> Result<Vec<(Position, Entry)>, StoreError> {
-    let bodies = store.read_many(log, spans).await?;
-    let found = spans.iter().cloned().zip(bodies).flat_map(|(span, bodies)| span.zip(bodies));
-    found.map(|(position, body)| Ok((position, parse(log, position, &body)?))).collect()
-}
-
-pub(super) fn parse(log: &LogName, position: Position, body: &str) -> Result<Entry, StoreError> {
-    serde_json::from_str(body).map_err(|error| StoreError::damaged(log, position, Damage::of_body(&error)))
-}
 
 pub(crate) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -> Result<Engine, StoreError> {
     let mut tries = TRIES;

@@ -10,53 +10,50 @@ mod overflow;
 mod policy;
 mod push;
 mod read;
-mod receipt;
 mod resume;
 mod search;
 mod source;
 mod summaries;
 mod sync;
-mod timeline;
 mod unclear;
-mod walk;
+mod verify;
+mod views;
+pub(crate) mod walk;
 mod window;
 mod writing;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use lookback_core::Message;
 use lookback_core::engine::{Engine, Settings};
 use lookback_core::size::Totals;
-use lookback_core::transcript::{Entry, Millis};
+use lookback_core::transcript::Entry;
 use lookback_core::view::View;
 use serde::Serialize;
 
-pub(crate) use compared::Compared;
 pub use erase::{ErasedContents, OldContents};
-pub(crate) use erase::{holds, overlap};
 pub use error::Error;
 pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
 pub use lookback_core::transcript::Label;
 pub use overflow::Irreducible;
 pub use read::{HistoryEntry, HistoryQuery, LeftBranch, SessionInfo};
-pub use receipt::receipt;
 pub use resume::Resumed;
 pub(crate) use search::messages;
 pub use search::{SearchHit, search};
 pub use source::{MessageSource, SourceKind, sources};
-pub(crate) use summaries::check_note;
-pub use summaries::{Job, NoSummary};
+pub use summaries::NoSummary;
 pub use sync::{Resent, Synced};
-pub use timeline::{each_view, timeline, view_at};
+pub use verify::{Fault, Verified, verify};
+pub use views::{each_view, view_at};
 pub use window::Window;
 
-use self::log::{load, read};
+use self::log::load;
 use self::policy::{Bound, Policies};
 use self::summaries::Summaries;
 use self::unclear::{Pushed, Unclear};
 use crate::search::Query;
+use crate::store::entries::read;
 use crate::store::{IntoStore, LogName, Store};
 
 /// One conversation in a store.
@@ -245,12 +242,6 @@ impl fmt::Debug for Session {
             .field("summaries", &self.summaries)
             .finish_non_exhaustive()
     }
-}
-
-/// The current time by the system's clock; `None` if it is set to before 1970.
-pub(crate) fn now() -> Option<Millis> {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-    Millis::try_from(since.as_millis()).ok()
 }
 
 /// Messages as the engine shares them with the log, so that a write that has to be repeated copies nothing.

@@ -9,10 +9,11 @@ use lookback_core::transcript::{Entry, Millis, Origin, Position};
 use lookback_core::{Message, Preamble};
 
 use super::unclear::Pushed;
-use super::{Error, Session, now, shared};
+use super::{Error, Session, shared};
 use crate::recording::RecordedMessage;
 #[cfg(doc)]
 use crate::store::StoreError;
+use crate::store::now;
 
 impl Session {
     /// Appends a message from the client, with the current time. Returns the positions of its entries in the log: one,

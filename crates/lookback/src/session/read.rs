@@ -1,5 +1,6 @@
 //! Reading a session: its record, and the messages of its history by number, tag and text.
 
+use lookback_core::Redacted;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,10 +11,11 @@ use lookback_core::size::Totals;
 use lookback_core::transcript::{Arrival, Entry, Label, Millis, Origin, Position};
 use serde::Serialize;
 
-use super::log::read;
-use super::{Error, PAGE, Session, now, shared};
+use super::{Error, PAGE, Session, shared};
 use crate::search::Query;
 use crate::store::LogName;
+use crate::store::entries::read;
+use crate::store::now;
 
 /// A message of a session's history.
 #[derive(Debug, Clone)]
@@ -38,7 +40,7 @@ pub struct LeftBranch {
 }
 
 /// Selects messages of a session. The default selects the whole conversation.
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct HistoryQuery {
     /// The most messages to return: the newest ones. There may be fewer, because a tool call is never returned without
@@ -48,6 +50,7 @@ pub struct HistoryQuery {
     pub tags: Vec<String>,
     /// Only messages that have every word of this text in any form, and the rest of their tool exchanges. It searches
     /// everything that was ever in the session, including earlier branches.
+    #[debug("{:?}", Redacted(query))]
     pub query: Option<String>,
 }
 

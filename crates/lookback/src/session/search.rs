@@ -1,17 +1,18 @@
 //! Searching all messages of a store, also those that have left the window.
 
+use lookback_core::Redacted;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use lookback_core::transcript::{Arrival, Entry, Position};
 use serde::Serialize;
 
-use super::log::read_many;
 use crate::search::{Query, passage};
+use crate::store::entries::read_many;
 use crate::store::{Hit, LogName, Store, StoreError};
 
 /// A message that a search found.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SearchHit {
     /// The session.
@@ -20,6 +21,7 @@ pub struct SearchHit {
     #[serde(rename = "entry")]
     pub position: Position,
     /// The passage of its text that fits the query best.
+    #[debug("{:?}", Redacted(excerpt))]
     pub excerpt: String,
 }
 

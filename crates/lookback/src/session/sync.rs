@@ -10,8 +10,10 @@ use lookback_core::view::{self, View};
 use lookback_core::{Message, RequestError};
 use serde::Serialize;
 
-use super::log::{fold, read};
-use super::{Error, PAGE, Session, TRIES, now, shared};
+use super::log::fold;
+use super::{Error, PAGE, Session, TRIES, shared};
+use crate::store::entries::read;
+use crate::store::now;
 use crate::store::{Damage, StoreError};
 
 /// The result of [`Session::sync`].

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use lookback_core::Message;
 use lookback_core::transcript::{Entry, Origin, Position};
 
-use super::{Error, Session, now};
+use super::{Error, Session};
+use crate::store::now;
 use crate::store::{Record, StoreError};
 
 /// What was pushed.

@@ -4,7 +4,8 @@ use lookback_core::transcript::{Entry, Position};
 use lookback_core::view::View;
 
 use super::PAGE;
-use super::log::{fold, newest_checkpoint, read};
+use super::log::{fold, newest_checkpoint};
+use crate::store::entries::read;
 use crate::store::{Damage, LogName, Store, StoreError};
 
 /// A step of going through a log.

@@ -14,7 +14,8 @@ use lookback_core::{ConversionError, Dialect, Explanation, Response, TooLong};
 use serde_json::value::RawValue;
 
 use super::source::{MessageSource, sources};
-use super::{Error, Session, now};
+use super::{Error, Session};
+use crate::store::now;
 
 /// The messages that are sent in one model call.
 #[derive(Debug)]

@@ -7,7 +7,8 @@ use lookback_core::transcript::{Entry, Millis, Position};
 
 use super::log::load;
 use super::unclear::Unclear;
-use super::{CompactEnd, CompactStart, CompactionOutcome, Error, Session, TRIES, now};
+use super::{CompactEnd, CompactStart, CompactionOutcome, Error, Session, TRIES};
+use crate::store::now;
 use crate::store::{Record, StoreError};
 
 /// What a change of the engine returns: the log must keep its entries.

@@ -6,6 +6,7 @@ pub mod conformance;
 mod copy;
 #[cfg(feature = "encryption")]
 mod encrypted;
+pub(crate) mod entries;
 mod entry;
 mod error;
 mod files;
@@ -20,18 +21,19 @@ mod record;
 #[cfg(feature = "redis")]
 mod redis;
 mod retention;
+pub(crate) mod spans;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod tenant;
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod texts;
-mod verify;
 
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use lookback_core::transcript::Millis;
 
@@ -55,7 +57,6 @@ pub use retention::{Expired, Retention, expired, prune};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 pub use tenant::{BadTenant, Scope, Tenant};
-pub use verify::{Fault, Verified, verify};
 
 /// The future that a store's methods return. It can be sent between threads.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -192,7 +193,7 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Returns what the store itself finds wrong with what it keeps besides records, also of tenants, in words: whether
     /// its index has the texts of its records and no others, and whether lists say of each log what is in it. It may take
-    /// long. The default finds nothing. To check the records, see [`verify`].
+    /// long. The default finds nothing. To check the records, see `session::verify`.
     fn check(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
@@ -207,7 +208,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     }
 
     /// Returns what the store and its tenants have that belongs to no log which [`Store::list`] names, in words. It can
-    /// neither be read nor copied, so [`verify`] reports it, and [`copy`](copy()) goes no further. The default finds
+    /// neither be read nor copied, so `session::verify` reports it, and [`copy`](copy()) goes no further. The default finds
     /// nothing.
     fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
@@ -374,4 +375,10 @@ impl IntoStore for Arc<dyn Store> {
     fn into_store(self) -> Arc<dyn Store> {
         self
     }
+}
+
+/// The current time by the system's clock; `None` if it is set to before 1970.
+pub(crate) fn now() -> Option<Millis> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    Millis::try_from(since.as_millis()).ok()
 }

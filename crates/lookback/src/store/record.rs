@@ -1,5 +1,6 @@
 //! What a store is given and what it returns: records, the end of a log, and what is known about a log.
 
+use lookback_core::Redacted;
 use lookback_core::transcript::Millis;
 use serde::Serialize;
 
@@ -13,18 +14,21 @@ use super::LogName;
 /// let record = Record::new(r#"{"said":"apple pie"}"#).text("apple pie");
 /// assert!(!record.checkpoint);
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Record {
     /// The entry, as JSON.
+    #[debug("{:?}", Redacted(body))]
     pub body: String,
     /// The text by which searches find it. An empty text is never found.
+    #[debug("{:?}", Redacted(text))]
     pub text: String,
     /// When it was said. If that is not known, a store takes the time of the append. Searches can be limited to a time.
     pub time: Option<Millis>,
     /// The role of who said it, such as `user`. Searches can be limited to a role.
     pub role: Option<String>,
     /// The name of who said it. Searches can be limited to a name, and find the text by it.
+    #[debug("{:?}", Redacted(name))]
     pub name: Option<String>,
     /// Whether a reader can start here.
     pub checkpoint: bool,
@@ -73,15 +77,17 @@ impl Record {
 }
 
 /// What takes the place of a record whose contents are erased.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tombstone {
     /// The position of the record.
     pub position: u64,
     /// The checksum of the record (see [`checksum`](super::checksum())). If the record has another one, it is not the one
     /// that was meant, and is left as it is.
+    #[debug(skip)]
     pub checksum: u64,
     /// The body that takes the place of the record's.
+    #[debug("{:?}", Redacted(body))]
     pub body: String,
 }
 

@@ -1,5 +1,6 @@
 //! Summaries and facts of a list of messages, in one call and without a session.
 
+use lookback_core::Redacted;
 use std::sync::Arc;
 
 use lookback_core::Message;
@@ -8,14 +9,16 @@ use lookback_core::tokens::{Estimate, TokenCounter};
 use super::{Summarizer, SummarizerError, Summary, SummaryTask, passages, run};
 
 /// The options of [`summarize`].
-#[derive(Clone)]
+#[derive(derive_more::Debug, Clone)]
 #[non_exhaustive]
 pub struct SummarizeOptions {
     /// The most tokens of the summary, at least 1. The default is 500.
     pub budget: u64,
     /// What matters most, such as `decisions`.
+    #[debug("{:?}", Redacted(focus))]
     pub focus: Vec<String>,
     /// A summary of what came before. The new summary includes it.
+    #[debug("{:?}", Redacted(previous))]
     pub previous: Option<String>,
     /// What counts the tokens. The default is an estimate.
     pub counter: Arc<dyn TokenCounter>,

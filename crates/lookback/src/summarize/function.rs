@@ -1,5 +1,6 @@
 //! An async function as a summarizer, for applications that have a client of a provider already.
 
+use lookback_core::Redacted;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;
@@ -40,16 +41,19 @@ pub struct Function<F> {
 }
 
 /// The request that a function gets.
-#[derive(Clone, PartialEq)]
+#[derive(derive_more::Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Ask {
     /// The model's name, as given to [`Function::new`].
     pub model: String,
     /// The system prompt.
+    #[debug("{:?}", Redacted(system))]
     pub system: String,
     /// The user's message.
+    #[debug("{:?}", Redacted(prompt))]
     pub prompt: String,
     /// The JSON schema of the answer, which must be one object. `None` for plain text.
+    #[debug("{:?}", schema.is_some())]
     pub schema: Option<Value>,
     /// The most tokens of the answer.
     pub budget: u64,

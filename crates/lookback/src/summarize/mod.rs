@@ -22,6 +22,7 @@ mod split;
 mod transcript;
 mod units;
 
+use lookback_core::Redacted;
 use std::fmt::{self, Debug};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -46,7 +47,7 @@ pub use function::{Ask, Function};
 pub use http::HttpLimits;
 #[cfg(feature = "http")]
 pub use openai::OpenAi;
-pub use spawner::Spawner;
+pub use spawner::{Job, Spawner};
 pub use transcript::passages;
 pub use units::units;
 
@@ -131,24 +132,29 @@ impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
 /// assert!(task.system().contains("Keep the summary under 200 tokens."));
 /// assert!(task.system().ends_with("Prioritize these aspects: decisions."));
 /// ```
-#[derive(Clone, PartialEq, Default)]
+#[derive(derive_more::Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct SummaryTask {
     /// The conversation, in order.
     pub passages: Vec<Passage>,
     /// The summary of what came before. The new summary replaces it.
+    #[debug("{:?}", Redacted(previous))]
     pub previous: Option<String>,
     /// The most tokens of the answer, at least 1.
     pub budget: u64,
     /// The tokens that the model is asked for, if that is less than the budget. The answer is cut to the budget only.
     pub aim: Option<u64>,
     /// What matters most, such as `decisions`. Empty if nothing matters more than the rest.
+    #[debug("{:?}", Redacted(focus))]
     pub focus: Vec<String>,
     /// A system prompt that replaces Lookback's. The model is told neither budget nor focus then.
+    #[debug("{:?}", Redacted(instructions))]
     pub instructions: Option<String>,
     /// The JSON schema of the answer, which must be one object. `None` for plain text.
+    #[debug("{:?}", schema.is_some())]
     pub schema: Option<Value>,
     /// What was wrong with the last answer to the same task: a path in the answer, and the rule that it broke.
+    #[debug("{:?}", Redacted(fault))]
     pub fault: Option<String>,
     /// What a check found wrong with the last summary of the same passages.
     pub faults: Option<SummaryFaults>,
@@ -162,7 +168,7 @@ pub struct SummaryTask {
 /// let passage = Passage::new(PassageRole::Tool, "[result of read] buy milk").index(2);
 /// assert_eq!(passage.to_string(), "[2] tool: [result of read] buy milk");
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Passage {
     /// The message's number in the conversation, from 1. The pieces of a message share it.
@@ -170,6 +176,7 @@ pub struct Passage {
     /// The speaker.
     pub role: PassageRole,
     /// The text.
+    #[debug("{:?}", Redacted(text))]
     pub text: String,
     /// The number of pictures and files that the text only names.
     pub media: u64,
@@ -192,10 +199,11 @@ pub enum PassageRole {
 }
 
 /// A summary, with the tokens that it saves.
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Summary {
     /// The text, within the budget. JSON if the task has a schema.
+    #[debug("{:?}", Redacted(text))]
     pub text: String,
     /// The tokens of what was summarized, with the previous summary. Each picture or file counts 4,096.
     pub tokens_before: u64,

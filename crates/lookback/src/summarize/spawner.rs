@@ -2,16 +2,20 @@
 
 use std::any::Any;
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_lite::future;
 
 use super::SummarizerError;
-use crate::session::Job;
 
 /// What a panic says if tokio's runtime is missing: its own words.
 const NO_RUNTIME: &str = "there is no reactor running";
+
+/// Work that runs in the background.
+pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Runs jobs in the background: the making of summaries, and the drawing of facts.
 ///

@@ -1,7 +1,7 @@
 //! Timelines: what the model saw at each call of a session, what it did not see, and why.
 //!
 //! A timeline is computed from the log alone, because the view of the entries before an answer is what the model was
-//! sent. To make one, see [`session::timeline`](crate::session::timeline()).
+//! sent. To make one, see [`Timeline::load`].
 //!
 //! It has a [`Row`] for each message, in the order in which they are shown, and each row has its [`State`]s: from which
 //! call on the message was sent, from which call on less of it was shown, and from which call on it was gone. So it grows
@@ -10,7 +10,8 @@
 //!
 //! ```
 //! # futures_lite::future::block_on(async {
-//! use lookback::{MemoryStore, Message, Prices, Session, Settings, presets, session};
+//! use lookback::timeline::Timeline;
+//! use lookback::{MemoryStore, Message, Prices, Session, Settings, presets};
 //!
 //! let settings = Settings::default().policy(presets::messages(2));
 //! let mut chat = Session::open(MemoryStore::new(), "chat-1", settings).await?;
@@ -22,7 +23,7 @@
 //!
 //! let price = Prices::builtin().find("anthropic-5m").unwrap();
 //! let counter = &chat.settings().counter;
-//! let timeline = session::timeline(&**chat.store(), chat.name(), &**counter, price).await?;
+//! let timeline = Timeline::load(&**chat.store(), chat.name(), &**counter, price).await?;
 //! let sent = |call| timeline.window(call).map(|(row, _)| row.message.text()).collect::<Vec<_>>();
 //! assert_eq!(sent(1), ["Question 1?"]);
 //! assert_eq!(sent(3).last().unwrap(), "Question 3?");
@@ -33,6 +34,7 @@
 //! ```
 
 mod build;
+mod load;
 mod order;
 
 use std::sync::Arc;
@@ -129,6 +131,20 @@ pub enum RowKind {
     Index,
 }
 
+impl RowKind {
+    /// Returns the name of the kind; `None` for a message of the conversation.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            RowKind::Message => None,
+            RowKind::Aside => Some("answered by Lookback"),
+            RowKind::Note => Some("note"),
+            RowKind::Mend => Some("repair"),
+            RowKind::Summary => Some("summary"),
+            RowKind::Index => Some("index"),
+        }
+    }
+}
+
 /// What became of a message, from one call on.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -166,6 +182,35 @@ pub enum Fate {
     Moved,
     /// The client changed its history, and it is on a branch that was left.
     Abandoned,
+}
+
+impl Fate {
+    /// Returns one word for it.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Fate::Whole | Fate::Decided { action: Action::Keep, .. } => "kept",
+            Fate::Repaired => "repaired",
+            Fate::Decided { action: Action::Truncate, .. } => "truncated",
+            Fate::Decided { action: Action::Clear, .. } => "cleared",
+            Fate::Decided { action: Action::Summarize, .. } => "summarized",
+            Fate::Decided { .. } => "dropped",
+            Fate::Replaced => "replaced",
+            Fate::Moved => "moved",
+            Fate::Abandoned => "abandoned",
+        }
+    }
+
+    /// Describes the reason.
+    pub fn why(&self) -> String {
+        match self {
+            Fate::Whole => "sent as it arrived".to_owned(),
+            Fate::Repaired => "a part of it could not be sent as it arrived".to_owned(),
+            Fate::Decided { reason, .. } => reason.to_string(),
+            Fate::Replaced => "another message took its place".to_owned(),
+            Fate::Moved => "sent at another place from then on".to_owned(),
+            Fate::Abandoned => "the client changed its history, and this is not in it any more".to_owned(),
+        }
+    }
 }
 
 /// A compaction on a timeline.

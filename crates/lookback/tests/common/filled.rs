@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{Memory, Statement};
-use lookback::store::{Derived, Fault, Tombstone, checksum, verify};
+use lookback::session::{Fault, verify};
+use lookback::store::{Derived, Tombstone, checksum};
 use lookback::summarize::Function;
 use lookback::{Limits, LogName, Message, Policy, Session, Settings, Stage, Store, Summarize};
 

@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
+use lookback::Receipt;
 use lookback::memory::{LeftMessage, Memory, Recall, Scope, Statement, recall};
 use lookback::search::Query;
-use lookback::session::{ErasedContents, Job, OldContents};
-use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone, verify};
+use lookback::session::verify;
+use lookback::session::{ErasedContents, OldContents};
+use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone};
 use lookback::summarize::Function;
+use lookback::summarize::Job;
 use lookback::tokens::Estimate;
 use lookback::transcript::{Millis, Origin};
 use lookback::{
@@ -329,7 +332,7 @@ fn what_was_erased_is_in_no_file_and_no_index() {
         assert!(block_on(session.window()).unwrap().to_json().unwrap().contains("And now?"));
         assert_eq!(session.stats().messages, 201);
         assert_eq!(block_on(session.history()).unwrap().len(), 5, "{name}");
-        block_on(session.receipt(Prices::builtin().find("anthropic-5m").unwrap())).unwrap();
+        block_on(Receipt::of_session(&session, Prices::builtin().find("anthropic-5m").unwrap())).unwrap();
     }
 }
 

@@ -13,7 +13,7 @@ use lookback::replay::{ReplayedCall, Report, replay};
 use lookback::store::Record;
 use lookback::{
     Dialect, Entry, Limits, LogName, MemoryStore, Message, Mode, Policy, Preamble, Price, Prices, Recording, Session,
-    Settings, Store, StoreError, presets, session,
+    Settings, Store, StoreError, presets,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -43,7 +43,7 @@ fn name() -> LogName {
 }
 
 fn receipt(store: &MemoryStore, settings: &Settings, price: &Price) -> Receipt {
-    block_on(session::receipt(store, &name(), &*settings.counter, price)).unwrap()
+    block_on(Receipt::load(store, &name(), &*settings.counter, price)).unwrap()
 }
 
 /// Returns the store that the first records of a log would be in.
@@ -155,7 +155,7 @@ fn calls_of_an_abandoned_branch_were_paid_and_each_call_has_the_history_of_its_o
             session.push(answer.clone()).await.unwrap();
         }
         for name in ["anthropic-5m", "openai", "uncached"] {
-            let receipt = session.receipt(&price(name)).await.unwrap();
+            let receipt = Receipt::of_session(&session, &price(name)).await.unwrap();
             let breaks: Vec<_> = receipt.calls.iter().map(|call| call.prefix_break).collect();
             assert_eq!(breaks, [None, None, Some(PrefixBreak::Branch)], "{name}");
             // Nothing has left the window, so it makes no difference on any branch.
@@ -189,7 +189,7 @@ fn reasoning_that_the_provider_drops_after_its_turn_is_not_paid_for_with_a_windo
             session.window().await.unwrap();
             session.push(answer.clone()).await.unwrap();
         }
-        let receipt = session.receipt(&price("openai")).await.unwrap();
+        let receipt = Receipt::of_session(&session, &price("openai")).await.unwrap();
         // The reasoning and the call are an answer each.
         let [.., first, second, third] = receipt.calls[..] else { panic!("{:?}", receipt.calls) };
         let hidden = (20_000 / 4 * 3 - 650) / 4;
@@ -213,7 +213,7 @@ fn another_preamble_breaks_the_prefix() {
             session.window().await.unwrap();
             session.push(Message::assistant("yes")).await.unwrap();
         }
-        let receipt = session.receipt(&price("anthropic-5m")).await.unwrap();
+        let receipt = Receipt::of_session(&session, &price("anthropic-5m")).await.unwrap();
         let breaks: Vec<_> = receipt.calls.iter().map(|call| call.prefix_break).collect();
         assert_eq!(breaks, [None, None, Some(PrefixBreak::Preamble)]);
         assert_eq!(receipt.calls[2].cache_read_tokens, 0);
@@ -243,7 +243,7 @@ fn what_was_reported_is_what_was_sent_whether_it_was_recorded_before_the_answer_
             }
         }
         let price = price("anthropic-5m");
-        let corrected = session.receipt(&price).await.unwrap();
+        let corrected = Receipt::of_session(&session, &price).await.unwrap();
         assert_eq!(corrected.calls.iter().map(|call| call.reported).collect::<Vec<_>>(), [true, true, false, false]);
         assert_eq!(
             corrected.calls.iter().map(|call| call.sent_tokens).collect::<Vec<_>>(),
@@ -268,7 +268,7 @@ fn a_log_that_is_not_there_has_no_calls_and_a_damaged_one_is_an_error() {
         assert_eq!(receipt(&store, &settings, &price("openai")), Receipt::default());
         let branch = serde_json::to_string(&Entry::Branch { at: 0 }).unwrap();
         store.append(&name(), 0, vec![Record::new(branch.clone()), Record::new(branch)], None).await.unwrap();
-        let error = session::receipt(&store, &name(), &*settings.counter, &price("openai")).await.unwrap_err();
+        let error = Receipt::load(&store, &name(), &*settings.counter, &price("openai")).await.unwrap_err();
         assert!(matches!(error, StoreError::Damaged { position: 1, .. }), "{error:?}");
     });
 }

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
 use lookback::policy::{Keep, Tokens};
-use lookback::session::{ErasedContents, Job, OldContents, SourceKind};
+use lookback::session::{ErasedContents, OldContents, SourceKind};
 use lookback::summarize::Function;
+use lookback::summarize::Job;
 use lookback::view::Item;
 use lookback::{
     Dialect, Entry, Error, Limits, MemoryStore, Message, Mode, Pace, Policy, Preamble, Request, Session, Settings,

@@ -11,8 +11,9 @@ use crate::held::{Held, LONGEST};
 use futures_lite::future::{block_on, poll_once};
 use lookback::policy::Summarize;
 use lookback::search::Query;
-use lookback::session::{CompactionOutcome, Hooks, Job};
+use lookback::session::{CompactionOutcome, Hooks};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
+use lookback::summarize::Job;
 use lookback::summarize::{Completion, Summarizer, SummarizerError, SummaryTask};
 use lookback::{
     Dialect, FileStore, Limits, LogName, MemoryStore, Message, Policy, Request, Session, Settings, SqliteStore, Stage,

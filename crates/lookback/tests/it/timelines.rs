@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
+use lookback::Receipt;
 use lookback::explain::outcomes;
 use lookback::replay::{ReplayedCall, replay};
 use lookback::store::Record;
@@ -13,7 +14,7 @@ use lookback::{LogName, MemoryStore, Prices, Recording, Session, Settings, Store
 
 fn timeline(store: &dyn Store, name: &LogName) -> Timeline {
     let price = Prices::builtin().find("anthropic-5m").unwrap();
-    block_on(session::timeline(store, name, &Estimate::default(), price)).unwrap()
+    block_on(Timeline::load(store, name, &Estimate::default(), price)).unwrap()
 }
 
 /// The law: at each call, the rows that are shown are the messages of the view before its answer, in its order.
@@ -21,7 +22,7 @@ fn timeline(store: &dyn Store, name: &LogName) -> Timeline {
 pub(crate) fn shows_what_each_call_saw(store: &dyn Store, name: &LogName) {
     let price = Prices::builtin().find("anthropic-5m").unwrap();
     let timeline = timeline(store, name);
-    let receipt = block_on(session::receipt(store, name, &Estimate::default(), price)).unwrap();
+    let receipt = block_on(Receipt::load(store, name, &Estimate::default(), price)).unwrap();
     assert_eq!((timeline.total, timeline.since), (receipt.total, receipt.since));
     assert!(timeline.calls.iter().map(|call| call.receipt).eq(receipt.calls));
     let end = block_on(store.head(name, None)).unwrap().map_or(0, |head| head.end);

@@ -16,7 +16,8 @@ use futures_lite::future::block_on;
 use lookback::memory::Memory;
 use lookback::policy::Summarize;
 use lookback::session::OldContents;
-use lookback::store::{Location, copy, purge, verify};
+use lookback::session::verify;
+use lookback::store::{Location, copy, purge};
 use lookback::summarize::{Completion, Summarizer, SummaryTask};
 use lookback::{Error, Limits, Message, Policy, Session, Settings, Stage, Store, StoreError};
 

@@ -9,7 +9,7 @@ use lookback::store::LogInfo;
 use lookback::timeline::Timeline;
 use lookback::tokens::TokenCounter;
 use lookback::transcript::Millis;
-use lookback::{LogName, Price, Store, StoreError, session};
+use lookback::{LogName, Price, Store, StoreError};
 use lookback_inspector::{Figures, Pairs};
 
 /// How many timelines are kept.
@@ -125,7 +125,7 @@ impl Shelf {
     async fn timeline(&self, log: &LogName) -> Result<Timeline, StoreError> {
         let (store, counter, price, log) = (self.store.clone(), self.counter.clone(), self.price.clone(), log.clone());
         let handle = tokio::runtime::Handle::current();
-        let made = move || handle.block_on(session::timeline(&*store, &log, &*counter, &price));
+        let made = move || handle.block_on(Timeline::load(&*store, &log, &*counter, &price));
         match tokio::task::spawn_blocking(made).await {
             Ok(made) => made,
             Err(error) => match error.try_into_panic() {

@@ -8,7 +8,7 @@ use lookback::presets::{named, parse, to_toml};
 use lookback::replay::replay;
 use lookback::timeline::Timeline;
 use lookback::tokens::TokenCounter;
-use lookback::{LogName, MemoryStore, Policy, Price, Settings, session};
+use lookback::{LogName, MemoryStore, Policy, Price, Settings};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
@@ -46,7 +46,7 @@ pub(super) fn replayed(
             return Err("nobody waits for it any more".to_owned());
         }
         replay.save(&store, &log).await.map_err(|error| error.to_string())?;
-        let timeline = session::timeline(&store, &log, &*counter, price).await.map_err(|error| error.to_string())?;
+        let timeline = Timeline::load(&store, &log, &*counter, price).await.map_err(|error| error.to_string())?;
         Ok(Tried { timeline, toml })
     })
 }

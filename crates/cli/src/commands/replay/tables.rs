@@ -1,7 +1,7 @@
 //! The results of a replay as tables.
 
+use lookback::plan::Occasion;
 use lookback::replay::{Groups, ReplayedCall, Report, Reported};
-use lookback::words;
 
 use crate::output;
 
@@ -61,7 +61,7 @@ fn events(call: &ReplayedCall) -> Vec<String> {
     if call.groups.summarized > 0 {
         notes.push("a summary replaces what it covers".to_owned());
     } else if call.groups != Groups::default() {
-        notes.push(words::compaction(call.occasion));
+        notes.push(Occasion::compaction(call.occasion));
     } else if call.charge.breaks {
         notes.push("does not extend the previous call".to_owned());
     } else if call.charge.cold {

@@ -1,9 +1,9 @@
 //! `lookback sessions calls`: what each model call of a session sent and cost.
 
 use futures_lite::future::block_on;
+use lookback::Receipt;
+use lookback::plan::Occasion;
 use lookback::receipt::{CallReceipt, PrefixBreak, ReceiptTotal};
-use lookback::words;
-use lookback::{Receipt, session};
 use serde::Serialize;
 
 use crate::args::StoreArg;
@@ -16,7 +16,7 @@ pub(super) fn run(name: &str, prices: &str, place: &StoreArg, json: bool) -> Res
     let log = super::log(&*store, name, place)?;
     // The counter of a replay that is given no model.
     let settings = input::settings(None);
-    let receipt = block_on(session::receipt(&*store, &log, &*settings.counter, &price))?;
+    let receipt = block_on(Receipt::load(&*store, &log, &*settings.counter, &price))?;
     if json {
         receipt.calls.iter().try_for_each(output::json_line)?;
         return output::json_line(&Total { total: &receipt.total, saved: receipt.total.saved() });
@@ -97,9 +97,9 @@ fn folded(calls: &[CallReceipt]) -> Option<[String; 9]> {
 fn note(call: &CallReceipt) -> String {
     let mut notes = Vec::new();
     if call.compacted {
-        notes.push(words::compaction(call.occasion));
+        notes.push(Occasion::compaction(call.occasion));
     }
-    let broken = call.prefix_break.filter(|broken| *broken != PrefixBreak::Compaction).map(words::prefix_break);
+    let broken = call.prefix_break.filter(|broken| *broken != PrefixBreak::Compaction).map(PrefixBreak::as_str);
     let cold = (call.cold && call.prefix_break.is_none() && call.occasion.is_none()).then_some("cache cold");
     notes.extend([broken, cold].into_iter().flatten().map(str::to_owned));
     notes.join(", ")

@@ -1,7 +1,6 @@
 //! `lookback sessions diff`: what two calls of a session sent differently.
 
 use lookback::timeline::{Call, Fate, Row, State};
-use lookback::words;
 use serde::Serialize;
 
 use super::window::{Line, known, timeline};
@@ -54,7 +53,7 @@ pub(super) fn run(name: &str, before: u64, after: u64, place: &StoreArg, json: b
         let size = |call: &Call| output::number(call.receipt.sent_tokens);
         output::line(&format!("\nCall {before} sent {} tokens, and call {after} {}.", size(from), size(to)))?;
         if let Some(broken) = to.receipt.prefix_break.filter(|_| after == before + 1) {
-            output::line(&format!("It does not extend the call before: {}.", words::prefix_break(broken)))?;
+            output::line(&format!("It does not extend the call before: {}.", broken.as_str()))?;
         }
     }
     Ok(())
@@ -83,21 +82,21 @@ fn change(from: Option<&State>, to: Option<&State>) -> &'static str {
     match (shown(from), shown(to)) {
         (false, true) if from.is_none() => "came",
         (false, _) => "came back",
-        (true, false) => to.map_or("left", |to| words::fate(&to.fate)),
+        (true, false) => to.map_or("left", |to| to.fate.as_str()),
         (true, true) if tokens(to) > tokens(from) => "more is shown",
-        (true, true) => to.map_or("changed", |to| words::fate(&to.fate)),
+        (true, true) => to.map_or("changed", |to| to.fate.as_str()),
     }
 }
 
 /// What a message is, in a word.
 fn what((row, ..): &Differing<'_>) -> &'static str {
-    words::row_kind(row.kind).unwrap_or("message")
+    row.kind.name().unwrap_or("message")
 }
 
 /// Why less of a message is sent, or nothing.
 fn why((.., to): &Differing<'_>) -> String {
     match to {
-        Some(to) if to.fate != Fate::Whole => words::why(&to.fate),
+        Some(to) if to.fate != Fate::Whole => to.fate.why(),
         _ => String::new(),
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::timeline::{Fate, Row, State, Timeline};
-use lookback::{Dialect, Error, LogName, Session, Settings, Store, View, session, words};
+use lookback::{Dialect, Error, LogName, Session, Settings, Store, View, session};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -52,7 +52,7 @@ fn now(store: &Arc<dyn Store>, name: &str) -> Result<(), Failure> {
 pub(super) fn timeline(store: &dyn Store, log: &LogName) -> Result<Timeline, Failure> {
     // The counter of a replay that is given no model. Any price does, because costs are not shown.
     let (settings, price) = (input::settings(None), input::price("anthropic-5m")?);
-    Ok(block_on(session::timeline(store, log, &*settings.counter, &price))?)
+    Ok(block_on(Timeline::load(store, log, &*settings.counter, &price))?)
 }
 
 /// Returns the number of a call, which must have been made.
@@ -105,11 +105,11 @@ impl<'a> Line<'a> {
     pub(super) fn of(row: &'a Row, state: &State) -> Line<'a> {
         Line {
             entry: row.position,
-            kind: words::row_kind(row.kind),
+            kind: row.kind.name(),
             role: row.role(),
             sent: state.is_shown,
-            fate: words::fate(&state.fate),
-            why: words::why(&state.fate),
+            fate: state.fate.as_str(),
+            why: state.fate.why(),
             since: state.call,
             tokens: row.tokens,
             sent_tokens: state.tokens,
@@ -131,15 +131,14 @@ fn table(timeline: &Timeline, call: u64) -> String {
             _ => format!("{}-{}", first.position, last.position),
         };
         let is_gone = !state.is_shown;
-        let since =
-            if is_gone { format!("{} at call {}", words::fate(&state.fate), state.call) } else { String::new() };
+        let since = if is_gone { format!("{} at call {}", state.fate.as_str(), state.call) } else { String::new() };
         Some([
             entries,
-            words::row_kind(first.kind).unwrap_or("message").to_owned(),
+            first.kind.name().unwrap_or("message").to_owned(),
             output::number(rows.iter().map(|(row, _)| row.tokens).sum()),
             output::number(rows.iter().map(|(_, state)| state.tokens).sum()),
-            if is_gone { since } else { words::fate(&state.fate).to_owned() },
-            if state.fate == Fate::Whole { String::new() } else { words::why(&state.fate) },
+            if is_gone { since } else { state.fate.as_str().to_owned() },
+            if state.fate == Fate::Whole { String::new() } else { state.fate.why() },
         ])
     };
     let lines = rows.chunk_by(shares).filter_map(line);

@@ -17,7 +17,8 @@ use super::{Error, MemoryEntry, Options, ReadOptions, Stats, WriteOptions};
 use crate::compat::OptionError;
 use crate::compat::error::at_least_one;
 use crate::compat::openai::DIALECT;
-use crate::session::{HistoryQuery, now};
+use crate::session::HistoryQuery;
+use crate::store::now;
 use crate::store::{IntoStore, LogName, MemoryStore, Store, purge};
 
 /// AgentLIB's `SlidingWindowMemory`. [The module](super) lists the differences.

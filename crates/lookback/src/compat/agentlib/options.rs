@@ -1,5 +1,6 @@
 //! The options of a memory, of its reads and of its writes.
 
+use lookback_core::Redacted;
 use std::collections::BTreeMap;
 
 /// The session that is used if the caller names none.
@@ -62,7 +63,7 @@ pub type Tags = BTreeMap<String, String>;
 /// assert_eq!(newest.limit, Some(10));
 /// assert_eq!(ReadOptions::default().session_id, "default");
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadOptions {
     /// The session, `default` by default.
@@ -72,6 +73,7 @@ pub struct ReadOptions {
     pub limit: Option<u64>,
     /// Words to look for. [`search`](super::SlidingWindowMemory::search) returns messages that contain every word.
     /// [`read`](super::SlidingWindowMemory::read) ignores this field.
+    #[debug("{:?}", Redacted(query))]
     pub query: Option<String>,
     /// The tags that messages were written under. [`search`](super::SlidingWindowMemory::search) returns messages that
     /// have all of them. [`read`](super::SlidingWindowMemory::read) ignores this field.

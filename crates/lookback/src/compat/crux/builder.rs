@@ -11,8 +11,9 @@ use lookback_core::policy::{Keep, Limits, Policy, Stage, Summarize, SystemRule};
 use super::{Error, SlidingWindow, log_of, settings};
 use crate::compat::error::at_least_one;
 use crate::presets::rolling_batch;
-use crate::session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, Job, Session};
+use crate::session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, Session};
 use crate::store::{IntoStore, MemoryStore, Store};
+use crate::summarize::Job;
 use crate::summarize::{Spawner, Summarizer};
 
 /// The options of a [`SlidingWindow`].

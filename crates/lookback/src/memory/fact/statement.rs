@@ -1,5 +1,6 @@
 //! A statement: a fact before it is written to a memory.
 
+use lookback_core::Redacted;
 use lookback_core::transcript::Millis;
 use serde::{Deserialize, Serialize};
 
@@ -20,16 +21,18 @@ use super::{Confidence, FactId, FactKind, Source, Speaker, Trust};
 /// assert_eq!(port.confidence, Confidence::new(0.9));
 /// assert_eq!(port.trust(), Trust::Low);
 /// ```
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Statement {
     /// The kind of fact.
     pub kind: FactKind,
     /// The fact in one sentence, of 1 to [`Statement::LONGEST`] characters.
+    #[debug("{:?}", Redacted(text))]
     pub text: String,
     /// What the fact is about, such as `the service's port`. The next fact of the same kind about the same thing
     /// replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[debug("{:?}", Redacted(about))]
     pub about: Option<String>,
     /// How certain it is.
     pub confidence: Confidence,
@@ -43,6 +46,7 @@ pub struct Statement {
     pub time: Option<Millis>,
     /// Words to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[debug("{:?}", Redacted(tags))]
     pub tags: Vec<String>,
     /// The facts that it replaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

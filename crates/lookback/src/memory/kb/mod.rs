@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::fact::Scope;
 use super::transfer::{Counts, Effect, Transferred};
 use super::{Memory, MemoryError};
-use crate::session::now;
+use crate::store::now;
 use crate::store::{LogName, Record, Store, StoreError};
 
 pub use fault::KbFault;

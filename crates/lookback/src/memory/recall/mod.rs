@@ -6,17 +6,19 @@
 mod told;
 mod words;
 
+use lookback_core::Redacted;
 use lookback_core::message::ToolResult;
 use lookback_core::transcript::{Arrival, Entry, Position, spans};
 use serde::Serialize;
 
 use self::words::{short, who, written};
 use crate::search::{Query, Within, passage};
-use crate::session::{log, messages};
+use crate::session::messages;
+use crate::store::entries;
 use crate::store::{LogName, Store, StoreError};
 
 /// A request to recall messages. As JSON it is the arguments of the tool `recall`.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Recall {
@@ -45,6 +47,7 @@ pub enum Recall {
     /// Abandoned branches are searched too.
     Query {
         /// The words.
+        #[debug("{:?}", Redacted(query))]
         query: String,
         /// To what the search is limited.
         #[serde(flatten)]
@@ -118,18 +121,20 @@ pub struct Recalled {
 }
 
 /// A message, or an excerpt of one.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RecalledPassage {
     /// Its position in the log, named `entry` in JSON and in requests.
     #[serde(rename = "entry")]
     pub position: Position,
     /// Who speaks: `user`, `assistant`, `system`, `lookback`, or `tool result of NAME`.
+    #[debug("{:?}", Redacted(who))]
     pub who: String,
     /// Whether it is on an abandoned branch, for example because a person changed an earlier message.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
     /// The text that is shown.
+    #[debug("{:?}", Redacted(text))]
     pub text: String,
     /// The characters of the whole message.
     pub length: u64,
@@ -198,7 +203,7 @@ impl Path {
     async fn read(store: &dyn Store, session: &LogName, checkpoint: Option<Position>) -> Result<Self, StoreError> {
         let all = Path { since: 0, before: Vec::new() };
         let Some(since) = checkpoint else { return Ok(all) };
-        Ok(match log::read(store, session, since..since.saturating_add(1)).await?.pop() {
+        Ok(match entries::read(store, session, since..since.saturating_add(1)).await?.pop() {
             Some(Entry::Checkpoint(checkpoint)) => Path { since, before: checkpoint.path },
             _ => all,
         })
@@ -221,7 +226,7 @@ impl Reader<'_> {
         if position >= self.end {
             return Ok(None);
         }
-        Ok(log::read(self.store, self.session, position..position.saturating_add(1)).await?.pop())
+        Ok(entries::read(self.store, self.session, position..position.saturating_add(1)).await?.pop())
     }
 
     async fn range(&self, from: Position, to: Position, limit: u64, into: &mut Recalled) -> Result<(), StoreError> {
@@ -238,7 +243,7 @@ impl Reader<'_> {
             }
             let page = at..end.min(at.saturating_add(PAGE));
             at = page.end;
-            for (position, entry) in page.clone().zip(log::read(self.store, self.session, page).await?) {
+            for (position, entry) in page.clone().zip(entries::read(self.store, self.session, page).await?) {
                 let arrival = match entry {
                     Entry::Message(arrival) => arrival,
                     Entry::Erased(of) if of.role.is_some() => {
@@ -327,7 +332,7 @@ impl Reader<'_> {
         while end > least {
             let page = end.saturating_sub(PAGE).max(least)..end;
             end = page.start;
-            for entry in log::read(self.store, self.session, page).await?.into_iter().rev() {
+            for entry in entries::read(self.store, self.session, page).await?.into_iter().rev() {
                 let Entry::Message(arrival) = entry else { continue };
                 let call = arrival.message.tool_calls().find(|(_, call)| call.id == result.call_id);
                 if let Some((_, call)) = call {

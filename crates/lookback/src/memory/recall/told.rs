@@ -6,7 +6,7 @@ use std::ops::Range;
 use lookback_core::transcript::Position;
 
 use super::{Recall, Recalled, RecalledPassage};
-use crate::memory::sheet::is_unseen;
+use lookback_core::text::is_unseen;
 
 /// Escapes the invisible characters of a line, and those that would end it.
 fn plain(line: &str) -> String {

@@ -8,6 +8,7 @@ mod arguments;
 mod definition;
 mod near;
 
+use lookback_core::Redacted;
 use std::error::Error as _;
 
 use lookback_core::Dialect;
@@ -58,10 +59,11 @@ impl Tool {
 }
 
 /// The answer to a call.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Reply {
     /// The text of the tool result.
+    #[debug("{:?}", Redacted(text))]
     pub text: String,
     /// Whether the call was not carried out.
     pub error: bool,

@@ -13,8 +13,9 @@ use super::Pipeline;
 use super::state::Sent;
 use super::steps::Step;
 use crate::memory::LeftMessage;
-use crate::session::log::read;
-use crate::session::{Error, now};
+use crate::session::Error;
+use crate::store::entries::read;
+use crate::store::now;
 
 /// How a message is taken in as it arrives.
 #[derive(Clone, Copy)]

@@ -15,8 +15,9 @@ use super::take_up::{Free, Look};
 use super::{GRACE, LOOK_AGAIN, Work};
 use crate::calls;
 use crate::session::hooks::CompactStart;
-use crate::session::{Error, Session, now};
+use crate::session::{Error, Session};
 use crate::store::StoreError;
+use crate::store::now;
 use crate::summarize::SummaryTask;
 
 impl Session {

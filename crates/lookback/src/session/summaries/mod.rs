@@ -17,8 +17,6 @@ mod take_up;
 mod wait;
 
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -30,9 +28,6 @@ use crate::summarize::{Extractive, Spawner, Summarizer};
 pub use making::NoSummary;
 pub(crate) use note::check as check_note;
 pub(super) use old::old_summaries;
-
-/// Work that runs beside a session.
-pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The default time limit of a summary.
 const TIME_LIMIT: Duration = Duration::from_secs(120);

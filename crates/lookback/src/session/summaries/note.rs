@@ -7,7 +7,7 @@ use lookback_core::transcript::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::maker::Maker;
-use crate::session::now;
+use crate::store::now;
 use crate::store::{LogName, Record, Store, StoreError};
 
 /// The longest wait after failures. The wait doubles from one failure to the next.

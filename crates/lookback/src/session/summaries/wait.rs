@@ -7,8 +7,10 @@ use lookback_core::transcript::Millis;
 
 use super::newest::Newest;
 use super::note::{Note, wait};
-use super::{GRACE, Job, LOOK_SOON, Seen, Summaries, Work};
-use crate::session::{Error, Session, now};
+use super::{GRACE, LOOK_SOON, Seen, Summaries, Work};
+use crate::session::{Error, Session};
+use crate::store::now;
+use crate::summarize::Job;
 
 impl Summaries {
     /// The time left until a moment that the newest note names; `None` if it is over.

@@ -9,6 +9,7 @@ mod language;
 mod numbers;
 mod orders;
 
+use lookback_core::Redacted;
 use std::collections::{HashMap, HashSet};
 use std::{fmt, iter};
 
@@ -77,20 +78,24 @@ const KNOWN: [&str; 22] = [
 /// assert!(check("server.rs: listens on port 5,050.").is_empty());
 /// assert_eq!(check("src/net/client.rs listens on port 5051.").invented, ["src/net/client.rs", "5051"]);
 /// ```
-#[derive(Clone, PartialEq, Eq, Default)]
+#[derive(derive_more::Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct SummaryFaults {
     /// The identifiers and numbers of the summary that occur neither in its source nor in the summary before it. At
     /// most 16.
+    #[debug("{:?}", Redacted(invented))]
     pub invented: Vec<String>,
     /// The identifiers that the model used again most, and that the summary does not name.
+    #[debug("{:?}", Redacted(missing))]
     pub missing: Vec<String>,
     /// All the identifiers that the summary must name, those that are missing among them. At most 8, the most used
     /// first.
+    #[debug("{:?}", Redacted(needed))]
     pub needed: Vec<String>,
     /// The language, if it is not that of the conversation.
     pub language: Option<OtherLanguage>,
     /// The sentences that order the model to do something, and were copied from the output of a tool. At most 16.
+    #[debug("{:?}", Redacted(orders))]
     pub orders: Vec<String>,
 }
 

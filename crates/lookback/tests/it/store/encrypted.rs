@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::search::Query;
-use lookback::store::{Damage, EncryptedStore, Key, Record, conformance, copy, verify};
+use lookback::session::verify;
+use lookback::store::{Damage, EncryptedStore, Key, Record, conformance, copy};
 use lookback::{FileStore, LogName, MemoryStore, Message, Session, SqliteStore, Store, StoreError};
 
 fn key(name: &str, byte: u8) -> Key {

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use futures_lite::future::block_on;
-use lookback::store::{Damage, Record, purge, verify};
+use lookback::session::verify;
+use lookback::store::{Damage, Record, purge};
 use lookback::{Durability, FileStore, LogName, SqliteStore, Store, StoreError};
 
 use super::name;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback::memory::{Memory, Statement};
 use lookback::search::{Query, Within};
-use lookback::store::{CopyError, copy, every_namespace, verify};
+use lookback::session::verify;
+use lookback::store::{CopyError, copy, every_namespace};
 use lookback::{Durability, FileStore, LogName, MemoryStore, Session, Settings, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 

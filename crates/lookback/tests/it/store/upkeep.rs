@@ -5,7 +5,8 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback::memory::{Memory, Statement};
 use lookback::search::Query;
-use lookback::store::{CopyError, Fault, Record, copy, verify};
+use lookback::session::{Fault, verify};
+use lookback::store::{CopyError, Record, copy};
 use lookback::{FileStore, Limits, MemoryStore, Message, Policy, Session, Settings, SqliteStore, Store};
 use rusqlite::Connection;
 

@@ -7,8 +7,9 @@ use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
+use lookback::Receipt;
 use lookback::receipt::{CallReceipt, ReceiptTotal};
-use lookback::session::{self, SessionInfo};
+use lookback::session::SessionInfo;
 use lookback::store::{LogInfo, purge};
 use lookback::{Dialect, LogName, Prices, Session, Settings, Store};
 use serde::{Deserialize, Serialize};
@@ -237,7 +238,7 @@ pub(super) async fn calls(
     let price = Prices::builtin().find(prices).ok_or_else(|| Fault::missing("such prices"))?;
     // The counter of a replay that is given no model.
     let counter = Settings::for_model(Dialect::default(), "gpt-4o").counter;
-    let receipt = session::receipt(&*store, &name, &*counter, price).await?;
+    let receipt = Receipt::load(&*store, &name, &*counter, price).await?;
     let saved = receipt.total.saved();
     Ok(Json(Calls { calls: receipt.calls.iter().map(Call::from).collect(), total: Total::of(&receipt.total, saved) }))
 }

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use lookback_core::transcript::Entry;
 use serde::Serialize;
 
-use super::{Damage, Derived, LogInfo, LogName, Store, StoreError, Tenant, every_namespace};
+use super::compared::Compared;
+use super::summaries::check_note;
 use crate::memory::FactEntry;
-use crate::session::Compared;
+use crate::store::{Damage, Derived, LogInfo, LogName, Store, StoreError, Tenant, every_namespace};
 
 /// How many records are read at once.
 const CHUNK: u64 = 1_000;
@@ -64,7 +65,7 @@ pub enum Fault {
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback::store::verify;
+/// use lookback::session::verify;
 /// use lookback::{MemoryStore, Message, Session};
 ///
 /// let store = std::sync::Arc::new(MemoryStore::new());
@@ -143,7 +144,7 @@ async fn read(store: &dyn Store, info: &LogInfo) -> Result<Read, StoreError> {
                 Some(Derived::Facts | Derived::Shared) => {
                     serde_json::from_str::<FactEntry>(&body).map_err(damaged)?;
                 }
-                Some(Derived::Summary) => crate::session::check_note(&body).map_err(damaged)?,
+                Some(Derived::Summary) => check_note(&body).map_err(damaged)?,
             }
             read.bytes += body.len() as u64;
             at += 1;
