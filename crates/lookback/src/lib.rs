@@ -80,6 +80,7 @@ pub struct Readme;
 
 /// Compiles the examples of the pages.
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/start/install.md")]
 #[doc = include_str!("../../../docs/concepts/summaries.md")]
 #[doc = include_str!("../../../docs/concepts/overflow.md")]
 #[doc = include_str!("../../../docs/concepts/memory.md")]
