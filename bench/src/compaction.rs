@@ -1,6 +1,6 @@
 //! Measures a compaction of a window of 64,000 tokens, under the default policy and under the earlier one.
 
-use lookback::tokens::Models;
+use lookback::models::Models;
 use lookback::{Engine, Limits, Message, Policy, Settings, ToolCall};
 
 use crate::{corpus, median, time};
@@ -25,7 +25,7 @@ pub fn run() {
 
 /// Returns the milliseconds of the first compaction of a session of tool calls, and the tokens before and after it.
 fn compacted(policy: &Policy, seed: u64) -> (f64, u64, u64) {
-    let counter = Models::builtin().find("gpt-4o").map(|model| model.counter()).expect("a known model");
+    let counter = Models::builtin().find("gpt-4o").map(lookback::tokens::counter).expect("a known model");
     let mut settings = Settings::default().policy(policy.clone());
     settings.counter = counter;
     let mut engine = Engine::new(settings);

@@ -15,10 +15,13 @@ use lookback::middleware::{Event, FactSheet, Middleware, Run};
 use lookback::presets::named;
 use lookback::recording::RecordedMessage;
 use lookback::replay::{ReplayedCall, Report, blocks, replay};
-use lookback::tokens::{Model, Models, TokenCounter};
 use lookback::transcript::{Entry, Millis, Origin};
 use lookback::view::chain;
 use lookback::{Dialect, Engine, MemoryStore, Message, Policy, Price, Prices, Recording, Role, Session, Settings};
+use lookback::{
+    models::{Model, Models},
+    tokens::TokenCounter,
+};
 
 /// The most tokens of a sheet.
 const BUDGETS: [u64; 2] = [500, 2_000];

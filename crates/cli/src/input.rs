@@ -8,10 +8,10 @@ use std::path::Path;
 
 use lookback::dialect::Target;
 use lookback::message::Wire;
+use lookback::models::Models;
 use lookback::recording::{self, Shape};
 use lookback::size::Measure;
 use lookback::text::short;
-use lookback::tokens::{Model, Models};
 use lookback::{Dialect, Limits, Mode, Policy, Preamble, Price, Prices, Recording, Request, Settings, presets};
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
@@ -296,7 +296,7 @@ pub(crate) fn settings(model: Option<&str>) -> Settings {
 pub(crate) fn settings_at(target: &Target) -> Settings {
     let Some(name) = target.model.as_deref() else {
         // The tokenizer o200k is exact for most models of OpenAI, and close for others.
-        let counter = Models::builtin().find("gpt-4o").map(Model::counter);
+        let counter = Models::builtin().find("gpt-4o").map(lookback::tokens::counter);
         return counter.map_or_else(Settings::default, |counter| Settings::default().counter(counter));
     };
     let settings = Settings::for_target(target);

@@ -15,6 +15,7 @@
 //! [`identifiers`], `json`, `start`, [`text`], `truncation`, `wire`, [`size`], [`policy`], [`group`], [`mod@plan`], [`message`], [`edit`], [`tokens`],
 //! [`cut`], `caps`, [`dialect`], `measure`, `entry`, `lines`, [`view`], [`transcript`], `candidates`, [`engine`], `redacted`.
 
+mod base64;
 mod cache_marker;
 mod candidates;
 mod caps;
@@ -31,6 +32,8 @@ mod json;
 mod lines;
 mod measure;
 pub mod message;
+pub mod models;
+mod pdf;
 pub mod plan;
 pub mod policy;
 mod provider;

@@ -2,8 +2,9 @@
 
 use crate::edit::{self, Edit};
 use crate::message::{Media, Message, PartRef, Reasoning, ResultItem};
+use crate::models::ReasoningFormula;
 use crate::size::Size;
-use crate::tokens::{self, ReasoningFormula, TokenCounter};
+use crate::tokens::{self, TokenCounter};
 use crate::wire::Role;
 
 /// Returns the size of a message as it is shown after `edits`.
@@ -92,7 +93,7 @@ fn thoughts(text: &str) -> &str {
 
 fn of_reasoning(reasoning: &Reasoning, counter: &dyn TokenCounter) -> Size {
     let frame = counter.frame();
-    let tokens = frame.reasoning.tokens(reasoning, counter);
+    let tokens = tokens::reasoning_tokens(frame.reasoning, reasoning, counter);
     Size { tokens, passing: if frame.forgets { tokens } else { 0 }, ..Size::default() }
 }
 

@@ -58,7 +58,7 @@ pub use lookback_core::{
     ToolResult, Transcript, Truncation, Unit, View, WindowOutcome, measure, plan,
 };
 pub use lookback_core::{
-    cut, dialect, edit, engine, group, identifiers, message, policy, size, text, tokens, transcript, view,
+    cut, dialect, edit, engine, group, identifiers, message, models, policy, size, text, tokens, transcript, view,
 };
 pub use prices::{Price, Prices};
 pub use receipt::Receipt;

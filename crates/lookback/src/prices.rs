@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use lookback_core::Response;
-use lookback_core::tokens::matches_glob;
+use lookback_core::models::matches_glob;
 use lookback_core::transcript::Millis;
 use serde::{Deserialize, Serialize};
 

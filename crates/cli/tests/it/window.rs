@@ -4,7 +4,7 @@ use crate::common::{Lab, example_messages, list};
 use futures_lite::future::block_on;
 use insta::assert_snapshot;
 use lookback::message::Role;
-use lookback::tokens::Models;
+use lookback::models::Models;
 use lookback::{Dialect, MemoryStore, Request, Session, Settings, presets};
 use serde_json::{Value, json};
 
@@ -465,7 +465,7 @@ fn session_window(list: &str, policy: &str, dialect: Dialect) -> String {
     let settings = Settings::default()
         .dialect(dialect)
         .policy(presets::named(policy).unwrap())
-        .counter(Models::builtin().find("gpt-4o").unwrap().counter());
+        .counter(lookback::tokens::counter(Models::builtin().find("gpt-4o").unwrap()));
     block_on(async {
         let mut session = Session::open(MemoryStore::new(), "same", settings).await.unwrap();
         for (index, message) in request.messages().iter().enumerate() {

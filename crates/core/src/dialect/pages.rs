@@ -1,7 +1,9 @@
 //! The pages of the PDF files in a request.
 
+use crate::base64::decoded;
+use crate::message::MediaSource;
 use crate::message::{Media, Message, PartRef, ResultItem};
-use crate::tokens;
+use crate::pdf;
 
 /// A PDF file that says how many pages it has.
 pub(super) struct Pages {
@@ -17,7 +19,7 @@ pub(super) fn of(messages: &[Message]) -> impl Iterator<Item = Pages> {
     messages.iter().enumerate().flat_map(|(message, value)| {
         let parts = value.parts().enumerate();
         parts.flat_map(move |(part, value)| {
-            let pages = files(value).into_iter().filter_map(tokens::pdf_pages);
+            let pages = files(value).into_iter().filter_map(pdf_pages);
             pages.map(move |count| Pages { message, part, count })
         })
     })
@@ -33,4 +35,10 @@ fn files(part: PartRef<'_>) -> Vec<&Media> {
 
 fn document(item: &ResultItem) -> Option<&Media> {
     if let ResultItem::Document(media) = item { Some(media) } else { None }
+}
+
+/// Returns how many pages a PDF file has, if it says that.
+fn pdf_pages(media: &Media) -> Option<u64> {
+    let MediaSource::Base64(data) = &media.source else { return None };
+    pdf::is_pdf(&decoded(data, 1 << 10)).then(|| pdf::tree_pages(&decoded(data, usize::MAX))).flatten()
 }

@@ -10,6 +10,7 @@ use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport}
 use crate::measure::measure;
 use crate::message::Message;
 use crate::start::Start;
+use crate::tokens;
 use crate::view::Item;
 use crate::wire::Role;
 
@@ -105,7 +106,7 @@ impl Engine {
         if known.is_some_and(|known| preamble.is_same(known)) {
             return entries;
         }
-        let size = preamble.measure(&*self.settings.counter);
+        let size = tokens::measure_preamble(&preamble, &*self.settings.counter);
         // A provider may add something to every request, even to one without any of this. If there is signed reasoning, an
         // entry would say that it was made under another prompt.
         let is_none = known.is_none() && preamble.is_same(&Preamble::default());

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use crate::dialect::{Provider, Target};
+use crate::models::Models;
 use crate::policy::Policy;
-use crate::tokens::{Calibration, Estimate, Models, TokenCounter};
+use crate::tokens;
+use crate::tokens::{Calibration, Estimate, TokenCounter};
 use crate::wire::Dialect;
 
 /// The configuration of an [`Engine`](super::Engine): the provider's format, the policy, and what is known of the
@@ -75,7 +77,7 @@ impl Settings {
         match name.as_deref().and_then(|name| Models::builtin().find_at(name, target.provider)) {
             Some(known) => Settings {
                 dialect,
-                counter: known.counter(),
+                counter: tokens::counter(known),
                 model: name,
                 model_window: Some(known.window),
                 max_output: known.max_output,

@@ -1,5 +1,6 @@
 //! Correcting token counts by what the provider reports.
 
+use crate::models::scale;
 use serde::{Deserialize, Serialize};
 
 /// A factor that corrects the token counts of one model, learned from its usage reports.
@@ -54,22 +55,5 @@ impl Calibration {
     /// Returns the factor by which counts are multiplied.
     pub fn factor(&self) -> f64 {
         self.factor
-    }
-}
-
-/// Multiplies a count by a factor, rounding up.
-pub(crate) fn scale(tokens: u64, factor: f64) -> u64 {
-    if factor == 1.0 {
-        return tokens;
-    }
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "`as` saturates, and a factor is positive"
-    )]
-    {
-        // Without the subtraction, 2,000 times 1.3 would be 2,601.
-        (tokens as f64 * factor - 1e-6).ceil() as u64
     }
 }

@@ -1,6 +1,7 @@
 //! Counting without a tokenizer: an estimate from the characters of a text, and a counter that does not count.
 
-use super::{Frame, MediaFormula, TokenCounter};
+use super::TokenCounter;
+use crate::models::{Frame, MediaFormula, scale};
 
 /// A counter that estimates tokens from the characters of a text, times a factor for the model's family.
 ///
@@ -65,7 +66,7 @@ impl TokenCounter for Estimate {
     }
 
     fn text(&self, text: &str) -> u64 {
-        super::calibration::scale(characters(text), self.factor)
+        scale(characters(text), self.factor)
     }
 
     fn frame(&self) -> Frame {

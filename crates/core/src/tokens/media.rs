@@ -1,45 +1,10 @@
 //! The tokens of pictures, files, sound and video, from their bytes and never by the length of the base64.
 
-use serde::Deserialize;
-
-use super::base64::decoded;
-use super::image::{ImageFormula, Pixels};
-use super::{TokenCounter, pdf, scale};
+use super::{TokenCounter, scale};
+use crate::base64::decoded;
 use crate::message::{Media, MediaSource};
-
-/// A provider's formulas for pictures, files, sound and video.
-///
-/// The default is for providers that publish none: close to the most that any of them asks.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct MediaFormula {
-    /// The tokens of a picture.
-    pub image: ImageFormula,
-    /// The tokens of a page of a PDF file, besides those of its text.
-    pub page: u64,
-    /// The factor by which the tokens of the text of a PDF file are multiplied. At 0 it is part of `page`.
-    pub text: f64,
-    /// The tokens of a second of sound.
-    pub audio: u64,
-    /// The length of a clip, in seconds. Sound is rounded up to whole clips.
-    pub clip: u64,
-    /// The tokens of a second of video.
-    pub video: u64,
-}
-
-impl MediaFormula {
-    /// Formulas by which nothing costs anything.
-    pub const NONE: MediaFormula =
-        MediaFormula { image: ImageFormula::Flat(0), page: 0, text: 0.0, audio: 0, clip: 1, video: 0 };
-}
-
-impl Default for MediaFormula {
-    /// Anthropic's guide gives 1,500 to 3,000 tokens for a page, and Google's 32 tokens for a second of sound and 258 for
-    /// the picture of each second of video.
-    fn default() -> Self {
-        MediaFormula { image: ImageFormula::default(), page: 2_000, text: 0.0, audio: 32, clip: 1, video: 290 }
-    }
-}
+use crate::models::{MediaFormula, Pixels};
+use crate::pdf;
 
 /// What bytes are, by the media type that the client gave and by how they begin.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -124,12 +89,6 @@ fn elsewhere(mime: Option<&str>, formula: MediaFormula) -> u64 {
         Kind::Video => formula.video.saturating_mul(60),
         _ => formula.page.saturating_add(scale(PAGE_TEXT, formula.text)),
     }
-}
-
-/// Returns how many pages a PDF file has, if it says that.
-pub(crate) fn pdf_pages(media: &Media) -> Option<u64> {
-    let MediaSource::Base64(data) = &media.source else { return None };
-    pdf::is_pdf(&decoded(data, 1 << 10)).then(|| pdf::tree_pages(&decoded(data, usize::MAX))).flatten()
 }
 
 /// Returns the tokens of bytes in base64.
@@ -221,7 +180,7 @@ pub(super) mod samples {
     }
 
     pub(crate) fn counter() -> Estimate {
-        let image = ImageFormula::Patches { side: 28, most: 1_568, edge: 1_568, factor: 1.0 };
+        let image = crate::models::ImageFormula::Patches { side: 28, most: 1_568, edge: 1_568, factor: 1.0 };
         Estimate::default().media(MediaFormula { image, ..MediaFormula::default() })
     }
 }

@@ -1,15 +1,12 @@
 //! Token counters, the models that they count for, and what pictures and files cost.
 
-mod base64;
 mod calibration;
 mod estimate;
-mod frame;
-mod image;
 mod media;
-mod model;
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 mod openai;
-mod pdf;
+mod preamble;
+mod reasoning;
 mod unknown;
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 mod vocabulary;
@@ -18,18 +15,16 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use calibration::Calibration;
-pub(crate) use calibration::scale;
 pub use estimate::{Estimate, Uncounted};
-pub use frame::{Frame, ReasoningFormula};
-pub use image::{ImageFormula, Pixels};
-pub use media::MediaFormula;
-pub(crate) use media::{document_tokens, image_tokens, pdf_pages};
-pub use model::{Model, Models, ModelsError, Tokenizer, WideWindow, matches_glob};
+pub(crate) use media::{document_tokens, image_tokens};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use openai::{OpenAiCounter, Vocabulary};
+pub use preamble::measure_preamble;
+pub(crate) use reasoning::{reasoning_tokens, sealed_tokens};
 pub(crate) use unknown::json_size;
 
 use crate::message::Message;
+use crate::models::{Frame, MediaFormula, Model, Models, scale};
 
 /// Loads the vocabularies and the table of models, which are otherwise loaded when they are first needed.
 ///
@@ -38,6 +33,19 @@ pub fn load() {
     let _ = Models::builtin();
     #[cfg(any(feature = "o200k", feature = "cl100k"))]
     vocabulary::load();
+}
+
+/// Returns a counter for the tokens of a model.
+///
+/// It is an [`Estimate`] if the model's vocabulary is not compiled in (features `o200k` and `cl100k`).
+pub fn counter(model: &Model) -> Arc<dyn TokenCounter> {
+    #[cfg(any(feature = "o200k", feature = "cl100k"))]
+    if let Some(vocabulary) = Vocabulary::of(model.tokenizer) {
+        return Arc::new(
+            OpenAiCounter::new(vocabulary).factor(model.factor).with_frame(model.frame).media(model.media),
+        );
+    }
+    Arc::new(Estimate { factor: model.factor, frame: model.frame, media: model.media })
 }
 
 /// A counter of tokens: exact if the provider's tokenizer is public, and otherwise an estimate.

@@ -1,7 +1,7 @@
 //! The counter for OpenAI's vocabularies: exact for OpenAI's models, and the best known estimate for most others.
 
-use super::calibration::scale;
-use super::{Frame, ImageFormula, MediaFormula, TokenCounter};
+use super::TokenCounter;
+use crate::models::{Frame, ImageFormula, MediaFormula, Tokenizer, scale};
 
 pub use super::vocabulary::Vocabulary;
 
@@ -23,6 +23,23 @@ pub struct OpenAiCounter {
     factor: f64,
     frame: Frame,
     media: MediaFormula,
+}
+
+impl Vocabulary {
+    /// Returns the vocabulary of a tokenizer, or `None` if there is none or its feature is off.
+    pub fn of(tokenizer: Tokenizer) -> Option<Vocabulary> {
+        match tokenizer {
+            #[cfg(feature = "o200k")]
+            Tokenizer::O200k => Some(Vocabulary::O200k),
+            #[cfg(feature = "cl100k")]
+            Tokenizer::Cl100k => Some(Vocabulary::Cl100k),
+            #[cfg(not(feature = "o200k"))]
+            Tokenizer::O200k => None,
+            #[cfg(not(feature = "cl100k"))]
+            Tokenizer::Cl100k => None,
+            Tokenizer::Estimate => None,
+        }
+    }
 }
 
 impl OpenAiCounter {

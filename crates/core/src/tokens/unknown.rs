@@ -3,9 +3,9 @@
 use serde_json::value::RawValue;
 
 use super::TokenCounter;
-use super::base64::{decoded, lines_of_one_length, unbroken};
-use super::frame::sealed_tokens;
 use super::media::data_tokens;
+use super::sealed_tokens;
+use crate::base64::{decoded, lines_of_one_length, unbroken};
 use crate::json;
 use crate::size::Size;
 

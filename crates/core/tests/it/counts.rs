@@ -1,8 +1,8 @@
 //! The counts of a window: what a provider adds, and what it leaves out.
 
 use lookback_core::dialect::{Provider, Target};
+use lookback_core::models::Models;
 use lookback_core::policy::Keep;
-use lookback_core::tokens::Models;
 use lookback_core::{Dialect, Engine, Limits, Policy, Request, Settings, measure};
 
 fn engine(dialect: Dialect, model: &str, policy: Policy) -> Engine {

@@ -26,9 +26,12 @@ use lookback::compat::langchain4j::{
 use lookback::measure;
 use lookback::search::Query;
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
-use lookback::tokens::{Frame, OpenAiCounter, TokenCounter, Vocabulary};
 use lookback::transcript::Millis;
 use lookback::{Dialect, LogName, MemoryStore, Message, Store, StoreError, ToolCall};
+use lookback::{
+    models::Frame,
+    tokens::{OpenAiCounter, TokenCounter, Vocabulary},
+};
 use serde_json::{Value, json};
 
 use self::vectors::{Vector, assert_valid, messages, vectors};

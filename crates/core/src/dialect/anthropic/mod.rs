@@ -23,8 +23,8 @@ use crate::message::{
     AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, SystemPart, ToolCall,
     ToolResult, UserPart,
 };
+use crate::models::Models;
 use crate::start::Start;
-use crate::tokens::Models;
 use crate::wire::Role;
 
 const RULES: &[Rule] =

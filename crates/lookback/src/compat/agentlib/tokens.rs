@@ -2,7 +2,7 @@
 
 use lookback_core::Message;
 use lookback_core::message::Role;
-use lookback_core::tokens::{Frame, TokenCounter};
+use lookback_core::{models::Frame, tokens::TokenCounter};
 
 use super::Error;
 use super::window::{fit, within};

@@ -1,7 +1,11 @@
 //! The original's token counter for OpenAI models: OpenAI's vocabulary, and what OpenAI adds around a message.
 
 use lookback_core::message::{Message, PartRef, ResultItem, ToolCall};
-use lookback_core::tokens::{Frame, Models, OpenAiCounter, TokenCounter};
+use lookback_core::tokens::Vocabulary;
+use lookback_core::{
+    models::{Frame, Models},
+    tokens::{OpenAiCounter, TokenCounter},
+};
 use serde_json::{Map, Value};
 
 use crate::compat::OptionError;
@@ -55,7 +59,7 @@ impl OpenAiTokenCountEstimator {
         };
         let models = Models::builtin();
         let known = models.find(model_name).filter(|model| model.factor == 1.0);
-        let vocabulary = known.and_then(|model| model.tokenizer.vocabulary()).ok_or_else(unknown)?;
+        let vocabulary = known.and_then(|model| Vocabulary::of(model.tokenizer)).ok_or_else(unknown)?;
         let late = [
             "gpt-3.5-turbo-1106",
             "gpt-3.5-turbo-0125",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lookback::dialect::Target;
 use lookback::message::PartRef;
-use lookback::tokens::Models;
+use lookback::models::Models;
 use lookback::{Preamble, RawRequest, RequestError, Role};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -2,16 +2,13 @@
 
 use serde::Deserialize;
 
-use super::{TokenCounter, scale};
-use crate::message::Reasoning;
-
 /// What a request costs besides its texts, pictures and files.
 ///
 /// Providers write a request as one text for the model, with words of their own around messages, tool calls and tools. How
 /// many tokens these are is published by few of them. Most of the numbers in `data/models.toml` were measured.
 ///
 /// ```
-/// use lookback_core::tokens::{Frame, Models};
+/// use lookback_core::models::{Frame, Models};
 ///
 /// let claude = Models::builtin().find("claude-sonnet-4-5").unwrap();
 /// assert_eq!(claude.frame.tools, 496); // as Anthropic's page about prices says
@@ -64,25 +61,6 @@ pub enum ReasoningFormula {
     None,
     /// Its text, and so many tokens for each character of its signature.
     Signed(f64),
-}
-
-impl ReasoningFormula {
-    /// Returns the tokens of this reasoning.
-    pub(crate) fn tokens(self, reasoning: &Reasoning, counter: &dyn TokenCounter) -> u64 {
-        let text = || counter.text(&reasoning.text);
-        let signature = reasoning.signature.as_deref().unwrap_or_default();
-        match self {
-            ReasoningFormula::Text if !reasoning.text.is_empty() => text(),
-            ReasoningFormula::Text | ReasoningFormula::Encrypted => sealed_tokens(signature),
-            ReasoningFormula::None => 0,
-            ReasoningFormula::Signed(factor) => text().saturating_add(scale(signature.len() as u64, factor)),
-        }
-    }
-}
-
-/// Returns the tokens of text that the provider has encrypted.
-pub(crate) fn sealed_tokens(data: &str) -> u64 {
-    (data.len() as u64 / 4 * 3).saturating_sub(650) / 4
 }
 
 impl Frame {

@@ -15,14 +15,14 @@ const fn engine(alphabet: &alphabet::Alphabet) -> GeneralPurpose {
 }
 
 /// Decodes at most the first `most` characters, and passes over white space. Returns nothing if they are not base64.
-pub(super) fn decoded(data: &str, most: usize) -> Vec<u8> {
+pub(crate) fn decoded(data: &str, most: usize) -> Vec<u8> {
     let data = unbroken(data);
     let head = if data.len() <= most { &*data } else { data.get(..most / 4 * 4).unwrap_or_default() };
     ENGINES.iter().find_map(|engine| engine.decode(head).ok()).unwrap_or_default()
 }
 
 /// Returns base64 without the white space that some clients write in it.
-pub(super) fn unbroken(data: &str) -> Cow<'_, str> {
+pub(crate) fn unbroken(data: &str) -> Cow<'_, str> {
     if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
         Cow::Owned(data.split_ascii_whitespace().collect())
     } else {
@@ -31,7 +31,7 @@ pub(super) fn unbroken(data: &str) -> Cow<'_, str> {
 }
 
 /// Returns text without its line breaks, if they divide it as programs divide base64: into lines of one length.
-pub(super) fn lines_of_one_length(text: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn lines_of_one_length(text: &str) -> Option<Cow<'_, str>> {
     let text = text.trim();
     let mut lines = text.lines();
     let length = lines.next()?.len();

@@ -55,7 +55,7 @@ impl ImageFormula {
     /// Returns the tokens of a picture with this size. If the size is unknown, it returns those of the largest picture.
     ///
     /// ```
-    /// use lookback_core::tokens::{ImageFormula, Pixels};
+    /// use lookback_core::models::{ImageFormula, Pixels};
     ///
     /// let pixels = Pixels { width: 1024, height: 1024 };
     /// assert_eq!(ImageFormula::Tiles { base: 85, tile: 170 }.tokens(Some(pixels)), 765);
@@ -77,7 +77,7 @@ impl ImageFormula {
                     // The provider shrinks it further, until so many patches are left.
                     pixels.squares(side).min(most)
                 });
-                super::calibration::scale(patches, factor)
+                super::scale(patches, factor)
             }
             ImageFormula::Crops { tokens } => {
                 let pixels = pixels.unwrap_or(Pixels { width: 3072, height: 3072 });

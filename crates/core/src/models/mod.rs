@@ -1,12 +1,17 @@
 //! The table of models: context windows, and how their tokens are counted, from `data/models.toml`.
 
-use std::sync::{Arc, LazyLock};
+mod frame;
+mod image;
+mod media;
+
+use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::{Estimate, Frame, MediaFormula, TokenCounter};
-#[cfg(any(feature = "o200k", feature = "cl100k"))]
-use super::{OpenAiCounter, Vocabulary};
+pub use frame::{Frame, ReasoningFormula};
+pub use image::{ImageFormula, Pixels};
+pub use media::MediaFormula;
+
 use crate::provider::Provider;
 
 /// A family of models, as described in `models.toml`.
@@ -68,24 +73,6 @@ pub enum Tokenizer {
     Estimate,
 }
 
-#[cfg(any(feature = "o200k", feature = "cl100k"))]
-impl Tokenizer {
-    /// Returns the vocabulary, or `None` if there is none or its feature is off.
-    pub fn vocabulary(self) -> Option<Vocabulary> {
-        match self {
-            #[cfg(feature = "o200k")]
-            Tokenizer::O200k => Some(Vocabulary::O200k),
-            #[cfg(feature = "cl100k")]
-            Tokenizer::Cl100k => Some(Vocabulary::Cl100k),
-            #[cfg(not(feature = "o200k"))]
-            Tokenizer::O200k => None,
-            #[cfg(not(feature = "cl100k"))]
-            Tokenizer::Cl100k => None,
-            Tokenizer::Estimate => None,
-        }
-    }
-}
-
 /// A table of models. If several match a name, the first is taken.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -121,7 +108,7 @@ impl Models {
     /// Finds a model by its name, in any case; `None` if it is unknown.
     ///
     /// ```
-    /// use lookback_core::tokens::Models;
+    /// use lookback_core::models::Models;
     ///
     /// let models = Models::builtin();
     /// assert_eq!(models.find("gpt-4o-2024-08-06").unwrap().window, 128_000);
@@ -135,7 +122,7 @@ impl Models {
     ///
     /// ```
     /// use lookback_core::dialect::Provider;
-    /// use lookback_core::tokens::Models;
+    /// use lookback_core::models::Models;
     ///
     /// // Vertex AI does not show the model what it signed.
     /// let at = |provider| Models::builtin().find_at("gemini-3-flash", provider).unwrap().frame.reasoning;
@@ -155,7 +142,7 @@ impl Model {
     /// Returns the context window for a request with this header of beta features: names with commas between them.
     ///
     /// ```
-    /// use lookback_core::tokens::Models;
+    /// use lookback_core::models::Models;
     ///
     /// let model = Models::builtin().find("claude-sonnet-4-5").unwrap();
     /// assert_eq!(model.window_with("files-api-2025-04-14,context-1m-2025-08-07"), 1_000_000);
@@ -165,25 +152,29 @@ impl Model {
         let asks = |wide: &&WideWindow| betas.split(',').any(|beta| beta.trim().starts_with(&wide.beta));
         self.wide.as_ref().filter(asks).map_or(self.window, |wide| wide.window)
     }
+}
 
-    /// Returns a counter for its tokens.
-    ///
-    /// It is an [`Estimate`] if the model's vocabulary is not compiled in (features `o200k` and `cl100k`).
-    pub fn counter(&self) -> Arc<dyn TokenCounter> {
-        #[cfg(any(feature = "o200k", feature = "cl100k"))]
-        if let Some(vocabulary) = self.tokenizer.vocabulary() {
-            return Arc::new(
-                OpenAiCounter::new(vocabulary).factor(self.factor).with_frame(self.frame).media(self.media),
-            );
-        }
-        Arc::new(Estimate { factor: self.factor, frame: self.frame, media: self.media })
+/// Multiplies a count by a factor, rounding up.
+pub(crate) fn scale(tokens: u64, factor: f64) -> u64 {
+    if factor == 1.0 {
+        return tokens;
+    }
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "`as` saturates, and a factor is positive"
+    )]
+    {
+        // Without the subtraction, 2,000 times 1.3 would be 2,601.
+        (tokens as f64 * factor - 1e-6).ceil() as u64
     }
 }
 
 /// Returns whether a name matches a pattern, in which `*` matches any text.
 ///
 /// ```
-/// use lookback_core::tokens::matches_glob;
+/// use lookback_core::models::matches_glob;
 ///
 /// assert!(matches_glob("*claude-*-4-6*", "us.anthropic.claude-opus-4-6-v1:0"));
 /// assert!(!matches_glob("gpt-4", "gpt-4o"));

@@ -12,19 +12,19 @@ const MOST_TEXT: u64 = 3_000;
 const LONGEST_NODE: usize = 1 << 14;
 
 /// Returns whether bytes are the beginning of a PDF file.
-pub(super) fn is_pdf(bytes: &[u8]) -> bool {
+pub(crate) fn is_pdf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"%PDF")
 }
 
 /// Returns the pages of a PDF file: those of its page tree or, if that is packed, its page objects. If it has neither, they are
 /// estimated from its length.
-pub(super) fn pages(bytes: &[u8], length: u64) -> u64 {
+pub(crate) fn pages(bytes: &[u8], length: u64) -> u64 {
     let objects = || Some(typed(bytes, b"/Page").count() as u64).filter(|pages| *pages > 0);
     tree_pages(bytes).or_else(objects).unwrap_or_else(|| length.div_ceil(PAGE_BYTES).max(1))
 }
 
 /// Returns the pages of the page tree of a PDF file: the largest count of its nodes. Other objects have counts, too.
-pub(super) fn tree_pages(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn tree_pages(bytes: &[u8]) -> Option<u64> {
     let nodes: Vec<usize> = typed(bytes, b"/Pages").collect();
     let count = |index: usize| {
         // A node reaches neither to the one before it nor to the next, so no byte is read for more than two.
@@ -55,7 +55,7 @@ fn typed<'a>(bytes: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = usize> + '
 /// Estimates the tokens of the text in a PDF file with so many pages: one for five bytes of the packed streams that draw them.
 ///
 /// Other streams, such as fonts and pictures, have a dictionary that says so.
-pub(super) fn text_tokens(bytes: &[u8], pages: u64) -> u64 {
+pub(crate) fn text_tokens(bytes: &[u8], pages: u64) -> u64 {
     const OTHER: [&[u8]; 6] = [b"/Length1", b"/Subtype", b"/FunctionType", b"/Type", b"/N ", b"/Alternate"];
     let (mut rest, mut drawn) = (bytes, 0);
     while let Some(start) = memmem::find(rest, b"stream") {
