@@ -80,7 +80,7 @@ format() {
 
 lints() {
     cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
-    cargo clippy -p lookback-core -p lookback --no-default-features --locked -- -D warnings
+    cargo clippy -p lookback-engine -p lookback --no-default-features --locked -- -D warnings
     cargo clippy -p lookback-cli --no-default-features --locked -- -D warnings
     if cargo tree -p lookback-cli --no-default-features -e normal --prefix none --locked | grep '^tokio '; then
         echo "only crates/server may bring tokio unasked"

@@ -18,10 +18,7 @@ use lookback::replay::{ReplayedCall, Report, blocks, replay};
 use lookback::transcript::{Entry, Millis, Origin};
 use lookback::view::chain;
 use lookback::{Dialect, Engine, MemoryStore, Message, Policy, Price, Prices, Recording, Role, Session, Settings};
-use lookback::{
-    models::{Model, Models},
-    tokens::TokenCounter,
-};
+use lookback::{models::Models, tokens::TokenCounter};
 
 /// The most tokens of a sheet.
 const BUDGETS: [u64; 2] = [500, 2_000];
@@ -229,7 +226,7 @@ fn state(memory: &Memory, thing: u64, change: u64) {
 }
 
 fn counter() -> Arc<dyn TokenCounter> {
-    Models::builtin().find("gpt-4o").map(Model::counter).expect("a model")
+    Models::builtin().find("gpt-4o").map(lookback::tokens::counter).expect("a model")
 }
 
 fn settings(policy: Policy) -> Settings {

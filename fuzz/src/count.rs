@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use lookback_core::tokens::Vocabulary;
+use lookback_tokens::Vocabulary;
 use tiktoken::CoreBpe;
 use tiktoken::encoding::{cl100k_base, o200k_base};
 

@@ -1,8 +1,9 @@
 //! Any bytes that can be read are written back unchanged, and can be checked, converted and repaired.
 
-use lookback_core::dialect::{Finding, Shown};
-use lookback_core::message::{PartRef, ResultItem};
-use lookback_core::{Dialect, Engine, Message, Problem, Request, Role, Settings};
+use lookback_engine::{Engine, Settings};
+use lookback_wire::dialect::{Finding, Shown};
+use lookback_wire::message::{PartRef, ResultItem};
+use lookback_wire::{Dialect, Message, Problem, Request, Role};
 use serde_json::value::RawValue;
 
 use crate::{faults, sent};

@@ -21,8 +21,9 @@ pub use provider_error::provider_error;
 pub use stream::stream;
 pub use view::view;
 
-use lookback_core::dialect::Severity;
-use lookback_core::{Dialect, Engine, Finding, Message, Problem, Request};
+use lookback_engine::Engine;
+use lookback_wire::dialect::Severity;
+use lookback_wire::{Dialect, Finding, Message, Problem, Request};
 use serde_json::value::RawValue;
 
 /// Returns the messages that an engine would send now.

@@ -1,10 +1,14 @@
 //! Any groups under any policy have a plan, and it keeps the pinned groups.
 
-use lookback_core::group::{Group, GroupKind, Pin};
-use lookback_core::plan::{Action, Plan, Verdict};
-use lookback_core::policy::{Cold, Index, Keep, Payback, Repeats, Tokens};
-use lookback_core::size::{Measure, Size, Totals};
-use lookback_core::{Caps, Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule, Truncation, Unit};
+use lookback_engine::group::{Group, GroupKind, Pin};
+use lookback_engine::plan::{Action, Plan, Verdict};
+use lookback_engine::policy::Caps;
+use lookback_engine::policy::{Cold, Index, Keep, Payback, Repeats, Tokens};
+use lookback_engine::totals::Totals;
+use lookback_engine::{Limits, Mode, Pace, Policy, Stage, Summarize, SystemRule};
+use lookback_tokens::{Truncation, Unit};
+use lookback_wire::Start;
+use lookback_wire::size::{Measure, Size};
 
 use crate::Bytes;
 
@@ -16,8 +20,8 @@ pub fn plan(data: &[u8]) {
     policy.counts_tokens();
     let policy = policy.for_window(bytes.option(Bytes::size), bytes.option(Bytes::size).unwrap_or(0));
     let groups = groups(&mut bytes, policy.stages.len());
-    let plan = lookback_core::plan(&groups, &policy);
-    assert_eq!(plan, lookback_core::plan(&groups, &policy), "a plan is a function of what it is given");
+    let plan = lookback_engine::plan(&groups, &policy);
+    assert_eq!(plan, lookback_engine::plan(&groups, &policy), "a plan is a function of what it is given");
     holds(&groups, &policy, &plan);
 }
 

@@ -1,7 +1,8 @@
 //! Any sequence of messages, valid or broken, with windows between them: what is sent keeps the rules, and follows
 //! from the log.
 
-use lookback_core::{Dialect, Engine, Entry, Message, Mode, Request, Settings, Transcript, View};
+use lookback_engine::{Engine, Entry, Mode, Settings, Transcript, View};
+use lookback_wire::{Dialect, Message, Request};
 use serde_json::{Value, json};
 
 use crate::{Bytes, faults, sent};
@@ -33,7 +34,6 @@ pub fn view(data: &[u8]) {
                     Dialect::Gemini => {
                         format!(r#"{{"systemInstruction":{{"parts":[{{"text":"{}"}}]}},"contents":[]}}"#, bytes.byte())
                     }
-                    other => unreachable!("{other}"),
                 };
                 let request = Request::decode(body, Some(dialect)).expect("a request");
                 log.extend(engine.set_preamble(request.preamble()));
@@ -100,7 +100,6 @@ fn message(bytes: &mut Bytes<'_>, dialect: Dialect) -> Message {
         Dialect::Bedrock => bedrock(bytes),
         Dialect::OpenAiResponses => responses(bytes),
         Dialect::Gemini => gemini(bytes),
-        other => unreachable!("{other}"),
     };
     dialect.decode(&json.to_string()).expect("a message")
 }

@@ -4,8 +4,11 @@
 //! instrument-coverage`. So the module exists only in a build with `RUSTFLAGS="-C instrument-coverage --cfg steps"`,
 //! which counts the dependencies, too.
 
-use lookback_core::tokens::Uncounted;
-use lookback_core::{Caps, Dialect, Engine, Index, Limits, Policy, Repeats, Request, Settings, Stage, Truncation};
+use lookback_engine::policy::Caps;
+use lookback_engine::{Engine, Index, Limits, Policy, Repeats, Settings, Stage};
+use lookback_tokens::Truncation;
+use lookback_tokens::Uncounted;
+use lookback_wire::{Dialect, Request};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -267,7 +270,7 @@ impl Program {
         for (windows, messages) in &inputs {
             for message in messages {
                 let message = dialect.decode(message).expect("a message");
-                let asked = message.role() == lookback_core::Role::Assistant;
+                let asked = message.role() == lookback_wire::Role::Assistant;
                 engine.push(message).expect("its own dialect");
                 if asked {
                     engine.window();

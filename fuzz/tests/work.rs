@@ -5,8 +5,8 @@
 
 #![cfg(steps)]
 
-use lookback_core::Dialect;
 use lookback_fuzz::work::{Motif, Program, work};
+use lookback_wire::Dialect;
 
 use Motif::*;
 

@@ -267,7 +267,7 @@ impl Session {
     /// # Errors
     /// Returns an error if the store fails.
     pub fn receipt(&self, price: &Price) -> Result<String, Failure> {
-        self.host.with(|session| Ok(json!(block_on(Receipt::of_session(&session, price))?).to_string()))
+        self.host.with(|session| Ok(json!(block_on(Receipt::of_session(session, price))?).to_string()))
     }
 
     /// Changes the policy, from the next window on.

@@ -6,7 +6,7 @@ use lookback::dialect::Target;
 use lookback::engine::LogState;
 use lookback::explain::{MessageOutcome, outcomes};
 use lookback::session::{MessageSource, SourceKind, sources};
-use lookback::size::Excess;
+use lookback::totals::Excess;
 use lookback::transcript::{Entry, Position};
 use lookback::{ConversionError, Engine, Settings, View};
 use serde_json::json;

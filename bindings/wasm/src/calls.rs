@@ -1,8 +1,9 @@
 //! What can be asked for, and the answers.
 
-use lookback_core::dialect::json_list;
-use lookback_core::transcript::Entry;
-use lookback_core::{Dialect, Engine, Finding, Policy, Request, Role, Settings, View};
+use lookback_engine::transcript::Entry;
+use lookback_engine::{Engine, Policy, Settings, View};
+use lookback_wire::dialect::json_list;
+use lookback_wire::{Dialect, Finding, Request, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -64,7 +65,7 @@ fn carry_out(call: Call) -> Result<String, Wrong> {
         }
         Call::Plan { request, dialect, model, policy } => {
             let (engine, ..) = run(request, dialect.as_deref(), model, policy)?;
-            let group = |explained: &lookback_core::ExplainedGroup| json!({ "entries": explained.entries, "decision": explained.decision });
+            let group = |explained: &lookback_engine::ExplainedGroup| json!({ "entries": explained.entries, "decision": explained.decision });
             Ok(Value::from_iter(engine.explain().groups.iter().map(group)).to_string())
         }
         Call::Count { text, model } => {
@@ -109,7 +110,7 @@ fn read(request: String, dialect: Option<&str>) -> Result<Request, Wrong> {
     let dialect: Option<Dialect> = dialect
         .map(str::parse)
         .transpose()
-        .map_err(|error: lookback_core::dialect::UnknownDialect| wrong("dialect", &error))?;
+        .map_err(|error: lookback_wire::dialect::UnknownDialect| wrong("dialect", &error))?;
     Request::decode(request, dialect).map_err(|error| wrong("request", &error))
 }
 

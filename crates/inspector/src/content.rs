@@ -51,7 +51,6 @@ fn rendered(part: PartRef<'_>, pairs: &Pairs) -> Markup {
             p.label { "a part of the kind " code { (visible(&opaque.kind)) } }
             pre.json { (block(&indented(opaque.raw.get()))) }
         },
-        _ => html! { p.label { "a part that this version cannot show" } },
     }
 }
 
@@ -71,7 +70,6 @@ fn of_result(result: &ToolResult, pairs: &Pairs) -> Markup {
                 ResultItem::Image(media) => (picture(media)),
                 ResultItem::Document(media) => (document(media)),
                 ResultItem::Opaque(opaque) => pre.json { (block(&indented(opaque.raw.get()))) },
-                _ => p.label { "an item that this version cannot show" },
             }
         }
     }
@@ -103,7 +101,6 @@ fn described(what: &str, media: &Media) -> Markup {
         MediaSource::Text(text) => format!("{} characters", text.chars().count()).into(),
         MediaSource::Url(url) => url.chars().take(200).collect::<String>().into(),
         MediaSource::Id(id) => id.chars().take(200).collect::<String>().into(),
-        _ => "at an unknown place".into(),
     };
     html! {
         p.label {

@@ -5,8 +5,8 @@ mod growing;
 
 use std::collections::{HashMap, HashSet};
 
-use lookback_core::transcript::Millis;
-use lookback_core::view::chain;
+use lookback_engine::transcript::Millis;
+use lookback_engine::view::chain;
 use serde::Serialize;
 
 use crate::prices::{Entries, Price};

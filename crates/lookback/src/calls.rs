@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use lookback_core::dialect::{Finding, Problem};
-use lookback_core::engine::{Engine, SummaryRequest, WindowOutcome};
-use lookback_core::message::{Message, Role};
-use lookback_core::transcript::Entry;
-use lookback_core::{ConversionError, Request};
+use lookback_engine::engine::{Engine, SummaryRequest, WindowOutcome};
+use lookback_engine::transcript::Entry;
+use lookback_wire::dialect::{Finding, Problem};
+use lookback_wire::message::{Message, Role};
+use lookback_wire::{ConversionError, Request};
 
 use crate::summarize::{SummaryTask, passages};
 

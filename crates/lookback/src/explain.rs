@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use lookback_core::Explanation;
-use lookback_core::dialect::{Mend, Mended, Target};
-use lookback_core::edit::{self, Change, Edit, Hidden};
-use lookback_core::plan::{Action, Decision, Reason};
-use lookback_core::transcript::{Arrival, Compaction, Entry, Position};
-use lookback_core::view::{Item, View};
+use lookback_engine::Explanation;
+use lookback_engine::plan::{Action, Decision, Reason};
+use lookback_engine::transcript::{Arrival, Compaction, Entry, Position};
+use lookback_engine::view::{Item, View};
+use lookback_wire::dialect::{Mend, Mended, Target};
+use lookback_wire::edit::{self, Change, Edit, Hidden};
 use serde::{Serialize, Serializer};
 
 /// What happened to a run of neighboring messages.

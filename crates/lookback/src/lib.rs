@@ -2,7 +2,7 @@
 //!
 //! Open a [`Session`] on a [`Store`] and push each message into it. Before each model call, ask it for the [`Window`]
 //! and send that. A [`Policy`] limits the window, and the session's log records every message and every compaction,
-//! with its reasons. The engine behind a session does no I/O. It is the crate [`lookback_core`], and its main types are
+//! with its reasons. The engine behind a session does no I/O. It is the crate [`lookback_engine`], and its main types are
 //! re-exported here.
 //!
 //! ```
@@ -50,16 +50,23 @@ pub mod store;
 pub mod summarize;
 pub mod timeline;
 
-pub use lookback_core::{
-    Caps, Cold, Content, ConversionError, DecodeError, Dialect, Engine, Entry, ExplainedGroup, Explanation, Finding,
-    Group, HardLimitExceeded, Index, Keep, Limits, Message, Mode, Pace, Payback, Plan, Policy, Preamble, Problem,
-    ProviderError, RawRequest, Redacted, Repeats, Request, RequestError, Response, ResponseStream, Role, Settings,
-    Stage, Start, Summarize, SummaryClaim, SummaryRejected, SummaryRequest, SystemRule, Tokens, TooLong, ToolCall,
-    ToolResult, Transcript, Truncation, Unit, View, WindowOutcome, measure, plan,
+pub use lookback_content::Redacted;
+pub use lookback_content::{identifiers, text};
+pub use lookback_engine::policy::Caps;
+pub use lookback_engine::{
+    Cold, Engine, Entry, ExplainedGroup, Explanation, Group, HardLimitExceeded, Index, Keep, Limits, Mode, Pace,
+    Payback, Plan, Policy, Repeats, Settings, Stage, Summarize, SummaryClaim, SummaryRejected, SummaryRequest,
+    SystemRule, Tokens, Transcript, View, WindowOutcome, plan,
 };
-pub use lookback_core::{
-    cut, dialect, edit, engine, group, identifiers, message, models, policy, size, text, tokens, transcript, view,
+pub use lookback_engine::{engine, group, policy, totals, transcript, view};
+pub use lookback_tokens as tokens;
+pub use lookback_tokens::cut;
+pub use lookback_tokens::{Truncation, Unit, measure};
+pub use lookback_wire::{
+    Content, ConversionError, DecodeError, Dialect, Finding, Message, Preamble, Problem, ProviderError, RawRequest,
+    Request, RequestError, Response, ResponseStream, Role, Start, TooLong, ToolCall, ToolResult,
 };
+pub use lookback_wire::{dialect, edit, message, models, size};
 pub use prices::{Price, Prices};
 pub use receipt::Receipt;
 pub use recording::Recording;

@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use lookback_core::Response;
-use lookback_core::models::matches_glob;
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
+use lookback_wire::Response;
+use lookback_wire::models::matches_glob;
 use serde::{Deserialize, Serialize};
 
 /// What one provider charges, and how its prompt cache works.

@@ -33,9 +33,9 @@ const NOT_RUN: [(&str, &[&str]); 10] = [
         "runs these tests",
         &[
             "./test.sh",
-            "cargo test -p lookback-core",
+            "cargo test -p lookback-engine",
             "LOOKBACK_KILLS=2000 cargo test -p lookback --all-features --test servers processes:: -- --nocapture",
-            "cargo test -p lookback-core --test it laws",
+            "cargo test -p lookback-engine --test it laws",
             "INSTA_UPDATE=always cargo test -p lookback-cli",
             ".venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback",
             ".venv/bin/python crates/cli/tests/clients/run.py Codex",
@@ -213,7 +213,7 @@ fn the_commands_that_prose_names_are_there_with_their_options() {
 fn pages() -> Vec<(String, String)> {
     let mut pages = Vec::new();
     let sections = ["start", "guides", "concepts", "reference", "operations", "internals"];
-    let folders = ["", "corpus", "fuzz", "crates/cli", "crates/core", "crates/lookback", "crates/server"];
+    let folders = ["", "corpus", "fuzz", "crates/cli", "crates/engine", "crates/lookback", "crates/server"];
     let folders = folders.iter().map(|folder| (*folder).to_owned()).chain(sections.map(|name| format!("docs/{name}")));
     for folder in folders {
         for file in fs::read_dir(Path::new(PROJECT).join(&folder)).unwrap() {

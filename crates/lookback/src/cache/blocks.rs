@@ -1,8 +1,8 @@
 //! A view as blocks, of which a prompt cache knows whether it has them.
 
-use lookback_core::Preamble;
-use lookback_core::message::Role;
-use lookback_core::view::{Item, View, chain};
+use lookback_engine::view::{Item, View, chain};
+use lookback_wire::Preamble;
+use lookback_wire::message::Role;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::Block;

@@ -1,7 +1,7 @@
 //! The prompt cache of a conversation that is sent whole at each call. Its requests only grow, so a call costs no more
 //! than what is new in it.
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use super::Charge;
 use crate::prices::{Entries, Price};

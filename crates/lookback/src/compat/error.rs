@@ -1,6 +1,6 @@
 //! Why a call fails, and which option is out of its range.
 
-use lookback_core::{ConversionError, DecodeError};
+use lookback_wire::{ConversionError, DecodeError};
 
 use crate::session;
 use crate::store::{BadName, StoreError};

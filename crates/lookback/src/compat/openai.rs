@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use lookback_core::{DecodeError, Dialect, Message};
+use lookback_wire::{DecodeError, Dialect, Message};
 use serde_json::value::RawValue;
 
 /// The dialect that is nearest to the messages of these systems.

@@ -1,7 +1,7 @@
 //! An entry of the log of facts.
 
-use lookback_core::Redacted;
-use lookback_core::transcript::{Millis, Position};
+use lookback_content::Redacted;
+use lookback_engine::transcript::{Millis, Position};
 use serde::{Deserialize, Serialize};
 
 use super::fact::{Confidence, FactId, Source, Statement, Trust};

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
 
 use super::TRIES;
 use super::entry::FactEntry;

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use lookback_core::Message;
-use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::{Entry, Position, spans};
+use lookback_engine::transcript::{Entry, Position, spans};
+use lookback_tokens::TokenCounter;
+use lookback_wire::Message;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
 use serde::Serialize;
 
 use super::entry::FactEntry;

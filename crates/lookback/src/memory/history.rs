@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
 use serde::Serialize;
 
 use super::entry::FactEntry;

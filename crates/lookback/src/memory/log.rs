@@ -1,7 +1,7 @@
 //! Reading a memory's logs up to their end, and appending to them.
 
 use async_lock::MutexGuard;
-use lookback_core::transcript::{Millis, Position};
+use lookback_engine::transcript::{Millis, Position};
 
 use super::entry::FactEntry;
 use super::fact::Scope;

@@ -23,7 +23,7 @@ mod transfer;
 use std::sync::Arc;
 
 use async_lock::Mutex;
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
 use serde::Serialize;
 
 pub use entry::FactEntry;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use lookback_core::tokens::TokenCounter;
+use lookback_tokens::TokenCounter;
 
 use super::entry::FactEntry;
 use super::fact::{Fact, FactId, Speaker, Statement};

@@ -1,8 +1,8 @@
 //! The fact sheet: the current facts as a text within a token budget, which a model reads as data.
 
-use lookback_core::Redacted;
-use lookback_core::text::is_unseen;
-use lookback_core::tokens::TokenCounter;
+use lookback_content::Redacted;
+use lookback_content::text::is_unseen;
+use lookback_tokens::TokenCounter;
 use serde::{Serialize, Serializer};
 
 use super::fact::{Confidence, Fact, FactId, FactKind, Statement, Trust};
@@ -326,7 +326,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use lookback_core::tokens::Estimate;
+    use lookback_tokens::Estimate;
 
     use super::*;
     use crate::memory::{FactEntry, Scope, Source, Speaker};

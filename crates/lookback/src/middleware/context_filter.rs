@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lookback_core::policy::Policy;
+use lookback_engine::policy::Policy;
 
 use super::{Event, Failure, Middleware, Reaction, Run};
 use crate::presets::{self, PolicyError};

@@ -1,9 +1,9 @@
 //! What the calls of a run cost, from the windows that were sent and the usage that was reported.
 
 #[cfg(feature = "otel")]
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
 #[cfg(feature = "otel")]
-use lookback_core::view::View;
+use lookback_engine::view::View;
 
 use super::ModelAnswer;
 #[cfg(feature = "otel")]

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use async_channel::{Receiver, TryRecvError};
 use futures_lite::{FutureExt as _, future};
-use lookback_core::message::ToolCall;
-use lookback_core::tokens::{Estimate, TokenCounter};
-use lookback_core::transcript::Compaction;
+use lookback_engine::transcript::Compaction;
+use lookback_tokens::{Estimate, TokenCounter};
+use lookback_wire::message::ToolCall;
 
 use super::{Event, Failure, Middleware, Reaction, Run};
 use crate::memory::{DrawError, Fact, FactId, LeftMessage, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lookback_core::message::{Media, PartRef, ResultItem, Role};
-use lookback_core::view::{Item, View};
+use lookback_engine::view::{Item, View};
+use lookback_wire::message::{Media, PartRef, ResultItem, Role};
 
 /// A kind of content in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,13 +150,11 @@ fn weights(part: PartRef<'_>, base: ContentKind) -> Vec<(ContentKind, usize)> {
                 ResultItem::Image(image) | ResultItem::Document(image) => media(image),
                 ResultItem::Text(text) | ResultItem::Json(text) => (ContentKind::ToolResult, text.len()),
                 ResultItem::Opaque(opaque) => (ContentKind::ToolResult, opaque.raw.get().len()),
-                _ => (ContentKind::ToolResult, 0),
             };
             std::iter::once((ContentKind::ToolResult, result.call_id.len()))
                 .chain(result.content.iter().map(of))
                 .collect()
         }
         PartRef::Opaque(opaque) => vec![(base, opaque.raw.get().len())],
-        _ => vec![(base, 0)],
     }
 }

@@ -49,13 +49,13 @@ mod run;
 pub mod semconv;
 mod slot;
 
-use lookback_core::Redacted;
+use lookback_content::Redacted;
 use std::error::Error;
 use std::time::Duration;
 
-use lookback_core::Policy;
-use lookback_core::dialect::TooLong;
-use lookback_core::message::ToolCall;
+use lookback_engine::Policy;
+use lookback_wire::dialect::TooLong;
+use lookback_wire::message::ToolCall;
 
 pub use budget::{AtHard, Budget, BudgetError};
 pub use context_filter::ContextFilter;

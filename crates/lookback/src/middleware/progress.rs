@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use lookback_core::Message;
-use lookback_core::message::ToolCall;
+use lookback_wire::Message;
+use lookback_wire::message::ToolCall;
 
 use super::{EndReason, Event, Failure, Flow, Middleware, Reaction, Run, ToolOutcome, ToolUse};
 

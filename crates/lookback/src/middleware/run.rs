@@ -1,16 +1,17 @@
 //! What a middleware sees of a run, and what a caller gets from it.
 
-use lookback_core::Redacted;
+use lookback_content::Redacted;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_channel::Sender;
-use lookback_core::dialect;
-use lookback_core::message::{Message, ToolCall};
-use lookback_core::transcript::Compaction;
-use lookback_core::view::View;
-use lookback_core::{ConversionError, Dialect, Policy, Response};
+use lookback_engine::Policy;
+use lookback_engine::transcript::Compaction;
+use lookback_engine::view::View;
+use lookback_wire::dialect;
+use lookback_wire::message::{Message, ToolCall};
+use lookback_wire::{ConversionError, Dialect, Response};
 use serde_json::value::RawValue;
 
 use super::EndReason;

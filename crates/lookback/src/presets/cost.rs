@@ -1,8 +1,8 @@
 //! The settings `max_cost_per_call` and `prices`: a limit in tokens from what a call may cost, and the moment of a
 //! compaction from what it costs.
 
-use lookback_core::policy::{Cold, Limits, Payback, Policy, Tokens};
-use lookback_core::size::Measure;
+use lookback_engine::policy::{Cold, Limits, Payback, Policy, Tokens};
+use lookback_wire::size::Measure;
 
 use super::PolicyError;
 use crate::prices::{Price, Prices};

@@ -1,6 +1,6 @@
 //! The errors of reading a policy from text.
 
-use lookback_core::policy::PolicyFault;
+use lookback_engine::policy::PolicyFault;
 
 use super::PRESETS;
 

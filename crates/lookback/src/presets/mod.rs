@@ -24,7 +24,7 @@ mod systems;
 mod tests;
 mod text;
 
-use lookback_core::policy::Policy;
+use lookback_engine::policy::Policy;
 
 pub use self::error::{PolicyError, ValueFault};
 pub use self::newest::{Newest, messages, rounds, tokens, turns};

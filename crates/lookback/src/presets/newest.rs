@@ -1,7 +1,7 @@
 //! Presets that keep the newest part of a conversation, up to one limit.
 
-use lookback_core::policy::{Limits, Policy};
-use lookback_core::size::Measure;
+use lookback_engine::policy::{Limits, Policy};
+use lookback_wire::size::Measure;
 
 /// Returns a preset that keeps the newest messages which fit a number of tokens, from 1.
 ///

@@ -4,8 +4,8 @@
 
 use std::str::FromStr;
 
-use lookback_core::message::Role;
-use lookback_core::policy::{Pace, Policy};
+use lookback_engine::policy::{Pace, Policy};
+use lookback_wire::message::Role;
 
 use super::settings::is_key;
 use super::{PolicyError, managed_window, message_window, rolling_summary, turn_window, two_tier};

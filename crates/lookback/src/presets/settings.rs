@@ -1,7 +1,7 @@
 //! Settings, `KEY=VALUE`: a key is a path of a policy, or the short form of one, or what a call may cost.
 
-use lookback_core::policy::Policy;
-use lookback_core::size::Measure;
+use lookback_engine::policy::Policy;
+use lookback_wire::size::Measure;
 use serde_json::Value;
 
 use super::{PolicyError, ValueFault, cost};

@@ -1,9 +1,9 @@
 //! The windows of five other systems as presets, with those systems' own options and defaults.
 
-use lookback_core::cut::Truncation;
-use lookback_core::message::Role;
-use lookback_core::policy::{Keep, Limits, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
-use lookback_core::size::Measure;
+use lookback_engine::policy::{Keep, Limits, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
+use lookback_tokens::cut::Truncation;
+use lookback_wire::message::Role;
+use lookback_wire::size::Measure;
 
 /// Returns `AgentLIB`'s window: the newest turns that fit a number of tokens. It keeps 50 turns and 4,000 tokens unless
 /// told otherwise.

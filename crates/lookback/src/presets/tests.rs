@@ -1,7 +1,9 @@
 //! Tests of the presets, typed and by name.
 
-use lookback_core::policy::{Limits, Payback, Tokens};
-use lookback_core::{Pace, Role, Truncation};
+use lookback_engine::Pace;
+use lookback_engine::policy::{Limits, Payback, Tokens};
+use lookback_tokens::Truncation;
+use lookback_wire::Role;
 
 use super::options::SYSTEMS;
 use super::settings::{MEMBERS, is_key};

@@ -1,6 +1,6 @@
 //! Policies from text: a preset by name with settings, or the text of a file.
 
-use lookback_core::policy::Policy;
+use lookback_engine::policy::Policy;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 

@@ -1,12 +1,12 @@
 //! The whole history of a branch, as it would be sent without a window, and its prompt cache.
 
-use lookback_core::edit::{Change, Edit};
-use lookback_core::measure;
-use lookback_core::message::Role;
-use lookback_core::size::Size;
-use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::{Arrival, Millis, Origin, Position, Repair};
-use lookback_core::view::{Item, View};
+use lookback_engine::transcript::{Arrival, Millis, Origin, Position, Repair};
+use lookback_engine::view::{Item, View};
+use lookback_tokens::TokenCounter;
+use lookback_tokens::measure;
+use lookback_wire::edit::{Change, Edit};
+use lookback_wire::message::Role;
+use lookback_wire::size::Size;
 
 use crate::cache::{Charge, Growing};
 use crate::prices::Price;

@@ -1,10 +1,10 @@
 //! Going through a log entry by entry, and writing down each call.
 
-use lookback_core::message::Role;
-use lookback_core::plan::Occasion;
-use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::{Arrival, Entry, Millis, Position, UsageReport};
-use lookback_core::view::View;
+use lookback_engine::plan::Occasion;
+use lookback_engine::transcript::{Arrival, Entry, Millis, Position, UsageReport};
+use lookback_engine::view::View;
+use lookback_tokens::TokenCounter;
+use lookback_wire::message::Role;
 
 use super::history::History;
 use super::{CallReceipt, PrefixBreak, Receipt};

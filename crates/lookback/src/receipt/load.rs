@@ -1,6 +1,6 @@
 //! Reading the receipt of a session from its log.
 
-use lookback_core::tokens::TokenCounter;
+use lookback_tokens::TokenCounter;
 
 use super::{Ledger, Receipt};
 use crate::prices::Price;

@@ -18,8 +18,8 @@ mod history;
 mod ledger;
 mod load;
 
-use lookback_core::plan::Occasion;
-use lookback_core::transcript::Position;
+use lookback_engine::plan::Occasion;
+use lookback_engine::transcript::Position;
 use serde::Serialize;
 
 pub(crate) use self::ledger::Ledger;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use lookback_core::transcript::Millis;
-use lookback_core::{Dialect, Role};
+use lookback_engine::transcript::Millis;
+use lookback_wire::{Dialect, Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -1,7 +1,7 @@
 //! The errors of reading recordings.
 
-use lookback_core::DecodeError;
-use lookback_core::dialect::{Clue, Contradiction, SyntaxError};
+use lookback_wire::DecodeError;
+use lookback_wire::dialect::{Clue, Contradiction, SyntaxError};
 
 use super::Shape;
 

@@ -9,9 +9,9 @@ mod values;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use lookback_core::dialect::{self, Clue, Contradiction, Preamble};
-use lookback_core::transcript::Millis;
-use lookback_core::{DecodeError, Dialect, Message, Role};
+use lookback_engine::transcript::Millis;
+use lookback_wire::dialect::{self, Clue, Contradiction, Preamble};
+use lookback_wire::{DecodeError, Dialect, Message, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

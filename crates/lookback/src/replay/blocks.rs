@@ -1,7 +1,7 @@
 //! A window as the blocks of a prompt cache, and the tokens that a recording lacks.
 
-use lookback_core::measure;
-use lookback_core::tokens::TokenCounter;
+use lookback_tokens::TokenCounter;
+use lookback_tokens::measure;
 
 use crate::cache::{self, Block};
 use crate::recording::Recording;

@@ -1,9 +1,9 @@
 //! One model call of a replay: its window, its cost, and what a compaction did to the groups.
 
-use lookback_core::group::Pin;
-use lookback_core::plan::{Action, Decision, Occasion, Reason};
-use lookback_core::size::Excess;
-use lookback_core::transcript::{Compaction, Entry};
+use lookback_engine::group::Pin;
+use lookback_engine::plan::{Action, Decision, Occasion, Reason};
+use lookback_engine::totals::Excess;
+use lookback_engine::transcript::{Compaction, Entry};
 use serde::Serialize;
 
 use super::Reported;

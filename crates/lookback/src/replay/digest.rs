@@ -1,6 +1,6 @@
 //! The digest of a replay, by which its report is found again.
 
-use lookback_core::Settings;
+use lookback_engine::Settings;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::prices::Price;
@@ -49,7 +49,8 @@ pub fn digest(recording: &Recording, settings: &Settings, price: &Price, unrecor
 
 #[cfg(test)]
 mod tests {
-    use lookback_core::{Dialect, Policy};
+    use lookback_engine::Policy;
+    use lookback_wire::Dialect;
 
     use super::*;
     use crate::prices::Prices;

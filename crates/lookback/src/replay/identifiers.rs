@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lookback_core::transcript::Position;
-use lookback_core::view::View;
-use lookback_core::{Preamble, edit};
+use lookback_engine::transcript::Position;
+use lookback_engine::view::View;
+use lookback_wire::{Preamble, edit};
 
 use crate::cache::shown_as;
-use lookback_core::identifiers::identifiers;
+use lookback_content::identifiers::identifiers;
 
 /// The identifiers of a history, and where each was.
 #[derive(Default)]

@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback_core::dialect::Severity;
-use lookback_core::edit::{Change, Edit};
-use lookback_core::message::{Message, Role};
-use lookback_core::plan::Verdict;
-use lookback_core::transcript::{Entry, Millis, Origin};
-use lookback_core::{Dialect, Request, Settings};
+use lookback_engine::Settings;
+use lookback_engine::plan::Verdict;
+use lookback_engine::transcript::{Entry, Millis, Origin};
+use lookback_wire::dialect::Severity;
+use lookback_wire::edit::{Change, Edit};
+use lookback_wire::message::{Message, Role};
+use lookback_wire::{Dialect, Request};
 
 use super::blocks::{blocks, with_unrecorded};
 use super::identifiers::Seen;

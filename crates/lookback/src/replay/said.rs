@@ -1,8 +1,8 @@
 //! What a message says, as text to compare: the texts in the arguments of its calls as the model meant them, not as JSON
 //! escapes them.
 
-use lookback_core::Message;
-use lookback_core::message::PartRef;
+use lookback_wire::Message;
+use lookback_wire::message::PartRef;
 use serde_json::Value;
 
 /// Returns the text of a message. The arguments of a call are its strings and numbers, one a line.

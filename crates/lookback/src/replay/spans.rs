@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lookback_core::edit;
-use lookback_core::transcript::Position;
-use lookback_core::view::Item;
+use lookback_engine::transcript::Position;
+use lookback_engine::view::Item;
+use lookback_wire::edit;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::said::said;

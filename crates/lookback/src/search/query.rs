@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use super::language::{Language, common_stem, is_function_word};
 use super::terms::{Spelled, mark, native, speaker, spelled};

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
 
-use lookback_core::transcript::{Millis, Position};
+use lookback_engine::transcript::{Millis, Position};
 
 use super::query::{self, Query};
 use super::rank::{Index, Place, rank};

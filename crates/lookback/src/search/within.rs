@@ -5,8 +5,8 @@ use std::fmt;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use lookback_core::Redacted;
-use lookback_core::transcript::Millis;
+use lookback_content::Redacted;
+use lookback_engine::transcript::Millis;
 use serde::{Serialize, Serializer};
 
 /// To what a search is limited: who speaks, and when. The default limits nothing.

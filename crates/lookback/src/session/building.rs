@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookback_core::Policy;
+use lookback_engine::Policy;
 
 use super::{Hooks, Session};
 use crate::store::LogName;

@@ -1,8 +1,8 @@
 //! Going through a session's log once, from its beginning, and comparing what each of its checkpoints says with that.
 
-use lookback_core::engine::Settings;
-use lookback_core::transcript::{Checkpoint, Entry, Position, ShownItem};
-use lookback_core::view::View;
+use lookback_engine::engine::Settings;
+use lookback_engine::transcript::{Checkpoint, Entry, Position, ShownItem};
+use lookback_engine::view::View;
 
 use super::log::{fold, load, newest_checkpoint};
 use crate::store::{Damage, LogName, Store, StoreError};
@@ -78,7 +78,7 @@ fn are_alike(one: &Checkpoint, other: &Checkpoint) -> bool {
     one.preamble == other.preamble && items(one).eq(items(other))
 }
 
-fn items(checkpoint: &Checkpoint) -> impl Iterator<Item = (Position, &[lookback_core::edit::Edit])> {
+fn items(checkpoint: &Checkpoint) -> impl Iterator<Item = (Position, &[lookback_wire::edit::Edit])> {
     let items = checkpoint.groups.iter().flat_map(|group| &group.items).chain(&checkpoint.late);
     items.map(|ShownItem { position, edits, .. }| (*position, edits.as_slice()))
 }

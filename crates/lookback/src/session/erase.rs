@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use lookback_core::engine::{Engine, Redrawing, SummaryClaim};
-use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::{Entry, Millis, Origin, Position};
-use lookback_core::view::View;
+use lookback_engine::engine::{Engine, Redrawing, SummaryClaim};
+use lookback_engine::transcript::{Entry, Millis, Origin, Position};
+use lookback_engine::view::View;
+use lookback_tokens::TokenCounter;
 use serde::Serialize;
 
 use super::summaries::old_summaries;
@@ -183,7 +183,7 @@ impl Session {
 
     /// Erases contents of the session for good: messages that have left the window, system prompts and tools that were
     /// replaced, and earlier summaries, also on earlier branches; or the entries that are named. In the place of each stands
-    /// an [`Erased`](lookback_core::transcript::Erased) with its role, its size and its times.
+    /// an [`Erased`](lookback_engine::transcript::Erased) with its role, its size and its times.
     ///
     /// What was made from them is erased with them: their names leave the index, and a note stands in the place of a running
     /// summary and of Lookback's own notes in the window. Facts that were drawn from them are forgotten, and their texts

@@ -1,7 +1,7 @@
 //! Why a call of a session fails.
 
-use lookback_core::engine::HardLimitExceeded;
-use lookback_core::{ConversionError, RequestError};
+use lookback_engine::engine::HardLimitExceeded;
+use lookback_wire::{ConversionError, RequestError};
 
 use super::Irreducible;
 use crate::store::{BadName, StoreError};

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use lookback_core::engine::{Engine, LogState, Settings};
-use lookback_core::transcript::{self, Checkpoint, Entry, Position};
-use lookback_core::view::View;
+use lookback_engine::engine::{Engine, LogState, Settings};
+use lookback_engine::transcript::{self, Checkpoint, Entry, Position};
+use lookback_engine::view::View;
 
 use super::TRIES;
 use crate::store::entries::{parse, read, read_many};

@@ -25,17 +25,17 @@ mod writing;
 use std::fmt;
 use std::sync::Arc;
 
-use lookback_core::Message;
-use lookback_core::engine::{Engine, Settings};
-use lookback_core::size::Totals;
-use lookback_core::transcript::Entry;
-use lookback_core::view::View;
+use lookback_engine::engine::{Engine, Settings};
+use lookback_engine::totals::Totals;
+use lookback_engine::transcript::Entry;
+use lookback_engine::view::View;
+use lookback_wire::Message;
 use serde::Serialize;
 
 pub use erase::{ErasedContents, OldContents};
 pub use error::Error;
 pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
-pub use lookback_core::transcript::Label;
+pub use lookback_engine::transcript::Label;
 pub use overflow::Irreducible;
 pub use read::{HistoryEntry, HistoryQuery, LeftBranch, SessionInfo};
 pub use resume::Resumed;

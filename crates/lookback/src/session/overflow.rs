@@ -1,12 +1,12 @@
 //! Recovery when the provider refuses a window as too long: a smaller window at each try, a limited number of tries,
 //! then an error that says what is left.
 
-use lookback_core::dialect::TooLong;
-use lookback_core::engine::Engine;
-use lookback_core::group::Pinned;
-use lookback_core::plan::{Plan, Verdict};
-use lookback_core::policy::{Limits, Stage};
-use lookback_core::size::Totals;
+use lookback_engine::engine::Engine;
+use lookback_engine::group::Pinned;
+use lookback_engine::plan::{Plan, Verdict};
+use lookback_engine::policy::{Limits, Stage};
+use lookback_engine::totals::Totals;
+use lookback_wire::dialect::TooLong;
 
 use super::{Error, Session};
 
@@ -31,7 +31,7 @@ pub struct Irreducible {
 
 impl Session {
     /// Makes the window smaller because the provider refused the last one as too long (see
-    /// [`Dialect::provider_error`](lookback_core::Dialect::provider_error)). Then [`Session::window`] returns one that
+    /// [`Dialect::provider_error`](lookback_wire::Dialect::provider_error)). Then [`Session::window`] returns one that
     /// may fit.
     ///
     /// It first shortens large tool results, the oldest first, then drops the oldest groups. The window is strictly
@@ -79,7 +79,7 @@ impl Session {
     }
 
     /// Leaves out signed reasoning, because the provider refused it (see
-    /// [`ProviderError::refuses_reasoning`](lookback_core::ProviderError::refuses_reasoning)). That of an open tool loop
+    /// [`ProviderError::refuses_reasoning`](lookback_wire::ProviderError::refuses_reasoning)). That of an open tool loop
     /// stays. Returns whether there was any.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The policy of a session: its own, which a function may provide, and a second one that the window must meet.
 
-use lookback_core::policy::Policy;
+use lookback_engine::policy::Policy;
 
 use super::Session;
 use crate::store::LogName;

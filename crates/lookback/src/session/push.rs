@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use lookback_core::dialect::Target;
-use lookback_core::engine::Engine;
-use lookback_core::policy::Policy;
-use lookback_core::transcript::{Entry, Millis, Origin, Position};
-use lookback_core::{Message, Preamble};
+use lookback_engine::engine::Engine;
+use lookback_engine::policy::Policy;
+use lookback_engine::transcript::{Entry, Millis, Origin, Position};
+use lookback_wire::dialect::Target;
+use lookback_wire::{Message, Preamble};
 
 use super::unclear::Pushed;
 use super::{Error, Session, shared};

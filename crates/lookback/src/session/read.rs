@@ -1,14 +1,14 @@
 //! Reading a session: its record, and the messages of its history by number, tag and text.
 
-use lookback_core::Redacted;
+use lookback_content::Redacted;
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use lookback_core::Preamble;
-use lookback_core::message::Message;
-use lookback_core::size::Totals;
-use lookback_core::transcript::{Arrival, Entry, Label, Millis, Origin, Position};
+use lookback_engine::totals::Totals;
+use lookback_engine::transcript::{Arrival, Entry, Label, Millis, Origin, Position};
+use lookback_wire::Preamble;
+use lookback_wire::message::Message;
 use serde::Serialize;
 
 use super::{Error, PAGE, Session, shared};
@@ -423,10 +423,10 @@ fn cut(history: &[HistoryEntry], limit: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lookback_core::ToolCall;
+    use lookback_wire::ToolCall;
 
     fn history(messages: Vec<Message>) -> Vec<HistoryEntry> {
-        let mut engine = lookback_core::Engine::new(lookback_core::Settings::default());
+        let mut engine = lookback_engine::Engine::new(lookback_engine::Settings::default());
         let entries = messages.into_iter().flat_map(|message| engine.push(Arc::new(message)).unwrap());
         let arrivals =
             entries.filter_map(|entry| if let Entry::Message(arrival) = entry { Some(arrival) } else { None });

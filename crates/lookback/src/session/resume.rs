@@ -1,10 +1,10 @@
 //! Going on with a session after a while: its last turns come before the new task, and the task is there once.
 
-use lookback_core::Message;
-use lookback_core::engine::Engine;
-use lookback_core::message::Role;
-use lookback_core::policy::{Limits, Policy};
-use lookback_core::transcript::{Entry, Origin};
+use lookback_engine::engine::Engine;
+use lookback_engine::policy::{Limits, Policy};
+use lookback_engine::transcript::{Entry, Origin};
+use lookback_wire::Message;
+use lookback_wire::message::Role;
 use serde::Serialize;
 
 use super::{Error, Session};

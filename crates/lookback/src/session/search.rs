@@ -1,10 +1,10 @@
 //! Searching all messages of a store, also those that have left the window.
 
-use lookback_core::Redacted;
+use lookback_content::Redacted;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use lookback_core::transcript::{Arrival, Entry, Position};
+use lookback_engine::transcript::{Arrival, Entry, Position};
 use serde::Serialize;
 
 use crate::search::{Query, passage};

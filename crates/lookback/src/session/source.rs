@@ -1,10 +1,10 @@
 //! Where the messages of a window come from: the entries that each was made of, and what was done to them.
 
-use lookback_core::dialect::{Mend, Mended, Shown, Target};
-use lookback_core::message::Role;
-use lookback_core::transcript::Position;
-use lookback_core::view::View;
-use lookback_core::{ConversionError, edit};
+use lookback_engine::transcript::Position;
+use lookback_engine::view::View;
+use lookback_wire::dialect::{Mend, Mended, Shown, Target};
+use lookback_wire::message::Role;
+use lookback_wire::{ConversionError, edit};
 use serde::Serialize;
 
 /// Where one message of a window comes from.
@@ -125,7 +125,8 @@ pub fn sources(view: &View, target: impl Into<Target>) -> Result<Vec<MessageSour
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use lookback_core::{Dialect, Engine, Message, Settings, ToolCall};
+    use lookback_engine::{Engine, Settings};
+    use lookback_wire::{Dialect, Message, ToolCall};
 
     use super::*;
 

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use lookback_core::engine::{Engine, LogState};
-use lookback_core::message::Role;
-use lookback_core::transcript::{Checkpoint, Entry, Origin, Position};
-use lookback_core::view::{self, View};
-use lookback_core::{Message, RequestError};
+use lookback_engine::engine::{Engine, LogState};
+use lookback_engine::transcript::{Checkpoint, Entry, Origin, Position};
+use lookback_engine::view::{self, View};
+use lookback_wire::message::Role;
+use lookback_wire::{Message, RequestError};
 use serde::Serialize;
 
 use super::log::fold;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use lookback_core::Message;
-use lookback_core::transcript::{Entry, Origin, Position};
+use lookback_engine::transcript::{Entry, Origin, Position};
+use lookback_wire::Message;
 
 use super::{Error, Session};
 use crate::store::now;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use lookback_core::transcript::Entry;
+use lookback_engine::transcript::Entry;
 use serde::Serialize;
 
 use super::compared::Compared;

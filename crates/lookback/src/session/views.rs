@@ -1,7 +1,7 @@
 //! What a log showed at earlier positions.
 
-use lookback_core::transcript::Position;
-use lookback_core::view::View;
+use lookback_engine::transcript::Position;
+use lookback_engine::view::View;
 
 use super::log::fold;
 use super::walk::{Step, walk};

@@ -1,7 +1,7 @@
 //! Going through a whole log: what receipts and timelines are computed from.
 
-use lookback_core::transcript::{Entry, Position};
-use lookback_core::view::View;
+use lookback_engine::transcript::{Entry, Position};
+use lookback_engine::view::View;
 
 use super::PAGE;
 use super::log::{fold, newest_checkpoint};

@@ -3,14 +3,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use lookback_core::dialect::{self, Shown, Target};
-use lookback_core::engine::Engine;
-use lookback_core::plan::Plan;
-use lookback_core::policy::Policy;
-use lookback_core::size::{Excess, Measure};
-use lookback_core::transcript::{Entry, Origin, Position, UsageReport};
-use lookback_core::view::{Item, View};
-use lookback_core::{ConversionError, Dialect, Explanation, Response, TooLong};
+use lookback_engine::Explanation;
+use lookback_engine::engine::Engine;
+use lookback_engine::plan::Plan;
+use lookback_engine::policy::Policy;
+use lookback_engine::totals::Excess;
+use lookback_engine::transcript::{Entry, Origin, Position, UsageReport};
+use lookback_engine::view::{Item, View};
+use lookback_wire::dialect::{self, Shown, Target};
+use lookback_wire::size::Measure;
+use lookback_wire::{ConversionError, Dialect, Response, TooLong};
 use serde_json::value::RawValue;
 
 use super::source::{MessageSource, sources};

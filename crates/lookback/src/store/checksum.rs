@@ -89,7 +89,7 @@ impl std::fmt::Debug for StoredRecord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StoredRecord")
             .field("position", &self.position)
-            .field("body", &lookback_core::Redacted(&self.body))
+            .field("body", &lookback_content::Redacted(&self.body))
             .finish_non_exhaustive()
     }
 }

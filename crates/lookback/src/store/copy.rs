@@ -1,6 +1,6 @@
 //! Copying a store into another one.
 
-use lookback_core::transcript::Label;
+use lookback_engine::transcript::Label;
 
 use super::{LogInfo, LogName, Record, Store, StoreError, every_namespace};
 

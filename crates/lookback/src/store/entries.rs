@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use lookback_core::transcript::{Entry, Position};
+use lookback_engine::transcript::{Entry, Position};
 
 use super::{Damage, LogName, Store, StoreError};
 

@@ -1,8 +1,8 @@
 //! The record of a session's entry: its body, and what searches find it by.
 
-use lookback_core::message::PartRef;
-use lookback_core::transcript::{Arrival, Entry, Label, Position};
-use lookback_core::{Dialect, Role};
+use lookback_engine::transcript::{Arrival, Entry, Label, Position};
+use lookback_wire::message::PartRef;
+use lookback_wire::{Dialect, Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

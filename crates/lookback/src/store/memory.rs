@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, checksum};
 use crate::search::{Query, Texts};

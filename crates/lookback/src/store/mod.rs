@@ -35,7 +35,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use crate::search::Query;
 

@@ -1,7 +1,7 @@
 //! What a store is given and what it returns: records, the end of a log, and what is known about a log.
 
-use lookback_core::Redacted;
-use lookback_core::transcript::Millis;
+use lookback_content::Redacted;
+use lookback_engine::transcript::Millis;
 use serde::Serialize;
 
 use super::LogName;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use serde::Serialize;
 
 use super::{LogName, Store, StoreError, logs_of};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
 
 /// Adds a position behind those of these spans.
 pub(crate) fn join(spans: &mut Vec<Range<Position>>, position: Position) {

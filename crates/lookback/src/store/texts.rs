@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-use lookback_core::transcript::{Entry, Label, Millis};
+use lookback_engine::transcript::{Entry, Label, Millis};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::LogName;

@@ -11,12 +11,12 @@ use std::collections::hash_map::{Entry, HashMap};
 use std::collections::{BinaryHeap, HashSet};
 use std::sync::Arc;
 
-use lookback_core::cut;
-use lookback_core::tokens::{Estimate, TokenCounter};
+use lookback_tokens::cut;
+use lookback_tokens::{Estimate, TokenCounter};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{Completion, PassageRole, Summarizer, SummarizerError, SummaryFaults, SummaryTask, check};
-use lookback_core::identifiers::identifiers;
+use lookback_content::identifiers::identifiers;
 
 /// A unit of fewer words is scored as if it had this many, so that single words do not win.
 const SHORT: usize = 6;

@@ -1,10 +1,10 @@
 //! Summaries and facts of a list of messages, in one call and without a session.
 
-use lookback_core::Redacted;
+use lookback_content::Redacted;
 use std::sync::Arc;
 
-use lookback_core::Message;
-use lookback_core::tokens::{Estimate, TokenCounter};
+use lookback_tokens::{Estimate, TokenCounter};
+use lookback_wire::Message;
 
 use super::{Summarizer, SummarizerError, Summary, SummaryTask, passages, run};
 

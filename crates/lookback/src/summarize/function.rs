@@ -1,6 +1,6 @@
 //! An async function as a summarizer, for applications that have a client of a provider already.
 
-use lookback_core::Redacted;
+use lookback_content::Redacted;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;

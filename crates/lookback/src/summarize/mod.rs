@@ -22,7 +22,7 @@ mod split;
 mod transcript;
 mod units;
 
-use lookback_core::Redacted;
+use lookback_content::Redacted;
 use std::fmt::{self, Debug};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -30,8 +30,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_lite::FutureExt as _;
-use lookback_core::cut;
-use lookback_core::tokens::TokenCounter;
+use lookback_tokens::TokenCounter;
+use lookback_tokens::cut;
 use serde_json::Value;
 
 #[cfg(feature = "http")]

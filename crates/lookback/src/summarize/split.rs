@@ -1,7 +1,7 @@
 //! Tasks that are too long for one call: the parts are summarized, and then their summaries.
 
-use lookback_core::cut;
-use lookback_core::tokens::TokenCounter;
+use lookback_tokens::TokenCounter;
+use lookback_tokens::cut;
 
 use super::{Passage, PassageRole, Summarizer, SummarizerError, SummaryTask, call, units};
 

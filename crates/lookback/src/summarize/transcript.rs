@@ -2,12 +2,9 @@
 
 use std::collections::HashMap;
 
-use lookback_core::message::{Media, MediaSource, Message, PartRef, ResultItem, Role, ToolResult};
+use lookback_wire::message::{Media, MediaSource, Message, PartRef, ResultItem, Role, ToolResult};
 
 use super::{Passage, PassageRole};
-
-/// What is shown in place of a part or item that this version cannot show.
-const UNKNOWN: &str = "[unknown]";
 
 /// Converts messages to passages, numbered from 1.
 ///
@@ -46,7 +43,6 @@ fn passage<'a>(index: u64, message: &'a Message, tools: &mut HashMap<&'a str, &'
             }
             PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
             PartRef::Opaque(opaque) => parts.push(unknown(&opaque.kind, opaque.raw.get().len())),
-            _ => parts.push(UNKNOWN.to_owned()),
         }
     }
     let role = match message.role() {
@@ -67,7 +63,6 @@ fn result(result: &ToolResult, tool: Option<&str>, media: &mut u64) -> String {
         ResultItem::Image(picture) => shown("image", picture, media),
         ResultItem::Document(file) => shown("file", file, media),
         ResultItem::Opaque(opaque) => unknown(&opaque.kind, opaque.raw.get().len()),
-        _ => UNKNOWN.to_owned(),
     };
     std::iter::once(head).chain(result.content.iter().map(item)).collect::<Vec<_>>().join(" ")
 }
@@ -97,7 +92,6 @@ fn shown(kind: &str, media: &Media, count: &mut u64) -> String {
             *count += 1;
             words.push(id.clone());
         }
-        _ => *count += 1,
     }
     let line = format!("[{}]", words.join(" "));
     if text.is_empty() { line } else { format!("{line}\n{text}") }
@@ -111,8 +105,8 @@ fn unknown(kind: &str, bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lookback_core::Dialect;
-    use lookback_core::message::{Content, UserPart};
+    use lookback_wire::Dialect;
+    use lookback_wire::message::{Content, UserPart};
 
     fn text(message: &Message) -> String {
         passages([message]).remove(0).to_string()

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use lookback_core::plan::{Action, Reason};
-use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::{Arrival, Compaction, Entry, Position};
-use lookback_core::view::{Item, View};
-use lookback_core::{Message, Preamble};
+use lookback_engine::plan::{Action, Reason};
+use lookback_engine::transcript::{Arrival, Compaction, Entry, Position};
+use lookback_engine::view::{Item, View};
+use lookback_tokens::TokenCounter;
+use lookback_wire::{Message, Preamble};
 use serde_json::value::RawValue;
 
 use super::order::Order;

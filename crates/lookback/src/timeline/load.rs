@@ -1,6 +1,6 @@
 //! Reading the timeline of a session from its log.
 
-use lookback_core::tokens::TokenCounter;
+use lookback_tokens::TokenCounter;
 
 use super::{Builder, Timeline};
 use crate::prices::Price;

@@ -39,11 +39,12 @@ mod order;
 
 use std::sync::Arc;
 
-use lookback_core::edit::Edit;
-use lookback_core::plan::{Action, Occasion, Reason};
-use lookback_core::size::{Measure, Size, Totals};
-use lookback_core::transcript::{Millis, Position};
-use lookback_core::{Dialect, Message, Preamble, Role};
+use lookback_engine::plan::{Action, Occasion, Reason};
+use lookback_engine::totals::Totals;
+use lookback_engine::transcript::{Millis, Position};
+use lookback_wire::edit::Edit;
+use lookback_wire::size::{Measure, Size};
+use lookback_wire::{Dialect, Message, Preamble, Role};
 
 pub(crate) use self::build::Builder;
 use crate::receipt::{CallReceipt, ReceiptTotal};

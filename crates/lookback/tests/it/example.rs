@@ -16,7 +16,7 @@ pub(crate) fn example(name: &str) -> PathBuf {
     let binary = profile.join("examples").join(name);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let source = root.join("crates/lookback/examples").join(name).with_extension("rs");
-    let sources = [source, root.join("crates/core/src"), root.join("crates/lookback/src")];
+    let sources = [source, root.join("crates")];
     let built = fs::metadata(&binary).and_then(|it| it.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
     if looked.insert(name.to_owned()) && sources.iter().map(|path| newest(path)).max().unwrap() > built {
         let mut cargo = Command::new(env!("CARGO"));

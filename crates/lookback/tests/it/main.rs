@@ -8,7 +8,7 @@ mod broken_requests;
 mod budget;
 mod chat;
 mod claude_code;
-#[path = "../../../core/tests/it/common/mod.rs"]
+#[path = "../../../engine/tests/it/common/mod.rs"]
 mod common;
 mod crux;
 #[cfg(all(feature = "http", any(feature = "postgres", feature = "redis")))]

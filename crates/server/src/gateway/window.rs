@@ -6,8 +6,8 @@ use lookback::memory::{Memory, MemoryError};
 use lookback::message::{PartRef, ResultItem};
 use lookback::plan::Reason;
 use lookback::session::Resent;
-use lookback::size::Excess;
 use lookback::store::Tenant;
+use lookback::totals::Excess;
 use lookback::transcript::{Entry, Origin};
 use lookback::{
     Dialect, Error, MemoryStore, Policy, Preamble, Prices, RawRequest, Response, Role, Session, Settings, Store,

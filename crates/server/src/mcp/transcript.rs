@@ -19,9 +19,6 @@ const MESSAGES: usize = 40;
 /// The maximum number of characters in one text. Each message gets an equal share, and a longer one keeps its head and
 /// tail.
 const CHARACTERS: u64 = 100_000;
-/// What is written in place of a part or item that this version cannot write.
-const UNKNOWN: &str = "(unknown)";
-
 /// Returns the newest messages of a session, or of a range of its log. `None` if there is no such session.
 pub(super) async fn read(
     store: &Arc<dyn Store>,
@@ -80,7 +77,6 @@ fn said(message: &Message) -> String {
         PartRef::Image(media) => attached("picture", media),
         PartRef::Document(media) => attached("file", media),
         PartRef::Opaque(opaque) => format!("({})", opaque.kind),
-        _ => UNKNOWN.to_owned(),
     };
     message.parts().filter(|part| !part.is_cache_marker()).map(part).collect::<Vec<_>>().join("\n")
 }
@@ -91,7 +87,6 @@ fn answered(result: &ToolResult) -> String {
         ResultItem::Image(media) => attached("picture", media),
         ResultItem::Document(media) => attached("file", media),
         ResultItem::Opaque(opaque) => format!("({})", opaque.kind),
-        _ => UNKNOWN.to_owned(),
     };
     let verb = if result.error { "fails" } else { "answers" };
     let items: Vec<_> = result.content.iter().map(item).collect();

@@ -1,8 +1,8 @@
 //! What a memory keeps of a session, for a caller that wants to look at it.
 
-use lookback_core::Message;
-use lookback_core::dialect::Shown;
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
+use lookback_wire::Message;
+use lookback_wire::dialect::Shown;
 
 use super::{Error, Tags};
 use crate::session::{HistoryEntry, Session};

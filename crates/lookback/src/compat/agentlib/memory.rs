@@ -4,9 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_lock::Mutex;
-use lookback_core::message::Role;
-use lookback_core::transcript::Label;
-use lookback_core::{Message, Policy};
+use lookback_engine::Policy;
+use lookback_engine::transcript::Label;
+use lookback_wire::Message;
+use lookback_wire::message::Role;
 
 use super::kept::Kept;
 use super::options::{labels, tags};

@@ -1,6 +1,6 @@
 //! The options of a memory, of its reads and of its writes.
 
-use lookback_core::Redacted;
+use lookback_content::Redacted;
 use std::collections::BTreeMap;
 
 /// The session that is used if the caller names none.

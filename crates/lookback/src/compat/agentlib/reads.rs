@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use lookback_core::message::Role;
-use lookback_core::{Message, view};
+use lookback_engine::view;
+use lookback_wire::Message;
+use lookback_wire::message::Role;
 
 use super::Error;
 use super::window::{encoded, given, shown_of, within};

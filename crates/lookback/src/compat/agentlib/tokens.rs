@@ -1,8 +1,9 @@
 //! The original's token estimate, and cutting a list of messages to a budget in it.
 
-use lookback_core::Message;
-use lookback_core::message::Role;
-use lookback_core::{models::Frame, tokens::TokenCounter};
+use lookback_tokens::TokenCounter;
+use lookback_wire::Message;
+use lookback_wire::message::Role;
+use lookback_wire::models::Frame;
 
 use super::Error;
 use super::window::{fit, within};

@@ -1,9 +1,10 @@
 //! The policies of a memory, and the messages that a session shows under them.
 
-use lookback_core::dialect::Shown;
-use lookback_core::policy::{Keep, Mode, Tokens};
-use lookback_core::view::Item;
-use lookback_core::{Engine, Limits, Message, Policy, Settings, View};
+use lookback_engine::policy::{Keep, Mode, Tokens};
+use lookback_engine::view::Item;
+use lookback_engine::{Engine, Limits, Policy, Settings, View};
+use lookback_wire::Message;
+use lookback_wire::dialect::Shown;
 
 use super::{Error, Options, Utf16};
 use crate::compat::openai::{DIALECT, decoded};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_lock::Mutex;
-use lookback_core::Role;
-use lookback_core::policy::{Keep, Limits, Policy, Stage, Summarize, SystemRule};
+use lookback_engine::policy::{Keep, Limits, Policy, Stage, Summarize, SystemRule};
+use lookback_wire::Role;
 
 use super::{Error, SlidingWindow, log_of, settings};
 use crate::compat::error::at_least_one;

@@ -1,8 +1,8 @@
 //! The two keys under which the original's documentation keeps a window.
 
-use lookback_core::Policy;
-use lookback_core::dialect::{self, Shown};
-use lookback_core::view::Item;
+use lookback_engine::Policy;
+use lookback_engine::view::Item;
+use lookback_wire::dialect::{self, Shown};
 use serde::Serialize;
 
 use super::{DIALECT, Error, log_of, settings};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_lock::{Mutex, MutexGuard};
-use lookback_core::Message;
-use lookback_core::tokens::TokenCounter;
+use lookback_tokens::TokenCounter;
+use lookback_wire::Message;
 use serde::Serialize;
 
 use super::{Error, SlidingWindowBuilder};

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_lock::Mutex;
-use lookback_core::tokens::{Estimate, TokenCounter};
+use lookback_tokens::{Estimate, TokenCounter};
 
 use super::id::name_of;
 use super::memory::{Inner, Measure, Most};

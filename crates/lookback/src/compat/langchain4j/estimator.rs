@@ -1,11 +1,9 @@
 //! The original's token counter for OpenAI models: OpenAI's vocabulary, and what OpenAI adds around a message.
 
-use lookback_core::message::{Message, PartRef, ResultItem, ToolCall};
-use lookback_core::tokens::Vocabulary;
-use lookback_core::{
-    models::{Frame, Models},
-    tokens::{OpenAiCounter, TokenCounter},
-};
+use lookback_tokens::Vocabulary;
+use lookback_tokens::{OpenAiCounter, TokenCounter};
+use lookback_wire::message::{Message, PartRef, ResultItem, ToolCall};
+use lookback_wire::models::{Frame, Models};
 use serde_json::{Map, Value};
 
 use crate::compat::OptionError;
@@ -127,7 +125,7 @@ impl TokenCounter for OpenAiTokenCountEstimator {
     fn message(&self, message: &Message) -> Option<u64> {
         let calls: Vec<_> = message.tool_calls().map(|(_, call)| call).collect();
         let parts: u64 = message.parts().map(|part| self.part(part)).sum();
-        let answering = if message.role() == lookback_core::Role::Assistant { self.answering } else { 0 };
+        let answering = if message.role() == lookback_wire::Role::Assistant { self.answering } else { 0 };
         Some(self.frame().message + parts + self.calls(&calls) + answering)
     }
 }

@@ -5,10 +5,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_lock::Mutex;
-use lookback_core::policy::{Keep, Limits, Mode, Policy, SystemRule};
-use lookback_core::tokens::TokenCounter;
-use lookback_core::view::Item;
-use lookback_core::{Message, engine};
+use lookback_engine::engine;
+use lookback_engine::policy::{Keep, Limits, Mode, Policy, SystemRule};
+use lookback_engine::view::Item;
+use lookback_tokens::TokenCounter;
+use lookback_wire::Message;
 
 use super::{ChatMemoryError, LimitInMessages, LimitInTokens};
 use crate::compat::OptionError;

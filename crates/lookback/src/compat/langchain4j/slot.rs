@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use super::id::name_of;
 use crate::compat::OptionError;

@@ -7,9 +7,10 @@ use std::slice;
 use std::sync::Arc;
 
 use async_lock::Mutex;
-use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::Millis;
-use lookback_core::{ConversionError, Engine, Message, Policy, Settings};
+use lookback_engine::transcript::Millis;
+use lookback_engine::{Engine, Policy, Settings};
+use lookback_tokens::TokenCounter;
+use lookback_wire::{ConversionError, Message};
 
 use super::id::id_of;
 use crate::search::Query;

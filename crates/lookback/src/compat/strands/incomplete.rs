@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use lookback_core::dialect::take_member;
-use lookback_core::message::{AssistantPart, Content};
-use lookback_core::{Dialect, Message};
+use lookback_wire::dialect::take_member;
+use lookback_wire::message::{AssistantPart, Content};
+use lookback_wire::{Dialect, Message};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use lookback_core::Message;
+use lookback_wire::Message;
 use serde_json::{Value, json};
 
 use super::proactive::tell;

@@ -5,15 +5,16 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use lookback_core::cut::{Truncation, clear_media, truncate_result};
-use lookback_core::dialect::Shown;
-use lookback_core::edit::Edit;
-use lookback_core::engine::Settings;
-use lookback_core::measure;
-use lookback_core::tokens::Estimate;
-use lookback_core::transcript::Position;
-use lookback_core::view::Item;
-use lookback_core::{Dialect, Message, Policy};
+use lookback_engine::Policy;
+use lookback_engine::engine::Settings;
+use lookback_engine::transcript::Position;
+use lookback_engine::view::Item;
+use lookback_tokens::Estimate;
+use lookback_tokens::cut::{Truncation, clear_media, truncate_result};
+use lookback_tokens::measure;
+use lookback_wire::dialect::Shown;
+use lookback_wire::edit::Edit;
+use lookback_wire::{Dialect, Message};
 
 use crate::session::{Error, Session};
 use crate::store::Store;

@@ -1,6 +1,6 @@
 //! A manager that does nothing.
 
-use lookback_core::Message;
+use lookback_wire::Message;
 
 use super::{ContextWindowOverflow, ConversationManager, Error, ModelError};
 

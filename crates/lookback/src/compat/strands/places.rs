@@ -1,7 +1,7 @@
 //! Places in a list of messages: where a user speaks, where a window may begin, what is pinned.
 
-use lookback_core::Message;
-use lookback_core::message::{PartRef, Role};
+use lookback_wire::Message;
+use lookback_wire::message::{PartRef, Role};
 
 /// Returns the first place from `start` on where a window may begin: a user's words, or if there are none, a tool call
 /// whose results follow.

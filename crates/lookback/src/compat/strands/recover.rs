@@ -1,8 +1,8 @@
 //! Sending a list again and again, made smaller each time, until the model accepts it.
 
-use lookback_core::Message;
-use lookback_core::measure;
-use lookback_core::tokens::Estimate;
+use lookback_tokens::Estimate;
+use lookback_tokens::measure;
+use lookback_wire::Message;
 
 use super::{ContextWindowOverflow, ConversationManager, Error};
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use async_lock::Mutex;
-use lookback_core::cut::Truncation;
-use lookback_core::message::Role;
-use lookback_core::plan::Verdict;
-use lookback_core::policy::{Keep, Limits, Policy, Stage, Start};
-use lookback_core::{Dialect, Message};
+use lookback_engine::plan::Verdict;
+use lookback_engine::policy::{Keep, Limits, Policy, Stage, Start};
+use lookback_tokens::cut::Truncation;
+use lookback_wire::message::Role;
+use lookback_wire::{Dialect, Message};
 use serde_json::{Value, json};
 
 use super::manager::state_of;

@@ -3,10 +3,10 @@
 use std::sync::{Arc, PoisonError};
 
 use async_lock::Mutex;
-use lookback_core::measure;
-use lookback_core::policy::{Keep, Limits, Policy};
-use lookback_core::tokens::Estimate;
-use lookback_core::{Dialect, Message};
+use lookback_engine::policy::{Keep, Limits, Policy};
+use lookback_tokens::Estimate;
+use lookback_tokens::measure;
+use lookback_wire::{Dialect, Message};
 use serde_json::{Value, json};
 
 use super::manager::state_of;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Who knows a fact: one session, or all sessions of a workspace.

@@ -5,7 +5,7 @@ mod kind;
 mod source;
 mod statement;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use serde::Serialize;
 
 pub use id::{BadFactId, FactId, Scope};

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// How certain a fact is, from 0 (a guess) to 1.

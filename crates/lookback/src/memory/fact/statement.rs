@@ -1,7 +1,7 @@
 //! A statement: a fact before it is written to a memory.
 
-use lookback_core::Redacted;
-use lookback_core::transcript::Millis;
+use lookback_content::Redacted;
+use lookback_engine::transcript::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::{Confidence, FactId, FactKind, Source, Speaker, Trust};

@@ -1,8 +1,8 @@
 //! The entries in the files of KB Labs, and the facts and messages that they become. Unknown fields are ignored.
 
 use jiff::Timestamp;
-use lookback_core::Message;
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
+use lookback_wire::Message;
 use serde_json::Value;
 
 use crate::memory::fact::{Confidence, FactKind, Source, Speaker, Statement};

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
-use lookback_core::dialect::SyntaxError;
+use lookback_wire::dialect::SyntaxError;
 
 use crate::memory::refused::Refused;
 use crate::store::BadName;

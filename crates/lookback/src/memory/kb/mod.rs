@@ -8,9 +8,9 @@ mod folder;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lookback_core::Policy;
-use lookback_core::engine::{Engine, Settings};
-use lookback_core::transcript::Origin;
+use lookback_engine::Policy;
+use lookback_engine::engine::{Engine, Settings};
+use lookback_engine::transcript::Origin;
 use serde::Serialize;
 
 use super::fact::Scope;

@@ -6,9 +6,9 @@
 mod told;
 mod words;
 
-use lookback_core::Redacted;
-use lookback_core::message::ToolResult;
-use lookback_core::transcript::{Arrival, Entry, Position, spans};
+use lookback_content::Redacted;
+use lookback_engine::transcript::{Arrival, Entry, Position, spans};
+use lookback_wire::message::ToolResult;
 use serde::Serialize;
 
 use self::words::{short, who, written};

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::ops::Range;
 
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
 
 use super::{Recall, Recalled, RecalledPassage};
-use lookback_core::text::is_unseen;
+use lookback_content::text::is_unseen;
 
 /// Escapes the invisible characters of a line, and those that would end it.
 fn plain(line: &str) -> String {

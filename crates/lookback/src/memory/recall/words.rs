@@ -1,11 +1,8 @@
 //! A message as text: who speaks, and all its readable parts.
 
-use lookback_core::edit::Cut;
-use lookback_core::message::{Media, Message, PartRef, ResultItem, Role};
-use lookback_core::transcript::{Arrival, Origin};
-
-/// What is written in place of a part or item that this version cannot write.
-const UNKNOWN: &str = "[unknown]";
+use lookback_engine::transcript::{Arrival, Origin};
+use lookback_wire::edit::Cut;
+use lookback_wire::message::{Media, Message, PartRef, ResultItem, Role};
 
 /// Returns whether a message consists of tool results only.
 fn is_all_results(message: &Message) -> bool {
@@ -50,7 +47,6 @@ pub(super) fn written(message: &Message, tools: &[Option<String>]) -> String {
         }
         PartRef::Opaque(opaque) if !opaque.is_cache_marker() => Some(format!("[{}]", short(&opaque.kind))),
         PartRef::Reasoning(_) | PartRef::Opaque(_) => None,
-        _ => Some(UNKNOWN.to_owned()),
     };
     message.parts().filter_map(block).collect::<Vec<_>>().join("\n")
 }
@@ -61,7 +57,6 @@ fn item(item: &ResultItem) -> String {
         ResultItem::Image(media) => shown(media, "image"),
         ResultItem::Document(media) => shown(media, "document"),
         ResultItem::Opaque(opaque) => format!("[{}]", short(&opaque.kind)),
-        _ => UNKNOWN.to_owned(),
     }
 }
 

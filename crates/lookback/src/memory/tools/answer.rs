@@ -1,7 +1,7 @@
 //! Carrying out a call, and the answer that the model reads.
 
-use lookback_core::tokens::Estimate;
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
+use lookback_tokens::Estimate;
 
 use super::RECALL;
 use super::arguments::{Arguments, Wrong};

@@ -8,10 +8,10 @@ mod arguments;
 mod definition;
 mod near;
 
-use lookback_core::Redacted;
+use lookback_content::Redacted;
 use std::error::Error as _;
 
-use lookback_core::Dialect;
+use lookback_wire::Dialect;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 mod read;
 mod taking;
 
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
 use serde::{Deserialize, Serialize, Serializer};
 
 use super::entry::FactEntry;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use lookback_core::dialect::SyntaxError;
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
+use lookback_wire::dialect::SyntaxError;
 use serde_json::error::Category;
 
 use super::Line;

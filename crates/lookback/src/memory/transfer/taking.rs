@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use super::{Effect, Export};
 use crate::memory::entry::FactEntry;

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lookback_core::measure;
-use lookback_core::message::{Content, Message, ToolCall, ToolResult, UserPart};
-use lookback_core::transcript::Origin;
+use lookback_engine::transcript::Origin;
+use lookback_tokens::measure;
+use lookback_wire::message::{Content, Message, ToolCall, ToolResult, UserPart};
 
 use super::super::{CallUsage, Event, ModelAnswer, Stopped, ToolOutcome, ToolStatus, ToolUse};
 use super::Pipeline;

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lookback_core::message::Message;
-use lookback_core::transcript::{Compaction, Entry, Origin, Position};
-use lookback_core::{Mode, View};
+use lookback_engine::transcript::{Compaction, Entry, Origin, Position};
+use lookback_engine::{Mode, View};
+use lookback_wire::message::Message;
 
 use super::super::Call;
 use super::Pipeline;

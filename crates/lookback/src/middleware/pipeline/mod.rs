@@ -11,9 +11,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use lookback_core::Message;
-use lookback_core::dialect::TooLong;
-use lookback_core::transcript::{Origin, Position};
+use lookback_engine::transcript::{Origin, Position};
+use lookback_wire::Message;
+use lookback_wire::dialect::TooLong;
 
 use self::state::{Exchange, Notes, Options, RunState, Shown};
 use self::steps::Step;

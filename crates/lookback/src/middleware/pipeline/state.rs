@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lookback_core::message::ToolCall;
-use lookback_core::transcript::{Compaction, Position};
-use lookback_core::{Policy, View};
+use lookback_engine::transcript::{Compaction, Position};
+use lookback_engine::{Policy, View};
+use lookback_wire::message::ToolCall;
 
 use super::super::{Note, Stopped, ToolOutcome, ToolUse};
 use super::steps::Step;

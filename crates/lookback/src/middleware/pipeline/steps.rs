@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use lookback_core::dialect::TooLong;
-use lookback_core::transcript::Position;
+use lookback_engine::transcript::Position;
+use lookback_wire::dialect::TooLong;
 
 use super::super::{EndReason, Event, ModelAnswer, Stopped, ToolOutcome};
 use super::Pipeline;

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use lookback_core::engine::SummaryRequest;
-use lookback_core::transcript::Entry;
+use lookback_engine::engine::SummaryRequest;
+use lookback_engine::transcript::Entry;
 use tracing::Instrument as _;
 
 use super::maker::{AtWork, Maker};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lookback_core::engine::SummaryClaim;
-use lookback_core::transcript::Millis;
+use lookback_engine::engine::SummaryClaim;
+use lookback_engine::transcript::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::maker::Maker;

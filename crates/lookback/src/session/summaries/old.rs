@@ -1,6 +1,6 @@
 //! Erasing the texts of summaries that were made long ago, or from what is erased; and giving up the one that is being made.
 
-use lookback_core::view::View;
+use lookback_engine::view::View;
 
 use super::newest::Newest;
 use super::note::{Note, given_up};

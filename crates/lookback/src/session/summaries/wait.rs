@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_lite::future;
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use super::newest::Newest;
 use super::note::{Note, wait};

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use lookback_core::transcript::{Label, Millis};
+use lookback_engine::transcript::{Label, Millis};
 
 use self::seal::Ring;
 use super::{

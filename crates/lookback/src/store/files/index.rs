@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::disk::{self, failed};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::Xxh3Default;

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use super::disk::{self, failed};
 use super::index::{self, Index, Mark};

@@ -38,7 +38,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use self::root::{Files, PATIENCE};
 use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, Tenant, Tombstone};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use super::disk::{self, failed};
 use super::document;

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::disk::{self, failed};

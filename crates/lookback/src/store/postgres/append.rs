@@ -1,6 +1,6 @@
 //! Appending records, exactly once.
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use tokio_postgres::types::Type;
 
 use super::connection::{Database, Params};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 

@@ -28,7 +28,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use self::connection::Database;
 use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, network};

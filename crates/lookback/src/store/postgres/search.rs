@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use tokio::runtime::Handle;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};

@@ -35,7 +35,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 pub use self::risk::Risk;
 

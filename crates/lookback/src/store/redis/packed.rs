@@ -3,7 +3,7 @@
 //! A record is its nonce and its checksum, eight bytes each in little-endian order, and its body. A text is its position
 //! and the time when it was said, eight bytes each, and its terms with spaces between.
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use crate::store::{Damage, LogName, StoreError, StoredRecord};
 

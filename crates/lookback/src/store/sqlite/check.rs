@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row};
 
 use super::fault::Fault;

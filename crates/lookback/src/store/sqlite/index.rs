@@ -5,7 +5,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::search::texts_of;

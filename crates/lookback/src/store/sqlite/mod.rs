@@ -37,7 +37,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 use self::connections::Connections;
 use self::erase::Eraser;

@@ -1,6 +1,6 @@
 //! The seal of a row of `logs`: a checksum over what no record tells, such as when the log was last used.
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use xxhash_rust::xxh3::Xxh3Default;
 

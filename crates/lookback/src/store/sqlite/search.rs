@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::fault::Fault;

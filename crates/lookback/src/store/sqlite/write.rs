@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lookback_core::transcript::Millis;
+use lookback_engine::transcript::Millis;
 use rusqlite::{Connection, ErrorCode, TransactionBehavior, params};
 
 use super::fault::Fault;

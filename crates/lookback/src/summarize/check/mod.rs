@@ -9,19 +9,19 @@ mod language;
 mod numbers;
 mod orders;
 
-use lookback_core::Redacted;
+use lookback_content::Redacted;
 use std::collections::{HashMap, HashSet};
 use std::{fmt, iter};
 
-use lookback_core::Message;
-use lookback_core::message::{PartRef, Role};
-use lookback_core::tokens::TokenCounter;
+use lookback_tokens::TokenCounter;
+use lookback_wire::Message;
+use lookback_wire::message::{PartRef, Role};
 use serde_json::Value;
 
 use self::language::Tally;
 use self::numbers::numbers;
 use super::{PassageRole, passages, units};
-use lookback_core::identifiers::identifiers;
+use lookback_content::identifiers::identifiers;
 
 pub use language::OtherLanguage;
 pub(super) use language::is_in;

@@ -1,0 +1,120 @@
+//! What each stage of a policy would leave of a group.
+
+use std::collections::HashMap;
+
+use super::{Changes, Sizing};
+use crate::entry::Position;
+use crate::group::GroupKind;
+use crate::policy::Stage;
+use crate::view::{Item, View, ViewGroup};
+use lookback_tokens::TokenCounter;
+use lookback_tokens::cut;
+use lookback_tokens::measure;
+use lookback_wire::edit::Hidden;
+use lookback_wire::edit::{self, Change, Edit};
+use lookback_wire::message::{Message, ToolResult};
+
+/// The cuts that a stage makes in a tool result: the part with this index of the message of an entry.
+type Cuts<'a> = dyn Fn(usize, &ToolResult, Position) -> Vec<Edit> + 'a;
+
+/// Returns what a group would contain after each step that changes it: after a compaction keeps it, and after each
+/// stage.
+pub(super) fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed: bool, in_open_loop: bool) -> Changes {
+    let mut changes: Changes = kept(view, group, sizing, in_open_loop).map(|items| (0, items)).into_iter().collect();
+    if fixed || group.kind != GroupKind::Round {
+        return changes;
+    }
+    for (index, stage) in sizing.policy.stages.iter().enumerate() {
+        let cuts: &Cuts<'_> = match stage {
+            Stage::TruncateResults { to, .. } => {
+                &|part, result, entry| cut::truncate_result(part, result, entry, to, sizing.counter)
+            }
+            Stage::ClearResults { marker, .. } => {
+                &|part, result, entry| cut::clear_result(part, result, entry, marker.as_deref())
+            }
+            Stage::ClearMedia { .. } => &|part, result, _| cut::clear_media(part, result),
+            Stage::Summarize(_) | Stage::Drop => continue,
+        };
+        let items = changes.last().map_or(&group.items, |(_, items)| items);
+        let shortened: Vec<_> = items.iter().map(|item| shorten(item, cuts, sizing.counter)).collect();
+        if shortened.iter().any(Option::is_some) {
+            let items = shortened.into_iter().zip(items).map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect();
+            changes.push((index + 1, items));
+        }
+    }
+    changes
+}
+
+/// Returns the items of a group that a compaction keeps, if they change: without stale reasoning, and with late results
+/// in place of their stand-ins. Messages that refer to lines which are removed are shown anew.
+fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
+    let late = view.late_for(group);
+    let stale = |item: &Item| !in_open_loop && item.shows_signed();
+    let anew = |item: &Item| sizing.anew.is_some_and(|anew| anew.contains_key(&item.position));
+    if late.is_empty() && !group.items.iter().any(|item| stale(item) || anew(item)) {
+        return None;
+    }
+    let mut items: Vec<Item> = Vec::new();
+    let by_stand_in: HashMap<Position, usize> =
+        late.iter().enumerate().flat_map(|(at, (_, places))| places.iter().map(move |place| (*place, at))).collect();
+    for item in &group.items {
+        if let Some((late, stand_ins)) = by_stand_in.get(&item.position).and_then(|at| late.get(*at)) {
+            // One message may answer several calls. It takes the place of the first of their stand-ins.
+            if stand_ins.first() == Some(&item.position) {
+                items.extend(with_edits(late, late.edits.to_vec(), sizing.counter));
+            }
+            continue;
+        }
+        if stale(item) {
+            let hide = item.signed_parts().map(|part| Edit { part, change: Change::Hide(Hidden::Stale) });
+            let edits = sizing.edits(item).iter().cloned().chain(hide).collect();
+            items.extend(with_edits(item, edits, sizing.counter));
+        } else if anew(item) {
+            items.extend(with_edits(item, sizing.edits(item).to_vec(), sizing.counter));
+        } else {
+            items.push(item.clone());
+        }
+    }
+    Some(items)
+}
+
+fn with_edits(item: &Item, edits: Vec<Edit>, counter: &dyn TokenCounter) -> Option<Item> {
+    let edits = edit::in_order(edits);
+    let size = item.sized(measure(&item.message, &edits, counter));
+    (!edit::hides_all(&item.message, &edits)).then(|| item.edited(edits, size))
+}
+
+/// Returns the item with these cuts made in its results, or `None` if that does not make it smaller.
+fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<Item> {
+    if item.is_own() {
+        return None;
+    }
+    let message: &Message = &item.message;
+    let visible = message.tool_results().filter(|(part, _)| !edit::is_hidden(&item.edits, *part));
+    // What is cut already is cut again only if less of it remains. So a result that was cleared stays cleared.
+    let less = |new: &Edit| match &new.change {
+        Change::Cut { item: at, cut } => {
+            let old = edit::cut_of(&item.edits, new.part, *at);
+            old.is_none_or(|old| cut.kept_bytes() < old.kept_bytes())
+        }
+        Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => false,
+    };
+    let new: Vec<Edit> = visible
+        .map(|(part, result)| cuts(part, result, item.position))
+        .filter(|cuts| cuts.iter().any(less))
+        .flatten()
+        .collect();
+    if new.is_empty() {
+        return None;
+    }
+    let new = edit::in_order(new);
+    let replaced = |old: &Edit| match &old.change {
+        Change::Cut { item, .. } => edit::cut_of(&new, old.part, *item).is_some(),
+        Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => false,
+    };
+    let edits = item.edits.iter().filter(|old| !replaced(old)).cloned().chain(new.iter().cloned()).collect();
+    let shortened = with_edits(item, edits, counter)?;
+    let (old, new) = (item.size, shortened.size);
+    let larger = new.tokens > old.tokens || new.bytes > old.bytes || new.media > old.media;
+    (!larger && new != old).then_some(shortened)
+}

@@ -1,0 +1,159 @@
+//! The groups of a view as the planner sees them: their current sizes, and what each stage would leave of them.
+
+mod carry_out;
+mod changes;
+mod pins;
+mod plans;
+
+use std::collections::{HashMap, HashSet};
+use std::ops::{Add, Range};
+
+use self::changes::changes;
+use self::pins::Pins;
+use crate::entry::{Position, spans};
+use crate::group::{Group, GroupKind, Pin, Pinned};
+use crate::plan::{Action, Demands, Plan};
+use crate::policy::Policy;
+use crate::view::{Item, View};
+use lookback_tokens::{Calibration, TokenCounter};
+use lookback_wire::edit::{self, Edit};
+use lookback_wire::size::Size;
+
+type Changes = Vec<(usize, Vec<Item>)>;
+
+/// The groups of a view as the planner sees them, and what each would contain after each stage.
+pub(crate) struct Candidates {
+    pub(crate) groups: Vec<Group>,
+    /// For each group of the view, its items after each number of stages that changes them. Number 0 is the group as a
+    /// compaction keeps it.
+    changes: Vec<Changes>,
+    /// Whether the planner's first group is the preamble, which is not among the groups of the view.
+    has_preamble: bool,
+}
+
+/// What is needed to measure groups.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizing<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) counter: &'a dyn TokenCounter,
+    pub(crate) calibration: Calibration,
+    pub(crate) demands: Demands,
+    /// The edits of messages that a compaction shows anew, because it removes lines that they refer to.
+    pub(crate) anew: Option<&'a HashMap<Position, Vec<Edit>>>,
+}
+
+impl<'a> Sizing<'a> {
+    /// Returns the edits with which a compaction shows a message, apart from those of the policy's stages.
+    pub(crate) fn edits(&self, item: &'a Item) -> &'a [Edit] {
+        self.anew.and_then(|anew| anew.get(&item.position)).map_or(&*item.edits, Vec::as_slice)
+    }
+
+    /// Returns a size with its tokens corrected by the provider's usage reports.
+    pub(crate) fn corrected(&self, size: Size) -> Size {
+        Size { tokens: self.calibration.apply(size.tokens), ..size }
+    }
+
+    /// Returns a size as it counts against the policy's limits.
+    pub(crate) fn counted(&self, kind: GroupKind, size: Size) -> Size {
+        let uncounted = kind.may_be_uncounted() && !self.policy.system.counted;
+        Size { messages: if uncounted { 0 } else { size.messages }, ..self.corrected(size) }
+    }
+}
+
+/// Returns whether signed reasoning of an open tool loop forbids any change to this view.
+pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
+    let pins = Pins::of(view, sizing);
+    view.groups().iter().enumerate().any(|(index, group)| pins.binds(index, group))
+}
+
+/// Returns the tokens of the head of a view, which count toward no limit on the body.
+pub(crate) fn head(view: &View, sizing: Sizing<'_>) -> u64 {
+    let pins = Pins::of(view, sizing);
+    let groups = view.groups().iter().enumerate();
+    let head = groups.filter(|(index, _)| pins.pin(*index).is_some_and(Pin::is_head));
+    let preamble = sizing.corrected(view.preamble_size());
+    head.map(|(_, group)| sizing.corrected(group.size)).fold(preamble, Size::add).tokens
+}
+
+impl Candidates {
+    /// Measures every group of a view, as it is and as each stage would leave it.
+    pub(crate) fn of(view: &View, sizing: Sizing<'_>) -> Candidates {
+        let pins = Pins::of(view, sizing);
+        let preamble = view.preamble_size();
+        let count = view.groups().len();
+        let has_preamble = preamble != Size::default();
+        let mut groups = Vec::with_capacity(count + 1);
+        let mut all = Vec::with_capacity(count);
+        if has_preamble {
+            let (pin, size, staged) = (Some(Pin::Preamble), sizing.corrected(preamble), Vec::new());
+            groups.push(Group {
+                kind: GroupKind::Preamble,
+                turn: 0,
+                round: 0,
+                pin,
+                size,
+                kept: size,
+                staged,
+                binds: false,
+            });
+        }
+        for (index, group) in view.groups().iter().enumerate() {
+            let (pin, in_open_loop) = (pins.pin(index), pins.in_open_loop(index));
+            let fixed = pin.is_some() && !sizing.demands.overflow;
+            let changes = changes(view, group, sizing, fixed, in_open_loop);
+            let size_after = |stages: usize| {
+                let change = changes.iter().rev().find(|(after, _)| *after <= stages);
+                let size = change.map_or(group.size, |(_, items)| items.iter().map(|item| item.size).sum());
+                sizing.counted(group.kind, size)
+            };
+            let stages = changes.last().map_or(0, |(after, _)| *after);
+            groups.push(Group {
+                kind: group.kind,
+                turn: group.turn,
+                round: group.round,
+                pin,
+                size: sizing.counted(group.kind, group.size),
+                kept: size_after(0),
+                staged: (1..=stages).map(size_after).collect(),
+                binds: pins.binds(index, group),
+            });
+            all.push(changes);
+        }
+        Candidates { groups, changes: all, has_preamble }
+    }
+
+    /// Returns the entries that a plan removes or shortens, if messages which it keeps refer to lines of any of them.
+    /// `sizing` is the one that the groups were measured with.
+    pub(crate) fn lost(&self, view: &View, plan: &Plan, sizing: Sizing<'_>) -> HashSet<Position> {
+        let decisions = plan.decisions.iter().skip(usize::from(self.has_preamble));
+        let groups = || view.groups().iter().zip(decisions.clone());
+        let kept = groups().filter(|(_, decision)| !decision.action.is_gone());
+        let needed: HashSet<Position> =
+            kept.flat_map(|(group, _)| &group.items).flat_map(|item| edit::repeated(sizing.edits(item))).collect();
+        if needed.is_empty() {
+            return needed;
+        }
+        let changed = groups().filter(|(_, decision)| decision.action != Action::Keep);
+        let changed: HashSet<Position> =
+            changed.flat_map(|(group, _)| &group.items).map(|item| item.position).collect();
+        // All of them, so that no message refers to one that leaves next.
+        if changed.is_disjoint(&needed) { HashSet::new() } else { changed }
+    }
+
+    /// Returns what may not be dropped, with the sizes that a compaction leaves.
+    pub(crate) fn pinned(&self) -> Vec<Pinned> {
+        self.groups.iter().filter_map(|group| Some(Pinned { pin: group.pin?, size: group.kept })).collect()
+    }
+
+    /// Returns a group of the view, as the planner sees it.
+    pub(crate) fn group(&self, index: usize) -> Option<&Group> {
+        self.groups.get(index.checked_add(usize::from(self.has_preamble))?)
+    }
+
+    /// Returns the entries of each group. The preamble has none.
+    pub(crate) fn spans(&self, view: &View) -> Vec<Vec<Range<Position>>> {
+        let preamble = self.has_preamble.then(Vec::new);
+        let groups = view.groups().iter().map(|group| spans(group.items.iter().map(|item| item.position)));
+        preamble.into_iter().chain(groups).collect()
+    }
+}

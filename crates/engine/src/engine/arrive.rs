@@ -1,0 +1,108 @@
+//! How a tool result is shown as it arrives: within its cap, and without lines that the window shows already. And how it
+//! is shown once a compaction removes these lines.
+
+use std::collections::{HashMap, HashSet};
+
+use super::Engine;
+use crate::caps::shows_file;
+use crate::entry::Position;
+use crate::lines::ShownLines;
+use crate::policy::Repeats;
+use crate::view::Item;
+use lookback_tokens::cut;
+use lookback_wire::edit::{self, Change, Cut, Edit, Hidden, Repeat};
+use lookback_wire::message::{Message, ResultItem, ToolResult};
+
+impl Engine {
+    /// Looks up the lines that the window shows, if the policy needs to know them and they are not known.
+    pub(super) fn look_up_lines(&mut self) {
+        let Some(repeats) = self.policy.repeats.filter(|_| self.lines.is_none()) else { return };
+        let mut lines = ShownLines::new(repeats);
+        self.view.messages().for_each(|item| lines.add(item.position(), item.message(), item.edits()));
+        self.lines = Some(lines);
+    }
+
+    /// Returns the edits that shorten the results of a message that is about to be recorded.
+    ///
+    /// `admitted` are the edits that the message needs anyway.
+    pub(super) fn shorten_results(&self, message: &Message, admitted: &[Edit]) -> Vec<Edit> {
+        let mut edits = Vec::new();
+        // Only what is shown last may refer to what is shown above. A late result is shown elsewhere, and later.
+        let is_late = admitted.iter().any(|edit| edit.change == Change::Hide(Hidden::Late));
+        let may_repeat = !is_late && self.view.is_shown_last(message);
+        for (part, result) in message.tool_results() {
+            let cap = self.policy.arrival.as_ref();
+            let counter = &*self.settings.counter;
+            let truncated = cap.map(|cap| cut::truncate_result(part, result, self.end, cap, counter));
+            let mut truncated = truncated.unwrap_or_default().into_iter().filter_map(Edit::into_cut).peekable();
+            for (item, value) in result.content.iter().enumerate() {
+                let truncated = truncated.next_if(|(at, _)| *at == item).map(|(_, cut)| cut);
+                let cut = self.shown(result, value, truncated, may_repeat);
+                edits.extend(cut.map(|cut| Edit { part, change: Change::Cut { item, cut } }));
+            }
+        }
+        edits
+    }
+
+    /// Returns the cut of an item of a result. `truncated` is the one that the policy makes of every long text.
+    fn shown(&self, result: &ToolResult, value: &ResultItem, truncated: Option<Cut>, may_repeat: bool) -> Option<Cut> {
+        let Some(text) = value.text() else { return truncated };
+        let counter = &*self.settings.counter;
+        let repeats = self.policy.repeats.zip(self.lines.as_ref()).filter(|_| may_repeat);
+        let repeats = repeats.map_or(Vec::new(), |(least, lines)| lines.repeats(text, least, counter));
+        let capped = self.capped(result, text, &repeats, self.end);
+        match (truncated, capped) {
+            (Some(truncated), Some(capped)) if truncated.kept_bytes() >= capped.kept_bytes() => Some(capped),
+            (Some(truncated), _) => Some(truncated.without(text, repeats)),
+            (None, Some(capped)) => Some(capped),
+            (None, None) => Cut::once(text, repeats),
+        }
+    }
+
+    /// Returns the cut of a text that exceeds its cap. `entry` is the position of its message.
+    fn capped(&self, result: &ToolResult, text: &str, repeats: &[Repeat], entry: Position) -> Option<Cut> {
+        let caps = self.policy.caps?;
+        let is_long = text.len() as u64 > caps.file.min(caps.other);
+        let file = is_long && shows_file(text, self.view.call(&result.call_id));
+        caps.cut(text, file, repeats, entry, &*self.settings.counter)
+    }
+
+    /// Returns the new edits of the messages that refer to lines of `lost` entries. Such a message shows the lines
+    /// itself, unless an older message shows them that stays. `None` stands for all entries: no message refers to
+    /// another then.
+    pub(super) fn shown_anew(&self, lost: Option<&HashSet<Position>>) -> HashMap<Position, Vec<Edit>> {
+        let is_lost = |entry: Position| lost.is_none_or(|lost| lost.contains(&entry));
+        let repeats = self.policy.repeats.filter(|_| lost.is_some());
+        let mut lines = repeats.map(|repeats| (repeats, ShownLines::new(repeats)));
+        let mut anew: HashMap<Position, Vec<Edit>> = HashMap::new();
+        for item in self.view.messages() {
+            // What is shown anew may be cut at another place.
+            let has_changed = |entry: Position| is_lost(entry) || anew.contains_key(&entry);
+            let edits = edit::repeated(item.edits()).any(has_changed).then(|| self.edits_anew(item, lines.as_ref()));
+            if let Some((_, lines)) = lines.as_mut().filter(|_| !is_lost(item.position())) {
+                lines.add(item.position(), item.message(), edits.as_deref().unwrap_or(item.edits()));
+            }
+            anew.extend(edits.map(|edits| (item.position(), edits)));
+        }
+        anew
+    }
+
+    /// Returns the edits of a message whose results refer to no other lines than these.
+    fn edits_anew(&self, item: &Item, lines: Option<&(Repeats, ShownLines)>) -> Vec<Edit> {
+        let counter = &*self.settings.counter;
+        let results: HashMap<usize, &ToolResult> = item.message().tool_results().collect();
+        let anew = |edit: &Edit| {
+            let Change::Cut { item: at, cut } = &edit.change else { return Some(edit.clone()) };
+            let shown = results.get(&edit.part).and_then(|result| Some((*result, result.content.get(*at)?.text()?)));
+            let Some((result, text)) = shown.filter(|_| !cut.repeats.is_empty()) else { return Some(edit.clone()) };
+            let repeats = lines.map_or(Vec::new(), |(least, lines)| lines.repeats(text, *least, counter));
+            let capped = self.capped(result, text, &repeats, item.position());
+            let whole = cut.head >= text.len();
+            let kept = if whole { Cut::once(text, repeats) } else { Some(cut.clone().without(text, repeats)) };
+            let bytes = |cut: &Option<Cut>| cut.as_ref().map_or(text.len(), Cut::kept_bytes);
+            let cut = if bytes(&capped) < bytes(&kept) { capped } else { kept }?;
+            Some(Edit { part: edit.part, change: Change::Cut { item: *at, cut } })
+        };
+        item.edits().iter().filter_map(anew).collect()
+    }
+}

@@ -1,0 +1,181 @@
+//! What an engine is given: messages, the preamble, labels and usage reports.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::candidates::{self, Candidates};
+use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
+use crate::view::Item;
+use lookback_tokens as tokens;
+use lookback_tokens::measure;
+use lookback_wire::Role;
+use lookback_wire::Start;
+use lookback_wire::dialect::{ConversionError, Preamble, Target};
+use lookback_wire::edit;
+use lookback_wire::message::Message;
+
+impl Engine {
+    /// Appends a message from the client, and returns the entries that record it.
+    ///
+    /// # Errors
+    /// Returns an error if the message was built in Rust or came in another dialect, and the engine's dialect cannot
+    /// express a part of it.
+    pub fn push(&mut self, message: impl Into<Arc<Message>>) -> Result<Vec<Entry>, ConversionError> {
+        self.receive(message, Origin::Client, None)
+    }
+
+    /// Appends a message from `origin`, and returns the entries that record it. `time` is when it arrived, if that is
+    /// known.
+    ///
+    /// # Errors
+    /// Returns an error in the same cases as [`Engine::push`].
+    pub fn receive(
+        &mut self,
+        message: impl Into<Arc<Message>>,
+        origin: Origin,
+        time: Option<Millis>,
+    ) -> Result<Vec<Entry>, ConversionError> {
+        let message = message.into();
+        let dialect = self.settings.dialect;
+        let same = message.wire().is_some_and(|wire| wire.dialect == dialect);
+        let messages = if same { vec![message] } else { self.converted(&message)?.into_iter().map(Arc::new).collect() };
+        let mut entries = Vec::with_capacity(messages.len());
+        for message in messages {
+            let Some((replaces, first)) = self.place_of_system(&message) else { continue };
+            self.look_up_lines();
+            let counter = &*self.settings.counter;
+            let mut edits = self.view.admit(&message, &self.target);
+            edits.extend(self.shorten_results(&message, &edits));
+            let edits = edit::in_order(edits);
+            let size = measure(&message, &edits, counter);
+            let digest = message.digest();
+            let arrival = Arrival { message, origin, edits, size, digest, time, replaces, first };
+            self.record(Entry::Message(arrival), &mut entries);
+        }
+        self.checkpoint_if_due(&mut entries);
+        Ok(entries)
+    }
+
+    /// Converts a message to the dialect of this conversation. Its results are named after the calls that they answer.
+    fn converted(&self, message: &Message) -> Result<Vec<Message>, ConversionError> {
+        self.settings.dialect.convert(&message.with_tools(|result| self.view.call(&result.call_id)))
+    }
+
+    /// Returns the positions of the system messages that this message replaces, and whether it is placed first. `None`
+    /// if the message is ignored, because a system message with the same content is in the window.
+    fn place_of_system(&self, message: &Message) -> Option<(Vec<Position>, bool)> {
+        let rule = self.policy.system;
+        let among = self.settings.dialect.quirks().start == Start::Any;
+        if !rule.one || !among || message.role() != Role::System {
+            return Some((Vec::new(), false));
+        }
+        let digest = message.digest();
+        let standing = || self.view.system_messages();
+        if standing().any(|item| item.message().digest() == digest) {
+            return None;
+        }
+        Some((standing().map(Item::position).collect(), rule.first))
+    }
+
+    /// Sets where requests go, as far as the settings do not say it: the provider, the model, and whether the provider has
+    /// stored what came before.
+    ///
+    /// ```
+    /// use lookback_engine::{Engine, Settings};
+    /// use lookback_wire::Request;
+    ///
+    /// let request = Request::decode(r#"{"model":"gpt-5","messages":[{"role":"user","content":"Hi"}]}"#, None)?;
+    /// let mut engine = Engine::new(Settings::default());
+    /// engine.set_target(request.target());
+    /// assert_eq!(engine.target().model.as_deref(), Some("gpt-5"));
+    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// ```
+    pub fn set_target(&mut self, target: &Target) {
+        let own = self.settings.target();
+        self.target = target.clone();
+        self.target.dialect = own.dialect;
+        self.target.provider = own.provider.or(target.provider);
+        self.target.model = own.model.or_else(|| target.model.clone());
+    }
+
+    /// Sets the preamble: the system prompt and the tools that are sent outside the messages. Setting the same preamble
+    /// again changes nothing. What it asks of the answer counts as it was when the prompt or the tools were set.
+    ///
+    /// Signed reasoning is valid only under the preamble that it was made under. So a change hides the signed reasoning
+    /// of all completed turns.
+    pub fn set_preamble(&mut self, preamble: &Preamble) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let known = self.view.preamble();
+        if known.is_some_and(|known| preamble.is_same(known)) {
+            return entries;
+        }
+        let size = tokens::measure_preamble(preamble, &*self.settings.counter);
+        // A provider may add something to every request, even to one without any of this. If there is signed reasoning, an
+        // entry would say that it was made under another prompt.
+        let is_none = known.is_none() && preamble.is_same(&Preamble::default());
+        if is_none && (size.tokens == 0 || self.view.messages().any(Item::shows_signed)) {
+            return entries;
+        }
+        self.record(Entry::Preamble { preamble: Arc::new(preamble.clone()), size }, &mut entries);
+        self.take_outdated(&mut entries);
+        entries
+    }
+
+    /// Hides signed reasoning, because the provider refused it. That of an open tool loop stays, because the loop cannot go on
+    /// without it. Returns no entries if there was none.
+    ///
+    /// ```
+    /// use lookback_wire::Dialect;
+    /// use lookback_engine::{Engine, Settings};
+    ///
+    /// let mut engine = Engine::new(Settings::default().dialect(Dialect::Anthropic));
+    /// let thought = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"text","text":"Yes."}]}"#;
+    /// for text in [r#"{"role":"user","content":"Is it?"}"#, thought, r#"{"role":"user","content":"Why?"}"#] {
+    ///     engine.push(Dialect::Anthropic.decode(text)?)?;
+    /// }
+    /// engine.leave_out_reasoning();
+    /// let sent = engine.view().encode(Dialect::Anthropic)?;
+    /// assert!(sent.iter().all(|message| !message.get().contains("thinking")));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn leave_out_reasoning(&mut self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let candidates = Candidates::of(&self.view, self.sizing());
+        if let Some(plan) = candidates.without_reasoning(&self.view) {
+            let compaction = candidates.carry_out(&self.view, &plan);
+            self.record(Entry::Compaction(compaction), &mut entries);
+        }
+        entries
+    }
+
+    /// Hides signed reasoning that was made under another preamble. While a tool loop with signed reasoning is open,
+    /// this waits.
+    pub(super) fn take_outdated(&mut self, entries: &mut Vec<Entry>) {
+        if !self.view.outdated() || candidates::is_bound(&self.view, self.sizing()) {
+            return;
+        }
+        let candidates = Candidates::of(&self.view, self.sizing());
+        let plan = candidates.keep_all();
+        let compaction = candidates.carry_out(&self.view, &plan);
+        self.record(Entry::Compaction(compaction), entries);
+    }
+
+    /// Sets the label of the entries that follow: who writes them, and under which tags. Setting the same label again
+    /// changes nothing.
+    pub fn label(&mut self, label: Label) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        if *self.view.label() != label {
+            self.record(Entry::Label(label), &mut entries);
+        }
+        entries
+    }
+
+    /// Records the input tokens that the provider reported for a call. [`UsageReport::estimated`] is the number of
+    /// tokens that [`View::totals`](crate::view::View::totals) gave for the window that was sent.
+    pub fn usage(&mut self, report: UsageReport) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        let asked = report.asked.or_else(|| self.settings.model.clone());
+        self.record(Entry::Usage(UsageReport { asked, ..report }), &mut entries);
+        entries
+    }
+}

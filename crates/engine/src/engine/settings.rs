@@ -1,0 +1,171 @@
+//! The configuration of an engine: the dialect, the policy, and what is known of the model.
+
+use std::sync::Arc;
+
+use crate::policy::Policy;
+use lookback_tokens as tokens;
+use lookback_tokens::{Calibration, Estimate, TokenCounter};
+use lookback_wire::Dialect;
+use lookback_wire::dialect::{Provider, Target};
+use lookback_wire::models::Models;
+
+/// The configuration of an [`Engine`](super::Engine): the provider's format, the policy, and what is known of the
+/// model.
+///
+/// [`Settings::for_model`] fills in what is known of a model. To set limits of your own, replace the policy:
+///
+/// ```
+/// use lookback_wire::Dialect;
+/// use lookback_engine::{Limits, Policy, Settings};
+///
+/// let policy = Policy { limits: Limits::tokens(50_000), ..Policy::production() };
+/// let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o").policy(policy);
+/// assert_eq!(settings.model_window, Some(128_000));
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Settings {
+    /// The provider's message format. Every window keeps its rules.
+    pub dialect: Dialect,
+    /// What a window may contain.
+    pub policy: Policy,
+    /// Counts the tokens of each message.
+    pub counter: Arc<dyn TokenCounter>,
+    /// The model's name. The provider's usage reports for this model correct the token counts. Without a name, the
+    /// counts are not corrected.
+    pub model: Option<String>,
+    /// The provider, if it is known. Some rules are only its own. The model's name may tell it, too.
+    pub provider: Option<Provider>,
+    /// The model's context window in tokens, if it is known. Shares in the policy are shares of it. Unless the policy
+    /// sets a hard limit, the context window less the room for the answer is the hard limit.
+    pub model_window: Option<u64>,
+    /// The most tokens that the model may answer with, if that is known. This much of the context window is kept free
+    /// for the answer, but never more than half of it.
+    pub max_output: Option<u64>,
+    /// The correction of the model's token counts until the provider has reported its usage in this conversation, for example
+    /// that of an earlier one. The default corrects nothing.
+    pub calibration: Calibration,
+}
+
+impl Settings {
+    /// Returns settings with the default policy for a model. If the model is known (see [`Models`]), they have its
+    /// context window, its longest answer and a counter of its tokens. Otherwise, these are the defaults.
+    ///
+    /// ```
+    /// use lookback_wire::Dialect;
+    /// use lookback_engine::Settings;
+    ///
+    /// let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
+    /// assert_eq!((settings.model_window, settings.max_output), (Some(128_000), Some(16_384)));
+    /// assert_eq!(Settings::for_model(Dialect::OpenAiChat, "my-own-model").model_window, None);
+    /// ```
+    pub fn for_model(dialect: Dialect, model: &str) -> Self {
+        Settings::for_target(&Target::from(dialect).with_model(model))
+    }
+
+    /// Returns settings with the default policy for where requests go, like [`Settings::for_model`] for their model. Some
+    /// providers count the tokens of a model in a way of their own.
+    ///
+    /// ```
+    /// use lookback_wire::{Dialect, dialect::Target};
+    /// use lookback_engine::Settings;
+    ///
+    /// let path = "/v1/projects/p/locations/global/publishers/google/models/gemini-3-flash:generateContent";
+    /// let settings = Settings::for_target(&Target::from(Dialect::Gemini).with_path(path));
+    /// assert_eq!(settings.model.as_deref(), Some("gemini-3-flash"));
+    /// ```
+    pub fn for_target(target: &Target) -> Self {
+        let (dialect, name) = (target.dialect, target.model.clone());
+        let default = Settings { provider: target.provider, ..Settings::default() };
+        match name.as_deref().and_then(|name| Models::builtin().find_at(name, target.provider)) {
+            Some(known) => Settings {
+                dialect,
+                counter: tokens::counter(known),
+                model: name,
+                model_window: Some(known.window),
+                max_output: known.max_output,
+                ..default
+            },
+            None => Settings { dialect, model: name, ..default },
+        }
+    }
+
+    /// Sets the provider's message format.
+    #[must_use]
+    pub fn dialect(self, dialect: Dialect) -> Self {
+        Settings { dialect, ..self }
+    }
+
+    /// Sets what a window may contain.
+    #[must_use]
+    pub fn policy(self, policy: impl Into<Policy>) -> Self {
+        Settings { policy: policy.into(), ..self }
+    }
+
+    /// Sets the correction of the model's token counts until the provider has reported its usage.
+    #[must_use]
+    pub fn calibration(self, calibration: Calibration) -> Self {
+        Settings { calibration, ..self }
+    }
+
+    /// Sets what counts the tokens of each message.
+    #[must_use]
+    pub fn counter(self, counter: impl TokenCounter + 'static) -> Self {
+        Settings { counter: Arc::new(counter), ..self }
+    }
+
+    /// Sets the model's name, by which the provider's usage reports correct the token counts.
+    #[must_use]
+    pub fn model(self, model: impl Into<String>) -> Self {
+        Settings { model: Some(model.into()), ..self }
+    }
+
+    /// Sets the provider, whose own rules hold.
+    #[must_use]
+    pub fn provider(self, provider: Provider) -> Self {
+        Settings { provider: Some(provider), ..self }
+    }
+
+    /// Returns where requests go, as far as that is known.
+    pub fn target(&self) -> Target {
+        let mut target = Target::from(self.dialect);
+        target.provider = self.provider;
+        match &self.model {
+            Some(model) => target.with_model(model),
+            None => target,
+        }
+    }
+
+    /// Sets the model's context window, in tokens.
+    #[must_use]
+    pub fn model_window(self, tokens: u64) -> Self {
+        Settings { model_window: Some(tokens), ..self }
+    }
+
+    /// Sets the most tokens that the model may answer with.
+    #[must_use]
+    pub fn max_output(self, tokens: u64) -> Self {
+        Settings { max_output: Some(tokens), ..self }
+    }
+
+    /// Returns a policy with shares and hard limit resolved for this model (see [`Policy::for_window`]).
+    pub(super) fn resolved(&self, policy: &Policy) -> Policy {
+        policy.for_window(self.model_window, self.max_output.unwrap_or(0))
+    }
+}
+
+impl Default for Settings {
+    /// Returns OpenAI's format, the [production policy](Policy::production), estimated token counts, and no model.
+    fn default() -> Self {
+        Settings {
+            dialect: Dialect::default(),
+            policy: Policy::production(),
+            counter: Arc::new(Estimate::default()),
+            model: None,
+            provider: None,
+            model_window: None,
+            max_output: None,
+            calibration: Calibration::default(),
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The running summary: the request for one, and how it takes the place of what it covers.
+
+use lookback_content::Redacted;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Engine;
+use super::repair::own;
+use crate::candidates::Candidates;
+use crate::entry::{Entry, Position, RunningSummary, spans};
+use crate::group::Pin;
+use crate::plan::{Decision, Plan, Reason, Verdict};
+use crate::policy::{Policy, Summarize};
+use crate::view::Item;
+use lookback_tokens::cut;
+use lookback_tokens::measure;
+use lookback_wire::Start;
+use lookback_wire::message::Message;
+use lookback_wire::size::{Measure, Size};
+use lookback_wire::{Dialect, Role};
+
+/// A request for a summary, with everything that is needed to make it.
+#[derive(derive_more::Debug, Clone)]
+#[non_exhaustive]
+pub struct SummaryRequest {
+    /// What the summary is to cover.
+    pub claim: SummaryClaim,
+    /// The messages to summarize, in full and in order.
+    pub messages: Vec<Arc<Message>>,
+    /// The position of each message in the log.
+    pub positions: Vec<Position>,
+    /// The text of the running summary that the new one continues.
+    #[debug("{:?}", Redacted(previous))]
+    pub previous: Option<String>,
+    /// The most tokens that the summary may have. A longer one is cut.
+    pub budget: u64,
+    /// The number of tokens that the summary should have, so that it is shorter than what it replaces. This is a hint:
+    /// any summary within the budget is accepted.
+    pub aim: u64,
+}
+
+/// What a summary covers, by positions of the log. A claim is small, so it can be recorded while the summary is being
+/// made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct SummaryClaim {
+    /// The entries that leave the window for the summary.
+    pub covers: Vec<Range<Position>>,
+    /// The position of the compaction with the running summary that the new one continues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<Position>,
+    /// Why these entries leave the window.
+    pub reason: Reason,
+    /// The size of what leaves the window, including the previous summary.
+    pub size: Size,
+    /// The tokens of everything that the summary stands for: of what leaves now, and of what left for the summaries
+    /// before it.
+    #[serde(default, rename = "total")]
+    pub stands_for: u64,
+}
+
+impl SummaryClaim {
+    /// Returns the most tokens at which a summary pays. If tokens or bytes are limited, that is what leaves the window
+    /// for it. Otherwise it is everything that the summary stands for, because a running summary may grow by more than
+    /// the short message that was merged into it.
+    fn worth(&self) -> u64 {
+        let leaves = match self.reason {
+            Reason::Exceeded { measure: Measure::Tokens | Measure::Bytes, .. } => self.size.tokens,
+            _ => self.stands_for.max(self.size.tokens),
+        };
+        leaves.max(SMALL) - AROUND
+    }
+}
+
+/// Why a summary was rejected. The window is unchanged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SummaryRejected {
+    /// The summary has no text.
+    #[error("the summary is empty")]
+    Empty,
+    /// What is pinned leaves no room for the summary under the hard limit.
+    #[error(
+        "what is pinned has {pinned} tokens and leaves no room for a summary under the hard limit of {limit}; \
+         raise the hard limit"
+    )]
+    NoRoom {
+        /// Tokens of what is pinned.
+        pinned: u64,
+        /// The hard limit in tokens.
+        limit: u64,
+    },
+    /// Another compaction has brought another summary in the meantime, or the session returned to a point before what
+    /// this summary covers, or that was erased.
+    #[error("the summary came too late: another one replaced it, or what it covers was left or erased")]
+    Superseded,
+    /// Signed reasoning of an open tool loop forbids a change. The summary can be offered again when the loop has
+    /// ended.
+    #[error("the window may not change while a tool loop with signed reasoning is open; offer the summary again later")]
+    Waits,
+    /// The policy makes no summaries.
+    #[error("the policy makes no summaries; add a `summarize` stage to `stages`")]
+    Unasked,
+}
+
+/// The least number of tokens that is assumed for what a summary replaces. That may be a word or two, and then a
+/// summary cannot be shorter.
+const SMALL: u64 = 64;
+/// Tokens of the words around a summary, estimated generously.
+const AROUND: u64 = 32;
+
+impl Engine {
+    /// Lets the limits wait, because a summary is being made. Until [`Engine::release_limits`], only the hard limit is
+    /// checked.
+    pub fn hold_limits(&mut self) {
+        self.summary_pending = true;
+    }
+
+    /// Checks the limits again, because no summary is being made anymore.
+    pub fn release_limits(&mut self) {
+        self.summary_pending = false;
+    }
+
+    /// Lets messages leave without a summary as soon as a limit is exceeded, or no longer. The outcome still asks for a
+    /// summary of what has left. It is for a time when somebody may be making a summary, of whom it is not known whether
+    /// he is still there.
+    pub fn drop_at_limits(&mut self, drops: bool) {
+        self.drops = drops;
+    }
+
+    /// Takes up a summary that was requested: it replaces what it covers, and is cut to its budget.
+    ///
+    /// A summary within its budget is accepted even if it is larger than what it replaces, because whoever made it
+    /// followed the request and would do no better the next time. If a hard limit in tokens leaves less room beside
+    /// what is pinned, the summary is cut to that room.
+    ///
+    /// # Errors
+    /// Returns an error if the summary is empty or too late, if the hard limit leaves no room for it, if the window may
+    /// not change now, or if the policy makes no summaries. Nothing has changed then.
+    ///
+    /// ```
+    /// use lookback_engine::{Engine, Limits, Policy, Settings, Stage, policy::Summarize};
+    /// use lookback_wire::Message;
+    ///
+    /// let stages = vec![Stage::Summarize(Summarize::default())];
+    /// let policy = Policy { limits: Limits::messages(2), stages, ..Policy::unlimited() };
+    /// let mut engine = Engine::new(Settings::default().policy(policy));
+    /// for text in ["My name is Ada.", "And?", "What is it?"] {
+    ///     engine.push(Message::user(text))?;
+    /// }
+    /// let wanted = engine.window().summary_request.unwrap();
+    /// engine.accept_summary(&wanted.claim, "The user is called Ada.")?;
+    /// let first = engine.view().messages().next().unwrap().message().text();
+    /// assert_eq!(first, "[Summary of the conversation before this point]\nThe user is called Ada.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn accept_summary(&mut self, claim: &SummaryClaim, text: &str) -> Result<Vec<Entry>, SummaryRejected> {
+        let Some(summary) = self.policy.summary().cloned() else { return Err(SummaryRejected::Unasked) };
+        let here = claim.covers.iter().all(|span| self.view.is_on_path(span));
+        if self.view.summary_position() != claim.replaces || !here || self.may_be_erased(claim) {
+            return Err(SummaryRejected::Superseded);
+        }
+        if self.is_bound() {
+            return Err(SummaryRejected::Waits);
+        }
+        let candidates = Candidates::of(&self.view, self.sizing());
+        let budget = summary.budget.min(self.room_for_summary(&candidates)?);
+        let counter = &*self.settings.counter;
+        let text = cut::head(text.trim(), budget, counter).trim_end();
+        if text.is_empty() {
+            return Err(SummaryRejected::Empty);
+        }
+        let message = in_words(self.settings.dialect, &summary, text).ok_or(SummaryRejected::Empty)?;
+        let size = measure(&message, &[], counter);
+        // Nothing of one that was erased is in this one.
+        let previous = self.view.summary().filter(|previous| !previous.text.is_empty());
+        let (covers, replaces) = (claim.covers.clone(), claim.replaces.filter(|_| previous.is_some()));
+        let stands_for = claim.stands_for;
+        let summary = RunningSummary { message, text: text.to_owned(), size, covers, replaces, stands_for };
+        let plan = |candidates: &Candidates| Some(candidates.summarize(&self.view, &claim.covers, claim.reason, size));
+        let (candidates, Some(plan)) = self.planned(self.sizing(), plan) else { return Err(SummaryRejected::Empty) };
+        let mut compaction = candidates.carry_out(&self.view, &plan);
+        compaction.summary = Some(Arc::new(summary));
+        self.add_index(&self.policy, &mut compaction);
+        let mut entries = Vec::new();
+        self.record(Entry::Compaction(compaction), &mut entries);
+        if self.needs_opening() {
+            self.repair(&mut entries);
+        }
+        self.checkpoint_if_due(&mut entries);
+        Ok(entries)
+    }
+
+    /// Returns whether a claim covers something whose contents may have been erased since it was made.
+    fn may_be_erased(&self, claim: &SummaryClaim) -> bool {
+        let before = self.view.erased_before();
+        if claim.covers.iter().all(|span| span.start >= before) {
+            return false;
+        }
+        let shown: HashSet<Position> = self.view.messages().map(Item::position).collect();
+        let mut covered = claim.covers.iter().cloned().flatten();
+        covered.any(|position| position < before && !shown.contains(&position))
+    }
+
+    /// Returns the most tokens that a summary may have, by the session's counter, so that the window can still meet its
+    /// hard limit.
+    fn room_for_summary(&self, candidates: &Candidates) -> Result<u64, SummaryRejected> {
+        let hard = self.policy.hard.unwrap_or_default();
+        let Some(limit) = hard.get(Measure::Tokens) else { return Ok(u64::MAX) };
+        let pinned =
+            candidates.pinned().into_iter().filter(|pinned| pinned.pin != Pin::Summary).map(|pinned| pinned.size);
+        let pinned = pinned.sum::<Size>().tokens;
+        let room = limit.saturating_sub(pinned).saturating_sub(AROUND);
+        if room == 0 {
+            return Err(SummaryRejected::NoRoom { pinned, limit });
+        }
+        // The limit is in corrected tokens, but a text is cut by uncorrected ones.
+        let corrected = u128::from(self.calibration().apply(room)).max(1);
+        Ok(u64::try_from(u128::from(room) * u128::from(room) / corrected).unwrap_or(u64::MAX))
+    }
+
+    /// Returns the summary that a plan asks for, if any.
+    pub(super) fn summary_request(
+        &self,
+        candidates: &Candidates,
+        plan: &Plan,
+        policy: &Policy,
+    ) -> Option<SummaryRequest> {
+        let budget = policy.summary()?.budget;
+        let spans_of = candidates.spans(&self.view);
+        let uncounted =
+            |decision: &Decision| matches!(decision.reason, Reason::Stale | Reason::Spent | Reason::Unlisted);
+        let gone = |(decision, _): &(&Decision, _)| decision.action.is_gone() && !uncounted(decision);
+        let mut gone = plan.decisions.iter().zip(&spans_of).filter(gone).peekable();
+        let reason = gone.peek()?.0.reason;
+        let (running, replaces) = (self.view.summary(), self.view.summary_position());
+        let replaced = running.map_or(Size::default(), |running| self.sizing().corrected(running.size));
+        // At a hard limit the previous summary stays for now, but the new one is to replace it.
+        let mut size = if plan.verdict == Verdict::Compact { replaced } else { Size::default() };
+        let mut covers = Vec::new();
+        for (decision, spans) in gone {
+            size += decision.before;
+            covers.extend(spans.iter().cloned().flatten().filter(|at| Some(*at) != replaces));
+        }
+        let covers = spans(covers);
+        let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
+        let items = self.view.messages().filter(|item| !item.is_own() && covered(item.position()));
+        let (messages, positions) = items.map(|item| (item.message.clone(), item.position())).unzip();
+        // One that was erased says nothing.
+        let previous = running.map(|running| running.text.clone()).filter(|text| !text.is_empty());
+        let earlier = running.map_or(0, |running| running.stands_for);
+        let stands_for = size.tokens.saturating_sub(replaced.tokens).saturating_add(earlier);
+        let claim = SummaryClaim { covers, replaces, reason, size, stands_for };
+        let aim = budget.min(claim.worth());
+        Some(SummaryRequest { claim, messages, positions, previous, budget, aim })
+    }
+}
+
+/// Returns the message that shows a summary.
+fn in_words(dialect: Dialect, summary: &Summarize, text: &str) -> Option<Arc<Message>> {
+    let text = summary.wording.replace("{summary}", text);
+    let free = dialect.quirks().start == Start::Any;
+    let message = match summary.role {
+        Role::System if free => Message::system(text),
+        Role::Assistant if free => Message::assistant(text),
+        Role::System | Role::User | Role::Assistant => Message::user(text),
+    };
+    own(dialect, &message)
+}

@@ -1,0 +1,283 @@
+//! Groups: the smallest units that are kept or dropped as a whole, as the planner sees them.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::totals::Totals;
+use lookback_wire::Start;
+use lookback_wire::size::Size;
+
+/// The smallest unit that is kept or dropped as a whole. The planner sees only this: sizes, never text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// What the group is.
+    pub kind: GroupKind,
+    /// The turn that the group begins in, counted over the whole history.
+    pub turn: u64,
+    /// The number of this round, counted over the whole history. For a group that is not a round, the number of the
+    /// round before it.
+    pub round: u64,
+    /// Why the group may not be dropped, if it is pinned.
+    pub pin: Option<Pin>,
+    /// The current size: as the group was last sent, or would be sent now.
+    pub size: Size,
+    /// The size if a compaction keeps the group: without reasoning that the compaction makes stale, and with late
+    /// results in place of their stand-ins.
+    pub kept: Size,
+    /// The size after each stage of the policy, each on top of those before it. The list is shorter if later stages
+    /// change nothing.
+    pub staged: Vec<Size>,
+    /// Whether the group has signed reasoning of the open tool loop, which forbids any change before it.
+    pub binds: bool,
+}
+
+/// What a group is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum GroupKind {
+    /// The preamble: the system prompt and the tools, if they are sent outside the messages.
+    Preamble,
+    /// A system message.
+    System,
+    /// The running summary of what has left the window.
+    Summary,
+    /// The index of what has left the window.
+    Index,
+    /// A message from a person.
+    User,
+    /// An assistant message without tool calls.
+    Assistant,
+    /// An assistant message with tool calls, and all their results.
+    Round,
+    /// A note: a message that Lookback itself adds for the model, such as a nudge or a fact sheet. It opens no turn and
+    /// is never the task. A compaction removes notes first, because they can be added again.
+    Note,
+}
+
+impl GroupKind {
+    /// Returns whether a policy may leave this out when it counts messages.
+    pub(crate) fn may_be_uncounted(self) -> bool {
+        matches!(self, GroupKind::System | GroupKind::Summary | GroupKind::Index)
+    }
+
+    /// Returns whether this counts as a round: an assistant message, with or without tool calls.
+    pub(crate) fn is_round(self) -> bool {
+        matches!(self, GroupKind::Assistant | GroupKind::Round)
+    }
+
+    /// Returns whether this is part of the conversation itself, and not of what surrounds it.
+    pub(crate) fn is_said(self) -> bool {
+        match self {
+            GroupKind::Preamble | GroupKind::System | GroupKind::Summary | GroupKind::Index | GroupKind::Note => false,
+            GroupKind::User | GroupKind::Assistant | GroupKind::Round => true,
+        }
+    }
+}
+
+/// Why a group is pinned, so that it may not be dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Pin {
+    /// It is the preamble: the system prompt and the tools outside the messages.
+    Preamble,
+    /// It is a system message at the beginning of the history.
+    System,
+    /// It is a later system message, which the policy keeps.
+    LaterSystem,
+    /// It is the running summary.
+    Summary,
+    /// It is the index of what has left the window.
+    Index,
+    /// It has the task: the newest message from a person.
+    Task,
+    /// It has the newest message.
+    Newest,
+    /// It is the open round: tool calls, and their results, that the model has not answered yet.
+    OpenRound,
+    /// It is a note that the model has not seen yet.
+    Unseen,
+    /// It has a compaction by the provider, which stands for what came before, or tools or settings that were added on
+    /// the way and hold for what follows.
+    Standing,
+    /// It is among the first messages, which the policy keeps.
+    First,
+    /// It is among the last messages, which the policy keeps.
+    Last,
+}
+
+impl Pin {
+    /// Returns whether this is part of the head of a window, which is there before the conversation goes on. What is
+    /// pinned because it is new can leave later.
+    pub(crate) fn is_head(self) -> bool {
+        match self {
+            Pin::Preamble
+            | Pin::System
+            | Pin::LaterSystem
+            | Pin::Summary
+            | Pin::Index
+            | Pin::Task
+            | Pin::Standing
+            | Pin::First => true,
+            Pin::Newest | Pin::OpenRound | Pin::Unseen | Pin::Last => false,
+        }
+    }
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Pin::Preamble => "the system prompt and tools",
+            Pin::System => "the system prompt",
+            Pin::LaterSystem => "a later system message, which the policy keeps",
+            Pin::Summary => "the running summary",
+            Pin::Index => "the index of what has left",
+            Pin::Task => "the current task",
+            Pin::Newest => "the newest message",
+            Pin::OpenRound => "the open round of tool calls",
+            Pin::Unseen => "a note that the model has not seen",
+            Pin::Standing => "a compaction by the provider, or tools or settings that hold for what follows",
+            Pin::First => "the first messages, which the policy keeps",
+            Pin::Last => "the last messages, which the policy keeps",
+        })
+    }
+}
+
+impl Group {
+    /// Returns whether the group is part of the head of the window.
+    pub(crate) fn is_head(&self) -> bool {
+        self.pin.is_some_and(Pin::is_head)
+    }
+
+    /// Returns whether every recorded compaction removes the group: a note that the model has seen.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.kind == GroupKind::Note && self.pin.is_none()
+    }
+
+    /// Returns whether a compaction leaves nothing of the group, because it is all stale reasoning.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.size.messages > 0 && self.kept.messages == 0
+    }
+
+    /// Returns whether a window may begin with the group.
+    pub(crate) fn may_start(&self, start: Start) -> bool {
+        match start {
+            Start::Any => true,
+            Start::UserOrToolPair => matches!(self.kind, GroupKind::User | GroupKind::Round),
+            Start::User => self.kind == GroupKind::User,
+        }
+    }
+
+    /// Returns the size after the first `stages` stages.
+    pub(crate) fn after(&self, stages: usize) -> Size {
+        self.staged.iter().take(stages).next_back().copied().unwrap_or(self.kept)
+    }
+}
+
+/// Something that may not be dropped, and its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Pinned {
+    /// Why it may not be dropped.
+    pub pin: Pin,
+    /// Its size if a compaction keeps it.
+    pub size: Size,
+}
+
+impl fmt::Display for Pinned {
+    /// Writes what is pinned, and its tokens, as in `the current task (120 tokens)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} tokens)", self.pin, self.size.tokens)
+    }
+}
+
+impl Pinned {
+    /// Lists what is pinned, as in `the system prompt (800 tokens), the current task (120 tokens)`.
+    pub fn list(pinned: &[Pinned]) -> String {
+        pinned.iter().map(Pinned::to_string).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The totals of groups while some are added and others removed. This is the only place that counts turns and rounds.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    size: Size,
+    /// Each turn with the number of its groups, in ascending order. A turn stays when its last group is removed.
+    groups: Vec<(u64, u64)>,
+    /// The turns that have groups.
+    turns: u64,
+    rounds: u64,
+}
+
+impl Tally {
+    /// Creates an empty tally with room for this many turns.
+    pub(crate) fn with_room(turns: usize) -> Tally {
+        Tally { groups: Vec::with_capacity(turns), ..Tally::default() }
+    }
+
+    /// Adds a group of this kind and turn.
+    pub(crate) fn add(&mut self, kind: GroupKind, turn: u64, size: Size) {
+        self.size += size;
+        if kind.is_said() {
+            self.recount(turn, |count| count + 1);
+        }
+        self.rounds += u64::from(kind.is_round());
+    }
+
+    /// Removes a group that was added.
+    pub(crate) fn remove(&mut self, kind: GroupKind, turn: u64, size: Size) {
+        self.size = self.size - size;
+        if kind.is_said() {
+            self.recount(turn, |count| count.saturating_sub(1));
+        }
+        self.rounds = self.rounds.saturating_sub(u64::from(kind.is_round()));
+    }
+
+    /// Replaces the size of a group that was added, or a part of that size.
+    pub(crate) fn resize(&mut self, old: Size, new: Size) {
+        self.size = self.size - old + new;
+    }
+
+    /// Changes the number of groups of a turn, and keeps count of the turns that have some.
+    fn recount(&mut self, turn: u64, change: impl FnOnce(u64) -> u64) {
+        // Groups are usually added in order.
+        let at = match self.groups.last() {
+            Some((last, _)) if *last == turn => self.groups.len() - 1,
+            Some((last, _)) if *last > turn => self.groups.partition_point(|(other, _)| *other < turn),
+            _ => self.groups.len(),
+        };
+        if self.groups.get(at).is_none_or(|(other, _)| *other != turn) {
+            self.groups.insert(at, (turn, 0));
+        }
+        if let Some((_, count)) = self.groups.get_mut(at) {
+            let before = std::mem::replace(count, change(*count));
+            self.turns = self.turns + u64::from(*count > 0) - u64::from(before > 0);
+        }
+    }
+
+    /// Returns the current totals. All tokens are counted as the body's.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals { size: self.size, turns: self.turns, rounds: self.rounds, body: self.size.tokens }
+    }
+}
+
+impl Totals {
+    /// Adds groups up, each with the given size.
+    pub fn of<'a>(groups: impl IntoIterator<Item = (&'a Group, Size)>) -> Totals {
+        let groups = groups.into_iter();
+        let mut tally = Tally::with_room(groups.size_hint().0);
+        let mut head = 0;
+        for (group, size) in groups {
+            tally.add(group.kind, group.turn, size);
+            head = if group.is_head() { size.tokens.saturating_add(head) } else { head };
+        }
+        tally.totals().behind(head)
+    }
+
+    /// Returns these totals with a head of this many tokens.
+    pub(crate) fn behind(self, head: u64) -> Totals {
+        Totals { body: self.size.tokens.saturating_sub(head), ..self }
+    }
+}

@@ -1,0 +1,43 @@
+//! The engine: which messages of a conversation a model sees. It is pure: no async, I/O, clock, environment, randomness or
+//! logging.
+//!
+//! ```text
+//!         decode              fold             size             decide
+//!  wire ─────────► Transcript ─────► View ─────────► [Group] ─────────► Plan
+//!  (a provider's      ▲               │                ▲  ▲ Policy        │
+//!   own JSON)         │               └── encode ──► request              │
+//!                     └──────────────── Entry::Compaction ◄── record ◄────┘
+//! ```
+//!
+//! Read the modules in this order. Each one imports only modules that come before it: [`totals`], [`policy`], [`group`], [`mod@plan`],
+//! `caps`, `entry`, `lines`, [`view`], [`transcript`], `candidates`, [`engine`].
+
+mod candidates;
+mod caps;
+pub mod engine;
+mod entry;
+mod erased;
+pub mod group;
+mod lines;
+pub mod plan;
+pub mod policy;
+pub mod totals;
+pub mod transcript;
+pub mod view;
+
+pub use engine::{
+    Engine, ExplainedGroup, Explanation, HardLimitExceeded, Settings, SummaryClaim, SummaryRejected, SummaryRequest,
+    WindowOutcome,
+};
+pub use group::Group;
+pub use plan::{Plan, plan};
+pub use policy::{
+    Caps, Cold, Index, Keep, Limits, Mode, Pace, Payback, Policy, Repeats, Stage, Summarize, SystemRule, Tokens,
+};
+pub use transcript::{Entry, Transcript};
+pub use view::View;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -1,0 +1,205 @@
+//! A plan in the making: the stages of a policy, carried out on sizes.
+
+use super::{Action, Decision, Demands, Reason, planned, standing_summary};
+use crate::group::{Group, GroupKind, Tally};
+use crate::policy::{Limits, Mode, Policy, Stage};
+use crate::totals::{Excess, Totals};
+use lookback_wire::Start;
+use lookback_wire::size::Size;
+
+/// A plan in the making.
+pub(super) struct Draft<'a> {
+    groups: &'a [Group],
+    policy: &'a Policy,
+    pub(super) decisions: Vec<Decision>,
+    target: Limits,
+    excess: Excess,
+    demands: Demands,
+    /// The totals of what is kept so far.
+    tally: Tally,
+    /// The tokens of the head among them.
+    head: u64,
+    /// The group that was dropped and then kept after all, because the window must begin with it.
+    pub(super) brought_back: Option<usize>,
+    /// Whether something is summarized. If so, the summary is counted at its maximum size.
+    pub(super) summarized: bool,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn new(
+        groups: &'a [Group],
+        policy: &'a Policy,
+        excess: Excess,
+        target: Limits,
+        demands: Demands,
+    ) -> Self {
+        // A window that is planned anew at each read would lose its notes after one call.
+        let spends = policy.mode == Mode::Recorded;
+        let has_index = policy.index.is_some();
+        let decide = |group| Decision::before_stages(group, spends, has_index);
+        let decisions: Vec<_> = groups.iter().map(decide).collect();
+        let mut tally = Tally::with_room(groups.len());
+        let mut head = 0;
+        for (group, decision) in groups.iter().zip(&decisions) {
+            // Nothing is left to count of a group that is all stale reasoning.
+            if group.is_stale() {
+                tally.resize(Size::default(), decision.after);
+            } else {
+                tally.add(group.kind, group.turn, decision.after);
+            }
+            head = if group.is_head() { decision.after.tokens.saturating_add(head) } else { head };
+        }
+        Draft { policy, target, excess, demands, summarized: false, tally, head, decisions, brought_back: None, groups }
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        self.tally.totals().behind(self.head)
+    }
+
+    /// Returns the first measure in which the target is missed.
+    fn missed(&self) -> Option<Excess> {
+        self.target.excesses(&self.totals()).next()
+    }
+
+    fn reason(&self, missed: Excess) -> Reason {
+        // The reason names the limit that the user set. If only the target is missed in this measure, it names that.
+        let (actual, limit) = if self.excess.measure == missed.measure {
+            (self.excess.actual, self.excess.limit)
+        } else {
+            (missed.actual, missed.limit)
+        };
+        Reason::Exceeded { measure: missed.measure, actual, limit, target: missed.limit }
+    }
+
+    pub(super) fn go_through(&mut self, stages: &[Stage]) {
+        for (index, stage) in stages.iter().enumerate() {
+            match stage {
+                Stage::TruncateResults { except_newest, .. } => self.shrink(index, *except_newest, Action::Truncate),
+                Stage::ClearResults { except_newest, .. } | Stage::ClearMedia { except_newest } => {
+                    self.shrink(index, *except_newest, Action::Clear);
+                }
+                Stage::Summarize(_) => self.summarize(),
+                Stage::Drop => self.drop_oldest(),
+            }
+        }
+    }
+
+    /// Takes groups through a stage, the oldest first, as long as the target is missed and the stage makes a group
+    /// smaller.
+    fn shrink(&mut self, stage: usize, except_newest: u64, action: Action) {
+        let newest = self.groups.iter().map(|group| group.round).max().unwrap_or(0);
+        for (index, group) in self.groups.iter().enumerate() {
+            let Some(missed) = self.missed() else { return };
+            let Some(decision) = self.decisions.get(index) else { return };
+            let (old, new) = (decision.after, group.after(stage + 1));
+            let pinned = group.pin.is_some() && !self.demands.overflow;
+            let spared = pinned || group.round.saturating_add(except_newest) > newest;
+            let helps = new.tokens < old.tokens || new.bytes < old.bytes || new.media < old.media;
+            if group.kind != GroupKind::Round || spared || decision.action.is_gone() || !helps {
+                continue;
+            }
+            let reason = if self.brought_back == Some(index) { decision.reason } else { self.reason(missed) };
+            if let Some(decision) = self.decisions.get_mut(index) {
+                *decision = Decision { action, stages: stage + 1, reason, before: group.size, after: new };
+            }
+            self.resize(old, new, group.is_head());
+        }
+    }
+
+    /// Replaces the size of something that is kept.
+    fn resize(&mut self, old: Size, new: Size, head: bool) {
+        self.tally.resize(old, new);
+        if head {
+            self.head = self.head.saturating_sub(old.tokens).saturating_add(new.tokens);
+        }
+    }
+
+    /// Merges groups into the running summary, the oldest first, until the target is met.
+    fn summarize(&mut self) {
+        let Some(missed) = self.missed() else { return };
+        let may = |(group, decision): (&Group, &Decision)| group.pin.is_none() && !decision.action.is_gone();
+        if !self.groups.iter().zip(&self.decisions).any(may) {
+            return;
+        }
+        if !self.summarized {
+            self.begin_summary(self.reason(missed));
+        }
+        for index in 0..self.groups.len() {
+            let Some(missed) = self.missed() else { return };
+            self.leave(index, Action::Summarize, self.reason(missed));
+        }
+    }
+
+    /// Makes the summary that is in the window a part of the new one, which is counted at its maximum size.
+    fn begin_summary(&mut self, reason: Reason) {
+        self.summarized = true;
+        self.resize(standing_summary(self.groups), planned(self.policy), true);
+        for (group, decision) in self.groups.iter().zip(&mut self.decisions) {
+            if group.kind == GroupKind::Summary {
+                let (action, before, after) = (Action::Summarize, group.size, Size::default());
+                *decision = Decision { action, stages: 0, reason, before, after };
+            }
+        }
+    }
+
+    /// Drops groups, the oldest first, until the target is met.
+    fn drop_oldest(&mut self) {
+        for index in 0..self.groups.len() {
+            let Some(missed) = self.missed() else { return };
+            self.leave(index, Action::Drop, self.reason(missed));
+        }
+    }
+
+    /// Drops more groups until the window begins where the policy wants it to, or at least where the provider allows
+    /// it.
+    ///
+    /// If something pinned prevents that, the nearest earlier group that may begin a window is kept after all. Groups
+    /// between the two can leave instead, so this returns `true`: the stages have to run again.
+    pub(super) fn move_start(&mut self) -> bool {
+        // If the provider demands a user's message, a summary is one.
+        let opened = self.summarized || self.groups.iter().any(|group| group.kind == GroupKind::Summary);
+        let provider = if opened { Start::Any } else { self.demands.start };
+        let wanted = self.policy.start.max(provider);
+        let gone = if self.summarized { Action::Summarize } else { Action::Drop };
+        let body = |group: &Group| group.kind.is_said();
+        let kept = |decision: &Decision| !decision.action.is_gone();
+        let first = self.groups.iter().zip(&self.decisions).position(|(group, decision)| body(group) && kept(decision));
+        let dropped = self.decisions.iter().any(|decision| decision.action.is_gone());
+        let Some(first) = first.filter(|_| dropped) else { return false };
+        for rule in [wanted, provider] {
+            let mut rest =
+                self.groups.iter().zip(&self.decisions).enumerate().skip(first).filter(|(_, (_, d))| kept(d));
+            let start = rest.find(|(_, (group, _))| group.may_start(rule)).map(|(index, _)| index);
+            let unpinned = |start: &usize| {
+                let between = self.groups.get(first..*start).unwrap_or_default();
+                between.iter().all(|group| group.pin.is_none())
+            };
+            if let Some(start) = start.filter(unpinned) {
+                (first..start).for_each(|index| self.leave(index, gone, Reason::Start { rule }));
+                return false;
+            }
+        }
+        let before = self.groups.get(..first).unwrap_or_default();
+        let may = |group: &Group| body(group) && group.may_start(provider) && !group.is_stale();
+        let Some(index) = before.iter().rposition(may) else { return false };
+        self.bring_back(index, Reason::Start { rule: provider });
+        true
+    }
+
+    fn bring_back(&mut self, index: usize, reason: Reason) {
+        let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
+        *decision = Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.kept };
+        self.brought_back = Some(index);
+        self.tally.add(group.kind, group.turn, group.kept);
+    }
+
+    /// Removes a group from the window, by `action`.
+    fn leave(&mut self, index: usize, action: Action, reason: Reason) {
+        let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
+        if group.pin.is_some() || self.brought_back == Some(index) || decision.action.is_gone() {
+            return;
+        }
+        self.tally.remove(group.kind, group.turn, decision.after);
+        *decision = Decision { action, stages: 0, reason, before: group.size, after: Size::default() };
+    }
+}

@@ -1,0 +1,53 @@
+//! What is kept besides what is always kept, and how system messages are treated.
+
+use serde::{Deserialize, Serialize};
+
+/// What a policy keeps, besides what is always kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Keep {
+    /// The number of first messages to keep, counted after the system prompt. Their groups are kept whole.
+    pub first: u64,
+    /// The number of last messages to keep. Their groups are kept whole.
+    pub last: u64,
+    /// Whether to keep the current task: the last message that a person wrote. For example, after "Fix the tests" and
+    /// 80 tool calls, the window still contains "Fix the tests". If the provider demands that a request begin with a
+    /// user's message, the task is always kept.
+    pub task: bool,
+    /// Whether to keep every system message, with its group. If `false`, only the system messages at the beginning of
+    /// the history are kept.
+    pub system: bool,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Keep { first: 0, last: 0, task: true, system: false }
+    }
+}
+
+/// How system messages among the other messages are treated.
+///
+/// The system prompt outside the messages is part of the [`Preamble`](lookback_wire::Preamble), and there is only one. So `one`
+/// and `first` matter for formats with the system prompt among the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SystemRule {
+    /// Whether there is only one system message at a time. It is never dropped: if the same message arrives again, it
+    /// is ignored, and another one replaces it.
+    ///
+    /// If `false`, the system messages at the beginning of the history are never dropped. Later ones are treated like
+    /// other messages, unless [`Keep::system`] keeps them.
+    pub one: bool,
+    /// Whether a system message that replaces another, or that arrives late, is placed first. This has an effect only
+    /// if `one` is set. For example, a new system prompt arrives as the 50th message: if `first` is `true`, it becomes
+    /// the first message of the window, and if `false`, it stays where it arrived.
+    pub first: bool,
+    /// Whether system messages, the running summary and the index count towards a limit in messages.
+    pub counted: bool,
+}
+
+impl Default for SystemRule {
+    fn default() -> Self {
+        SystemRule { one: false, first: false, counted: true }
+    }
+}

@@ -1,0 +1,318 @@
+//! Policy: what a window may contain, as one value that a file, a flag, a request or a test can give.
+
+mod caps;
+mod faults;
+mod index;
+mod keep;
+mod limits;
+mod repeats;
+mod stage;
+mod tightened;
+mod timing;
+
+use serde::{Deserialize, Serialize};
+
+use lookback_tokens::cut::{Truncation, Unit};
+
+pub use caps::Caps;
+pub use faults::PolicyFault;
+pub use index::Index;
+pub use keep::{Keep, SystemRule};
+pub use limits::{Limits, Tokens};
+pub use repeats::Repeats;
+pub use stage::{Stage, Summarize};
+pub use timing::{Cold, Mode, Pace, Payback};
+
+pub use lookback_wire::Start;
+
+/// The note in place of a tool result that was cleared, for models that can ask for an entry.
+const CLEARED: &str = "[tool result cleared: {cut} characters; entry {entry} has them]";
+
+/// What a window may contain: limits, what to keep, and how to make it smaller.
+///
+/// If a window exceeds one of the [`limits`](Policy::limits), the [`stages`](Policy::stages) make it smaller, in their
+/// order, until it meets the [`target`](Policy::target). The target should be well below the limits: the beginning of a
+/// request changes at each compaction, and the provider's cache of it is lost.
+///
+/// Take [`Policy::production`] unless you have a reason not to. It can be changed field by field. For a policy of your
+/// own, start from [`Policy::unlimited`]:
+///
+/// ```
+/// use lookback_engine::{Limits, Policy};
+///
+/// let policy = Policy {
+///     limits: Limits::tokens(100_000),
+///     target: Some(Limits::tokens(50_000)),
+///     ..Policy::unlimited()
+/// };
+/// assert!(policy.faults().is_empty());
+/// ```
+///
+/// A policy can also be read from JSON or TOML. A missing key has its value in [`Policy::unlimited`], and an unknown
+/// key is an error.
+///
+/// ```
+/// use lookback_engine::Policy;
+///
+/// let policy: Policy = serde_json::from_str(r#"{"limits": {"tokens": 32000}, "target": {"tokens": 16000}}"#)?;
+/// assert!(policy.faults().is_empty());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default = "Policy::unlimited", deny_unknown_fields)]
+pub struct Policy {
+    /// When to compact: a window that exceeds any of these limits is made smaller.
+    pub limits: Limits,
+    /// How far to compact: the window is made smaller until it exceeds none of these limits.
+    ///
+    /// If this is `None`, the target is `limits`. Then a full window slides by a message with each call, and breaks the
+    /// provider's cache each time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Limits>,
+    /// What applies in addition if the provider's cache no longer has the window. A cut costs nothing then, because
+    /// everything is written anew anyway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cold: Option<Cold>,
+    /// What applies in addition once a compaction has paid for itself. If this is `None`, only the limits decide when to
+    /// compact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payback: Option<Payback>,
+    /// What no request may exceed, whatever is pinned: if a window cannot meet these limits, Lookback returns an error.
+    ///
+    /// If this is `None`, the model's context window less the room for its answer is the hard limit, if it is known
+    /// (see [`Policy::for_window`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hard: Option<Limits>,
+    /// What is never dropped, besides the preamble, the system prompt, the newest message and the open round.
+    pub keep: Keep,
+    /// How system messages among the other messages are treated.
+    pub system: SystemRule,
+    /// Where a window may begin.
+    pub start: Start,
+    /// The cap on each text of a tool result, applied as the result arrives. Because the text was never sent in full,
+    /// this costs no cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrival: Option<Truncation>,
+    /// Caps on the texts of tool results by what they show, applied as the results arrive. If there is also an
+    /// [`arrival`](Policy::arrival), the one that keeps less of a text applies to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caps: Option<Caps>,
+    /// Which lines of an arriving tool result are left out because the window shows them already. If this is `None`,
+    /// none are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Repeats>,
+    /// The index of what has left the window. If this is `None`, there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<Index>,
+    /// The ways to make a window smaller, tried in this order until the target is met.
+    pub stages: Vec<Stage>,
+    /// The ways to make a window smaller after the provider has refused it as too long.
+    ///
+    /// They also change what the model has not seen yet: it is better to shorten a giant result of the open round than
+    /// to send it again in vain.
+    pub overflow: Vec<Stage>,
+    /// When the limits are checked. The hard limit, and a limit in tokens that is a share of the context window, are
+    /// checked before every call.
+    pub pace: Pace,
+    /// Whether compactions are recorded.
+    pub mode: Mode,
+    /// Whether the request asks the provider to drop reasoning whose prefix has changed (Anthropic's
+    /// `prefix_mismatch_behavior: "drop_block"`). If it does, a compaction does not have to wait for the end of a tool
+    /// loop with signed reasoning.
+    pub drop_block: bool,
+}
+
+impl Policy {
+    /// Returns the policy that we run in production. It is the default of [`Settings`](crate::Settings).
+    ///
+    /// A window whose body exceeds 32,000 tokens is compacted to 10,000, so that it is compacted rarely and the
+    /// provider's cache matches in between. If the cache is cold, 14,000 are enough. The same applies at 80 pictures and
+    /// files (compacted to 40), and at 24,000,000 bytes (compacted to 12,000,000). Old pictures and tool results are
+    /// cleared first, and then whole groups are dropped. An index lists the names that have left.
+    ///
+    /// As a tool result arrives, it is capped at 4,000 tokens if it shows a file, and at 400 otherwise. Lines that the
+    /// window shows already are left out.
+    ///
+    /// The page `docs/concepts/default-policy.md` gives the reasons, with figures.
+    ///
+    /// ```
+    /// use lookback_engine::{Limits, Policy};
+    ///
+    /// let policy = Policy { limits: Limits::tokens(100_000), ..Policy::production() };
+    /// assert!(policy.faults().is_empty());
+    /// ```
+    pub fn production() -> Policy {
+        let limits = |body, media, bytes| Limits { media: Some(media), bytes: Some(bytes), ..Limits::body(body) };
+        Policy {
+            limits: limits(32_000, 80, 24_000_000),
+            target: Some(limits(10_000, 40, 12_000_000)),
+            cold: Some(Cold { limits: Limits::body(14_000), target: Limits::body(10_000), ..Cold::default() }),
+            start: Start::UserOrToolPair,
+            caps: Some(Caps { file: 4_000, other: 400, names: 800 }),
+            repeats: Some(Repeats::default()),
+            index: Some(Index::default()),
+            stages: vec![
+                Stage::ClearMedia { except_newest: 3 },
+                Stage::ClearResults { except_newest: 3, marker: None },
+                Stage::Drop,
+            ],
+            ..Policy::unlimited()
+        }
+        .naming_entries()
+    }
+
+    /// Returns a policy that sends everything and never compacts, not even if the window exceeds what the model
+    /// accepts.
+    ///
+    /// ```
+    /// use lookback_engine::{Engine, Policy, Settings};
+    /// use lookback_wire::Message;
+    ///
+    /// let settings = Settings::default().policy(Policy::never_compact()).model_window(10);
+    /// let mut engine = Engine::new(settings);
+    /// for text in ["one", "two", "three", "four"] {
+    ///     engine.push(Message::user(text))?;
+    /// }
+    /// assert!(engine.window().plan.is_none());
+    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// ```
+    pub fn never_compact() -> Policy {
+        // The hard limit is empty, so that not even the model's context window applies.
+        Policy { hard: Some(Limits::default()), ..Policy::unlimited() }
+    }
+
+    /// Returns a policy without limits of its own: the base for policies that set some.
+    ///
+    /// If the model's context window is known, it still applies: less the room for the answer it is the hard limit, and
+    /// the oldest groups are dropped if it is exceeded.
+    ///
+    /// ```
+    /// use lookback_engine::{Limits, Policy};
+    ///
+    /// let limits = Limits::messages(40);
+    /// let policy = Policy { limits, target: Some(Limits::messages(20)), ..Policy::unlimited() };
+    /// assert_eq!(policy.keep, Policy::unlimited().keep);
+    /// ```
+    pub fn unlimited() -> Policy {
+        Policy {
+            limits: Limits::default(),
+            target: None,
+            cold: None,
+            payback: None,
+            hard: None,
+            keep: Keep::default(),
+            system: SystemRule::default(),
+            start: Start::Any,
+            arrival: None,
+            caps: None,
+            repeats: None,
+            index: None,
+            stages: vec![Stage::Drop],
+            overflow: vec![
+                Stage::TruncateResults {
+                    to: Truncation { head: 200, tail: 200, ..Truncation::default() },
+                    except_newest: 0,
+                },
+                Stage::ClearMedia { except_newest: 0 },
+                Stage::Drop,
+            ],
+            pace: Pace::Call,
+            mode: Mode::Recorded,
+            drop_block: false,
+        }
+    }
+
+    /// Returns this policy, resolved for a model. Shares of the context window become counts. If the policy has no hard
+    /// limit, it becomes the context window less `max_output`, so that there is room for the answer.
+    ///
+    /// `window` and `max_output` are in tokens. Never more than half of the context window is reserved: some models
+    /// list an output limit equal to their context window.
+    ///
+    /// ```
+    /// use lookback_engine::{Limits, Policy};
+    ///
+    /// let policy = Policy::production().for_window(Some(128_000), 16_384);
+    /// assert_eq!(policy.hard, Some(Limits::tokens(111_616)));
+    /// ```
+    #[must_use]
+    pub fn for_window(&self, window: Option<u64>, max_output: u64) -> Policy {
+        let room = |window: u64| window - max_output.min(window / 2);
+        let hard = self.hard.or_else(|| window.map(room).map(Limits::tokens));
+        Policy {
+            limits: self.limits.for_window(window),
+            target: self.target.map(|target| target.for_window(window)),
+            cold: self.cold.map(|cold| Cold {
+                limits: cold.limits.for_window(window),
+                target: cold.target.for_window(window),
+                ..cold
+            }),
+            payback: self.payback.map(|payback| Payback { limits: payback.limits.for_window(window), ..payback }),
+            hard: hard.map(|hard| hard.for_window(window)),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the running summary that this policy makes, if it makes one.
+    pub fn summary(&self) -> Option<&Summarize> {
+        self.stages.iter().find_map(|stage| match stage {
+            Stage::Summarize(summary) => Some(summary),
+            Stage::TruncateResults { .. } | Stage::ClearResults { .. } | Stage::ClearMedia { .. } | Stage::Drop => None,
+        })
+    }
+
+    /// Returns this policy with notes that name the entry of the log with the full text. This is for models that can
+    /// ask for an entry.
+    ///
+    /// Notes whose wording the policy sets are not changed.
+    ///
+    /// ```
+    /// use lookback_engine::Policy;
+    /// use lookback_tokens::Truncation;
+    ///
+    /// let arrival = Some(Truncation { head: 2_000, ..Truncation::default() });
+    /// let policy = Policy { arrival, ..Policy::unlimited() }.naming_entries();
+    /// assert!(policy.arrival.unwrap().marker.unwrap().contains("{entry}"));
+    /// ```
+    #[must_use]
+    pub fn naming_entries(mut self) -> Policy {
+        let name = |cap: &mut Truncation| {
+            let unit = cap.unit.name();
+            let marker = || format!("\n[... {{cut}} {unit} cut; entry {{entry}} has them ...]\n");
+            cap.marker.get_or_insert_with(marker);
+        };
+        self.arrival.as_mut().into_iter().for_each(name);
+        for stage in self.stages.iter_mut().chain(&mut self.overflow) {
+            match stage {
+                Stage::TruncateResults { to, .. } => name(to),
+                Stage::ClearResults { marker, .. } => {
+                    marker.get_or_insert_with(|| CLEARED.to_owned());
+                }
+                Stage::ClearMedia { .. } | Stage::Summarize(_) | Stage::Drop => {}
+            }
+        }
+        self
+    }
+
+    /// Returns whether this policy needs token counts.
+    pub fn counts_tokens(&self) -> bool {
+        let in_tokens = |cap: &Truncation| cap.unit == Unit::Tokens;
+        self.limits.limits_tokens()
+            || self.target.is_some_and(|target| target.limits_tokens())
+            || self.hard.is_some_and(|hard| hard.limits_tokens())
+            || self.arrival.as_ref().is_some_and(in_tokens)
+            || self.caps.is_some()
+            || self.repeats.is_some()
+            || self.index.is_some()
+            || self.payback.is_some()
+            || self.cold.is_some_and(|cold| cold.limits.limits_tokens() || cold.target.limits_tokens())
+            || self.summary().is_some()
+            || self.stages.iter().any(|stage| matches!(stage, Stage::TruncateResults { to, .. } if in_tokens(to)))
+    }
+}
+
+impl Default for Policy {
+    /// Returns [`Policy::production`].
+    fn default() -> Self {
+        Policy::production()
+    }
+}

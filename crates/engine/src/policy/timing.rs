@@ -1,0 +1,97 @@
+//! When a window is compacted: how often its limits are checked, and which others apply when a cut is free or repaid.
+
+use serde::{Deserialize, Serialize};
+
+use super::Limits;
+
+/// When the limits of a policy are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Pace {
+    /// Before every call.
+    #[default]
+    Call,
+    /// Before every n-th call, and between turns. Calls are counted by the assistant messages of the history, so a
+    /// session that is opened again continues to count where it was.
+    Calls(u64),
+    /// Between turns, and never in the middle of a tool loop.
+    Turn,
+}
+
+/// Limits that apply in addition if the provider's cache no longer has the window: after a pause, after the system prompt
+/// or the tools have changed, and for another model.
+///
+/// A pause is the time between the last call and the newest message, by the times with which messages arrived. The last
+/// call was made when the message arrived that the model answered last. Without times there are no pauses.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cold {
+    /// How long the cache lasts, in seconds.
+    pub after: u64,
+    /// When to compact.
+    pub limits: Limits,
+    /// How far to compact.
+    pub target: Limits,
+}
+
+impl Default for Cold {
+    /// Returns a lifetime of 300 seconds, and no limits.
+    fn default() -> Self {
+        Cold { after: 300, limits: Limits::default(), target: Limits::default() }
+    }
+}
+
+/// Limits that apply in addition once a compaction is repaid.
+///
+/// A large window costs a little more at each call, because all of it is read from the cache. A compaction costs much
+/// once, because what it keeps is written to the cache again. It is repaid as soon as the calls since the last compaction
+/// have read as many tokens too many as the compaction costs. Then it is made. So a window that grows fast is compacted
+/// at a larger size than one that grows slowly.
+///
+/// ```
+/// use lookback_engine::{Limits, Payback, Policy};
+///
+/// // At Anthropic's prices for five minutes, a token costs 1.25 to write and 0.1 to read.
+/// let payback = Payback { write: 12.5, limits: Limits::body(20_000) };
+/// assert_eq!(payback.price(10_000), 115_000);
+/// let policy = Policy { payback: Some(payback), ..Policy::production() };
+/// assert!(policy.faults().is_empty());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Payback {
+    /// What it costs to write a token to the cache, in tokens that are read from it.
+    pub write: f64,
+    /// When to compact, at the earliest.
+    pub limits: Limits,
+}
+
+impl Payback {
+    /// Returns what it costs to write this many tokens again instead of reading them, in tokens that are read.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float saturates as it is cast")]
+    #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+    pub fn price(&self, tokens: u64) -> u64 {
+        (tokens as f64 * (self.write - 1.0)).round() as u64
+    }
+}
+
+impl Default for Payback {
+    /// Returns the price of 12.5 tokens, which is Anthropic's, and no limits.
+    fn default() -> Self {
+        Payback { write: 12.5, limits: Limits::default() }
+    }
+}
+
+/// Whether compactions are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Mode {
+    /// Compactions are recorded in the log, so that requests extend each other until the next compaction.
+    #[default]
+    Recorded,
+    /// The window is planned anew at each read, and nothing is recorded. This is for compatibility with systems that do
+    /// so: each read costs O(history), and the provider's cache is lost.
+    OnRead,
+}

@@ -1,0 +1,49 @@
+//! The names in the text that a message shows: found once, and only if a policy has an index.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use lookback_content::identifiers;
+use lookback_wire::edit::{self, Edit};
+use lookback_wire::message::Message;
+
+/// The names in what a message shows. Copies share them, so that they are found once.
+#[derive(Clone, Default)]
+pub(super) struct Names(Arc<OnceLock<Found>>);
+
+/// Names in one text, so that thousands of them do not need thousands of allocations.
+#[derive(Default)]
+struct Found {
+    /// The names, without anything between them.
+    text: String,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+}
+
+impl Names {
+    /// Returns each name once, in order. `message` and `edits` must be the same each time.
+    pub(super) fn of(&self, message: &Message, edits: &[Edit]) -> impl Iterator<Item = &str> {
+        let found = self.0.get_or_init(|| Found::read(&edit::shown_text(message, edits)));
+        let mut start = 0;
+        found.ends.iter().filter_map(move |end| found.text.get(std::mem::replace(&mut start, *end)..*end))
+    }
+}
+
+impl Found {
+    fn read(text: &str) -> Found {
+        let (mut found, mut known) = (Found::default(), HashSet::new());
+        for name in identifiers::names(text).filter(|name| known.insert(*name)) {
+            found.text.push_str(name);
+            found.ends.push(found.text.len());
+        }
+        found
+    }
+}
+
+impl fmt::Debug for Names {
+    /// Prints no name, because names are contents.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Names").field(&self.0.get().map(|found| found.ends.len())).finish()
+    }
+}

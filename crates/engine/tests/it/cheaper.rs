@@ -1,0 +1,317 @@
+//! What makes a window cheaper without losing what it needs: limits on the body, an index of what has left, lines that
+//! are shown once, caps by kind, and cuts while the cache is cold.
+
+use lookback_engine::plan::{Occasion, Verdict};
+use lookback_engine::policy::Caps;
+use lookback_engine::policy::{Cold, Index, Payback, Repeats};
+use lookback_engine::transcript::{Entry, Origin, UsageReport};
+use lookback_engine::{Engine, Limits, Policy, Settings, View};
+use lookback_wire::{Dialect, Message, Preamble, ToolCall};
+use serde_json::value::RawValue;
+
+fn engine(policy: Policy) -> Engine {
+    Engine::new(Settings::default().policy(policy))
+}
+
+/// Pushes a call with its result, and returns the entries that record them.
+fn call(engine: &mut Engine, id: &str, arguments: &str, result: &str) -> Vec<Entry> {
+    let asked = Message::assistant_with_calls("", [ToolCall::new(id, "read", arguments)]);
+    let mut entries = engine.push(asked).unwrap();
+    entries.extend(engine.push(Message::tool_result(id, result)).unwrap());
+    entries
+}
+
+fn shown(view: &View) -> String {
+    let request = view.encode(Dialect::OpenAiChat).unwrap();
+    request.iter().map(|message| message.get().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+fn file(lines: std::ops::Range<usize>) -> String {
+    lines.map(|line| format!("let number_{line} = {line} + 1; // a line of a file\n")).collect()
+}
+
+#[test]
+fn a_long_head_does_not_make_the_body_smaller() {
+    let limits = |limits, target| Policy { limits, target: Some(target), ..Policy::unlimited() };
+    let compacts = |policy| {
+        let mut engine = engine(policy);
+        engine.push(Message::system("rule ".repeat(400))).unwrap();
+        engine.push(Message::user("Go on.")).unwrap();
+        let mut compactions = 0;
+        for number in 0..40 {
+            call(&mut engine, &format!("c{number}"), "{}", &format!("result {number} ").repeat(5));
+            let entries = engine.window().entries;
+            compactions += entries.iter().filter(|entry| matches!(entry, Entry::Compaction(_))).count();
+        }
+        compactions
+    };
+    let whole = compacts(limits(Limits::tokens(600), Limits::tokens(300)));
+    let body = compacts(limits(Limits::body(600), Limits::body(300)));
+    assert!(body > 0 && whole >= 3 * body, "{whole} and {body}");
+}
+
+#[test]
+fn an_index_lists_names_that_left_and_the_next_one_replaces_it() {
+    let index = Some(Index { budget: 200 });
+    let policy =
+        Policy { limits: Limits::body(1_600), target: Some(Limits::body(1_200)), index, ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    engine.push(Message::user("Fix it.")).unwrap();
+    for number in 0..30 {
+        let path = format!(r#"{{"path":"src/deep/module_{number}.rs"}}"#);
+        call(&mut engine, &format!("c{number}"), &path, &"some prose, and more of it ".repeat(8));
+        engine.window();
+    }
+    let index = engine.view().index().unwrap();
+    assert!(index.names.iter().any(|name| name.name == "src/deep/module_0.rs"), "{}", shown(engine.view()));
+    assert!(index.size.tokens <= 200 && index.size.tokens * 4 <= engine.view().totals().size.tokens);
+    let text = index.message.text();
+    // The paths of a folder are in one line, and nothing that is in the window is listed.
+    assert_eq!(text.matches("src/deep/").count(), 1, "{text}");
+    assert!(!text.contains("module_29.rs"), "{text}");
+    let notes =
+        engine.view().messages().filter(|item| item.is_own() && item.message().text().contains("no longer shown"));
+    assert_eq!(notes.count(), 1);
+    // It is behind the task.
+    let second = engine.view().messages().nth(1).unwrap();
+    assert_eq!(second.message().text(), text);
+}
+
+#[test]
+fn an_index_is_the_same_after_a_session_is_opened_again() {
+    let index = Some(Index { budget: 200 });
+    let policy = Policy { limits: Limits::body(800), target: Some(Limits::body(600)), index, ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    let mut log = engine.push(Message::user("Fix it.")).unwrap();
+    for number in 0..20 {
+        let path = format!(r#"{{"path":"src/module_{number}.rs"}}"#);
+        log.extend(call(&mut engine, &format!("c{number}"), &path, &"some prose, and more of it ".repeat(5)));
+        log.extend(engine.window().entries);
+    }
+    engine.checkpoint(&mut log);
+    let at = |position: u64| log.get(usize::try_from(position).unwrap());
+    let start = log.len() - 1;
+    let folded = lookback_engine::transcript::fold(start as u64, &log[start..], at).unwrap();
+    assert!(engine.view().index().is_some());
+    assert_eq!(shown(&folded), shown(engine.view()));
+    assert_eq!(folded.index().map(|index| &index.names), engine.view().index().map(|index| &index.names));
+}
+
+#[test]
+fn a_file_that_is_read_again_is_shown_once() {
+    let policy = Policy { repeats: Some(Repeats::default()), ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    call(&mut engine, "c1", "{}", &file(0..40));
+    call(&mut engine, "c2", "{}", &file(0..40).replace("number_20 ", "number_twenty "));
+    let sent = shown(engine.view());
+    assert!(sent.contains("[... 20 lines as shown above, in entry 1 ...]"), "{sent}");
+    assert!(sent.contains("[... 19 lines as shown above, in entry 1 ...]"), "{sent}");
+    assert_eq!(sent.matches("number_5 ").count(), 1);
+    assert_eq!(sent.matches("number_twenty ").count(), 1);
+}
+
+#[test]
+fn lines_are_put_back_if_the_entry_that_shows_them_leaves() {
+    let policy = Policy { repeats: Some(Repeats::default()), ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    engine.push(Message::user("Read it twice.")).unwrap();
+    call(&mut engine, "c1", "{}", &file(0..40));
+    call(&mut engine, "c2", "{}", &file(0..40));
+    engine.push(Message::assistant("I have read it.")).unwrap();
+    assert_eq!(shown(engine.view()).matches("number_5 ").count(), 1);
+    let before = engine.view().totals().size.messages;
+    engine.compact(&Policy { limits: Limits::messages(before - 1), ..engine.settings().policy.clone() });
+    let sent = shown(engine.view());
+    assert!(!sent.contains("c1"), "{sent}");
+    assert_eq!(sent.matches("number_5 ").count(), 1, "{sent}");
+    assert!(!sent.contains("as shown above"), "{sent}");
+}
+
+#[test]
+fn of_those_that_refer_to_lost_lines_the_oldest_shows_them() {
+    let caps = Some(Caps { file: 4_000, other: 700, names: 0 });
+    let policy = Policy { repeats: Some(Repeats::default()), caps, ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    engine.push(Message::user("Read it again and again.")).unwrap();
+    call(&mut engine, "c1", "{}", &file(0..40));
+    // It would exceed its cap if it showed the lines of the first itself.
+    call(&mut engine, "c2", "{}", &file(0..70));
+    call(&mut engine, "c3", "{}", &file(0..30));
+    call(&mut engine, "c4", "{}", &file(40..70));
+    engine.push(Message::assistant("I have read it.")).unwrap();
+    assert_eq!(shown(engine.view()).matches("as shown above, in entry 2 ").count(), 2);
+    assert_eq!(shown(engine.view()).matches("as shown above, in entry 4 ").count(), 1);
+    let before = engine.view().totals().size.messages;
+    engine.compact(&Policy { limits: Limits::messages(before - 1), ..engine.settings().policy.clone() });
+    let sent = shown(engine.view());
+    assert!(!sent.contains("c1") && !sent.contains("in entry 2 "), "{sent}");
+    assert_eq!(sent.matches("number_5 ").count(), 1, "{sent}");
+    assert!(sent.contains("lines cut; entry 4 has them"), "{sent}");
+    assert!(sent.contains("lines as shown above, in entry 4 "), "{sent}");
+    // The fourth referred to lines that the second does not show anymore.
+    assert!((40..70).all(|line| sent.contains(&format!("number_{line} "))), "{sent}");
+}
+
+#[test]
+fn references_count_toward_a_cap() {
+    let caps = Some(Caps { file: 200, other: 200, names: 0 });
+    let policy = Policy { repeats: Some(Repeats { lines: 1, tokens: 1 }), caps, ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    let known = |line: usize| format!("{line}\n");
+    call(&mut engine, "c1", "{}", &(0..50).map(known).collect::<String>());
+    // Each second line is known, and a reference is longer than the line.
+    let mixed = (0..50).map(|line| format!("{line}\nnew line {line}\n")).collect::<String>();
+    call(&mut engine, "c2", "{}", &mixed);
+    let newest = engine.view().messages().last().unwrap();
+    assert!(newest.size().tokens < 300, "{}", shown(engine.view()));
+}
+
+#[test]
+fn an_index_stays_as_it_is_if_no_name_leaves() {
+    let index = Some(Index { budget: 200 });
+    let policy = Policy { limits: Limits::body(1_600), target: Some(Limits::body(800)), index, ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    engine.push(Message::user("Fix it.")).unwrap();
+    let mut number = 0;
+    while engine.view().index().is_none() {
+        let path = format!(r#"{{"path":"src/module_{number}.rs"}}"#);
+        call(&mut engine, &format!("c{number}"), &path, &"some prose, and more of it ".repeat(8));
+        engine.window();
+        number += 1;
+    }
+    let index = |engine: &Engine| engine.view().index().map(|index| index.message.text());
+    let before = index(&engine);
+    engine.receive(Message::user("Remember the tests."), Origin::Lookback, None).unwrap();
+    engine.push(Message::assistant("I will.")).unwrap();
+    let entries = engine.dismiss(|_| true);
+    let rewritten = |entry: &Entry| matches!(entry, Entry::Compaction(compaction) if compaction.index.is_some());
+    assert!(!entries.is_empty() && !entries.iter().any(rewritten));
+    assert_eq!(index(&engine), before);
+}
+
+#[test]
+fn a_result_never_refers_to_what_is_shown_below_it() {
+    let policy = Policy { repeats: Some(Repeats::default()), ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "read", "{}"));
+    engine.push(Message::assistant_with_calls("", calls)).unwrap();
+    engine.push(Message::user("Never mind.")).unwrap();
+    engine.push(Message::assistant_with_calls("", [ToolCall::new("c3", "read", "{}")])).unwrap();
+    engine.push(Message::tool_result("c3", file(0..40))).unwrap();
+    // It joins the first group, which is above.
+    engine.push(Message::tool_result("c1", file(0..40))).unwrap();
+    assert_eq!(shown(engine.view()).matches("number_5 ").count(), 2);
+    // A late result waits, and takes the place of its stand-in at a compaction.
+    engine.window();
+    engine.push(Message::tool_result("c2", file(0..40))).unwrap();
+    engine.compact(&Policy { limits: Limits::messages(7), ..engine.settings().policy.clone() });
+    assert!(!shown(engine.view()).contains("as shown above"), "{}", shown(engine.view()));
+}
+
+#[test]
+fn a_result_is_capped_by_what_it_shows() {
+    let policy = Policy { caps: Some(Caps { file: 600, other: 200, names: 50 }), ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    let numbered: String = file(0..30).lines().zip(1..).map(|(line, number)| format!("{number}\t{line}\n")).collect();
+    call(&mut engine, "c1", "{}", &numbered);
+    call(&mut engine, "c2", r#"{"path":"src/main.rs"}"#, &file(100..130));
+    call(&mut engine, "c3", r#"{"command":"cargo test"}"#, &file(200..230));
+    let sent = shown(engine.view());
+    assert!(sent.contains("number_15 ") && sent.contains("number_115 ") && !sent.contains("let number_215 "), "{sent}");
+    assert!(sent.contains("lines cut; entry 5 has them, with "), "{sent}");
+}
+
+/// A session of rounds whose body is between the cold limit and the usual one.
+fn half_full(times: impl Fn(i64) -> Option<i64>) -> Engine {
+    let cold = Cold { limits: Limits::body(200), target: Limits::body(100), ..Cold::default() };
+    let policy = Policy { limits: Limits::body(2_000), cold: Some(cold), ..Policy::unlimited() };
+    let mut engine = Engine::new(Settings::default().policy(policy).model("gpt-4o"));
+    let mut say = |message: Message, time| drop(engine.receive(message, Origin::Client, time).unwrap());
+    say(Message::user("Go on."), times(0));
+    for number in 0..10 {
+        let id = format!("c{number}");
+        say(Message::assistant_with_calls("", [ToolCall::new(&id, "read", "{}")]), times(number));
+        say(Message::tool_result(&id, "some prose, and more of it ".repeat(8)), times(number));
+    }
+    engine
+}
+
+/// Returns why the next window is compacted at lower limits than usual, if it is.
+fn occasion(engine: &mut Engine) -> Option<Occasion> {
+    let outcome = engine.window();
+    let occasion = |entry: &Entry| match entry {
+        Entry::Compaction(compaction) => compaction.occasion,
+        _ => None,
+    };
+    let recorded = outcome.entries.iter().find_map(occasion);
+    assert_eq!(outcome.plan.and_then(|plan| plan.occasion), recorded);
+    recorded
+}
+
+#[test]
+fn a_cold_cache_is_a_free_cut() {
+    assert_eq!(occasion(&mut half_full(|_| None)), None, "without times, nothing is cold");
+    assert_eq!(occasion(&mut half_full(|number| Some(number * 60_000))), None, "no pause");
+    let mut paused = half_full(|number| Some(number * 60_000));
+    paused.receive(Message::assistant("Done."), Origin::Client, Some(600_000)).unwrap();
+    paused.receive(Message::user("And now?"), Origin::Client, Some(901_000)).unwrap();
+    // The call that was answered at 600 seconds was made at 540.
+    let explained = paused.explain();
+    assert_eq!((explained.verdict, explained.occasion), (Verdict::Compact, Some(Occasion::Pause { millis: 361_000 })));
+    assert_eq!(occasion(&mut paused), Some(Occasion::Pause { millis: 361_000 }));
+    assert_eq!(occasion(&mut paused), None, "once");
+
+    // A client that sends its history with each question brings the answer and the next question at the same time.
+    let mut synced = half_full(|number| Some(number * 60_000));
+    synced.receive(Message::assistant("Done."), Origin::Client, Some(901_000)).unwrap();
+    synced.receive(Message::user("And now?"), Origin::Client, Some(901_000)).unwrap();
+    assert_eq!(occasion(&mut synced), Some(Occasion::Pause { millis: 361_000 }));
+
+    let mut told = half_full(|_| None);
+    told.cache_is_cold();
+    assert_eq!(occasion(&mut told), Some(Occasion::Told));
+
+    let mut instructed = half_full(|_| None);
+    let tools = RawValue::from_string(r#"[{"type":"function","function":{"name":"read"}}]"#.to_owned()).unwrap();
+    instructed.set_preamble(&Preamble::default().with_tools(tools));
+    assert_eq!(occasion(&mut instructed), Some(Occasion::Preamble));
+
+    let mut other = half_full(|_| None);
+    let report = |asked: &str| {
+        let (model, asked) = ("a name of the provider's".to_owned(), Some(asked.to_owned()));
+        UsageReport { model, asked, estimated: 10, reported: 10 }
+    };
+    other.usage(report("gpt-4o"));
+    assert_eq!(occasion(&mut other), None);
+    other.usage(report("gpt-5"));
+    assert_eq!(occasion(&mut other), None, "the model has read this window before");
+    let mut other = half_full(|_| None);
+    other.usage(report("gpt-5"));
+    assert_eq!(occasion(&mut other), Some(Occasion::Model));
+}
+
+#[test]
+fn a_compaction_is_made_once_it_is_repaid() {
+    let payback = Payback { write: 5.0, limits: Limits::body(400) };
+    let (limits, target) = (Limits::body(2_000), Some(Limits::body(200)));
+    let policy = Policy { limits, target, payback: Some(payback), ..Policy::unlimited() };
+    // What a window has beyond the target is read at each call. A fast session is compacted at a larger size.
+    let size_of_compaction = |words: usize| {
+        let mut engine = engine(policy.clone());
+        engine.push(Message::user("Go on.")).unwrap();
+        for number in 0..100 {
+            let size = engine.view().totals().size.tokens;
+            if let Some(Occasion::Repaid { read, price }) = occasion(&mut engine) {
+                assert_eq!(price, 800, "200 tokens are written for five instead of read for one");
+                assert!(read >= price);
+                assert!(engine.view().totals().size.tokens < 400);
+                return (size, engine.view().checkpoint().reading.beyond(0));
+            }
+            call(&mut engine, &format!("c{number}"), "{}", &"word ".repeat(words));
+        }
+        unreachable!("a window that grows is compacted")
+    };
+    let ((slow, after), (fast, _)) = (size_of_compaction(60), size_of_compaction(240));
+    assert!(400 < slow && slow < fast && fast < 2_000, "{slow} {fast}");
+    assert_eq!(after, 0, "the next one has to be repaid anew");
+}

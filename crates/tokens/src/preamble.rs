@@ -1,0 +1,87 @@
+//! The tokens of what the model reads before the messages: the system prompt and the tools.
+
+use serde_json::value::RawValue;
+
+use super::TokenCounter;
+use lookback_content::json::{self, Fields};
+use lookback_wire::dialect::Preamble;
+use lookback_wire::models::{Frame, scale};
+use lookback_wire::size::Size;
+
+/// Measures the preamble, with what the provider adds to every request. A tool is counted as its JSON, by the factor of
+/// the counter's [`Frame`]. A tool without a name, which the provider runs by itself, is counted as
+/// nothing if the frame is known.
+pub fn measure_preamble(preamble: &Preamble, counter: &dyn TokenCounter) -> Size {
+    let frame = counter.frame();
+    let system = preamble.system.as_deref().map_or(0, |system| match json::text(system) {
+        Some(text) => counter.text(&text),
+        None => texts(system, DEEPEST).iter().map(|text| counter.text(text)).fold(0, u64::saturating_add),
+    });
+    // OpenAI writes it as a message.
+    let system = if system > 0 { system.saturating_add(frame.system) } else { 0 };
+    let tools = preamble.tools.as_deref().map_or(0, |tools| match frame.schema {
+        None => counter.text(tools.get()),
+        Some(factor) => of_tools(tools, &frame, factor, counter),
+    });
+    let form = preamble.form.as_deref().zip(frame.form).map_or(0, |(schema, around)| {
+        around.saturating_add(scale(counter.text(&compact(schema)), frame.schema.unwrap_or(1.0)))
+    });
+    let bytes = [&preamble.system, &preamble.tools].into_iter().flatten().map(|raw| raw.get().len() as u64).sum();
+    let thinks = if preamble.thinks { frame.thinks } else { 0 };
+    let tokens = [frame.request, system, tools, form, thinks].into_iter().fold(0, u64::saturating_add);
+    Size { tokens, bytes, ..Size::default() }
+}
+
+/// Returns JSON without white space: clients that indent it do not pay for that.
+fn compact(value: &RawValue) -> String {
+    serde_json::from_str::<serde_json::Value>(value.get())
+        .map_or_else(|_| value.get().to_owned(), |value| value.to_string())
+}
+
+/// Returns the tokens of the tools that the client declares.
+fn of_tools(tools: &RawValue, frame: &Frame, factor: f64, counter: &dyn TokenCounter) -> u64 {
+    let declared = declared(tools, DEEPEST);
+    if declared.is_empty() {
+        return 0;
+    }
+    let is_chat = declared.iter().any(|tool| Fields::read(tool).is_some_and(|fields| fields.get("function").is_some()));
+    let each = |tool: &&RawValue| frame.tool.saturating_add(scale(counter.text(&compact(tool)), factor));
+    let all = declared.iter().map(each).fold(frame.tools, u64::saturating_add);
+    if is_chat { all.saturating_add(frame.chat_tools) } else { all }
+}
+
+/// Returns the tools that have a name of the client's, wherever the dialect has them.
+fn declared(value: &RawValue, depth: usize) -> Vec<&RawValue> {
+    let Some(depth) = depth.checked_sub(1) else { return Vec::new() };
+    if let Some(elements) = json::array(value) {
+        return elements.into_iter().flat_map(|element| declared(element, depth)).collect();
+    }
+    let Some(fields) = Fields::read(value) else { return Vec::new() };
+    if fields.get("defer_loading").is_some_and(|later| later.get() == "true") {
+        return Vec::new();
+    }
+    if let Some(inner) = fields.borrowed("tools") {
+        return declared(inner, depth);
+    }
+    // A tool that only the provider knows has a type and no name, unless the client runs it.
+    if fields.get("name").is_some() || fields.get("function").is_some() {
+        return vec![value];
+    }
+    fields.keys().filter_map(|name| fields.borrowed(name)).flat_map(|inner| declared(inner, depth)).collect()
+}
+
+/// How deep the texts of a system prompt may be: a list of blocks, or an object with a list of parts.
+const DEEPEST: usize = 4;
+
+/// Returns the texts of a system prompt that is not a string.
+fn texts(value: &RawValue, depth: usize) -> Vec<String> {
+    let Some(depth) = depth.checked_sub(1) else { return Vec::new() };
+    if let Some(elements) = json::array(value) {
+        return elements.into_iter().flat_map(|element| texts(element, depth)).collect();
+    }
+    let Some(fields) = Fields::read(value) else { return Vec::new() };
+    match fields.text("text") {
+        Some(text) => vec![text.into_owned()],
+        None => fields.iter().flat_map(|(_, value)| texts(value, depth)).collect(),
+    }
+}

@@ -1,0 +1,122 @@
+//! The table of everything that differs between dialects; each dialect's file has its own entry.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::provider_error::Saying;
+use super::stream::Pieces;
+use super::{
+    ConversionError, DecodeError, Dialect, Finding, Mended, Place, Preamble, Quirks, RawRequest, Request, Response,
+    Rule, Shown, Target, anthropic, bedrock, gemini, openai_chat, openai_responses,
+};
+use crate::message::{Content, Message, Reasoning};
+use lookback_content::json::Fields;
+
+/// The messages of a request as they are sent.
+pub(super) type Encoded<'a> = Result<Vec<Cow<'a, RawValue>>, ConversionError>;
+
+/// What encoding does to which message.
+pub(super) type Mends = Result<Vec<Mended>, ConversionError>;
+
+/// One message, written in another dialect as one or more.
+pub(super) type Rendered = Result<Vec<Box<RawValue>>, ConversionError>;
+
+/// Writes the path of a part of a message, by its index.
+pub(super) type Paths<'a> = Box<dyn Fn(usize) -> String + 'a>;
+
+/// What is known about a request besides its messages when it is sent.
+pub(super) struct Sending<'a> {
+    /// Where it goes.
+    pub(super) target: &'a Target,
+    /// The system prompt and the tools. Their cache markers count, too.
+    pub(super) preamble: Option<&'a Preamble>,
+}
+
+/// One dialect.
+///
+/// To add a dialect, write a file with one of these, add a variant to [`Dialect`], and a line to [`Dialect::format`].
+pub(super) struct Format {
+    /// What people call the dialect besides its own name, in lower case and with hyphens.
+    pub(super) aliases: &'static [&'static str],
+    /// The provider, by its name in OpenTelemetry's conventions for generative AI.
+    pub(super) provider: &'static str,
+    /// The provider's rules.
+    pub(super) rules: &'static [Rule],
+    /// The rule that no text has half of a surrogate pair.
+    pub(super) halves: Rule,
+    /// What the provider demands, as far as a session needs to know it before a request is made.
+    pub(super) quirks: fn(&Target) -> Quirks,
+    /// The provider's errors, in its own words.
+    pub(super) sayings: &'static [Saying],
+    /// The member of a request body that holds the messages.
+    pub(super) messages: &'static str,
+    /// The member of a request body that holds the system prompt; `None` if the system prompt is a message.
+    pub(super) system: Option<&'static str>,
+    /// The member of a request body that holds the tools.
+    pub(super) tools: &'static str,
+    /// The member of a tool that has a list of functions, in all of its spellings, if a request declares all of its functions in
+    /// one list, and no other tools beside it. There is none if each function is a tool.
+    pub(super) functions: &'static [&'static str],
+    /// The member of a request body, with its value, that asks the provider to cache the whole conversation. The same member
+    /// of a part marks the part. There is none if the provider caches without being asked, or parts only.
+    pub(super) cache_marker: Option<(&'static str, &'static str)>,
+    /// The members of a request body that name what the provider has stored, so that the body has not all of it.
+    pub(super) stored: &'static [&'static str],
+    /// The members of a request body of which one may stand in the place of all messages.
+    pub(super) instead: &'static [&'static str],
+    /// The type of a part that stands for something that the provider has stored.
+    pub(super) reference: Option<&'static str>,
+    /// The members of a request body that may ask the model to reason.
+    pub(super) thinking: &'static [&'static str],
+    /// The members of a request body that demand an answer of a given form, each with the words in its value that do.
+    pub(super) answer_forms: &'static [(&'static str, &'static [&'static str])],
+    /// The members of a request body that ask the provider to shorten the conversation itself, each with the words in its value
+    /// that do.
+    pub(super) shorteners: &'static [(&'static str, &'static [&'static str])],
+    /// Whether a stream may begin with an error that other providers tell by the status of their answer.
+    pub(super) errors_in_streams: bool,
+    /// The members of a message that other dialects can express, each as `parent.member`.
+    pub(super) known: &'static [&'static str],
+    /// Those of them that are copied or left out as a whole, so that nothing inside them can be lost.
+    pub(super) whole: &'static [&'static str],
+    /// Returns whether an element of a request's list is a piece of what the model said at once. Neighbors of that kind
+    /// are one message.
+    pub(super) is_piece: fn(&RawValue) -> bool,
+    /// Reads the content of a message.
+    pub(super) decode: fn(&RawValue) -> Result<Content, DecodeError>,
+    /// Writes a message that came in another dialect, or was built in Rust.
+    pub(super) render: fn(&Message) -> Rendered,
+    /// Writes the messages of a request.
+    pub(super) encode: for<'a> fn(&Sending<'_>, &[Shown<'a>]) -> Encoded<'a>,
+    /// Lists what `encode` does to the messages beyond their edits.
+    pub(super) mends: fn(&Sending<'_>, &[Shown<'_>]) -> Mends,
+    /// Reads the body of a response.
+    pub(super) response: fn(&Fields<'_>) -> Result<Response, DecodeError>,
+    /// Returns what the events of a streamed response are put together to.
+    pub(super) pieces: fn() -> Box<dyn Pieces>,
+    /// Leaves out of the answer to a request what no later request can send.
+    pub(super) resendable: fn(&RawRequest<'_>, Message) -> Message,
+    /// Writes a tool as an element of a request's list of tools.
+    pub(super) tool: fn(name: &str, description: &str, parameters: &Value) -> Value,
+    /// Finds the rules that a request breaks.
+    pub(super) check: fn(&Request) -> Vec<Finding>,
+    /// Returns what writes the paths of a message's parts.
+    pub(super) paths: for<'a> fn(&Place<'a>) -> Paths<'a>,
+    /// Returns the reasoning that a message sends beside its parts.
+    pub(super) reasoning_beside: fn(&Message) -> Option<Reasoning>,
+}
+
+impl Dialect {
+    /// Returns what is particular to this dialect.
+    pub(super) fn format(self) -> &'static Format {
+        match self {
+            Dialect::OpenAiChat => &openai_chat::FORMAT,
+            Dialect::Anthropic => &anthropic::FORMAT,
+            Dialect::Bedrock => &bedrock::FORMAT,
+            Dialect::OpenAiResponses => &openai_responses::FORMAT,
+            Dialect::Gemini => &gemini::FORMAT,
+        }
+    }
+}

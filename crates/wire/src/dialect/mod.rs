@@ -1,0 +1,490 @@
+//! Providers' message formats: how their JSON is read, written, checked and converted. Each dialect is one file.
+
+mod anthropic;
+mod bedrock;
+mod blocks;
+mod bound;
+mod changes;
+mod convert;
+mod detect;
+mod format;
+mod gemini;
+mod mend;
+mod named;
+mod openai_chat;
+mod openai_responses;
+mod pages;
+mod pairing;
+mod preamble;
+mod provider_error;
+mod raw_request;
+mod request;
+mod response;
+mod rules;
+mod sampling;
+mod stream;
+mod surrogates;
+mod target;
+mod tool_names;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::Range;
+
+use serde_json::value::RawValue;
+
+pub use changes::BodyChanges;
+pub use convert::ConversionError;
+pub use detect::{Clue, Contradiction, Sign};
+pub use mend::{Mend, Mended};
+pub use named::{Meant, UnknownDialect};
+pub use preamble::Preamble;
+pub use provider_error::{ProviderError, TooLong};
+pub use raw_request::RawRequest;
+pub use request::{Request, RequestError};
+pub use response::Response;
+pub use rules::{Finding, Problem, Rule, Severity};
+pub use stream::ResponseStream;
+pub use target::Target;
+
+use crate::edit::Edit;
+use crate::message::{Message, PartRef, Reasoning, ToolCall};
+pub use crate::provider::{Provider, UnknownProvider};
+use crate::start::Start;
+pub use crate::wire::Dialect;
+use crate::wire::{Role, Wire};
+use lookback_content::json;
+pub use lookback_content::json::SyntaxError;
+
+/// A message with the edits that are applied to it.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// The message.
+    pub message: &'a Message,
+    /// The edits of its parts.
+    pub edits: &'a [Edit],
+}
+
+/// The place of a message in a request, and what the paths of its parts depend on. Computed once for all parts.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    /// The index of the message.
+    index: usize,
+    /// The index of its first element in the request's list.
+    element: usize,
+    message: &'a Message,
+    first_call: Option<usize>,
+    is_result: bool,
+}
+
+impl<'a> Place<'a> {
+    /// Returns the places of a request's messages.
+    fn all(messages: &'a [Message]) -> impl Iterator<Item = Place<'a>> {
+        let mut element = 0;
+        messages.iter().enumerate().map(move |(index, message)| {
+            let first_call = message.tool_calls().next().map(|(part, _)| part);
+            let is_result = message.tool_results().next().is_some();
+            let elements = message.wire().and_then(|wire| json::array(&wire.raw)).map_or(1, |pieces| pieces.len());
+            let first = element;
+            element += elements;
+            Place { index, element: first, message, first_call, is_result }
+        })
+    }
+}
+
+/// What a provider demands besides the pairing of calls and results, which all demand.
+#[derive(Debug, Clone, Copy)]
+pub struct Quirks {
+    /// Neighbors of one role are one message, so the results of all of their calls come behind the last of them.
+    pub merges_neighbors: bool,
+    /// Returns whether an identifier is allowed, its length aside.
+    pub valid_id: fn(&str) -> bool,
+    /// The most characters of an identifier.
+    pub longest_id: usize,
+    /// Text that is empty or only white space is refused.
+    pub refuses_blank: bool,
+    /// White space is accepted nevertheless, if its message has words or a tool use beside it.
+    pub takes_space_beside: bool,
+    /// A message without content is refused.
+    pub refuses_empty: bool,
+    /// A tool result that is an error must have content.
+    pub refuses_empty_error: bool,
+    /// Returns whether a message has members that are refused, though they hold no part.
+    pub has_refused_members: fn(&Message) -> bool,
+    /// White space at the end of the request is refused if the last message is the assistant's.
+    pub refuses_trailing_space: bool,
+    /// Reasoning must be signed.
+    pub signed_reasoning: bool,
+    /// What a window that was cut may begin with.
+    pub start: Start,
+    /// What any request may begin with, as far as that is known.
+    pub opens: Start,
+    /// A tool result can say that the tool failed.
+    pub marks_errors: bool,
+    /// A system message may only follow a user message, so the two are kept or dropped together.
+    pub system_follows_user: bool,
+    /// A result may leave out the identifier of its call, and name only the tool.
+    pub results_by_name: bool,
+    /// A result may stand behind other messages than that of its call.
+    pub results_anywhere: bool,
+    /// Signed reasoning is valid only behind the messages that it was made after.
+    pub binds_reasoning: bool,
+    /// The kinds of parts that a message of a role may not have.
+    pub wrong_roles: &'static [(Role, &'static str)],
+    /// The kinds of parts in which the provider compacted all that came before.
+    pub compactions: &'static [&'static str],
+    /// The kinds of parts that hold for all that follows, such as tools that were added on the way.
+    pub standing: &'static [&'static str],
+}
+
+/// An error from reading a message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// The text is not JSON.
+    #[error("not valid JSON: {0}")]
+    Syntax(SyntaxError),
+    /// The JSON is not an object.
+    #[error("a message must be an object")]
+    NotAnObject,
+    /// A required member is missing, or has the wrong type.
+    #[error("`{member}` must be {expected}")]
+    Member {
+        /// The path of the member inside the message.
+        member: String,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// The dialect has no such role.
+    #[error("unknown role `{}`; {dialect} has {known}", .role.escape_debug())]
+    UnknownRole {
+        /// The role, at most its first 40 characters.
+        role: String,
+        /// The dialect.
+        dialect: Dialect,
+        /// The roles that the dialect has, as a list in words.
+        known: &'static str,
+    },
+}
+
+impl DecodeError {
+    fn member(member: impl Into<String>, expected: &'static str) -> Self {
+        DecodeError::Member { member: member.into(), expected }
+    }
+
+    fn role(role: &str, dialect: Dialect, known: &'static str) -> Self {
+        DecodeError::UnknownRole { role: role.chars().take(40).collect(), dialect, known }
+    }
+}
+
+impl Dialect {
+    /// Returns the provider that the dialect is named after, by its name in
+    /// [OpenTelemetry's conventions](https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/).
+    ///
+    /// ```
+    /// use lookback_wire::Dialect;
+    ///
+    /// assert_eq!(Dialect::Bedrock.provider(), "aws.bedrock");
+    /// ```
+    pub fn provider(self) -> &'static str {
+        self.format().provider
+    }
+
+    /// Returns whether a stream may begin with an error, such as that the request is too long, although the status of the
+    /// answer says that all is well.
+    ///
+    /// ```
+    /// use lookback_wire::Dialect;
+    ///
+    /// assert!(Dialect::OpenAiResponses.has_errors_in_streams());
+    /// assert!(!Dialect::Anthropic.has_errors_in_streams());
+    /// ```
+    pub fn has_errors_in_streams(self) -> bool {
+        self.format().errors_in_streams
+    }
+
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// Returns an error if the text is not JSON or not a message, or if the dialect does not have its role. Parts of an
+    /// unknown kind are not an error: they pass through unchanged.
+    pub fn decode(self, text: &str) -> Result<Message, DecodeError> {
+        let raw: &RawValue = serde_json::from_str(text).map_err(SyntaxError::from).map_err(DecodeError::Syntax)?;
+        self.decode_raw(raw)
+    }
+
+    /// Reads one message from JSON that is already parsed.
+    ///
+    /// # Errors
+    /// The same as [`Dialect::decode`].
+    pub fn decode_raw(self, raw: &RawValue) -> Result<Message, DecodeError> {
+        let content = (self.format().decode)(raw)?;
+        Ok(Message::decoded(content, Wire { dialect: self, raw: raw.to_owned() }))
+    }
+
+    /// Returns which elements of a request's list each message is made of.
+    ///
+    /// In most dialects each element is a message. In OpenAI's Responses, what the model said at once comes in several
+    /// items, and these are one message: its JSON is the list of them.
+    ///
+    /// ```
+    /// use lookback_wire::Dialect;
+    /// use serde_json::value::RawValue;
+    ///
+    /// let list = r#"[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]"#;
+    /// let elements: Vec<&RawValue> = serde_json::from_str(list)?;
+    /// assert_eq!(Dialect::OpenAiChat.spans(&elements), [0..1, 1..2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spans(self, elements: &[&RawValue]) -> Vec<Range<usize>> {
+        let is_piece = self.format().is_piece;
+        let mut spans: Vec<Range<usize>> = Vec::with_capacity(elements.len());
+        let mut goes_on = false;
+        for (index, element) in elements.iter().enumerate() {
+            let is_piece = is_piece(element);
+            match spans.last_mut().filter(|_| goes_on && is_piece) {
+                Some(last) => last.end = index + 1,
+                None => spans.push(index..index + 1),
+            }
+            goes_on = is_piece;
+        }
+        spans
+    }
+
+    /// Reads the messages of a request's list: one for each of its [spans](Dialect::spans).
+    ///
+    /// # Errors
+    /// Returns the index of the element that cannot be read, and why.
+    pub fn decode_list(self, elements: &[&RawValue]) -> Result<Vec<Message>, (usize, DecodeError)> {
+        let read = |span: Range<usize>| {
+            let pieces = elements.get(span.clone()).unwrap_or_default();
+            self.decode_pieces(pieces).map_err(|(at, fault)| (span.start + at, fault))
+        };
+        self.spans(elements).into_iter().map(read).collect()
+    }
+
+    /// Reads a message that is made of these elements.
+    fn decode_pieces(self, pieces: &[&RawValue]) -> Result<Message, (usize, DecodeError)> {
+        let single = |raw: &RawValue| match raw.get().starts_with('[') {
+            true => Err(DecodeError::NotAnObject),
+            false => self.decode_raw(raw),
+        };
+        if let [piece] = pieces {
+            return single(piece).map_err(|fault| (0, fault));
+        }
+        self.decode_raw(&json::write_array(pieces.iter().copied())).map_err(|fault| {
+            // The fault is in one of them.
+            let first = pieces.iter().enumerate().find_map(|(at, raw)| Some((at, single(raw).err()?)));
+            first.unwrap_or((0, fault))
+        })
+    }
+
+    /// Writes the messages of a request.
+    ///
+    /// Messages keep the bytes in which they were received, except for what their edits change. If the dialect demands
+    /// it, neighbors of one role become one message (their parts keep their bytes), results and system messages move,
+    /// and the oldest of too many cache markers are removed. [`Dialect::mends`] lists what was done to which message.
+    ///
+    /// # Errors
+    /// Returns an error if a message came in another dialect, and this dialect cannot express something in it.
+    pub fn encode<'a>(
+        self,
+        shown: impl IntoIterator<Item = Shown<'a>>,
+    ) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
+        Target::from(self).encode_behind(None, shown)
+    }
+
+    /// Writes messages as the JSON list of a request's `messages`.
+    ///
+    /// # Errors
+    /// Returns an error if something in a message cannot be said in this dialect.
+    ///
+    /// ```
+    /// use lookback_wire::{Dialect, Message};
+    ///
+    /// let json = Dialect::OpenAiChat.to_json(&[Message::system("Be brief."), Message::user("Hi")])?;
+    /// assert_eq!(json, r#"[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}]"#);
+    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// ```
+    pub fn to_json(self, messages: &[Message]) -> Result<String, ConversionError> {
+        let encoded = self.encode(messages.iter().map(|message| Shown { message, edits: &[] }))?;
+        Ok(json_list(&encoded))
+    }
+
+    /// Lists what [`Dialect::encode`] does to these messages beyond their edits.
+    ///
+    /// The list is in the order of the messages. It is empty if nothing is done, and if the messages cannot be encoded.
+    ///
+    /// ```
+    /// use lookback_wire::{Dialect, dialect::{Mend, Shown}};
+    ///
+    /// let user = Dialect::Bedrock.decode(r#"{"role":"user","content":[{"text":"Hi"}]}"#)?;
+    /// let shown = Shown { message: &user, edits: &[] };
+    /// assert!(Dialect::Bedrock.mends([shown]).is_empty());
+    /// let mended = Dialect::Bedrock.mends([shown, shown])[0];
+    /// assert_eq!((mended.message, mended.mend), (1, Mend::MergedWithPrevious));
+    /// # Ok::<(), lookback_wire::DecodeError>(())
+    /// ```
+    pub fn mends<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Vec<Mended> {
+        Target::from(self).mends_behind(None, shown)
+    }
+
+    /// Converts a message to this dialect, as one or more messages.
+    ///
+    /// # Errors
+    /// Returns an error if something would be lost. The error names the first such thing.
+    ///
+    /// ```
+    /// use lookback_wire::{Dialect, Message};
+    ///
+    /// let result = Dialect::OpenAiChat.decode(r#"{"role":"tool","tool_call_id":"c1","content":"42"}"#)?;
+    /// let there = Dialect::Anthropic.convert(&result)?;
+    /// assert_eq!(
+    ///     there[0].wire().unwrap().raw.get(),
+    ///     r#"{"role":"user","content":[{"content":"42","tool_use_id":"c1","type":"tool_result"}]}"#
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn convert(self, message: &Message) -> Result<Vec<Message>, ConversionError> {
+        if message.wire().is_some_and(|wire| wire.dialect == self) {
+            return Ok(vec![message.clone()]);
+        }
+        let raws = convert::render(self, message)?;
+        // What was just written can be read.
+        Ok(raws.iter().filter_map(|raw| self.decode_raw(raw).ok()).collect())
+    }
+
+    /// Converts the messages of a conversation to this dialect. Messages that are in it already stay as they are.
+    ///
+    /// A dialect may repeat the name of a tool in its results. It is taken from the call among the messages.
+    ///
+    /// # Errors
+    /// The same as [`Dialect::convert`].
+    ///
+    /// ```
+    /// use lookback_wire::{Dialect, Message, ToolCall};
+    ///
+    /// let call = Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]);
+    /// let there = Dialect::Gemini.convert_all(&[call, Message::tool_result("c1", "buy milk")])?;
+    /// assert_eq!(
+    ///     there[1].wire().unwrap().raw.get(),
+    ///     r#"{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"read","response":{"output":"buy milk"}}}]}"#
+    /// );
+    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// ```
+    pub fn convert_all(self, messages: &[Message]) -> Result<Vec<Message>, ConversionError> {
+        let mut calls: HashMap<&str, &ToolCall> = HashMap::new();
+        let mut converted = Vec::with_capacity(messages.len());
+        for message in messages {
+            calls.extend(message.tool_calls().map(|(_, call)| (call.id.as_str(), call)));
+            let named = message.with_tools(|result| calls.get(result.call_id.as_str()).copied());
+            converted.extend(self.convert(&named)?);
+        }
+        Ok(converted)
+    }
+
+    /// Returns the member of a request body that has the messages, such as `messages`.
+    pub fn list(self) -> &'static str {
+        self.format().messages
+    }
+
+    /// Returns every rule of the dialect that a request breaks, in the order of the messages.
+    pub fn check(self, request: &Request) -> Vec<Finding> {
+        let mut findings = (self.format().check)(request);
+        findings.extend(surrogates::check(self.format().halves, request));
+        findings.sort_by_key(|finding| finding.message);
+        findings
+    }
+
+    /// Returns the rules that [`Dialect::check`] knows.
+    pub fn rules(self) -> &'static [Rule] {
+        self.format().rules
+    }
+
+    /// Writes a tool as an element of a request's list of tools. `parameters` is the JSON Schema of its arguments.
+    ///
+    /// ```
+    /// use lookback_wire::Dialect;
+    ///
+    /// let tool = Dialect::Anthropic.tool("now", "Returns the time.", &serde_json::json!({"type": "object"}));
+    /// assert_eq!(tool["input_schema"]["type"], "object");
+    /// ```
+    pub fn tool(self, name: &str, description: &str, parameters: &serde_json::Value) -> serde_json::Value {
+        (self.format().tool)(name, description, parameters)
+    }
+
+    /// Returns the path of a part in a request, such as `messages[7].tool_calls[1]`.
+    fn path(self, place: &Place, part: usize) -> String {
+        self.paths(place)(part)
+    }
+
+    /// Returns what writes the paths of all parts of a message. It may have read the message for that: a message may have any
+    /// number of parts, and each of them a fault.
+    fn paths<'a>(self, place: &Place<'a>) -> format::Paths<'a> {
+        (self.format().paths)(place)
+    }
+
+    /// Returns whether a part stands for something that the provider has stored, such as a call.
+    pub fn is_reference(self, part: PartRef<'_>) -> bool {
+        matches!(part, PartRef::Opaque(opaque) if self.format().reference == Some(&*opaque.kind))
+    }
+
+    /// Returns the reasoning that a message sends beside its parts.
+    pub fn reasoning_beside(self, message: &Message) -> Option<Reasoning> {
+        (self.format().reasoning_beside)(message)
+    }
+
+    /// Returns what every provider of this dialect demands besides the pairing of calls and results.
+    pub fn quirks(self) -> Quirks {
+        Target::from(self).quirks()
+    }
+
+    /// Returns the bytes of a message after its edits, before it is merged with others.
+    pub fn shown_bytes(self, message: &Message, edits: &[Edit], wire: &Wire) -> u64 {
+        if edits.is_empty() {
+            return wire.raw.get().len() as u64;
+        }
+        let encoded = self.encode([Shown { message, edits }]).unwrap_or_default();
+        encoded.iter().map(|raw| raw.get().len() as u64).sum()
+    }
+}
+
+/// Reads a message that is an object.
+fn fields(raw: &RawValue) -> Result<json::Fields<'_>, DecodeError> {
+    json::Fields::read(raw).ok_or(DecodeError::NotAnObject)
+}
+
+/// Returns the role of a message, as the dialect spells it.
+fn role<'a>(fields: &'a json::Fields<'_>) -> Result<Cow<'a, str>, DecodeError> {
+    fields.text("role").ok_or_else(|| DecodeError::member("role", "a string"))
+}
+
+/// Removes a member from a message and returns its value, or `None` if the message has no such member. Every other
+/// member keeps its bytes.
+///
+/// It is for members that are not the provider's, which a client has added.
+pub fn take_member(message: &mut Box<RawValue>, key: &str) -> Option<Box<RawValue>> {
+    let mut fields = json::Fields::read(message)?;
+    let value = fields.get(key)?.to_owned();
+    fields.remove(key);
+    *message = fields.write();
+    Some(value)
+}
+
+/// Writes messages as one JSON list, each byte for byte.
+///
+/// ```
+/// use lookback_wire::dialect::{Shown, json_list};
+/// use lookback_wire::{Dialect, Message};
+///
+/// let message = Message::user("Hi");
+/// let messages = Dialect::OpenAiChat.encode([Shown { message: &message, edits: &[] }])?;
+/// assert_eq!(json_list(&messages), r#"[{"role":"user","content":"Hi"}]"#);
+/// # Ok::<(), lookback_wire::ConversionError>(())
+/// ```
+pub fn json_list(messages: &[Cow<'_, RawValue>]) -> String {
+    let length: usize = messages.iter().map(|message| message.get().len() + 1).sum();
+    let mut out = String::with_capacity(length + 1);
+    json::push_array(&mut out, messages.iter().map(AsRef::as_ref));
+    out
+}

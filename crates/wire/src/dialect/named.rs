@@ -1,0 +1,180 @@
+//! Reading the name of a dialect, and guessing what another name means.
+
+use std::iter;
+use std::str::FromStr;
+
+use super::Dialect;
+
+/// How much of an unknown name is looked at and repeated, in characters.
+const MOST: usize = 40;
+
+/// How similar two names must be for one to be taken for a typo of the other, from 0 (nothing in common) to 1 (the
+/// same).
+const ALIKE: f64 = 0.7;
+
+/// Formats that Lookback cannot read yet, by the names that people use for them, in lower case and with hyphens.
+const UNREAD: &[(&str, &str)] = &[
+    ("ai-sdk", "the AI SDK's UI messages"),
+    ("ui-messages", "the AI SDK's UI messages"),
+    ("vercel", "the AI SDK's UI messages"),
+    ("langchain", "LangChain's format"),
+    ("cohere", "Cohere's chat format"),
+];
+
+/// An unknown dialect, with what its name probably means.
+///
+/// ```
+/// use lookback_wire::Dialect;
+/// use lookback_wire::dialect::Meant;
+///
+/// let unknown = "openai".parse::<Dialect>().unwrap_err();
+/// assert_eq!(unknown.meant, Some(Meant::Dialect(Dialect::OpenAiChat)));
+/// assert_eq!(unknown.to_string(), "unknown dialect `openai`; did you mean openai-chat?");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown dialect `{name}`{}", told(.meant))]
+#[non_exhaustive]
+pub struct UnknownDialect {
+    /// The name, at most its first 40 characters.
+    pub name: String,
+    /// What it probably means; `None` if it resembles no known name.
+    pub meant: Option<Meant>,
+}
+
+/// What an unknown name probably means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Meant {
+    /// A dialect, by another of its names or by a typo.
+    Dialect(Dialect),
+    /// A format that Lookback cannot read yet, in words.
+    Unread(&'static str),
+}
+
+fn told(meant: &Option<Meant>) -> String {
+    match meant {
+        Some(Meant::Dialect(dialect)) => format!("; did you mean {dialect}?"),
+        Some(Meant::Unread(format)) => format!(": Lookback cannot read {format} yet; use {}", choices()),
+        None => format!("; use {}", choices()),
+    }
+}
+
+/// Returns the names of all dialects as "a, b or c".
+fn choices() -> String {
+    let names = Dialect::ALL.map(Dialect::name);
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+impl UnknownDialect {
+    fn new(name: &str) -> UnknownDialect {
+        let name: String = name.chars().take(MOST).collect();
+        let meant = meant(&name);
+        UnknownDialect { name, meant }
+    }
+}
+
+impl FromStr for Dialect {
+    type Err = UnknownDialect;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Dialect::ALL.into_iter().find(|dialect| dialect.name() == name).ok_or_else(|| UnknownDialect::new(name))
+    }
+}
+
+/// Returns every name that is understood, with what it means.
+fn names() -> impl Iterator<Item = (&'static str, Meant)> {
+    let of = |dialect: Dialect| {
+        let names = iter::once(dialect.name()).chain(dialect.format().aliases.iter().copied());
+        names.map(move |name| (name, Meant::Dialect(dialect)))
+    };
+    let unread = UNREAD.iter().map(|(name, format)| (*name, Meant::Unread(format)));
+    Dialect::ALL.into_iter().flat_map(of).chain(unread)
+}
+
+fn meant(name: &str) -> Option<Meant> {
+    let name = name.trim().to_lowercase().replace([' ', '_'], "-");
+    let alike = names().map(|(known, meant)| (strsim::normalized_damerau_levenshtein(known, &name), meant));
+    let (alike, meant) = alike.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    (alike >= ALIKE).then_some(meant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guessed(name: &str) -> Option<Meant> {
+        name.parse::<Dialect>().unwrap_err().meant
+    }
+
+    #[test]
+    fn every_dialect_has_its_name() {
+        for dialect in Dialect::ALL {
+            assert_eq!(dialect.name().parse::<Dialect>(), Ok(dialect));
+            assert_eq!(guessed(&dialect.name().to_uppercase()), Some(Meant::Dialect(dialect)));
+        }
+    }
+
+    #[test]
+    fn other_names_and_typos_are_understood() {
+        for (name, dialect) in [
+            ("openai", Dialect::OpenAiChat),
+            ("chat", Dialect::OpenAiChat),
+            ("OpenAI Chat", Dialect::OpenAiChat),
+            ("openai_chat", Dialect::OpenAiChat),
+            ("openai-caht", Dialect::OpenAiChat),
+            ("claude", Dialect::Anthropic),
+            ("antropic", Dialect::Anthropic),
+            ("converse", Dialect::Bedrock),
+            ("bedrock-converse", Dialect::Bedrock),
+            ("bedrok", Dialect::Bedrock),
+            ("responses", Dialect::OpenAiResponses),
+            ("OpenAI Responses", Dialect::OpenAiResponses),
+            ("google", Dialect::Gemini),
+            ("gemni", Dialect::Gemini),
+        ] {
+            assert_eq!(guessed(name), Some(Meant::Dialect(dialect)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_format_that_cannot_be_read_yet_is_named() {
+        for (name, format) in [
+            ("cohere", "Cohere's chat format"),
+            ("vercel", "the AI SDK's UI messages"),
+            ("langchain", "LangChain's format"),
+        ] {
+            assert_eq!(guessed(name), Some(Meant::Unread(format)), "{name}");
+        }
+        let unknown = "cohere".parse::<Dialect>().unwrap_err().to_string();
+        let said = "unknown dialect `cohere`: Lookback cannot read Cohere's chat format yet; use openai-chat, anthropic, bedrock, openai-responses or gemini";
+        assert_eq!(unknown, said);
+    }
+
+    #[test]
+    fn a_name_that_resembles_none_is_not_guessed() {
+        for name in ["", "latin", "x", "-", "auto", "openai-chat\u{1b}[31m-and-so-on-and-so-on"] {
+            assert_eq!(guessed(name), None, "{name:?}");
+        }
+        let said = "latin".parse::<Dialect>().unwrap_err().to_string();
+        assert_eq!(said, "unknown dialect `latin`; use openai-chat, anthropic, bedrock, openai-responses or gemini");
+    }
+
+    #[test]
+    fn a_name_of_megabytes_is_cut() {
+        let unknown = "é".repeat(1 << 20).parse::<Dialect>().unwrap_err();
+        assert_eq!(unknown.name.chars().count(), 40);
+    }
+
+    #[test]
+    fn every_known_name_means_what_it_says() {
+        for (name, expected) in names() {
+            if Dialect::ALL.iter().all(|dialect| dialect.name() != name) {
+                assert_eq!(guessed(name), Some(expected), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What the model reads before the messages: the system prompt and the tools, and the tokens that they cost.
+
+use lookback_content::Redacted;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Dialect;
+use lookback_content::json::{self, Fields};
+
+/// The system prompt and the tools, if they are sent outside the messages, and what is asked of the answer.
+///
+/// The model reads them first. They cost tokens, and are never dropped.
+#[derive(derive_more::Debug, Clone, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Preamble {
+    /// The system prompt, if the dialect has it outside the messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[debug("{:?}", Redacted(system))]
+    pub system: Option<Box<RawValue>>,
+    /// The tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[debug("{:?}", Redacted(tools))]
+    pub tools: Option<Box<RawValue>>,
+    /// The JSON schema of the form that answers must have. Providers show it to the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[debug(skip)]
+    pub form: Option<Box<RawValue>>,
+    /// Whether the request asks the model to reason. Some providers tell the model so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[debug(skip)]
+    pub thinks: bool,
+}
+
+impl Preamble {
+    /// Takes the preamble from a request body, whose members `member` returns by name.
+    ///
+    /// The dialect says which members they are. It has no system prompt if the dialect has that among the messages.
+    pub fn of_body(dialect: Dialect, member: impl Fn(&str) -> Option<Box<RawValue>>) -> Self {
+        let format = dialect.format();
+        // Protocol buffers spell some members in another way.
+        let spelled = |name: &str| member(name).or_else(|| member(&in_snake_case(name)));
+        let form = format.answer_forms.iter().find_map(|(name, _)| schema(&spelled(name)?, DEEPEST));
+        let thinks = format.thinking.iter().any(|name| member(name).is_some_and(|raw| thinks(&raw, DEEPEST)));
+        Preamble { system: format.system.and_then(spelled), tools: spelled(format.tools), form, thinks }
+    }
+
+    /// Returns the members of a request body that have the preamble: the reverse of [`Preamble::of_body`].
+    pub fn in_body(&self, dialect: Dialect) -> impl Iterator<Item = (&'static str, &RawValue)> {
+        let format = dialect.format();
+        let system = format.system.zip(self.system.as_deref());
+        system.into_iter().chain(self.tools.as_deref().map(|tools| (format.tools, tools)))
+    }
+
+    /// Sets the system prompt, which is JSON as the dialect writes it.
+    #[must_use]
+    pub fn with_system(self, system: Box<RawValue>) -> Self {
+        Preamble { system: Some(system), ..self }
+    }
+
+    /// Sets the tools, which are JSON as the dialect writes it.
+    #[must_use]
+    pub fn with_tools(self, tools: Box<RawValue>) -> Self {
+        Preamble { tools: Some(tools), ..self }
+    }
+
+    /// Returns whether two preambles have the same system prompt and the same tools, byte for byte.
+    pub fn is_same(&self, other: &Preamble) -> bool {
+        let same = |a: &Option<Box<RawValue>>, b: &Option<Box<RawValue>>| {
+            a.as_ref().map(|raw| raw.get()) == b.as_ref().map(|raw| raw.get())
+        };
+        same(&self.system, &other.system) && same(&self.tools, &other.tools)
+    }
+}
+
+/// Returns whether the member of a body that is about reasoning asks for some, there or deeper.
+fn thinks(value: &RawValue, depth: usize) -> bool {
+    let (Some(depth), Some(fields)) = (depth.checked_sub(1), Fields::read(value)) else { return false };
+    let is = |name: &str, words: &[&str]| fields.text(name).is_some_and(|text| words.contains(&&*text));
+    is("type", &["enabled", "adaptive"])
+        || is("effort", &["minimal", "low", "medium", "high", "xhigh", "max"])
+        || fields.get("enabled").is_some_and(|enabled| enabled.get() == "true")
+        || fields.get("max_tokens").is_some_and(|most| most.get() != "0" && most.get() != "null")
+        || fields.iter().any(|(_, inner)| self::thinks(inner, depth))
+}
+
+/// Returns the schema in the member of a body that demands a form of answers, there or deeper.
+fn schema(value: &RawValue, depth: usize) -> Option<Box<RawValue>> {
+    let depth = depth.checked_sub(1)?;
+    let fields = Fields::read(value)?;
+    let schema = fields.get("schema").and_then(|schema| match json::text(schema) {
+        // Some have it as a text.
+        Some(text) => serde_json::from_str(&text).ok(),
+        None => Some(schema.to_owned()),
+    });
+    schema.or_else(|| fields.iter().find_map(|(_, inner)| self::schema(inner, depth)))
+}
+
+/// Returns a name such as `systemInstruction` as `system_instruction`.
+fn in_snake_case(name: &str) -> String {
+    name.chars().fold(String::with_capacity(name.len() + 1), |mut out, char| {
+        out.extend(char.is_ascii_uppercase().then_some('_'));
+        out.push(char.to_ascii_lowercase());
+        out
+    })
+}
+
+/// How deep a schema or a setting may be in the member of a body.
+const DEEPEST: usize = 4;

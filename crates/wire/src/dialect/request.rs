@@ -1,0 +1,288 @@
+//! Request bodies and bare lists of messages. Everything besides the messages keeps its bytes.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use serde_json::value::RawValue;
+
+use super::bound::{self, Bound};
+use super::{DecodeError, Dialect, Preamble, Provider, RawRequest, Target};
+use crate::message::Message;
+use lookback_content::json::{self, SyntaxError};
+
+/// A decoded request body, or a decoded list of messages.
+///
+/// ```
+/// use lookback_wire::Request;
+///
+/// let body = r#"{"model": "gpt-4o", "messages": [{"role":"user","content":"Hi"}], "temperature": 0.70}"#;
+/// let request = Request::decode(body.as_bytes(), None)?;
+/// assert_eq!(request.messages().len(), 1);
+/// let none: [Box<serde_json::value::RawValue>; 0] = [];
+/// assert_eq!(request.with_messages(&none), r#"{"model": "gpt-4o", "messages": [], "temperature": 0.70}"#);
+/// # Ok::<(), lookback_wire::RequestError>(())
+/// ```
+#[derive(Clone)]
+pub struct Request {
+    text: String,
+    dialect: Dialect,
+    messages: Vec<Message>,
+    /// The range of the list of messages in `text`, if there is one.
+    list: Option<Range<usize>>,
+    /// The ranges of all members in `text`, by name. A bare list has none.
+    members: Vec<(String, Range<usize>)>,
+    body: bool,
+    preamble: Preamble,
+    target: Target,
+    stored: Option<&'static str>,
+    version: Option<String>,
+    /// The signed reasoning of the request before.
+    previous: Vec<Bound>,
+}
+
+/// An error from reading a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RequestError {
+    /// The bytes are not UTF-8.
+    #[error("not valid UTF-8 at byte {at}")]
+    Utf8 {
+        /// The index of the first invalid byte.
+        at: usize,
+    },
+    /// The text is not JSON.
+    #[error("not valid JSON: {0}")]
+    Syntax(SyntaxError),
+    /// The JSON is neither a list, nor an object with a list of messages.
+    #[error("neither a list of messages nor a request body with `messages`, `input` or `contents`")]
+    NoMessages,
+    /// There is no message with this index.
+    #[error("there is no {list}[{index}]")]
+    NoMessage {
+        /// The member of a body that has the messages, such as `messages`.
+        list: &'static str,
+        /// The index of the message.
+        index: usize,
+    },
+    /// A message could not be read.
+    #[error("{list}[{index}]: {fault}")]
+    Message {
+        /// The member of a body that has the messages, such as `messages`.
+        list: &'static str,
+        /// The index of the element in that list.
+        index: usize,
+        /// The error.
+        fault: DecodeError,
+    },
+}
+
+impl Request {
+    /// Reads a request body, or a bare list of messages.
+    ///
+    /// If `dialect` is `None`, it is detected from the keys of the body, then from the shapes of the parts. If neither
+    /// tells, it is `openai-chat`.
+    ///
+    /// # Errors
+    /// Returns an error if the bytes are not a request, or if any message in it cannot be read. Nothing is skipped.
+    pub fn decode(bytes: impl Into<Vec<u8>>, dialect: Option<Dialect>) -> Result<Self, RequestError> {
+        let text =
+            String::from_utf8(bytes.into()).map_err(|e| RequestError::Utf8 { at: e.utf8_error().valid_up_to() })?;
+        let raw = RawRequest::read(&text, dialect)?;
+        let (dialect, list, body) = (raw.dialect(), raw.list_range(), raw.is_body());
+        let members = raw.members().map(|(name, range)| (name.to_owned(), range)).collect();
+        let (preamble, stored, target) = (raw.preamble(), raw.stored(), raw.target());
+        let version = raw.member("anthropic_version").and_then(json::text).map(Cow::into_owned);
+        let messages = raw.into_messages()?;
+        Ok(Request {
+            dialect,
+            messages,
+            list,
+            members,
+            body,
+            preamble,
+            target,
+            stored,
+            version,
+            text,
+            previous: Vec::new(),
+        })
+    }
+
+    /// Sets the version of the API that the request is sent to, which is in a header. Some rules depend on it.
+    ///
+    /// ```
+    /// use lookback_wire::{Dialect, Request};
+    ///
+    /// let body = r#"{"temperature": 0.5, "max_tokens": 9, "messages": [{"role":"user","content":"Hi"}]}"#;
+    /// let request = Request::decode(body, Some(Dialect::Anthropic))?;
+    /// assert!(Dialect::Anthropic.check(&request).is_empty());
+    /// let findings = Dialect::Anthropic.check(&request.with_version("2026-10-21"));
+    /// assert_eq!((findings[0].rule, findings[0].path.as_str()), ("AM12", "temperature"));
+    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// ```
+    #[must_use]
+    pub fn with_version(self, version: impl Into<String>) -> Self {
+        Request { version: Some(version.into()), ..self }
+    }
+
+    /// Sets what the path of the request's URL tells of where it goes. Gemini's and Bedrock's have the model in it.
+    ///
+    /// ```
+    /// use lookback_wire::{Dialect, Request};
+    ///
+    /// let body = r#"{"contents": [{"role":"user","parts":[{"text":" "}]}]}"#;
+    /// let request = Request::decode(body, None)?;
+    /// // Only Vertex AI refuses a blank text.
+    /// let path = "/v1/projects/p/locations/global/publishers/google/models/gemini-3-flash:generateContent";
+    /// assert_eq!(Dialect::Gemini.check(&request.with_path(path))[0].rule, "GM6");
+    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// ```
+    #[must_use]
+    pub fn with_path(self, path: &str) -> Self {
+        Request { target: self.target.with_path(path), ..self }
+    }
+
+    /// Sets the provider that the request goes to. Some rules are only its own.
+    #[must_use]
+    pub fn with_provider(self, provider: Provider) -> Self {
+        Request { target: self.target.with_provider(provider), ..self }
+    }
+
+    /// Sets the model, if it is not in the body.
+    #[must_use]
+    pub fn with_model(self, model: impl Into<String>) -> Self {
+        Request { target: self.target.with_model(model), ..self }
+    }
+
+    /// Sets where the request goes, as far as its body does not tell.
+    #[must_use]
+    pub fn with_target(self, target: &Target) -> Self {
+        let own = self.target;
+        let model = own.model.or_else(|| target.model.clone());
+        let target = Target { model, provider: own.provider.or(target.provider), ..own };
+        Request { target, ..self }
+    }
+
+    /// Returns where the request goes, as far as that is known.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Sets the request of the same conversation before this one. Some rules say what may not change between the two.
+    ///
+    /// ```
+    /// use lookback_wire::{Dialect, Request};
+    ///
+    /// let thought = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"text","text":"Yes."}]}"#;
+    /// let one = format!(r#"{{"messages": [{{"role":"user","content":"Is it?"}}, {thought}, {{"role":"user","content":"Why?"}}]}}"#);
+    /// let previous = Request::decode(one.clone(), Some(Dialect::Anthropic))?;
+    /// let same = Request::decode(one.clone(), Some(Dialect::Anthropic))?.after(&previous);
+    /// assert!(Dialect::Anthropic.check(&same).is_empty());
+    /// let changed = Request::decode(one.replace("Is it?", "Was it?"), Some(Dialect::Anthropic))?.after(&previous);
+    /// assert_eq!(Dialect::Anthropic.check(&changed)[0].rule, "AM6");
+    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// ```
+    #[must_use]
+    pub fn after(self, previous: &Request) -> Self {
+        Request { previous: bound::of(previous), ..self }
+    }
+
+    /// Returns the signed reasoning of the request before, if it was set.
+    pub(super) fn previous(&self) -> &[Bound] {
+        &self.previous
+    }
+
+    /// Returns the version of the API, if the body names it or it was set.
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
+    }
+
+    /// Creates a request that is a bare list of messages.
+    ///
+    /// # Errors
+    /// Returns an error if a message cannot be read in this dialect.
+    pub fn from_raw(dialect: Dialect, messages: &[impl AsRef<RawValue>]) -> Result<Self, RequestError> {
+        let list = json::write_array(json::elements(messages));
+        Request::decode(list.get(), Some(dialect))
+    }
+
+    /// Returns the dialect.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Returns the messages.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// Consumes the request and returns its messages.
+    pub fn into_messages(self) -> Vec<Message> {
+        self.messages
+    }
+
+    /// Returns the messages in the bytes that were received.
+    pub(crate) fn raw_messages(&self) -> impl Iterator<Item = &RawValue> {
+        self.messages.iter().filter_map(|message| message.wire().map(|wire| &*wire.raw))
+    }
+
+    /// Returns the system prompt and the tools, if they are outside the messages.
+    pub fn preamble(&self) -> &Preamble {
+        &self.preamble
+    }
+
+    /// Returns the model, if the body or the path names one.
+    pub fn model(&self) -> Option<&str> {
+        self.target.model.as_deref()
+    }
+
+    /// Returns a member of the body, or `None` if it is absent or null.
+    pub fn member(&self, name: &str) -> Option<&RawValue> {
+        let (_, range) = self.members.iter().rev().find(|(known, _)| known == name)?;
+        let value: &RawValue = serde_json::from_str(self.text.get(range.clone())?).ok()?;
+        (value.get() != "null").then_some(value)
+    }
+
+    /// Returns the member that names something which the provider has stored, such as `previous_response_id`.
+    ///
+    /// The messages are not all that the model sees then. Only the provider knows the rest, so such a request cannot be
+    /// measured, and no window can be made of it.
+    ///
+    /// ```
+    /// use lookback_wire::Request;
+    ///
+    /// let body = r#"{"previous_response_id": "resp_1", "input": "And then?"}"#;
+    /// assert_eq!(Request::decode(body, None)?.stored(), Some("previous_response_id"));
+    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// ```
+    pub fn stored(&self) -> Option<&'static str> {
+        self.stored
+    }
+
+    /// Returns whether this is a body, and not a bare list.
+    pub fn is_body(&self) -> bool {
+        self.body
+    }
+
+    /// Returns the length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// Returns the text of this request with other messages. Every byte outside the list is kept.
+    pub fn with_messages(&self, messages: &[impl AsRef<RawValue>]) -> String {
+        self.list.as_ref().map_or_else(|| self.text.clone(), |list| json::spliced(&self.text, list, messages))
+    }
+}
+
+impl fmt::Debug for Request {
+    /// Prints lengths and no contents, because what is printed ends up in logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("dialect", &self.dialect)
+            .field("messages", &self.messages.len())
+            .field("bytes", &self.text.len())
+            .finish_non_exhaustive()
+    }
+}

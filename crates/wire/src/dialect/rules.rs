@@ -1,0 +1,345 @@
+//! The result of a check: the rule that is broken, where, and the values involved.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::wire::Role;
+use lookback_content::text::short;
+
+/// One rule of a provider.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Rule {
+    /// The number, such as `AM2`. Numbers are never reused.
+    pub id: &'static str,
+    /// What happens if it is broken.
+    pub severity: Severity,
+    /// What it demands, as a sentence without a capital or a full stop.
+    pub demands: &'static str,
+}
+
+impl Rule {
+    pub(super) const fn refused(id: &'static str, demands: &'static str) -> Rule {
+        Rule { id, severity: Severity::Refused, demands }
+    }
+
+    pub(super) const fn degraded(id: &'static str, demands: &'static str) -> Rule {
+        Rule { id, severity: Severity::Degraded, demands }
+    }
+}
+
+/// What happens if a rule is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Severity {
+    /// The provider refuses the request.
+    Refused,
+    /// Something is silently ignored, or only some models or servers refuse the request.
+    Degraded,
+}
+
+/// A rule that a request breaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Finding {
+    /// The rule's number.
+    pub rule: &'static str,
+    /// What happens because of it.
+    pub severity: Severity,
+    /// The index of the message, or the number of messages if the request as a whole breaks the rule.
+    pub message: usize,
+    /// The path, such as `messages[7].tool_calls[1]`.
+    pub path: String,
+    /// What is wrong.
+    pub problem: Problem,
+}
+
+/// What is wrong, with the values involved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Problem {
+    /// The request has no messages.
+    NoMessages,
+    /// A tool call has no result at the place where it is demanded.
+    MissingResult {
+        /// The identifier of the call.
+        id: String,
+    },
+    /// A tool result answers no call of the message before it.
+    OrphanResult {
+        /// The identifier that it names.
+        id: String,
+    },
+    /// A call has a second result.
+    DuplicateResult {
+        /// The identifier of the call.
+        id: String,
+    },
+    /// Two calls have the same identifier.
+    DuplicateCall {
+        /// The identifier.
+        id: String,
+    },
+    /// An identifier has characters that are not allowed.
+    BadId {
+        /// The identifier.
+        id: String,
+    },
+    /// A message has other content before its tool results.
+    ResultsNotFirst,
+    /// A tool call's arguments are not a JSON object.
+    BadArguments {
+        /// The identifier of the call.
+        id: String,
+    },
+    /// A tool call's arguments are a JSON object itself, and not its text.
+    BareArguments {
+        /// The identifier of the call.
+        id: String,
+    },
+    /// A text is empty or only white space.
+    BlankText,
+    /// A message has no content.
+    EmptyContent,
+    /// A part is an empty object.
+    EmptyPart,
+    /// `tool_calls` is an empty list.
+    EmptyToolCalls,
+    /// The last message is the assistant's, and ends in white space.
+    TrailingSpace,
+    /// The first message has the wrong role.
+    FirstMessage {
+        /// Its role.
+        role: Role,
+    },
+    /// Two messages in a row have the same role.
+    Alternation {
+        /// Their role.
+        role: Role,
+    },
+    /// A system message is at a place where none is allowed.
+    SystemPlace,
+    /// Reasoning has no signature.
+    UnsignedReasoning,
+    /// Something that stands before reasoning has changed since the request before.
+    ChangedPrefix,
+    /// Reasoning that stood before other reasoning is missing, and earlier reasoning is there.
+    BrokenChain,
+    /// Nothing of the model follows reasoning.
+    LoneReasoning,
+    /// A tool call has no signature.
+    UnsignedCall,
+    /// A tool result is not an object.
+    BareResponse,
+    /// A file before it has the same name.
+    DuplicateName,
+    /// Two items have the same identifier.
+    DuplicateId {
+        /// The identifier.
+        id: String,
+    },
+    /// A part has a member that the provider does not know.
+    UnknownMember,
+    /// A text has half of a surrogate pair, which is no character.
+    LoneSurrogate,
+    /// An identifier is too long.
+    LongId {
+        /// The identifier.
+        id: String,
+        /// The most characters that are allowed.
+        most: usize,
+    },
+    /// A message has too many tool calls.
+    TooManyCalls {
+        /// The number found.
+        count: usize,
+        /// The most that are allowed.
+        most: usize,
+    },
+    /// A part is in a message whose role may not have it.
+    WrongRole {
+        /// The role of the message.
+        role: Role,
+    },
+    /// A name has characters that are not allowed.
+    BadName,
+    /// The name of a tool has characters that are not allowed, or is too long.
+    BadToolName {
+        /// The name.
+        name: String,
+    },
+    /// A text has a type that is another role's.
+    TextType,
+    /// The last message is the assistant's, whose words the model will not continue.
+    Prefill,
+    /// A cache marker is to last longer than one that comes before it.
+    MarkerOrder,
+    /// The model does not accept a part or a role.
+    NotForModel,
+    /// A number is outside of its range.
+    OutOfRange,
+    /// A member is null that may only be absent.
+    NullMember,
+    /// A required member is missing.
+    MissingMember,
+    /// A compaction trigger is not the last item.
+    TriggerPlace,
+    /// A member is present beside cached contents, which have it already.
+    BesideCached,
+    /// A compaction block is at a place where none is allowed.
+    CompactionPlace,
+    /// A second compaction block has content.
+    SecondCompaction,
+    /// The version of the API that the request asks for does not have this anymore.
+    Unsupported,
+    /// The history has tool calls or results, but the request declares no tools.
+    ToolsNotDeclared,
+    /// The request has too many cache markers.
+    CacheMarkers {
+        /// The number found.
+        count: usize,
+        /// The most that are allowed.
+        most: usize,
+    },
+    /// The request has too many pictures and files.
+    TooMuchMedia {
+        /// The number found.
+        count: usize,
+        /// The most that are allowed.
+        most: usize,
+    },
+    /// The PDF files of the request, or one of them, have too many pages.
+    TooManyPages {
+        /// The number found.
+        count: u64,
+        /// The most that are allowed.
+        most: u64,
+    },
+    /// The request has too many bytes.
+    TooManyBytes {
+        /// The number found.
+        count: usize,
+        /// The most that are allowed.
+        most: usize,
+    },
+    /// The request has too many messages.
+    TooManyMessages {
+        /// The number found.
+        count: usize,
+        /// The most that are allowed.
+        most: usize,
+    },
+}
+
+impl fmt::Display for Problem {
+    /// Describes the problem, and after `; ` the remedy.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = |role: &Role| match role {
+            Role::System => "system",
+            Role::User => "user",
+            Role::Assistant => "assistant",
+        };
+        match self {
+            Problem::NoMessages => f.write_str("there are no messages; send at least one"),
+            Problem::MissingResult { id } => {
+                write!(f, "call {} has no result; add it directly after the message, or have the request repaired", short(id))
+            }
+            Problem::OrphanResult { id } => {
+                write!(f, "the result of {} has no call in the message before it; remove it", short(id))
+            }
+            Problem::DuplicateResult { id } => write!(f, "call {} has a second result; keep only one", short(id)),
+            Problem::DuplicateCall { id } => {
+                write!(f, "two calls have the identifier {}; give each call its own", short(id))
+            }
+            Problem::BadId { id } => {
+                write!(f, "the identifier {} is not allowed; rename it in the call and in its result", short(id))
+            }
+            Problem::ResultsNotFirst => f.write_str("other content comes before the tool results; put the results first"),
+            Problem::BadArguments { id } => {
+                write!(f, "the arguments of {} are not a JSON object; replace them by one", short(id))
+            }
+            Problem::BareArguments { id } => {
+                write!(f, "the arguments of {} are a JSON object instead of a string; write it as a string", short(id))
+            }
+            Problem::BlankText => f.write_str("the text is empty or only white space; remove it"),
+            Problem::EmptyPart => f.write_str("the part is empty; remove it"),
+            Problem::EmptyContent => f.write_str("the message has no content; remove it, or add content"),
+            Problem::EmptyToolCalls => f.write_str("the list of tool calls is empty; remove it"),
+            Problem::TrailingSpace => f.write_str("the last assistant text ends in white space; trim it"),
+            Problem::FirstMessage { role: first } => {
+                write!(f, "the first message has the role {}; begin with a user message", role(first))
+            }
+            Problem::Alternation { role: twice } => {
+                write!(f, "the message before has the role {} too; merge the two", role(twice))
+            }
+            Problem::SystemPlace => f.write_str("a system message is not allowed here; put it after a user message"),
+            Problem::UnsignedReasoning => f.write_str("the reasoning has no signature; remove it"),
+            Problem::ChangedPrefix => {
+                f.write_str("what stands before the reasoning has changed since the last request; remove the reasoning")
+            }
+            Problem::BrokenChain => f.write_str("the reasoning before it is missing; remove all reasoning before it"),
+            Problem::LoneReasoning => f.write_str("nothing of the model follows the reasoning; remove it"),
+            Problem::UnsignedCall => f.write_str("the call has no signature; send the one that the model gave"),
+            Problem::BareResponse => f.write_str("the response is not an object; put it into one"),
+            Problem::DuplicateId { id } => write!(f, "two items have the identifier {}; remove one of the two", short(id)),
+            Problem::UnknownMember => f.write_str("the provider does not know this member; remove it"),
+            Problem::LoneSurrogate => f.write_str("a text has half of a surrogate pair; replace it by U+FFFD"),
+            Problem::LongId { id, most } => {
+                write!(f,
+                    "the identifier {} has more than {most} characters; shorten it in the call and in its result",
+                    short(id)
+                )
+            }
+            Problem::TooManyCalls { count, most } => {
+                write!(f, "{count} tool calls, but at most {most} are allowed in a message; divide them")
+            }
+            Problem::WrongRole { role: of } => {
+                write!(f, "a message with the role {} may not have this part; move it or remove it", role(of))
+            }
+            Problem::DuplicateName => f.write_str("a file before it has the same name; rename it"),
+            Problem::BadName => {
+                f.write_str("the name has characters that are not allowed; use letters, digits and single spaces")
+            }
+            Problem::BadToolName { name } => {
+                write!(f, "the provider does not allow the tool name {}; rename the tool", short(name))
+            }
+            Problem::TextType => {
+                f.write_str("a text has a type that its role does not allow; use output_text for the assistant, and input_text for others")
+            }
+            Problem::Prefill => {
+                f.write_str("the model does not continue the assistant's last message; end with a user message")
+            }
+            Problem::MarkerOrder => {
+                f.write_str("a cache marker before it lasts for five minutes; let this one last no longer")
+            }
+            Problem::NotForModel => f.write_str("the model does not accept this; remove it, or use another model"),
+            Problem::OutOfRange => f.write_str("the number is outside of its range; set another"),
+            Problem::NullMember => f.write_str("the member is null; remove it"),
+            Problem::MissingMember => f.write_str("the member is missing; add it"),
+            Problem::TriggerPlace => f.write_str("the compaction trigger is not the last item; remove it, or move it"),
+            Problem::CompactionPlace => f.write_str("a compaction block is not allowed here; put it first, as it came"),
+            Problem::SecondCompaction => f.write_str("an earlier compaction block has content, too; keep only the newest"),
+            Problem::Unsupported => f.write_str("this version of the API does not have it anymore; remove it"),
+            Problem::BesideCached => f.write_str("the cached content has this already; remove it"),
+            Problem::ToolsNotDeclared => f.write_str("tools were used, but none are declared; declare them"),
+            Problem::CacheMarkers { count, most } => {
+                write!(f, "{count} cache markers, but at most {most} are allowed; remove the oldest")
+            }
+            Problem::TooMuchMedia { count, most } => {
+                write!(f, "{count} pictures and files, but at most {most} are allowed; remove the oldest")
+            }
+            Problem::TooManyPages { count, most } => {
+                write!(f, "{count} pages of PDF, but at most {most} are allowed; send fewer of them")
+            }
+            Problem::TooManyBytes { count, most } => {
+                write!(f, "{count} bytes, but at most {most} are allowed; make the request smaller")
+            }
+            Problem::TooManyMessages { count, most } => {
+                write!(f, "{count} messages, but at most {most} are allowed; remove the oldest")
+            }
+        }
+    }
+}

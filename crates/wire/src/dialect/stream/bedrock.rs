@@ -1,0 +1,114 @@
+//! The events of ConverseStream, as JSON: each is an object with one member.
+
+use serde_json::value::RawValue;
+
+use super::{Growing, Pieces, Told, element};
+use lookback_content::json::{self, Fields};
+
+#[derive(Default)]
+pub(in crate::dialect) struct Blocks {
+    role: Option<String>,
+    blocks: Vec<Block>,
+    usage: Option<Box<RawValue>>,
+}
+
+/// A block. Only one of its contents is used.
+#[derive(Default)]
+struct Block {
+    text: Option<String>,
+    tool_use: Option<(Growing, String)>,
+    reasoning: Growing,
+    is_complete: bool,
+}
+
+impl Pieces for Blocks {
+    fn add(&mut self, event: &Fields<'_>) -> Told {
+        let Some((kind, value)) = event.iter().next() else { return Told::Nothing };
+        let Some(inner) = Fields::read(value) else { return Told::Nothing };
+        match kind {
+            "messageStart" => {
+                self.role = inner.text("role").map(Into::into);
+                Told::Nothing
+            }
+            "contentBlockStart" => {
+                let start = inner.get("start").and_then(Fields::read).unwrap_or_default();
+                let tool_use = start.get("toolUse").and_then(Fields::read);
+                if let Some(block) = element(&mut self.blocks, &inner, "contentBlockIndex") {
+                    block.tool_use = tool_use.map(|fields| (Growing::of(&fields), String::new()));
+                }
+                Told::Content
+            }
+            "contentBlockDelta" => {
+                let delta = inner.get("delta").and_then(Fields::read).unwrap_or_default();
+                if let Some(block) = element(&mut self.blocks, &inner, "contentBlockIndex") {
+                    block.grow(&delta);
+                }
+                Told::Content
+            }
+            "contentBlockStop" => {
+                if let Some(block) = element(&mut self.blocks, &inner, "contentBlockIndex") {
+                    block.is_complete = true;
+                }
+                Told::Nothing
+            }
+            "metadata" => {
+                self.usage = inner.get("usage").map(ToOwned::to_owned);
+                Told::Nothing
+            }
+            "messageStop" => Told::End,
+            kind if kind.ends_with("Exception") => Told::Error,
+            _ => Told::Nothing,
+        }
+    }
+
+    fn body(&self) -> Box<RawValue> {
+        let mut body = Fields::default();
+        if let Some(role) = &self.role {
+            let blocks: Vec<_> = self.blocks.iter().filter_map(Block::write).collect();
+            let content = json::write_array(blocks.iter().map(AsRef::as_ref));
+            let message = json::object([("role", json::string(role)), ("content", content)]);
+            body.set("output", json::object([("message", message)]));
+        }
+        if let Some(usage) = &self.usage {
+            body.set("usage", usage.clone());
+        }
+        body.write()
+    }
+}
+
+impl Block {
+    fn grow(&mut self, delta: &Fields<'_>) {
+        if let Some(text) = delta.text("text") {
+            self.text.get_or_insert_default().push_str(&text);
+        }
+        if let Some(tool_use) = delta.get("toolUse").and_then(Fields::read) {
+            let (_, input) = self.tool_use.get_or_insert_default();
+            input.push_str(&tool_use.text("input").unwrap_or_default());
+        }
+        if let Some(reasoning) = delta.get("reasoningContent").and_then(Fields::read) {
+            for (name, value) in reasoning.iter() {
+                self.reasoning.append(name, &json::text(value).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Returns the block, or `None` if it was cut off within its input: nobody could run such a call.
+    fn write(&self) -> Option<Box<RawValue>> {
+        if let Some((members, input)) = &self.tool_use {
+            if !self.is_complete {
+                return None;
+            }
+            let mut members = members.clone();
+            let input = if input.is_empty() { "{}" } else { input };
+            members.set("input", serde_json::from_str::<&RawValue>(input).ok()?);
+            return Some(json::object([("toolUse", members.write())]));
+        }
+        if !self.reasoning.is_empty() {
+            let redacted = self.reasoning.text("redactedContent").is_some();
+            let inner = self.reasoning.write();
+            let inner = if redacted { inner } else { json::object([("reasoningText", inner)]) };
+            return Some(json::object([("reasoningContent", inner)]));
+        }
+        Some(json::object([("text", json::string(self.text.as_deref()?))]))
+    }
+}

@@ -1,0 +1,29 @@
+//! Messages and the formats of their providers: how requests, answers and errors are read, written, checked and repaired.
+//!
+//! A [`Message`] keeps the bytes in which it arrived, with typed parts beside them. Each provider's format is a [`Dialect`],
+//! with its rules, in one file of `dialect/`. [`edit`] has the changes to how a part is shown, and [`models`] what is known
+//! of each model.
+
+mod cache_marker;
+pub mod dialect;
+pub mod edit;
+mod hidden;
+pub mod message;
+pub mod models;
+mod provider;
+pub mod size;
+mod start;
+mod wire;
+
+pub use dialect::{
+    ConversionError, DecodeError, Finding, Preamble, Problem, ProviderError, RawRequest, Request, RequestError,
+    Response, ResponseStream, TooLong,
+};
+pub use message::{Content, Message, ToolCall, ToolResult};
+pub use start::Start;
+pub use wire::{Dialect, Role, Wire};
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
