@@ -37,6 +37,7 @@ pub mod cache;
 pub mod calls;
 pub mod compat;
 pub mod explain;
+mod location;
 pub mod memory;
 pub mod middleware;
 pub mod presets;
@@ -44,9 +45,7 @@ pub mod prices;
 pub mod receipt;
 pub mod recording;
 pub mod replay;
-pub mod search;
 pub mod session;
-pub mod store;
 pub mod summarize;
 pub mod timeline;
 
@@ -59,6 +58,14 @@ pub use lookback_engine::{
     SystemRule, Tokens, Transcript, View, WindowOutcome, plan,
 };
 pub use lookback_engine::{engine, group, policy, totals, transcript, view};
+#[cfg(feature = "postgres")]
+pub use lookback_postgres::PostgresStore;
+#[cfg(feature = "redis")]
+pub use lookback_redis::RedisStore;
+#[cfg(feature = "sqlite")]
+pub use lookback_sqlite::SqliteStore;
+pub use lookback_store::search;
+pub use lookback_store::{Durability, FileStore, IntoStore, LogName, MemoryStore, Store, StoreError};
 pub use lookback_tokens as tokens;
 pub use lookback_tokens::cut;
 pub use lookback_tokens::{Truncation, Unit, measure};
@@ -71,13 +78,19 @@ pub use prices::{Price, Prices};
 pub use receipt::Receipt;
 pub use recording::Recording;
 pub use session::{Error, Session, Window};
-#[cfg(feature = "postgres")]
-pub use store::PostgresStore;
-#[cfg(feature = "redis")]
-pub use store::RedisStore;
-#[cfg(feature = "sqlite")]
-pub use store::SqliteStore;
-pub use store::{Durability, FileStore, IntoStore, LogName, MemoryStore, Store, StoreError};
+
+/// Where logs are kept: the trait [`Store`] and the stores that come with Lookback.
+pub mod store {
+    pub use lookback_store::*;
+
+    pub use crate::location::{Location, open};
+    #[cfg(feature = "postgres")]
+    pub use lookback_postgres::PostgresStore;
+    #[cfg(feature = "redis")]
+    pub use lookback_redis::{RedisStore, Risk};
+    #[cfg(feature = "sqlite")]
+    pub use lookback_sqlite::SqliteStore;
+}
 
 /// Compiles the examples of the READMEs.
 #[cfg(doctest)]

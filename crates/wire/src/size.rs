@@ -88,7 +88,7 @@ pub enum Measure {
     Bytes,
     /// Pictures and files.
     Media,
-    /// Tokens of the body: the window without its head (see [`Totals::body`]).
+    /// Tokens of the body: the window without its head (see `Totals::body`).
     Body,
 }
 

@@ -3,7 +3,7 @@
 use lookback_wire::{ConversionError, DecodeError};
 
 use crate::session;
-use crate::store::{BadName, StoreError};
+use lookback_store::{BadName, StoreError};
 
 /// An error of a memory or a window whose messages are in OpenAI's format.
 #[derive(Debug, thiserror::Error)]

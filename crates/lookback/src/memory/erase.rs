@@ -12,8 +12,8 @@ use super::entry::FactEntry;
 use super::extract::UNKNOWN;
 use super::fact::{FactId, Scope, Source, Speaker, Statement};
 use super::facts::Facts;
-use crate::store::spans::{holds, overlap};
-use crate::store::{Damage, Derived, LogName, Record, Store, StoreError, Tombstone, checksum};
+use lookback_store::spans::{holds, overlap};
+use lookback_store::{Damage, Derived, LogName, Record, Store, StoreError, Tombstone, checksum};
 
 /// How many entries are read at a time.
 const PAGE: u64 = 1_024;
@@ -207,8 +207,8 @@ mod tests {
     use futures_lite::future::block_on;
 
     use super::*;
-    use crate::MemoryStore;
     use crate::memory::Memory;
+    use lookback_store::MemoryStore;
 
     #[test]
     fn facts_from_erased_messages_are_forgotten_and_say_nothing() {

@@ -16,9 +16,9 @@ use super::entry::FactEntry;
 use super::fact::{Confidence, FactKind, Scope, Source, Speaker, Statement};
 use super::facts::{Facts, NewEntry};
 use super::{Memory, MemoryError, Stated, TRIES};
-use crate::store::entries::read_many;
-use crate::store::now;
 use crate::summarize::{Summarizer, SummarizerError, SummaryTask, passages, run};
+use lookback_store::entries::read_many;
+use lookback_store::now;
 
 /// The most tokens of one answer.
 const BUDGET: u64 = 2_000;

@@ -7,8 +7,8 @@ use super::entry::FactEntry;
 use super::fact::Scope;
 use super::facts::Facts;
 use super::{Memory, MemoryError, TRIES};
-use crate::store::now;
-use crate::store::{Damage, LogName, Record, Store, StoreError};
+use lookback_store::now;
+use lookback_store::{Damage, LogName, Record, Store, StoreError};
 
 /// How many entries are read at a time.
 const PAGE: u64 = 1_024;

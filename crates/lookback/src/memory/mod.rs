@@ -39,8 +39,8 @@ pub use sheet::{LeftOut, Sheet, SheetOptions, sheet};
 pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, export, import};
 
 use self::log::Known;
-use crate::store::now;
-use crate::store::{BadName, IntoStore, LogName, Store, StoreError};
+use lookback_store::now;
+use lookback_store::{BadName, IntoStore, LogName, Store, StoreError};
 
 /// What one session knows: its own facts, and those that it shares with its workspace.
 ///

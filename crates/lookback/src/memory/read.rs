@@ -9,8 +9,8 @@ use super::fact::{Fact, FactId, Speaker, Statement};
 use super::log::read;
 use super::sheet::{Sheet, SheetOptions, sheet};
 use super::{Memory, MemoryError};
-use crate::search::{Query, Texts};
-use crate::store::Record;
+use lookback_store::Record;
+use lookback_store::search::{Query, Texts};
 
 impl Memory {
     /// Returns the current facts: the session's, then the shared ones, each in the order in which they were stated.
@@ -52,7 +52,7 @@ impl Memory {
     }
 
     /// Returns the current facts that fit a query: at most `most`, the best first, and of those that fit as well, the
-    /// newest (see [`search`](crate::search)). The words may be in the text, in what the fact is about, in its tags, or
+    /// newest (see [`search`](lookback_store::search)). The words may be in the text, in what the fact is about, in its tags, or
     /// the name of its kind. Times are those at which facts were stated or last confirmed. Speakers are the
     /// roles of the sources: `user`, `assistant` or `tool`.
     ///

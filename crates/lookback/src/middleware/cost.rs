@@ -10,7 +10,7 @@ use super::ModelAnswer;
 use crate::cache::Growing;
 use crate::cache::{Cache, Charge, blocks};
 use crate::prices::Price;
-use crate::store::now;
+use lookback_store::now;
 
 /// The simulated prompt cache of a run's calls.
 #[derive(Debug)]

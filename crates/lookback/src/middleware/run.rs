@@ -16,9 +16,9 @@ use serde_json::value::RawValue;
 
 use super::EndReason;
 use crate::memory::LeftMessage;
-use crate::store::LogName;
 use crate::summarize::Job;
 use crate::summarize::Spawner;
+use lookback_store::LogName;
 
 /// A run as a middleware sees it, after the middleware before it. Changing it has no effect on the run.
 #[derive(derive_more::Debug, Clone)]

@@ -6,7 +6,7 @@ use super::{Ledger, Receipt};
 use crate::prices::Price;
 use crate::session::Session;
 use crate::session::walk::{Step, walk};
-use crate::store::{LogName, Store, StoreError};
+use lookback_store::{LogName, Store, StoreError};
 
 impl Receipt {
     /// Computes the receipt of a session that need not be open. It reads the whole log,

@@ -22,7 +22,7 @@ use crate::cache::Cache;
 use crate::prices::Price;
 use crate::recording::{RecordedMessage, RecordedUsage, Recording};
 use crate::session::{Error, Session, Window};
-use crate::store::{LogName, MemoryStore, Record, Store, StoreError, now};
+use lookback_store::{LogName, MemoryStore, Record, Store, StoreError, now};
 
 /// The least tokens with which a recall answers.
 const EXCERPT: u64 = 100;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use lookback_engine::Policy;
 
 use super::{Hooks, Session};
-use crate::store::LogName;
 use crate::summarize::Job;
 use crate::summarize::{Spawner, Summarizer};
+use lookback_store::LogName;
 
 impl Session {
     /// Sets the summarizer for the running summary, if the policy makes one. The default is

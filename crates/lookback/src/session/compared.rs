@@ -5,7 +5,7 @@ use lookback_engine::transcript::{Checkpoint, Entry, Position, ShownItem};
 use lookback_engine::view::View;
 
 use super::log::{fold, load, newest_checkpoint};
-use crate::store::{Damage, LogName, Store, StoreError};
+use lookback_store::{Damage, LogName, Store, StoreError};
 
 /// Whoever opens a session begins at a checkpoint, and must see what whoever reads all of it sees.
 pub(crate) struct Compared<'a> {

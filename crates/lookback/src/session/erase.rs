@@ -12,10 +12,10 @@ use serde::Serialize;
 use super::summaries::old_summaries;
 use super::{Error, PAGE, Session, TRIES};
 use crate::memory::{Drawn, erase_drawn};
-use crate::store::entries::{parse, read};
-use crate::store::now;
-use crate::store::spans::{holds, join, overlap};
-use crate::store::{StoreError, Tombstone, checksum};
+use lookback_store::entries::{parse, read};
+use lookback_store::now;
+use lookback_store::spans::{holds, join, overlap};
+use lookback_store::{StoreError, Tombstone, checksum};
 
 /// Which contents of a session are erased. By default none.
 ///

@@ -4,7 +4,7 @@ use lookback_engine::engine::HardLimitExceeded;
 use lookback_wire::{ConversionError, RequestError};
 
 use super::Irreducible;
-use crate::store::{BadName, StoreError};
+use lookback_store::{BadName, StoreError};
 
 /// An error of a session.
 #[derive(Debug, thiserror::Error)]

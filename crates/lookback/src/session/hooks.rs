@@ -8,8 +8,8 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::summaries::NoSummary;
-use crate::store::LogName;
 use crate::summarize::SummaryFaults;
+use lookback_store::LogName;
 
 /// Describes a compaction that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]

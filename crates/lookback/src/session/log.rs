@@ -7,8 +7,8 @@ use lookback_engine::transcript::{self, Checkpoint, Entry, Position};
 use lookback_engine::view::View;
 
 use super::TRIES;
-use crate::store::entries::{parse, read, read_many};
-use crate::store::{Damage, Head, LogName, Store, StoreError};
+use lookback_store::entries::{parse, read, read_many};
+use lookback_store::{Damage, Head, LogName, Store, StoreError};
 
 pub(crate) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -> Result<Engine, StoreError> {
     let mut tries = TRIES;

@@ -52,9 +52,9 @@ use self::log::load;
 use self::policy::{Bound, Policies};
 use self::summaries::Summaries;
 use self::unclear::{Pushed, Unclear};
-use crate::search::Query;
-use crate::store::entries::read;
-use crate::store::{IntoStore, LogName, Store};
+use lookback_store::entries::read;
+use lookback_store::search::Query;
+use lookback_store::{IntoStore, LogName, Store};
 
 /// One conversation in a store.
 ///
@@ -191,7 +191,7 @@ impl Session {
     }
 
     /// Finds the messages of this session that fit a query: the best first, and at most `most` of them (see
-    /// [`search`](crate::search)).
+    /// [`search`](lookback_store::search)).
     ///
     /// # Errors
     /// Returns an error if the store fails.

@@ -3,7 +3,7 @@
 use lookback_engine::policy::Policy;
 
 use super::Session;
-use crate::store::LogName;
+use lookback_store::LogName;
 
 /// Returns a session's policy, given its name.
 pub(super) type Policies = dyn Fn(&LogName) -> Policy + Send + Sync;

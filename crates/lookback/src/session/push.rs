@@ -12,8 +12,8 @@ use super::unclear::Pushed;
 use super::{Error, Session, shared};
 use crate::recording::RecordedMessage;
 #[cfg(doc)]
-use crate::store::StoreError;
-use crate::store::now;
+use lookback_store::StoreError;
+use lookback_store::now;
 
 impl Session {
     /// Appends a message from the client, with the current time. Returns the positions of its entries in the log: one,

@@ -12,10 +12,10 @@ use lookback_wire::message::Message;
 use serde::Serialize;
 
 use super::{Error, PAGE, Session, shared};
-use crate::search::Query;
-use crate::store::LogName;
-use crate::store::entries::read;
-use crate::store::now;
+use lookback_store::LogName;
+use lookback_store::entries::read;
+use lookback_store::now;
+use lookback_store::search::Query;
 
 /// A message of a session's history.
 #[derive(Debug, Clone)]

@@ -7,9 +7,9 @@ use std::ops::Range;
 use lookback_engine::transcript::{Arrival, Entry, Position};
 use serde::Serialize;
 
-use crate::search::{Query, passage};
-use crate::store::entries::read_many;
-use crate::store::{Hit, LogName, Store, StoreError};
+use lookback_store::entries::read_many;
+use lookback_store::search::{Query, passage};
+use lookback_store::{Hit, LogName, Store, StoreError};
 
 /// A message that a search found.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize)]
@@ -26,7 +26,7 @@ pub struct SearchHit {
 }
 
 /// Finds the messages that fit a query, in one session or in all of a store: the best first, and at most `most` of them
-/// (see [`search`](crate::search)).
+/// (see [`search`](lookback_store::search)).
 ///
 /// # Errors
 /// Returns an error if the store fails.

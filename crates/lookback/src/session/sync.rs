@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::log::fold;
 use super::{Error, PAGE, Session, TRIES, shared};
-use crate::store::entries::read;
-use crate::store::now;
-use crate::store::{Damage, StoreError};
+use lookback_store::entries::read;
+use lookback_store::now;
+use lookback_store::{Damage, StoreError};
 
 /// The result of [`Session::sync`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -201,7 +201,7 @@ impl Session {
     }
 
     /// Removes all messages from the session. The old log stays readable; to erase it, see
-    /// [`purge`](crate::store::purge).
+    /// [`purge`](lookback_store::purge).
     ///
     /// # Errors
     /// Returns an error if the store fails.

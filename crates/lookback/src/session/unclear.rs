@@ -6,8 +6,8 @@ use lookback_engine::transcript::{Entry, Origin, Position};
 use lookback_wire::Message;
 
 use super::{Error, Session};
-use crate::store::now;
-use crate::store::{Record, StoreError};
+use lookback_store::now;
+use lookback_store::{Record, StoreError};
 
 /// What was pushed.
 #[derive(PartialEq, Eq)]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::compared::Compared;
 use super::summaries::check_note;
 use crate::memory::FactEntry;
-use crate::store::{Damage, Derived, LogInfo, LogName, Store, StoreError, Tenant, every_namespace};
+use lookback_store::{Damage, Derived, LogInfo, LogName, Store, StoreError, Tenant, every_namespace};
 
 /// How many records are read at once.
 const CHUNK: u64 = 1_000;

@@ -5,7 +5,7 @@ use lookback_engine::view::View;
 
 use super::log::fold;
 use super::walk::{Step, walk};
-use crate::store::{LogName, Store, StoreError};
+use lookback_store::{LogName, Store, StoreError};
 
 /// Returns what a log showed right before a position: for the position of an answer, what the model was sent.
 ///

@@ -5,8 +5,8 @@ use lookback_engine::view::View;
 
 use super::PAGE;
 use super::log::{fold, newest_checkpoint};
-use crate::store::entries::read;
-use crate::store::{Damage, LogName, Store, StoreError};
+use lookback_store::entries::read;
+use lookback_store::{Damage, LogName, Store, StoreError};
 
 /// A step of going through a log.
 pub(crate) enum Step<'a> {

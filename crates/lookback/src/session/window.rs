@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use super::source::{MessageSource, sources};
 use super::{Error, Session};
-use crate::store::now;
+use lookback_store::now;
 
 /// The messages that are sent in one model call.
 #[derive(Debug)]

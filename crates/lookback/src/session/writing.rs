@@ -8,8 +8,8 @@ use lookback_engine::transcript::{Entry, Millis, Position};
 use super::log::load;
 use super::unclear::Unclear;
 use super::{CompactEnd, CompactStart, CompactionOutcome, Error, Session, TRIES};
-use crate::store::now;
-use crate::store::{Record, StoreError};
+use lookback_store::now;
+use lookback_store::{Record, StoreError};
 
 /// What a change of the engine returns: the log must keep its entries.
 pub(super) trait Recorded {

@@ -5,7 +5,7 @@ use lookback_tokens::TokenCounter;
 use super::{Builder, Timeline};
 use crate::prices::Price;
 use crate::session::walk::{Step, walk};
-use crate::store::{LogName, Store, StoreError};
+use lookback_store::{LogName, Store, StoreError};
 
 impl Timeline {
     /// Reads what each call of a session saw. The session need not be open. The cost of

@@ -16,7 +16,8 @@ pub(crate) fn example(name: &str) -> PathBuf {
     let binary = profile.join("examples").join(name);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let source = root.join("crates/lookback/examples").join(name).with_extension("rs");
-    let sources = [source, root.join("crates")];
+    let crates = fs::read_dir(root.join("crates")).unwrap().map(|entry| entry.unwrap().path().join("src"));
+    let sources: Vec<PathBuf> = crates.filter(|folder| folder.is_dir()).chain([source]).collect();
     let built = fs::metadata(&binary).and_then(|it| it.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
     if looked.insert(name.to_owned()) && sources.iter().map(|path| newest(path)).max().unwrap() > built {
         let mut cargo = Command::new(env!("CARGO"));

@@ -19,8 +19,8 @@ use crate::compat::OptionError;
 use crate::compat::error::at_least_one;
 use crate::compat::openai::DIALECT;
 use crate::session::HistoryQuery;
-use crate::store::now;
-use crate::store::{IntoStore, LogName, MemoryStore, Store, purge};
+use lookback_store::now;
+use lookback_store::{IntoStore, LogName, MemoryStore, Store, purge};
 
 /// AgentLIB's `SlidingWindowMemory`. [The module](super) lists the differences.
 ///

@@ -18,8 +18,8 @@
 //!   them all the same, as the original's do.
 //! - **Everything that is sent is counted**, including reasoning and the names, arguments and identifiers of tool
 //!   calls.
-//! - **Sessions are kept in any [`Store`](crate::Store)**, by default in this process's memory. A memory holds at most
-//!   128 of them open at a time. A session's name must be a valid [`LogName`](crate::LogName).
+//! - **Sessions are kept in any [`Store`](lookback_store::Store)**, by default in this process's memory. A memory holds at most
+//!   128 of them open at a time. A session's name must be a valid [`LogName`](lookback_store::LogName).
 //! - **`clear("")` is an error** and clears nothing. A limit of 0 is an error, too.
 //! - **A read returns a copy.** Changing it does not change the memory.
 //!

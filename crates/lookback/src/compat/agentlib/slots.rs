@@ -10,7 +10,7 @@ use super::Error;
 use super::reads::Reads;
 use super::window::settings;
 use crate::session::Session;
-use crate::store::{LogName, Store};
+use lookback_store::{LogName, Store};
 
 /// The most sessions that are held open. To open another, the least recently used one is closed.
 const OPEN: usize = 128;

@@ -12,9 +12,9 @@ use super::{Error, SlidingWindow, log_of, settings};
 use crate::compat::error::at_least_one;
 use crate::presets::rolling_batch;
 use crate::session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, Session};
-use crate::store::{IntoStore, MemoryStore, Store};
 use crate::summarize::Job;
 use crate::summarize::{Spawner, Summarizer};
+use lookback_store::{IntoStore, MemoryStore, Store};
 
 /// The options of a [`SlidingWindow`].
 #[must_use]
@@ -60,7 +60,7 @@ impl SlidingWindowBuilder {
 
     /// Sets the conversation's id. The default is `default`. Windows of one id over one store are one conversation.
     ///
-    /// An id has 1 to 183 characters ([`SlidingWindow::LONGEST_ID`]) and is itself a valid [`LogName`](crate::LogName):
+    /// An id has 1 to 183 characters ([`SlidingWindow::LONGEST_ID`]) and is itself a valid [`LogName`](lookback_store::LogName):
     /// it has no control characters and no backslashes, and no part between slashes is empty, `.` or `..`.
     pub fn id(self, id: impl Into<String>) -> Self {
         SlidingWindowBuilder { id: id.into(), ..self }

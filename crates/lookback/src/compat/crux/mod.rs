@@ -39,7 +39,7 @@ pub use window::{SlidingWindow, Stats};
 use super::OptionError;
 use super::openai::DIALECT;
 pub use crate::compat::error::Error;
-use crate::store::LogName;
+use lookback_store::LogName;
 
 /// Returns the name of the log that holds a window's messages.
 fn log_of(id: &str) -> Result<String, Error> {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{DIALECT, Error, log_of, settings};
 use crate::session::Session;
-use crate::store::IntoStore;
+use lookback_store::IntoStore;
 
 /// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::{Error, SlidingWindowBuilder};
 use crate::compat::openai::decoded;
 use crate::session::Session;
-use crate::store::LogName;
 use crate::summarize::Summarizer;
+use lookback_store::LogName;
 
 /// The newest messages of a conversation, and a running summary of the messages before them.
 ///

@@ -11,7 +11,7 @@ use super::id::name_of;
 use super::memory::{Inner, Measure, Most};
 use super::{ChatMemory, ChatMemoryError, MessageWindowChatMemory, SingleSlotChatMemoryStore, TokenWindowChatMemory};
 use crate::compat::OptionError;
-use crate::store::{IntoStore, Store};
+use lookback_store::{IntoStore, Store};
 
 /// The tokens that OpenAI counts for a request beside its messages.
 const TOKENS_PER_REQUEST: u64 = 3;

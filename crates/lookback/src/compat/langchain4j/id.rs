@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::compat::OptionError;
-use crate::store::LogName;
+use lookback_store::LogName;
 
 /// The beginning of a log's name if the memory's identifier cannot itself be the name of a log.
 const ESCAPED: &str = "id:";

@@ -15,7 +15,7 @@ use super::{ChatMemoryError, LimitInMessages, LimitInTokens};
 use crate::compat::OptionError;
 use crate::compat::openai::{DIALECT, decoded};
 use crate::session::{self, Session};
-use crate::store::{LogName, Store, StoreError, purge};
+use lookback_store::{LogName, Store, StoreError, purge};
 
 /// A memory with a limit in messages.
 ///

@@ -6,8 +6,8 @@ use lookback_engine::transcript::Millis;
 
 use super::id::name_of;
 use crate::compat::OptionError;
-use crate::search::Query;
-use crate::store::{
+use lookback_store::search::Query;
+use lookback_store::{
     Derived, Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone,
 };
 

@@ -13,9 +13,9 @@ use lookback_tokens::TokenCounter;
 use lookback_wire::{ConversionError, Message};
 
 use super::id::id_of;
-use crate::search::Query;
 use crate::session::log::load;
-use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone};
+use lookback_store::search::Query;
+use lookback_store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone};
 
 /// `ChatMemoryStore`: a store that keeps a list of messages for each memory, by its identifier.
 ///

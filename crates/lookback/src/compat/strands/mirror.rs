@@ -17,7 +17,7 @@ use lookback_wire::edit::Edit;
 use lookback_wire::{Dialect, Message};
 
 use crate::session::{Error, Session};
-use crate::store::Store;
+use lookback_store::Store;
 
 /// A session, and the list that it mirrors.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::compat::OptionError;
 use crate::session::SearchHit;
-use crate::store::{IntoStore, MemoryStore, Store};
+use lookback_store::{IntoStore, MemoryStore, Store};
 
 const NAME: &str = "SlidingWindowConversationManager";
 const IRREDUCIBLE: &str = "Unable to trim conversation context!";

@@ -15,8 +15,8 @@ use super::places::has_calls;
 use super::{CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ModelError, SummarizingOptions};
 use crate::compat::OptionError;
 use crate::session::{SearchHit, Session};
-use crate::store::{IntoStore, MemoryStore, Store};
 use crate::summarize::{Completion, Extractive, Summarizer, SummarizerError, SummaryTask, passages, run};
+use lookback_store::{IntoStore, MemoryStore, Store};
 
 const NAME: &str = "SummarizingConversationManager";
 /// The tokens that the summarizer is asked to stay below if there is no limit.

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use lookback_wire::dialect::SyntaxError;
 
 use crate::memory::refused::Refused;
-use crate::store::BadName;
+use lookback_store::BadName;
 
 /// Why something in the folder could not be imported. It contains nothing of the files' contents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::entries::{self, Named, Turn};
 use super::{KbDamage, KbError, KbFault};
 use crate::memory::transfer::Transferred;
-use crate::store::LogName;
+use lookback_store::LogName;
 
 /// The most bytes of a file.
 const LARGEST: u64 = 16 * 1024 * 1024;

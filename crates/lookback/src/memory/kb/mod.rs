@@ -16,8 +16,8 @@ use serde::Serialize;
 use super::fact::Scope;
 use super::transfer::{Counts, Effect, Transferred};
 use super::{Memory, MemoryError};
-use crate::store::now;
-use crate::store::{LogName, Record, Store, StoreError};
+use lookback_store::now;
+use lookback_store::{LogName, Record, Store, StoreError};
 
 pub use fault::KbFault;
 

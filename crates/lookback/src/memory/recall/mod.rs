@@ -12,10 +12,10 @@ use lookback_wire::message::ToolResult;
 use serde::Serialize;
 
 use self::words::{short, who, written};
-use crate::search::{Query, Within, passage};
 use crate::session::messages;
-use crate::store::entries;
-use crate::store::{LogName, Store, StoreError};
+use lookback_store::entries;
+use lookback_store::search::{Query, Within, passage};
+use lookback_store::{LogName, Store, StoreError};
 
 /// A request to recall messages. As JSON it is the arguments of the tool `recall`.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize)]
@@ -43,7 +43,7 @@ pub enum Recall {
         #[serde(skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     },
-    /// The passage that fits a query best, of each message that does, the best first (see [`search`](crate::search)).
+    /// The passage that fits a query best, of each message that does, the best first (see [`search`](lookback_store::search)).
     /// Abandoned branches are searched too.
     Query {
         /// The words.

@@ -12,7 +12,7 @@ use crate::memory::{
     Confidence, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, Memory, MemoryError, Recall, Refused, Scope,
     SheetOptions, Source, Speaker, Statement, recall,
 };
-use crate::search::{BadTime, Query, Within};
+use lookback_store::search::{BadTime, Query, Within};
 
 /// The most tokens of all facts together.
 const SHEET: u64 = 8_000;

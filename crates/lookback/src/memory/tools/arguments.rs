@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::definition::{Definition, Need, Parameter, Shape};
 use crate::memory::sheet::quoted;
 use crate::memory::{BadFactId, FactId, Statement};
-use crate::search::BadTime;
+use lookback_store::search::BadTime;
 
 /// The most bytes of a call's arguments.
 const MOST_BYTES: usize = 64 * 1024;

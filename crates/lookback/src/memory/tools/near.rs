@@ -9,7 +9,7 @@ use strsim::normalized_levenshtein;
 
 use crate::memory::sameness::Sameness;
 use crate::memory::{Fact, Statement};
-use crate::search::words;
+use lookback_store::search::words;
 
 /// The least share of their words that close facts have in common, from 0 to 1.
 const CLOSE: f64 = 0.7;

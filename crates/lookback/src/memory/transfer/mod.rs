@@ -10,7 +10,7 @@ use super::entry::FactEntry;
 use super::fact::Scope;
 use super::refused::Refused;
 use super::{Memory, MemoryError};
-use crate::store::StoreError;
+use lookback_store::StoreError;
 
 pub use read::{BadLine, Export};
 pub(super) use taking::{Outcome, Transferred};

@@ -14,8 +14,8 @@ use super::state::Sent;
 use super::steps::Step;
 use crate::memory::LeftMessage;
 use crate::session::Error;
-use crate::store::entries::read;
-use crate::store::now;
+use lookback_store::entries::read;
+use lookback_store::now;
 
 /// How a message is taken in as it arrives.
 #[derive(Clone, Copy)]

@@ -16,9 +16,9 @@ use super::{GRACE, LOOK_AGAIN, Work};
 use crate::calls;
 use crate::session::hooks::CompactStart;
 use crate::session::{Error, Session};
-use crate::store::StoreError;
-use crate::store::now;
 use crate::summarize::SummaryTask;
+use lookback_store::StoreError;
+use lookback_store::now;
 
 impl Session {
     /// Takes up a summary that is ready, or begins the one that the engine asks for, unless one is being made. Returns

@@ -9,7 +9,7 @@ use lookback_engine::view::View;
 use super::missed::is_gone;
 use super::note::let_go;
 use crate::session::{Error, Session};
-use crate::store::StoreError;
+use lookback_store::StoreError;
 
 /// What came of letting messages leave.
 pub(super) enum LetGo {

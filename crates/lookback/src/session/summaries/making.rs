@@ -12,8 +12,8 @@ use tracing::Span;
 
 use super::note::{Note, failed};
 use crate::session::hooks::{CompactEnd, CompactionOutcome, Hooks, SummaryRefused};
-use crate::store::{LogName, Store, StoreError};
 use crate::summarize::{Spawner, Summarizer, SummarizerError, Summary, SummaryFaults, SummarySource, SummaryTask, run};
+use lookback_store::{LogName, Store, StoreError};
 
 /// The check of fewer bytes takes a few milliseconds.
 const AT_ONCE: u64 = 64 << 10;

@@ -22,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use self::missed::Missed;
 use super::Session;
-use crate::store::LogName;
 use crate::summarize::{Extractive, Spawner, Summarizer};
+use lookback_store::LogName;
 
 pub use making::NoSummary;
 pub(crate) use note::check as check_note;

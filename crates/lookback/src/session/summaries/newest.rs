@@ -2,7 +2,7 @@
 
 use super::Summaries;
 use super::note::Note;
-use crate::store::{LogName, Store, StoreError};
+use lookback_store::{LogName, Store, StoreError};
 
 /// The newest note, and the end of its log.
 pub(super) struct Newest {

@@ -7,8 +7,8 @@ use lookback_engine::transcript::Millis;
 use serde::{Deserialize, Serialize};
 
 use super::maker::Maker;
-use crate::store::now;
-use crate::store::{LogName, Record, Store, StoreError};
+use lookback_store::now;
+use lookback_store::{LogName, Record, Store, StoreError};
 
 /// The longest wait after failures. The wait doubles from one failure to the next.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);

@@ -6,7 +6,7 @@ use super::newest::Newest;
 use super::note::{Note, given_up};
 use crate::session::erase::Sources;
 use crate::session::{Error, Session, TRIES};
-use crate::store::{LogName, Store, StoreError, Tombstone, checksum};
+use lookback_store::{LogName, Store, StoreError, Tombstone, checksum};
 
 /// How many notes are read at once.
 const PAGE: u64 = 256;

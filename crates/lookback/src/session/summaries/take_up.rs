@@ -17,7 +17,7 @@ use super::{LOOK_AGAIN, Work};
 use crate::session::hooks::CompactionOutcome;
 use crate::session::writing::Recorded;
 use crate::session::{Error, Session};
-use crate::store::StoreError;
+use lookback_store::StoreError;
 
 /// What a look at the newest note came to.
 pub(super) enum Look {

@@ -9,8 +9,8 @@ use super::newest::Newest;
 use super::note::{Note, wait};
 use super::{GRACE, LOOK_SOON, Seen, Summaries, Work};
 use crate::session::{Error, Session};
-use crate::store::now;
 use crate::summarize::Job;
+use lookback_store::now;
 
 impl Summaries {
     /// The time left until a moment that the newest note names; `None` if it is over.

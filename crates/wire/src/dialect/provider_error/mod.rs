@@ -68,7 +68,7 @@ pub enum ProviderError {
 
 impl ProviderError {
     /// Returns whether it refuses signed reasoning, because it or something before it has changed. Then a window without
-    /// that reasoning helps (see [`Engine::leave_out_reasoning`](lookback_engine::Engine::leave_out_reasoning)).
+    /// that reasoning helps (see `Engine::leave_out_reasoning`).
     ///
     /// ```
     /// use lookback_wire::Dialect;

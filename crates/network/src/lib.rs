@@ -1,0 +1,91 @@
+//! What stores on a network share: a runtime for their drivers, how long they try, why a server cannot be reached, and
+//! appends whose answer was lost.
+
+mod attempt;
+mod tls;
+mod trouble;
+
+use std::future::Future;
+use std::io;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+pub use attempt::{Attempt, Unresolved};
+pub use tls::{Refused, tls_config};
+pub use trouble::{Trouble, out_of_reach, told};
+
+use lookback_store::StoreError;
+
+/// How long a call tries to reach a server that does not answer.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+/// What is longer than any process lives, and can be added to a time.
+const FOREVER: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
+/// How long one host may take to accept a connection.
+const LONGEST_FOR_A_HOST: Duration = Duration::from_secs(2);
+/// How long it may take in any case.
+const SHORTEST_FOR_A_HOST: Duration = Duration::from_millis(250);
+/// The first and the longest wait between two tries.
+const WAITS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
+/// Runs a driver's work in the runtime that all stores share, so that it does not matter which executor the caller has.
+///
+/// If the future that it returns is dropped, the work goes on.
+pub async fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
+    static RUNTIME: OnceLock<io::Result<Runtime>> = OnceLock::new();
+    let start = || Builder::new_multi_thread().worker_threads(1).thread_name("lookback-store").enable_all().build();
+    match RUNTIME.get_or_init(start) {
+        Ok(runtime) => runtime.spawn(work).await.map_err(io::Error::other),
+        Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+    }
+}
+
+/// How long one host may take, so that there is time for another one.
+pub fn patience_for_a_host(patience: Duration) -> Duration {
+    (patience / 4).clamp(SHORTEST_FOR_A_HOST, LONGEST_FOR_A_HOST)
+}
+
+/// The error of an append of which an earlier try may have been done all the same.
+pub fn unclear(place: &str, error: StoreError) -> StoreError {
+    if error.is_unclear() {
+        error
+    } else {
+        StoreError::Unreachable { place: place.to_owned(), source: Box::new(error) }
+    }
+}
+
+/// Counts the tries of a call, and waits between them.
+#[derive(Debug)]
+pub struct Tries {
+    /// When it ends.
+    pub deadline: Instant,
+    /// How long it is tried.
+    pub patience: Duration,
+    wait: Duration,
+    /// When the last try began.
+    begun: Instant,
+}
+
+impl Tries {
+    /// Begins a call that may take so long.
+    pub fn new(patience: Duration) -> Self {
+        let now = Instant::now();
+        Tries { deadline: now.checked_add(patience).unwrap_or(now + FOREVER), patience, wait: WAITS.0, begun: now }
+    }
+
+    /// Waits before the next try. Returns `false` if there is no time for one: it would be broken off, and nobody would
+    /// learn why the last one failed.
+    pub async fn again(&mut self) -> bool {
+        let wait = self.wait;
+        self.wait = (wait * 2).min(WAITS.1);
+        let needs = self.begun.elapsed().min(WAITS.1);
+        if Instant::now() + wait + needs >= self.deadline {
+            return false;
+        }
+        tokio::time::sleep(wait).await;
+        self.begun = Instant::now();
+        true
+    }
+}

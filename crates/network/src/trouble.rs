@@ -1,0 +1,79 @@
+//! Why a server cannot be reached: a call that gives up says so, instead of calling the server slow.
+
+use std::error::Error;
+use std::iter::successors;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lookback_store::StoreError;
+
+/// Why the last connection to a server failed; nothing once the server is there again.
+#[derive(Debug, Default)]
+pub struct Trouble(Mutex<Option<String>>);
+
+impl Trouble {
+    /// Keeps why a connection failed.
+    pub fn keep(&self, cause: String) {
+        *self.lock() = Some(cause);
+    }
+
+    /// Forgets it, because the server is there.
+    pub fn end(&self) {
+        self.lock().take();
+    }
+
+    /// Returns the error for whoever gives up on a connection now, if the last one failed.
+    pub fn error(&self, place: &str, patience: Duration) -> Option<StoreError> {
+        self.lock().clone().map(|cause| out_of_reach(place, patience, cause))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<String>> {
+        // Each change is one assignment.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Why a server could not be reached, and how long that was tried.
+#[derive(Debug, thiserror::Error)]
+#[error("{cause}, tried for {patience:?}")]
+struct Tried {
+    cause: String,
+    patience: Duration,
+}
+
+/// The error of a server that could not be reached until there was no time left.
+pub fn out_of_reach(place: &str, patience: Duration, cause: String) -> StoreError {
+    StoreError::Unreachable { place: place.to_owned(), source: Box::new(Tried { cause, patience }) }
+}
+
+/// The words of a driver's error and of its causes. Some drivers say what their cause says, which is told once.
+pub fn told(error: &(dyn Error + 'static)) -> String {
+    let mut words: Vec<String> = successors(Some(error), |&error| error.source()).map(ToString::to_string).collect();
+    words.dedup();
+    words.join(": ")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn the_last_cause_is_told_until_the_server_is_there() {
+        let (trouble, second) = (Trouble::default(), Duration::from_secs(1));
+        assert!(trouble.error("redis://host", second).is_none());
+        trouble.keep("the host was not found".to_owned());
+        trouble.keep(told(&io::Error::other("the certificate is not valid")));
+        let error = trouble.error("redis://host", second).unwrap();
+        assert!(error.is_unclear());
+        assert_eq!(
+            told(&error),
+            "the store redis://host cannot be reached; check that its server runs, and its address: the certificate is \
+             not valid, tried for 1s"
+        );
+        trouble.end();
+        assert!(trouble.error("redis://host", second).is_none());
+    }
+}

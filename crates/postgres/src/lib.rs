@@ -1,0 +1,220 @@
+//! Logs in a PostgreSQL database, for many processes on many machines.
+//!
+//! ```text
+//! version  (version)                                                     of the tables
+//! logs     (id, scope, name, length, bytes, texts, created, used)        one row for each log
+//! entries  (log, position, checkpoint, checksum, nonce, body)            one row for each record
+//! texts    (log, number, position, time, terms)                          one row for each record with a text
+//! ```
+//!
+//! Every call but a search and an erasure is one statement, and so one round trip. Unless the URL asks for it, statements are not prepared, and nothing is kept
+//! in a session of the server, so that a pooler may give each transaction another connection. The keys of `entries` and
+//! `texts` begin with the log: they can be partitioned by it.
+//!
+//! An append whose answer was lost is recognized by its nonce when it is tried again.
+
+mod append;
+mod check;
+mod config;
+mod connection;
+mod erase;
+mod fault;
+mod read;
+mod schema;
+mod search;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lookback_engine::transcript::Millis;
+
+use self::connection::Database;
+use lookback_network as network;
+use lookback_store::search::Query;
+use lookback_store::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone};
+
+/// Logs in a PostgreSQL database, which many processes on many machines may use at once.
+///
+/// Its URL is that of `psql`: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with these parameters besides those of the
+/// driver:
+///
+/// - `sslmode`: `disable`, `prefer` (the default), `require`, or `verify-full`, which alone checks the certificate of the
+///   server;
+/// - `sslrootcert`: a file with the certificates to trust in place of the system's;
+/// - `schema`: the schema of the tables, by default `lookback`;
+/// - `connections`: how many connections a process opens at most, by default 8;
+/// - `partitions`: if the tables are created, into how many partitions by log, by default none.
+///
+/// The tables are created if they do not exist, and migrated if they are older.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lookback_postgres::PostgresStore;
+/// use lookback_store::{Record, Store};
+///
+/// let store = PostgresStore::connect("postgres://me:secret@db.example.com/agents?sslmode=verify-full").await?;
+/// store.append(&"chat-1".parse()?, 0, vec![Record::new(r#"{"said":"Hello"}"#).text("Hello")], None).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct PostgresStore {
+    database: Arc<Database>,
+    scope: Scope,
+}
+
+impl PostgresStore {
+    /// Connects to a database, and creates or migrates the tables.
+    ///
+    /// # Errors
+    /// Returns an error if the URL is invalid, if the server cannot be reached or refuses the user, or if a newer version
+    /// of Lookback made the tables.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        PostgresStore::connect_with(url, network::PATIENCE).await
+    }
+
+    /// Connects to a database. `patience` is how long a call tries to reach a server that does not answer; the default
+    /// is 5 seconds. A search and an erasure may take longer.
+    ///
+    /// # Errors
+    /// The same as [`PostgresStore::connect`].
+    pub async fn connect_with(url: &str, patience: Duration) -> Result<Self, StoreError> {
+        let database = Arc::new(Database::new(url, patience)?);
+        let store = PostgresStore { database, scope: Scope::default() };
+        store.run(|database, _| async move { schema::prepare(&database).await }).await?;
+        Ok(store)
+    }
+
+    /// Runs a call in the runtime of the driver.
+    fn run<'a, T, F>(&'a self, call: impl FnOnce(Arc<Database>, Scope) -> F + Send + 'a) -> StoreFuture<'a, T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let work = call(self.database.clone(), self.scope.clone());
+        Box::pin(async move {
+            let done = network::run(work).await;
+            done.unwrap_or_else(|source| {
+                Err(StoreError::Backend { place: self.database.place.clone(), source: Box::new(source) })
+            })
+        })
+    }
+}
+
+impl fmt::Debug for PostgresStore {
+    /// Shows where the store is, without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresStore").field("place", &self.database.place).finish_non_exhaustive()
+    }
+}
+
+impl Store for PostgresStore {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
+        let log = log.clone();
+        self.run(move |database, scope| async move { append::append(&database, &scope, &log, at, records, time).await })
+    }
+
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
+        let log = log.clone();
+        self.run(move |database, scope| async move { append::touch(&database, &scope, &log, time).await })
+    }
+
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
+        let log = log.clone();
+        self.run(|database, scope| async move {
+            Ok(read::spans(&database, &scope, &log, &[span]).await?.pop().unwrap_or_default())
+        })
+    }
+
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        let (log, spans) = (log.clone(), spans.to_vec());
+        self.run(|database, scope| async move { read::spans(&database, &scope, &log, &spans).await })
+    }
+
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
+        let log = log.clone();
+        self.run(move |database, scope| async move { read::head(&database, &scope, &log, before).await })
+    }
+
+    fn tail<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<(Head, Vec<String>)>> {
+        let log = log.clone();
+        self.run(|database, scope| async move { read::tail(&database, &scope, &log).await })
+    }
+
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
+        let log = log.clone();
+        self.run(|database, scope| async move { read::info(&database, &scope, &log).await })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
+        let prefix = prefix.to_owned();
+        self.run(|database, scope| async move { read::list(&database, &scope, &prefix).await })
+    }
+
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
+        let logs = logs.to_vec();
+        self.run(|database, scope| async move { erase::delete(&database, &scope, Some(&logs)).await })
+    }
+
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        let log = log.clone();
+        self.run(|database, scope| async move { erase::replace(&database, &scope, &log, &tombstones).await })
+    }
+
+    fn clear(&self) -> StoreFuture<'_, u64> {
+        self.run(|database, scope| async move { erase::delete(&database, &scope, None).await })
+    }
+
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+        if query.is_empty() {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        }
+        let (log, query) = (log.cloned(), query.clone());
+        self.run(move |database, scope| search::search(database, scope, log, query, most))
+    }
+
+    fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(PostgresStore { database: self.database.clone(), scope: self.scope.of(tenant) }))
+    }
+
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
+        self.run(|database, _| async move { check::check(&database).await })
+    }
+
+    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
+        self.run(|database, _| async move { check::nameless(&database).await })
+    }
+
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        self.run(|database, _| async move { read::probe(&database).await })
+    }
+
+    fn vacuum(&self) -> StoreFuture<'_, ()> {
+        self.run(|database, _| async move { erase::vacuum(&database).await })
+    }
+
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
+        self.run(|database, scope| async move { read::tenants(&database, &scope).await })
+    }
+
+    fn trouble(&self) -> Option<StoreError> {
+        self.database.trouble.error(&self.database.place, self.database.patience)
+    }
+}
+
+/// The numbers of the database are signed.
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

@@ -1,0 +1,178 @@
+//! Appending records, exactly once.
+
+use lookback_engine::transcript::Millis;
+use redis::{Cmd, Value};
+use tokio::time::Instant;
+
+use super::connection::{Call, Server};
+use super::fault::{Failure, explain};
+use super::keys::{self, Keys};
+use super::packed::{Text, packed};
+use super::read;
+use super::scripts::{APPEND, TOUCH};
+use lookback_network::{Attempt, Tries, unclear};
+use lookback_store::search::terms;
+use lookback_store::{LogName, Record, Scope, StoreError, checksum};
+
+/// What the script answers if the records are in the log.
+const WRITTEN: i64 = -1;
+
+pub(super) async fn append(
+    server: &Server,
+    scope: &Scope,
+    log: &LogName,
+    at: u64,
+    records: Vec<Record>,
+    time: Option<Millis>,
+) -> Result<(), StoreError> {
+    if records.is_empty() {
+        let end = read::head(server, scope, log, None).await?.map_or(0, |head| head.end);
+        return if end == at { Ok(()) } else { Err(StoreError::Conflict { at, end }) };
+    }
+    // Finding the terms takes as long as the texts are, and this thread serves all connections.
+    let name = log.clone();
+    let packed = tokio::task::spawn_blocking(move || Packed::new(&name, at, records, time)).await;
+    let packed =
+        packed.map_err(|source| StoreError::Backend { place: server.place.clone(), source: Box::new(source) })?;
+    let earlier = server.unresolved.take(scope, log, &packed.attempt);
+    let mut is_unclear = earlier.is_some();
+    let attempt = earlier.unwrap_or_else(|| packed.attempt.clone());
+    let command = packed.command(server, scope, log, attempt.nonce, time);
+    let mut tries = Tries::new(server.patience);
+    loop {
+        let failure = match once(server, &tries, (scope, log), at, &command).await {
+            Ok(()) => return Ok(()),
+            Err(failure) => failure,
+        };
+        is_unclear |= failure.is_unclear();
+        if !failure.may_pass() || !tries.again().await {
+            let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
+            let error = explain(&server.place, server.patience, failure);
+            if is_refused {
+                return Err(error);
+            }
+            // Whatever failed: an earlier try, or the driver's own, may have written it.
+            server.unresolved.keep(scope, log, attempt);
+            return Err(if is_unclear { unclear(&server.place, error) } else { error });
+        }
+    }
+}
+
+/// Tries an append once. What an earlier try has written is recognized.
+async fn once(
+    server: &Server,
+    tries: &Tries,
+    (scope, log): (&Scope, &LogName),
+    at: u64,
+    command: &Cmd,
+) -> Result<(), Failure> {
+    let mut pipeline = redis::pipe();
+    pipeline.add_command(command.clone());
+    if server.wait > 0 {
+        // The answer must come before the call gives up, which would end the connection.
+        let left = tries.deadline.saturating_duration_since(Instant::now()) * 3 / 4;
+        pipeline.cmd("WAIT").arg(server.wait).arg(u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
+    }
+    // An eraser may take the name away before there is a log. So it is given once more.
+    let is_apart = at == 0 && server.is_cluster();
+    if is_apart {
+        name(server, tries, scope, log).await?;
+    }
+    let answers = server.once(tries, &Call::Script { pipeline, script: &APPEND, waits: server.wait > 0 }).await?;
+    if is_apart {
+        name(server, tries, scope, log).await?;
+    }
+    match answers.as_slice() {
+        [Value::Int(WRITTEN)] => Ok(()),
+        [Value::Int(WRITTEN), Value::Int(replicas)] if *replicas >= i64::from(server.wait) => Ok(()),
+        // It was written, and may be lost with the primary.
+        [Value::Int(WRITTEN), _] => Err(Failure::Late),
+        [Value::Int(end), ..] => {
+            Err(Failure::Store(StoreError::Conflict { at, end: u64::try_from(*end).unwrap_or(u64::MAX) }))
+        }
+        _ => Err(Failure::Store(StoreError::NotAStore { place: server.place.clone() })),
+    }
+}
+
+/// Puts a log into the list of its namespace, which is in another slot.
+async fn name(server: &Server, tries: &Tries, scope: &Scope, log: &LogName) -> Result<(), Failure> {
+    let names = keys::names(&server.prefix, scope);
+    let mut commands = vec![redis::cmd("ZADD").arg(names).arg(0).arg(log.as_str()).take()];
+    if !scope.as_str().is_empty() {
+        commands.push(redis::cmd("ZADD").arg(keys::scopes(&server.prefix)).arg(0).arg(scope.as_str()).take());
+    }
+    server.once(tries, &Call::Each(commands)).await?;
+    Ok(())
+}
+
+/// What an append sends, but for its nonce.
+struct Packed {
+    attempt: Attempt,
+    bytes: u64,
+    bodies: Vec<String>,
+    checkpoints: Vec<u64>,
+    texts: Vec<Vec<u8>>,
+}
+
+impl Packed {
+    fn new(log: &LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Self {
+        let mut packed = Packed {
+            attempt: Attempt::new(at, Vec::new()),
+            bytes: 0,
+            bodies: Vec::new(),
+            checkpoints: Vec::new(),
+            texts: Vec::new(),
+        };
+        for (index, mut record) in (0..).zip(records) {
+            let position = at.saturating_add(index);
+            record.time = record.time.or(time);
+            let terms = if log.is_derived() { Vec::new() } else { terms(&record) };
+            if !terms.is_empty() {
+                packed.texts.push(Text { position, time: record.time }.packed(&terms));
+            }
+            if record.checkpoint {
+                packed.checkpoints.push(position);
+            }
+            packed.bytes += record.body.len() as u64;
+            packed.attempt.checksums.push(checksum(log, position, &record.body));
+            packed.bodies.push(record.body);
+        }
+        packed
+    }
+
+    fn command(&self, server: &Server, scope: &Scope, log: &LogName, nonce: u64, time: Option<Millis>) -> Cmd {
+        let mut keys: Vec<String> = Keys::of(&server.prefix, scope, log).into_all().into();
+        if server.ttl.is_some() {
+            keys.extend(Keys::of_session(&server.prefix, scope, log));
+        }
+        let mut name = "";
+        if self.attempt.at == 0 && !server.is_cluster() {
+            keys.push(keys::names(&server.prefix, scope));
+            keys.push(keys::scopes(&server.prefix));
+            name = log.as_str();
+        }
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(APPEND.get_hash()).arg(keys.len()).arg(&keys);
+        command.arg(self.attempt.at).arg(number(time)).arg(self.bytes).arg(number(server.milliseconds_to_live()));
+        command.arg(name).arg(scope.as_str()).arg(self.bodies.len()).arg(self.checkpoints.len());
+        for (body, checksum) in self.bodies.iter().zip(&self.attempt.checksums) {
+            command.arg(packed(nonce, *checksum, body));
+        }
+        command.arg(&self.checkpoints).arg(&self.texts);
+        command
+    }
+}
+
+/// A number as text, or nothing.
+fn number(number: Option<i64>) -> String {
+    number.map(|number| number.to_string()).unwrap_or_default()
+}
+
+pub(super) async fn touch(server: &Server, scope: &Scope, log: &LogName, time: Millis) -> Result<bool, StoreError> {
+    let mut keys = vec![Keys::of(&server.prefix, scope, log).log];
+    if server.ttl.is_some() {
+        keys.extend(Keys::of_session(&server.prefix, scope, log));
+    }
+    let args = [time.to_string(), number(server.milliseconds_to_live())];
+    server.run(&TOUCH, &keys, &args).await
+}

@@ -1,0 +1,142 @@
+//! The names of keys. What belongs to one session is in one slot of a cluster.
+
+use std::fmt::Write;
+
+use lookback_store::{Derived, LogName, Scope};
+
+/// The keys of a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Keys {
+    /// The hash with its length, its bytes, its times and the number of its texts.
+    pub(super) log: String,
+    /// The list of its records.
+    pub(super) records: String,
+    /// The sorted set of its checkpoints.
+    pub(super) checkpoints: String,
+    /// The list of its texts, as searches see them.
+    pub(super) texts: String,
+}
+
+impl Keys {
+    pub(super) fn of(prefix: &str, scope: &Scope, log: &LogName) -> Keys {
+        let session = log.session();
+        // A cluster chooses the slot by what is in braces.
+        let mut key = format!("{prefix}{{{}|{}}}", escaped(scope.as_str()), escaped(session.as_str()));
+        if log.is_derived() {
+            key.push_str(&escaped(log.as_str()));
+        }
+        Keys {
+            records: format!("{key}:records"),
+            checkpoints: format!("{key}:checkpoints"),
+            texts: format!("{key}:texts"),
+            log: key,
+        }
+    }
+
+    /// The keys of a session and of all logs that are derived from it.
+    pub(super) fn of_session(prefix: &str, scope: &Scope, log: &LogName) -> Vec<String> {
+        let session = log.session();
+        let derived = Derived::ALL.into_iter().map(|derived| session.derive(derived));
+        derived.chain([session.clone()]).flat_map(|log| Keys::of(prefix, scope, &log).into_all()).collect()
+    }
+
+    pub(super) fn into_all(self) -> [String; 4] {
+        [self.log, self.records, self.checkpoints, self.texts]
+    }
+}
+
+/// A pattern, as the server reads it, for the keys of all logs of a namespace and of those in it.
+pub(super) fn pattern(prefix: &str, scope: &Scope) -> String {
+    let begin = format!("{prefix}{{{}", escaped(scope.as_str()));
+    let mut pattern = String::with_capacity(begin.len() + 1);
+    for c in begin.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '^' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('*');
+    pattern
+}
+
+/// The key of the sorted set with the names of all logs of a namespace.
+pub(super) fn names(prefix: &str, scope: &Scope) -> String {
+    // A prefix may have colons. So the namespace has none.
+    format!("{prefix}:names:{}", escaped(scope.as_str()).replace(':', "%3A"))
+}
+
+/// The key of the sorted set with all namespaces but that of the store itself.
+pub(super) fn scopes(prefix: &str) -> String {
+    format!("{prefix}:scopes")
+}
+
+/// The key of the version.
+pub(super) fn version(prefix: &str) -> String {
+    format!("{prefix}:version")
+}
+
+/// The key that is written to see whether the server takes it.
+pub(super) fn probe(prefix: &str) -> String {
+    format!("{prefix}:probe")
+}
+
+/// A text without the characters that mean something in a key.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || matches!(c, '%' | '{' | '|' | '}') {
+            for byte in c.encode_utf8(&mut [0; 4]).bytes() {
+                let _ = write!(escaped, "%{byte:02X}");
+            }
+        } else {
+            escaped.push(c);
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_a_session_have_one_tag() {
+        let scope = Scope::default().of(&"a|b".parse().unwrap());
+        let session: LogName = "team/{x}|%é".parse().unwrap();
+        let tag = "lookback{a%7Cb%1F|team/%7Bx%7D%7C%25é}";
+        assert_eq!(Keys::of("lookback", &scope, &session).log, tag);
+        assert_eq!(Keys::of("lookback", &scope, &session).texts, format!("{tag}:texts"));
+        let keys = Keys::of_session("lookback", &scope, &session.facts_of());
+        assert_eq!(keys.len(), 16);
+        assert!(keys.iter().all(|key| key.starts_with(tag)), "{keys:?}");
+        assert!(keys.contains(&format!("{tag}memory:team/%7Bx%7D%7C%25é:facts:records")));
+    }
+
+    #[test]
+    fn the_pattern_of_a_namespace_stands_for_nothing_else() {
+        let scope = Scope::default();
+        assert_eq!(pattern("a*[b]", &scope), "a\\*\\[b\\]{*");
+        assert_eq!(pattern("p", &scope.of(&"acme".parse().unwrap())), "p{acme%1F*");
+    }
+
+    #[test]
+    fn other_logs_have_other_keys() {
+        let (root, tenant) = (Scope::default(), "a".parse().unwrap());
+        let names = ["a", "a|b", "a%7Cb", "memory:a", "a:records", "a}b"];
+        let mut keys = Vec::new();
+        for scope in [root.of(&tenant), root.of(&tenant).of(&tenant), root] {
+            for name in names {
+                let name: LogName = name.parse().unwrap();
+                for log in [name.facts_of(), name.summary_of(), name.shared_of(), name] {
+                    keys.extend(Keys::of("p", &scope, &log).into_all());
+                }
+            }
+            keys.push(self::names("p", &scope));
+        }
+        let mut distinct = keys.clone();
+        distinct.sort();
+        distinct.dedup();
+        assert_eq!(distinct.len(), keys.len());
+    }
+}

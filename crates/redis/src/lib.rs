@@ -1,0 +1,271 @@
+//! Logs in Redis or Valkey: a server by itself, the primary that Sentinels name, or a cluster.
+//!
+//! ```text
+//! PREFIX{SCOPE|SESSION}              hash: length, bytes, texts, created, used
+//! PREFIX{SCOPE|SESSION}:records      list: one element for each record
+//! PREFIX{SCOPE|SESSION}:checkpoints  sorted set of positions
+//! PREFIX{SCOPE|SESSION}:texts        list: one element for each record with a text
+//! PREFIX{SCOPE|SESSION}LOG…          the same four for each log that is derived from the session
+//! PREFIX:names:SCOPE                 sorted set of names
+//! PREFIX:scopes                      sorted set of namespaces
+//! PREFIX:version                     of all this
+//! ```
+//!
+//! An append is one script, and so one round trip. In a cluster the names are in other slots than the logs, and are written
+//! apart: before the first append to a log, and once more behind it.
+//!
+//! An append whose answer was lost is recognized by its nonce when it is tried again.
+
+mod append;
+mod check;
+mod config;
+mod connection;
+mod dial;
+mod erase;
+mod fault;
+mod keys;
+mod packed;
+mod read;
+mod risk;
+mod scripts;
+mod search;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lookback_engine::transcript::Millis;
+
+pub use self::risk::Risk;
+
+use self::connection::Server;
+use lookback_network as network;
+use lookback_store::search::Query;
+use lookback_store::{
+    Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, without_secrets,
+};
+
+/// The version of the keys.
+const VERSION: i64 = 1;
+
+/// Logs in Redis or Valkey, which many processes on many machines may use at once.
+///
+/// Its URL is `redis://USER:PASSWORD@HOST:PORT/NUMBER`, or `rediss://…` for TLS. `valkey://` and `valkeys://` mean the
+/// same. Several hosts, with commas between, are nodes of a cluster, or Sentinels. Whether a server is a node of a cluster
+/// is found out. It has these parameters:
+///
+/// - `sentinel`: the name of the primary, if the hosts are Sentinels; `sentinel_user` and `sentinel_password` if they ask
+///   for them;
+/// - `wait`: how many replicas must have an append before it is done, by default 0;
+/// - `ttl`: how long a session is kept that is not used, such as `12h` or `30d`, by default for ever;
+/// - `prefix`: what the names of all keys begin with, by default `lookback`;
+/// - `connections`: how many connections the store opens to a server, by default 4, and as many again for appends that
+///   wait for replicas;
+/// - `cacert`: a file with the certificates to trust in place of the system's;
+/// - `insecure`: if `true`, the certificate of the server is not checked.
+///
+/// An append is on the disk when it is done only if the server is set so. See [`RedisStore::risks`].
+///
+/// With TLS, it installs ring as the process's default provider of cryptography for rustls, if there is none.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use lookback_redis::RedisStore;
+/// use lookback_store::{Record, Store};
+///
+/// let store = RedisStore::connect("rediss://me:secret@db.example.com").await?;
+/// store.append(&"chat-1".parse()?, 0, vec![Record::new(r#"{"said":"Hello"}"#).text("Hello")], None).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RedisStore {
+    server: Arc<Server>,
+    scope: Scope,
+}
+
+impl RedisStore {
+    /// Connects to a server, and logs a warning for each of its [`risks`](RedisStore::risks).
+    ///
+    /// # Errors
+    /// Returns an error if the URL is invalid, if the server cannot be reached or refuses the user, or if a newer version
+    /// of Lookback wrote the keys.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        RedisStore::connect_with(url, network::PATIENCE).await
+    }
+
+    /// Connects to a server. `patience` is how long a call tries to reach a server that does not answer; the default is 5
+    /// seconds. A search may take longer.
+    ///
+    /// # Errors
+    /// The same as [`RedisStore::connect`].
+    pub async fn connect_with(url: &str, patience: Duration) -> Result<Self, StoreError> {
+        let url = url.to_owned();
+        let place = without_secrets(&url);
+        let server = network::run(async move {
+            let server = Server::connect(&url, patience).await?;
+            prepare(&server).await?;
+            Ok(server)
+        });
+        let server = server.await.map_err(|source| StoreError::Backend { place, source: Box::new(source) })??;
+        for risk in &server.risks {
+            tracing::warn!(store = %server.place, %risk, "entries that were acknowledged may be lost");
+        }
+        Ok(RedisStore { server: Arc::new(server), scope: Scope::default() })
+    }
+
+    /// Returns which settings of the server may lose an append that it has acknowledged. Of a cluster, one node is asked.
+    ///
+    /// Without risks, what a fail-over may lose is still up to the parameter `wait`.
+    pub fn risks(&self) -> &[Risk] {
+        &self.server.risks
+    }
+
+    /// Runs a call in the runtime of the driver.
+    fn run<'a, T, F>(&'a self, call: impl FnOnce(Arc<Server>, Scope) -> F + Send + 'a) -> StoreFuture<'a, T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, StoreError>> + Send + 'static,
+    {
+        let work = call(self.server.clone(), self.scope.clone());
+        Box::pin(async move {
+            let done = network::run(work).await;
+            done.unwrap_or_else(|source| {
+                Err(StoreError::Backend { place: self.server.place.clone(), source: Box::new(source) })
+            })
+        })
+    }
+}
+
+/// Writes the version, or compares it, and loads the scripts.
+async fn prepare(server: &Server) -> Result<(), StoreError> {
+    let load = |script: &&str| redis::cmd("SCRIPT").arg("LOAD").arg(script).take();
+    server.each(server.patience, scripts::ALL.iter().map(load).collect()).await?;
+    let key = keys::version(&server.prefix);
+    let found: Option<i64> = server.ask(redis::cmd("GET").arg(&key).take()).await?;
+    match found {
+        Some(found) if found > VERSION => Err(StoreError::Newer { place: server.place.clone(), found, known: VERSION }),
+        Some(_) => Ok(()),
+        None => server.ask(redis::cmd("SET").arg(key).arg(VERSION).arg("NX").take()).await,
+    }
+}
+
+impl fmt::Debug for RedisStore {
+    /// Shows where the store is, without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore").field("place", &self.server.place).finish_non_exhaustive()
+    }
+}
+
+impl Store for RedisStore {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
+        let log = log.clone();
+        self.run(move |server, scope| async move { append::append(&server, &scope, &log, at, records, time).await })
+    }
+
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
+        let log = log.clone();
+        self.run(move |server, scope| async move { append::touch(&server, &scope, &log, time).await })
+    }
+
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
+        let log = log.clone();
+        self.run(|server, scope| async move {
+            Ok(read::spans(&server, &scope, &log, &[span]).await?.pop().unwrap_or_default())
+        })
+    }
+
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        let (log, spans) = (log.clone(), spans.to_vec());
+        self.run(|server, scope| async move { read::spans(&server, &scope, &log, &spans).await })
+    }
+
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
+        let log = log.clone();
+        self.run(move |server, scope| async move { read::head(&server, &scope, &log, before).await })
+    }
+
+    fn tail<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<(Head, Vec<String>)>> {
+        let log = log.clone();
+        self.run(|server, scope| async move { read::tail(&server, &scope, &log).await })
+    }
+
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
+        let log = log.clone();
+        self.run(|server, scope| async move {
+            Ok(read::described(&server, &scope, &[log]).await?.pop().map(|(info, _)| info))
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
+        let prefix = prefix.to_owned();
+        self.run(|server, scope| async move {
+            let names = read::names(&server, &scope, &prefix).await?;
+            Ok(read::described(&server, &scope, &names).await?.into_iter().map(|(info, _)| info).collect())
+        })
+    }
+
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
+        let logs = logs.to_vec();
+        self.run(|server, scope| async move { erase::delete(&server, &scope, &logs).await })
+    }
+
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        let log = log.clone();
+        self.run(|server, scope| async move { erase::replace(&server, &scope, &log, &tombstones).await })
+    }
+
+    fn clear(&self) -> StoreFuture<'_, u64> {
+        self.run(|server, scope| async move {
+            let logs = read::names(&server, &scope, "").await?;
+            erase::delete(&server, &scope, &logs).await
+        })
+    }
+
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+        if query.is_empty() {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        }
+        let (log, query) = (log.cloned(), query.clone());
+        self.run(move |server, scope| search::search(server, scope, log, query, most))
+    }
+
+    fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(RedisStore { server: self.server.clone(), scope: self.scope.of(tenant) }))
+    }
+
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
+        self.run(|server, scope| async move { check::check(&server, &scope).await })
+    }
+
+    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
+        self.run(|server, scope| async move { check::nameless(&server, &scope).await })
+    }
+
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        self.run(|server, _| async move {
+            let key = keys::probe(&server.prefix);
+            // It is gone a second later.
+            server.ask(redis::cmd("SET").arg(key).arg(1).arg("EX").arg(1).take()).await
+        })
+    }
+
+    fn vacuum(&self) -> StoreFuture<'_, ()> {
+        self.run(|server, scope| async move { erase::vacuum(&server, &scope).await })
+    }
+
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
+        self.run(|server, scope| async move { read::tenants(&server, &scope).await })
+    }
+
+    fn trouble(&self) -> Option<StoreError> {
+        self.server.trouble.error(&self.server.place, self.server.patience)
+    }
+}

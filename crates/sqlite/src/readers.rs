@@ -1,0 +1,113 @@
+//! Connections for readers, and files that are read without any lock, as long as nobody writes to them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::PATIENCE;
+use super::connections::locked;
+use super::fault::Fault;
+use super::wal::Wal;
+use lookback_store::StoreError;
+
+/// Connections for readers, one for each at a time, so that a long search delays neither writers nor other readers.
+#[derive(Debug)]
+pub(super) struct Readers {
+    idle: Mutex<Vec<Reader>>,
+    /// The path or URI that they open.
+    target: PathBuf,
+    flags: OpenFlags,
+    patience: Mutex<Duration>,
+    /// The file, if it is in a folder where SQLite may not create the files that readers and writers share. It is read
+    /// without a lock then, and SQLite believes that it never changes.
+    at_rest: Option<PathBuf>,
+}
+
+/// A connection, and how the file was before it was opened, if it is read without a lock.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pub(super) connection: Connection,
+    pub(super) stamp: Option<Stamp>,
+}
+
+/// Tells a file from what it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    length: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    /// Returns how a file is now. Fails if somebody writes to it: then a part of it is not in the file.
+    fn of(path: &Path) -> Result<Stamp, StoreError> {
+        let place = path.display().to_string();
+        if is_written(path) {
+            return Err(StoreError::ReadOnly { place });
+        }
+        match fs::metadata(path) {
+            Ok(file) => Ok(Stamp { length: file.len(), modified: file.modified().ok() }),
+            Err(error) => Err(StoreError::Backend { place, source: Box::new(error) }),
+        }
+    }
+}
+
+/// Returns whether somebody writes to a database, or has left something that is not in its file.
+pub(super) fn is_written(path: &Path) -> bool {
+    Wal::of(path).length() > 0
+}
+
+impl Readers {
+    /// How many stay open while nobody reads.
+    const MOST_IDLE: usize = 4;
+
+    pub(super) fn new(target: &Path, flags: OpenFlags) -> Self {
+        let (idle, patience) = (Mutex::default(), Mutex::new(PATIENCE));
+        Readers { idle, target: target.to_owned(), flags, patience, at_rest: None }
+    }
+
+    /// Reads `path` as a file that nobody writes to. If it changes, it is opened anew.
+    pub(super) fn at_rest(self, path: &Path) -> Self {
+        Readers { at_rest: Some(path.to_owned()), ..self }
+    }
+
+    /// Returns how long to wait for another process.
+    pub(super) fn patience(&self) -> Duration {
+        *locked(&self.patience)
+    }
+
+    /// Returns how the file is now, if it is read without a lock.
+    pub(super) fn stamp(&self) -> Result<Option<Stamp>, Fault> {
+        self.at_rest.as_deref().map(Stamp::of).transpose().map_err(Fault::Store)
+    }
+
+    /// Sets how long to wait for another process, for connections that are opened from now on: those that are open are
+    /// not used again.
+    pub(super) fn set_patience(&self, patience: Duration) {
+        *locked(&self.patience) = patience;
+        locked(&self.idle).clear();
+    }
+
+    /// Returns a connection that sees the file as it is now.
+    pub(super) fn take(&self) -> Result<Reader, Fault> {
+        let stamp = self.stamp()?;
+        let mut idle = locked(&self.idle);
+        idle.retain(|reader| reader.stamp == stamp);
+        if let Some(reader) = idle.pop() {
+            return Ok(reader);
+        }
+        drop(idle);
+        let connection = Connection::open_with_flags(&self.target, self.flags)?;
+        connection.busy_timeout(self.patience())?;
+        Ok(Reader { connection, stamp })
+    }
+
+    pub(super) fn give_back(&self, reader: Reader) {
+        let mut idle = locked(&self.idle);
+        if idle.len() < Readers::MOST_IDLE {
+            idle.push(reader);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! When a log was created and last used.
+
+use super::{name, record};
+use crate::{LogInfo, Store};
+
+/// Keeps when a log was created and last used.
+pub async fn keeps_times(store: &dyn Store) {
+    let log = name("timed");
+    let times = || async {
+        let info = store.info(&log).await.unwrap().unwrap();
+        (info.created, info.used)
+    };
+    assert_eq!(store.info(&log).await.unwrap(), None);
+    assert!(!store.touch(&log, 5).await.unwrap());
+    store.append(&log, 0, Vec::new(), Some(5)).await.unwrap();
+    assert_eq!(store.info(&log).await.unwrap(), None, "nothing written makes no log");
+
+    store.append(&log, 0, vec![record("a")], Some(100)).await.unwrap();
+    assert_eq!(times().await, (Some(100), Some(100)));
+    let bytes = record("a").body.len() as u64;
+    let info = LogInfo::new(log.clone(), 1, bytes).created(Some(100)).used(Some(100));
+    assert_eq!(store.info(&log).await.unwrap(), Some(info.clone()));
+    assert_eq!(store.list("").await.unwrap(), [info]);
+    // A clock may go back, or be lacking; what was used stays so.
+    for (at, time, used) in [(1, Some(50), 100), (2, Some(200), 200), (3, None, 200)] {
+        store.append(&log, at, vec![record("b")], time).await.unwrap();
+        assert_eq!(times().await, (Some(100), Some(used)));
+    }
+    for (time, used) in [(150, 200), (300, 300), (i64::MIN, 300), (i64::MAX, i64::MAX)] {
+        assert!(store.touch(&log, time).await.unwrap());
+        assert_eq!(times().await, (Some(100), Some(used)));
+    }
+    // One who is refused has used nothing; reading is for the reader to say.
+    let other = name("other");
+    store.append(&other, 0, vec![record("c")], Some(-7)).await.unwrap();
+    store.append(&other, 0, vec![record("c")], Some(9)).await.unwrap_err();
+    store.append(&other, 1, Vec::new(), Some(9)).await.unwrap();
+    store.read(&other, 0..9).await.unwrap();
+    let info = store.info(&other).await.unwrap().unwrap();
+    assert_eq!((info.created, info.used), (Some(-7), Some(-7)));
+    // What was not known at the beginning is not made up later.
+    store.delete(std::slice::from_ref(&log)).await.unwrap();
+    store.append(&log, 0, vec![record("d")], None).await.unwrap();
+    assert_eq!(times().await, (None, None));
+    store.append(&log, 1, vec![record("d")], Some(8)).await.unwrap();
+    assert_eq!(times().await, (None, Some(8)));
+    assert_eq!(store.clear().await.unwrap(), 2);
+}

@@ -1,0 +1,96 @@
+//! The keys of a caller.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use zeroize::Zeroizing;
+
+/// A key of the caller's: 32 bytes, and the name by which records say that they were encrypted with it. The name is not
+/// secret.
+///
+/// As text it is `NAME:BASE64`, with 32 random bytes in base64, such as `openssl rand -base64 32` writes.
+///
+/// ```
+/// use lookback_store::Key;
+///
+/// let key: Key = "2026:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=".parse()?;
+/// assert_eq!(key.name(), "2026");
+/// assert_eq!(format!("{key:?}"), "Key(2026)");
+/// # Ok::<(), lookback_store::BadKey>(())
+/// ```
+#[derive(Clone)]
+pub struct Key {
+    name: String,
+    bytes: Zeroizing<[u8; Key::LENGTH]>,
+}
+
+impl Key {
+    /// The bytes of a key.
+    pub const LENGTH: usize = 32;
+    /// The most bytes of a name.
+    pub const LONGEST_NAME: usize = 64;
+
+    /// Creates a key. The bytes should come from a generator of random numbers, and not from a password.
+    ///
+    /// # Errors
+    /// Returns an error if the name is not 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
+    pub fn new(name: impl Into<String>, bytes: [u8; Key::LENGTH]) -> Result<Self, BadKey> {
+        let (name, bytes) = (name.into(), Zeroizing::new(bytes));
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        if name.is_empty() || name.len() > Key::LONGEST_NAME || !name.bytes().all(is_plain) {
+            return Err(BadKey::Name);
+        }
+        Ok(Key { name, bytes })
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn bytes(&self) -> &[u8; Key::LENGTH] {
+        &self.bytes
+    }
+}
+
+impl FromStr for Key {
+    type Err = BadKey;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, bytes) = text.split_once(':').ok_or(BadKey::Form)?;
+        let bytes = Zeroizing::new(BASE64_STANDARD.decode(bytes.trim()).map_err(|_| BadKey::Form)?);
+        let length = bytes.len();
+        let bytes = <[u8; Key::LENGTH]>::try_from(bytes.as_slice()).map_err(|_| BadKey::Length { length })?;
+        Key::new(name, bytes)
+    }
+}
+
+impl fmt::Debug for Key {
+    /// Shows the name only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.name)
+    }
+}
+
+/// An invalid key. It contains nothing of the key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadKey {
+    /// The text has another form.
+    #[error("a key is written as NAME:BASE64")]
+    Form,
+    /// The name is invalid.
+    #[error("the name of a key has 1 to {} letters, digits, `-`, `_` and `.`", Key::LONGEST_NAME)]
+    Name,
+    /// Two keys have one name, so that it is not known with which of them something was encrypted.
+    #[error("two keys have one name; give a new key a new name")]
+    Twice,
+    /// There are more or fewer bytes.
+    #[error("a key has {} bytes, not {length}", Key::LENGTH)]
+    Length {
+        /// How many there are.
+        length: usize,
+    },
+}

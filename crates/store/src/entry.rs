@@ -1,0 +1,87 @@
+//! The record of a session's entry: its body, and what searches find it by.
+
+use lookback_engine::transcript::{Arrival, Entry, Label, Position};
+use lookback_wire::message::PartRef;
+use lookback_wire::{Dialect, Role};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{LogName, Record, StoreError};
+
+impl Record {
+    /// Makes the record of an entry at this position. `label` is the label in force there.
+    ///
+    /// # Errors
+    /// Returns an error if the entry cannot be written as JSON.
+    pub fn of_entry(
+        log: &LogName,
+        position: Position,
+        entry: &Entry,
+        label: Option<&Label>,
+    ) -> Result<Record, StoreError> {
+        let body = serde_json::to_string(entry).map_err(|error| StoreError::unwritable(log, position, error))?;
+        Ok(Record::of_parsed(entry, body, label))
+    }
+
+    /// Makes the record of a body that was read, as it was when it was first appended. `label` is the label in force, which
+    /// the entry may change.
+    pub(crate) fn of_body(log: &LogName, body: String, label: &mut Label) -> Record {
+        if log.is_derived() {
+            return Record::new(body);
+        }
+        match serde_json::from_str(&body) {
+            Ok(entry) => Record::of_read(entry, body, label),
+            Err(_) => Record::new(body),
+        }
+    }
+
+    /// As [`Record::of_body`], with the entry that the body is.
+    pub(crate) fn of_read(entry: Entry, body: String, label: &mut Label) -> Record {
+        let record = Record::of_parsed(&entry, body, Some(label));
+        match entry {
+            Entry::Label(next) => *label = next,
+            Entry::Checkpoint(checkpoint) => *label = checkpoint.label,
+            _ => {}
+        }
+        record
+    }
+
+    fn of_parsed(entry: &Entry, body: String, label: Option<&Label>) -> Record {
+        let record = Record::new(body).checkpoint(matches!(entry, Entry::Checkpoint(_)));
+        match entry {
+            Entry::Message(arrival) => searched(record, arrival, label),
+            _ => record,
+        }
+    }
+}
+
+/// Adds to the record of a message the text and the speaker by which searches find it.
+fn searched(record: Record, arrival: &Arrival, label: Option<&Label>) -> Record {
+    let message = &arrival.message;
+    let mut parts = message.parts().filter(|part| !part.is_cache_marker()).peekable();
+    let of_tools = parts.peek().is_some() && parts.all(|part| matches!(part, PartRef::ToolResult(_)));
+    let role = match message.role() {
+        _ if of_tools => "tool",
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    // A label names the agent, which is not who asks it or what answers its calls.
+    let agent = || label.filter(|_| message.role() == Role::Assistant)?.agent.clone();
+    let chat = message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat);
+    let name = chat.and_then(|wire| name(&wire.raw)).or_else(agent);
+    // What stands in the place of an erased note is not found, as nothing is that was erased.
+    let text = if arrival.is_erased() { String::new() } else { message.text() };
+    Record { name, ..record.text(text).time(arrival.time).role(role) }
+}
+
+/// The name of who speaks, which OpenAI Chat has beside the content.
+fn name(message: &RawValue) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        name: Option<String>,
+    }
+    // Most messages have no name, and need not be parsed again.
+    let may_have = message.get().contains("\"name\"");
+    may_have.then(|| serde_json::from_str::<Named>(message.get()).ok()?.name)?
+}

@@ -1,0 +1,188 @@
+//! The index of a log: where each record ends in its file, in a file of its own.
+//!
+//! With it a log of a million records is opened as quickly as one of ten. It also says how many records were appended:
+//! if the log has fewer, the disk has lost some. It can be deleted, and is made again by the next append.
+//!
+//! ```text
+//! 0     "lookback-index-1"
+//! 16    the `id` of the log's header, 8 bytes
+//! 24    the checksum of the header, 8 bytes
+//! 32    the length of the log's name, 2 bytes, and the name
+//! 1024  40 bytes for each record: see [`Mark`], and its checksum
+//! ```
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use lookback_engine::transcript::Millis;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::disk::{self, failed};
+use super::line::Note;
+use crate::{LogName, StoreError};
+
+const MAGIC: &[u8; 16] = b"lookback-index-1";
+const HEADER: usize = 1024;
+/// Where the name begins.
+const NAME: usize = 34;
+const MARK: usize = 40;
+
+/// What a log is up to and with one of its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// Where the line of the record ends in the file of the log; 0 in a document.
+    pub(super) end: u64,
+    /// The bytes of all bodies.
+    pub(super) bytes: u64,
+    /// The newest checkpoint.
+    pub(super) checkpoint: Option<u64>,
+    /// The time of the last use.
+    pub(super) used: Option<Millis>,
+}
+
+impl Mark {
+    /// A log without records, whose first line ends here.
+    pub(super) fn first(end: u64) -> Self {
+        Mark { end, bytes: 0, checkpoint: None, used: None }
+    }
+
+    /// What a record adds, at its position.
+    #[must_use]
+    pub(super) fn and(self, note: &Note, position: u64, end: u64) -> Mark {
+        Mark {
+            end,
+            bytes: self.bytes.saturating_add(note.bytes),
+            checkpoint: if note.checkpoint { Some(position) } else { self.checkpoint },
+            used: self.used.max(note.time),
+        }
+    }
+
+    fn to_bytes(self, position: u64) -> [u8; MARK] {
+        let checkpoint = self.checkpoint.map_or(0, |position| position.saturating_add(1));
+        // The least time stands for none.
+        let used = self.used.unwrap_or(Millis::MIN);
+        let fields = [self.end, self.bytes, checkpoint, used.cast_unsigned()];
+        let mut bytes = [0; MARK];
+        for (field, value) in bytes.chunks_exact_mut(8).zip(fields) {
+            field.copy_from_slice(&value.to_le_bytes());
+        }
+        let (fields, check) = bytes.split_at_mut(MARK - 8);
+        check.copy_from_slice(&checked(fields, position).to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8; MARK], position: u64) -> Option<Mark> {
+        let mut fields = bytes.as_chunks::<8>().0.iter().map(|field| u64::from_le_bytes(*field));
+        let mut next = || fields.next().unwrap_or(0);
+        let (end, all, checkpoint, used, check) = (next(), next(), next(), next().cast_signed(), next());
+        let used = Some(used).filter(|used| *used != Millis::MIN);
+        let fields = bytes.get(..MARK - 8).unwrap_or_default();
+        (check == checked(fields, position)).then_some(Mark {
+            end,
+            bytes: all,
+            checkpoint: checkpoint.checked_sub(1),
+            used,
+        })
+    }
+}
+
+fn checked(fields: &[u8], position: u64) -> u64 {
+    xxh3_64(&[fields, &position.to_le_bytes()].concat())
+}
+
+/// The index of a log, as a file.
+#[derive(Debug)]
+pub(super) struct Index {
+    file: File,
+    /// The identifier of the log for which it was made.
+    pub(super) id: u64,
+    /// The name of that log.
+    pub(super) name: String,
+    /// How many records it has.
+    pub(super) records: u64,
+}
+
+impl Index {
+    /// Opens an index; `None` if there is none, or if it cannot be read: then it is made again.
+    pub(super) fn open(path: &Path) -> Result<Option<Index>, StoreError> {
+        let Some(mut file) = disk::open(path)? else { return Ok(None) };
+        let mut header = [0; HEADER];
+        match file.read_exact(&mut header) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            read => read.map_err(failed(path))?,
+        }
+        let Some((id, name)) = read_header(&header) else { return Ok(None) };
+        let length = file.metadata().map_err(failed(path))?.len();
+        // A mark that was not written to its end is left out.
+        let records = length.saturating_sub(HEADER as u64) / MARK as u64;
+        let mut index = Index { file, id, name, records };
+        let last = records.checked_sub(1).map(|last| index.mark(last)).transpose().map_err(failed(path))?;
+        let is_whole = !matches!(last, Some(None));
+        Ok(is_whole.then_some(index))
+    }
+
+    /// Returns the mark of a record; `None` if it was altered, or if there is none.
+    pub(super) fn mark(&mut self, position: u64) -> io::Result<Option<Mark>> {
+        if position >= self.records {
+            return Ok(None);
+        }
+        let mut bytes = [0; MARK];
+        self.file.seek(SeekFrom::Start(HEADER as u64 + position * MARK as u64))?;
+        self.file.read_exact(&mut bytes)?;
+        Ok(Mark::from_bytes(&bytes, position))
+    }
+
+    /// Whether it has the marks of the first records of a log, as far as it goes. `marks` are those of all of them.
+    pub(super) fn says(&mut self, marks: impl Iterator<Item = Mark>) -> io::Result<bool> {
+        for (position, mark) in (0..self.records).zip(marks) {
+            if self.mark(position)? != Some(mark) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn read_header(header: &[u8; HEADER]) -> Option<(u64, String)> {
+    let number = |at: usize| Some(u64::from_le_bytes(header.get(at..at + 8)?.try_into().ok()?));
+    let length = usize::from(u16::from_le_bytes(header.get(32..NAME)?.try_into().ok()?));
+    let name = header.get(NAME..NAME.checked_add(length)?)?;
+    let is_whole = header.starts_with(MAGIC) && number(24)? == of_header(number(16)?, name);
+    Some((number(16)?, String::from_utf8(name.to_vec()).ok()?)).filter(|_| is_whole)
+}
+
+fn of_header(id: u64, name: &[u8]) -> u64 {
+    xxh3_64(&[&id.to_le_bytes(), name].concat())
+}
+
+/// Adds the marks of an append to the index of a log, which has `known` of those before it. If they are fewer than the
+/// log has, it is written anew.
+///
+/// It need not reach the disk. What it lacks after a loss of power is read from the log.
+pub(super) fn write(
+    path: &Path,
+    (log, id): (&LogName, u64),
+    known: u64,
+    marks: impl Iterator<Item = Mark>,
+) -> io::Result<()> {
+    let mut bytes = Vec::new();
+    for (position, mark) in (known..).zip(marks) {
+        bytes.extend(mark.to_bytes(position));
+    }
+    if known > 0 {
+        let mut file = disk::private().write(true).open(path)?;
+        file.seek(SeekFrom::Start(HEADER as u64 + known * MARK as u64))?;
+        return file.write_all(&bytes);
+    }
+    let name = log.as_str().as_bytes();
+    let length = u16::try_from(name.len()).map_err(|_| ErrorKind::InvalidInput)?;
+    let mut header = MAGIC.to_vec();
+    header.extend(id.to_le_bytes());
+    header.extend(of_header(id, name).to_le_bytes());
+    header.extend(length.to_le_bytes());
+    header.extend(name);
+    header.resize(HEADER, 0);
+    header.extend(bytes);
+    disk::replace(path, crate::Durability::System, |file| file.write_all(&header))
+}

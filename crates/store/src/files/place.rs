@@ -1,0 +1,210 @@
+//! Where a log is kept: each name has a file of its own under the root.
+
+use std::path::{Path, PathBuf};
+
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::{Derived, LogName, Tenant};
+
+/// The folder of the logs, under the root.
+pub(super) const MEMORY: &str = "memory";
+/// Its subfolder for what all sessions of a workspace share.
+const SHARED: &str = "shared";
+/// The folder of the tenants, under the root.
+pub(super) const TENANTS: &str = "tenants";
+/// The most bytes of an encoded name. File systems take 255, and an ending follows.
+const LONGEST: usize = 200;
+/// How many bytes of a longer name stay readable. A digest follows.
+const READABLE: usize = 160;
+
+/// The folder of the indexes, under the root.
+pub(super) const INDEX: &str = "index";
+
+/// The file of a log, and that of its index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    path: PathBuf,
+    index: PathBuf,
+    pub(super) kind: Kind,
+}
+
+/// How a file keeps its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// One record for each line.
+    Lines,
+    /// All records in one JSON document, which may have members of another program.
+    Document,
+}
+
+/// The file of a log in its session's folder; `None` for one that is a document of its own. The session's own log is
+/// derived from nothing.
+fn file_of(derived: Option<Derived>) -> Option<&'static str> {
+    match derived {
+        None => Some("turns.jsonl"),
+        Some(Derived::Facts) => Some("facts.jsonl"),
+        Some(Derived::Summary) => Some("summary.jsonl"),
+        Some(Derived::Shared) => None,
+    }
+}
+
+/// Every kind of log.
+fn kinds() -> impl Iterator<Item = Option<Derived>> {
+    [None].into_iter().chain(Derived::ALL.map(Some))
+}
+
+impl Place {
+    pub(super) fn of(root: &Path, log: &LogName) -> Place {
+        let derived = log.derived();
+        let (kind, of) = derived.map_or((None, log.as_str()), |(derived, of)| (Some(derived), of));
+        match file_of(kind) {
+            Some(file) => Place::new(root, &encoded(of, &[SHARED, "sessions"]), file, Kind::Lines),
+            None => {
+                let name = if of == SHARED { MEMORY.to_owned() } else { encoded(of, &[MEMORY]) };
+                Place::new(root, SHARED, &(name + ".json"), Kind::Document)
+            }
+        }
+    }
+
+    /// The place that a file in a folder may be, given the folder of the log and the name of the file.
+    pub(super) fn at(root: &Path, folder: &str, file: &str) -> Option<Place> {
+        match folder {
+            SHARED => file.ends_with(".json").then(|| Place::new(root, folder, file, Kind::Document)),
+            _ => kinds().any(|kind| file_of(kind) == Some(file)).then(|| Place::new(root, folder, file, Kind::Lines)),
+        }
+    }
+
+    fn new(root: &Path, folder: &str, file: &str, kind: Kind) -> Place {
+        let mut index = root.join(INDEX).join(folder).join(file).into_os_string();
+        index.push(".index");
+        Place { path: root.join(MEMORY).join(folder).join(file), index: index.into(), kind }
+    }
+
+    /// The log that is at a place if its file does not say it; `None` if the name of the folder has a digest in place of
+    /// its end, or if no log is there.
+    pub(super) fn log(&self, root: &Path) -> Option<LogName> {
+        let (folder, file) = (self.path.parent()?.file_name()?.to_str()?, self.path.file_name()?.to_str()?);
+        let log = match self.kind {
+            Kind::Document => {
+                let name = decoded(file.strip_suffix(".json")?)?;
+                LogName::stored(if name == MEMORY { SHARED } else { &name })?.shared_of()
+            }
+            Kind::Lines => {
+                let session = LogName::stored(&decoded(folder)?)?;
+                let kind = kinds().find(|kind| file_of(*kind) == Some(file))?;
+                kind.map_or(session.clone(), |derived| session.derive(derived))
+            }
+        };
+        (Place::of(root, &log) == *self).then_some(log)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file of the index.
+    pub(super) fn index(&self) -> &Path {
+        &self.index
+    }
+}
+
+/// A name as a valid file name: readable if possible, and different for each name.
+fn encoded(name: &str, taken: &[&str]) -> String {
+    // Some file systems ignore case.
+    let taken = taken.iter().any(|taken| taken.eq_ignore_ascii_case(name));
+    let mut whole = String::new();
+    let mut readable = 0;
+    let mut leading = true;
+    for (index, c) in name.char_indices() {
+        leading &= c == '.';
+        let plain = c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        if plain && !leading && !(taken && index == 0) {
+            whole.push(c);
+        } else {
+            let mut bytes = [0; 4];
+            whole.extend(c.encode_utf8(&mut bytes).bytes().map(|byte| format!("%{byte:02X}")));
+        }
+        if whole.len() <= READABLE {
+            readable = whole.len();
+        }
+    }
+    if whole.is_empty() {
+        // Only a derived log can belong to the empty name. No other encoded name is a bare `%`.
+        return "%".to_owned();
+    }
+    if whole.len() > LONGEST {
+        // No other encoded name has a `~`.
+        whole.truncate(readable);
+        whole.push_str(&format!("~{:032x}", xxh3_128(name.as_bytes())));
+    }
+    whole
+}
+
+/// The folder of a tenant. It can be told back from any name, and no file system takes two for one: it has no capitals,
+/// and nothing beyond ASCII.
+pub(super) fn of_tenant(tenant: &Tenant) -> String {
+    let mut folder = String::new();
+    for byte in tenant.as_str().bytes() {
+        if byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_') {
+            folder.push(char::from(byte));
+        } else {
+            folder.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    folder
+}
+
+/// The tenant of a folder; `None` if it is no tenant's.
+pub(super) fn tenant_at(folder: &str) -> Option<Tenant> {
+    let tenant: Tenant = decoded(folder)?.parse().ok()?;
+    (of_tenant(&tenant) == folder).then_some(tenant)
+}
+
+/// The text that was encoded with a percent sign before the two digits of each byte.
+fn decoded(encoded: &str) -> Option<String> {
+    let mut parts = encoded.split('%');
+    let mut text = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2)?;
+        text.push(u8::from_str_radix(code, 16).ok()?);
+        text.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(text).ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_becomes_a_readable_file_name() {
+        for (name, expected) in [
+            ("chat-1", "chat-1"),
+            ("Team_2.b", "Team_2.b"),
+            ("team/agent 7", "team%2Fagent%207"),
+            ("caf\u{e9}", "caf%C3%A9"),
+            ("a%2Fb~", "a%252Fb%7E"),
+            (".hidden", "%2Ehidden"),
+            ("...a.b.", "%2E%2E%2Ea.b."),
+            ("shared", "%73hared"),
+            ("Shared", "%53hared"),
+            ("SESSIONS", "%53ESSIONS"),
+            ("sharedx", "sharedx"),
+            ("", "%"),
+        ] {
+            assert_eq!(encoded(name, &["shared", "sessions"]), expected);
+        }
+    }
+
+    #[test]
+    fn long_names_are_cut_and_completed_and_stay_apart() {
+        for c in ["x", "\u{1f600}"] {
+            let long = |end: &str| encoded(&(c.repeat(199) + end), &[]);
+            assert!(long("a").len() <= LONGEST && long("a") != long("b"));
+            let name = c.repeat(250);
+            let (start, digest) = encoded(&name, &[]).split_once('~').map(|(a, b)| (a.len(), b.len())).unwrap();
+            assert!(start <= READABLE && digest == 32);
+        }
+    }
+}

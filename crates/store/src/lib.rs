@@ -1,0 +1,371 @@
+//! Where logs are kept: the [`Store`] trait, named append-only logs, stores in memory and in plain files, encryption, and search.
+
+mod checksum;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod copy;
+#[cfg(feature = "encryption")]
+mod encrypted;
+pub mod entries;
+mod entry;
+mod error;
+mod files;
+mod memory;
+mod name;
+mod record;
+mod retention;
+pub mod search;
+pub mod spans;
+mod tenant;
+pub mod texts;
+
+use std::fmt;
+use std::future::Future;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lookback_engine::transcript::Millis;
+
+use crate::search::Query;
+
+pub use checksum::{StoredRecord, checksum};
+pub use copy::{Copied, CopyError, copy};
+#[cfg(feature = "encryption")]
+pub use encrypted::{BadKey, EncryptedStore, Key};
+pub use error::{Damage, LineFault, StoreError};
+pub use files::FileStore;
+pub use memory::MemoryStore;
+pub use name::{BadName, Derived, LogName};
+pub use record::{Head, Hit, LogInfo, Record, Tombstone};
+pub use retention::{Expired, Retention, expired, prune};
+pub use tenant::{BadTenant, Scope, Tenant};
+
+/// The future that a store's methods return. It can be sent between threads.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Named append-only logs.
+///
+/// A writer says where it believes the log ends. If it is wrong, nothing is written. There is no other locking: if two
+/// writers compete, one wins, and the other reads what the first wrote and tries again.
+///
+/// # Writing a store
+///
+/// Another crate can implement this trait, for example over a database on a network. Sessions rely on these promises:
+///
+/// - **An append is atomic.** It compares `at` with the end of the log and writes all records in one step, even if
+///   other processes write at the same time. If it fails, or if its future is dropped, the log has all of the records
+///   or none. An append of no records also compares, but it changes nothing and creates no log.
+/// - **Bodies come back byte for byte**, and in order. Any text may be in them. If one is missing, stands where another
+///   belongs, or was altered after it was written, the read fails with [`StoreError::Damaged`]. [`StoredRecord`] checks
+///   this.
+/// - **A log exists from its first record until it is deleted.** After that its name can be used again, from position 0.
+/// - **Names are compared byte for byte.** A database that ignores case or spaces at the end must be told not to. To
+///   turn a stored text into a name again, use [`LogName::stored`].
+/// - **Times are only recorded.** The time of the first record never changes. The time of the last use is the latest of
+///   all times that were given, and an append without a time leaves it as it is.
+/// - **Every store finds the same records in the same order.** An index has the [`terms`](crate::search::terms()) of the
+///   records, and [`rank`](crate::search::rank()) asks it for the best. A store without an index can read its records
+///   into [`Texts`](crate::search::Texts).
+/// - **Nothing blocks the thread.** Work that waits belongs on a pool of threads.
+/// - **Errors contain nothing of a record.** An error that [`StoreError`] has no variant for is
+///   [`StoreError::Backend`].
+///
+/// The suite in the module `conformance`, which has a feature of this name, checks all this but the last two.
+/// `crates/lookback/tests/it/store/own.rs` is a small store that passes it.
+pub trait Store: fmt::Debug + Send + Sync {
+    /// Appends all of these records, or none. `at` is the number of records that the writer believes the log has.
+    /// `time` is the writer's clock, if it has one: the log's creation time on its first append, and its time of last
+    /// use on every append.
+    ///
+    /// Fails with [`StoreError::Conflict`] if the log has more or fewer records.
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()>;
+
+    /// Records that a log was used at this time, unless it was used later already. Returns `false` if there is no such
+    /// log.
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool>;
+
+    /// Returns the bodies of the records at these positions, in order. Records that do not exist are left out.
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>>;
+
+    /// Returns the bodies of the records in each of these spans: one list for each span, in their order. Records that
+    /// do not exist are left out, as by [`Store::read`].
+    ///
+    /// The default reads one span after another. A store for which each call costs a round trip should answer all of
+    /// them in one.
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        Box::pin(async move {
+            let mut bodies = Vec::with_capacity(spans.len());
+            for span in spans {
+                bodies.push(self.read(log, span.clone()).await?);
+            }
+            Ok(bodies)
+        })
+    }
+
+    /// Returns the length of a log, and the position of its newest checkpoint before `before`, or of its newest one at
+    /// all; `None` if there is no such log.
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>>;
+
+    /// Returns the end of a log, as by [`Store::head`], and the bodies of its records from the newest checkpoint on, or
+    /// of all if it has no checkpoint; `None` if there is no such log. It is what opening a session reads first.
+    ///
+    /// The default asks for the head and then for the records. A store for which each call costs a round trip should
+    /// answer both in one.
+    fn tail<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<(Head, Vec<String>)>> {
+        Box::pin(async move {
+            let Some(head) = self.head(log, None).await? else { return Ok(None) };
+            let bodies = self.read(log, head.checkpoint.unwrap_or(0)..head.end).await?;
+            Ok(Some((head, bodies)))
+        })
+    }
+
+    /// Returns what [`Store::list`] says about one log; `None` if there is no such log.
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>>;
+
+    /// Lists the logs whose names begin with `prefix`, byte for byte, in the byte order of their names. An empty prefix
+    /// lists all. A log that cannot be read, or of which the store only knows that it had one, is listed with no records;
+    /// [`Store::info`] returns the error for it. What the store cannot name is in [`Store::nameless`].
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>>;
+
+    /// Erases these logs and no others, and returns how many of them there were. To erase a session with all its logs,
+    /// see [`purge`]; to erase the contents of some records, see [`Store::erase`].
+    ///
+    /// Nobody sees any of them from the first moment on. When the call returns, what was in them is gone from where the
+    /// store keeps it, and from its index. If the future is dropped, or the process dies, the next call finishes the
+    /// work.
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64>;
+
+    /// Puts tombstones in the place of records of a log, and takes the texts of the records out of the index. Nothing else
+    /// of the log changes, neither its length nor its times nor its checkpoints.
+    ///
+    /// A tombstone whose record is not there, or is another one, is left out: the log may have been erased meanwhile and
+    /// begun anew. If the call fails, or if its future is dropped, some records may be replaced and others not, and the
+    /// same call does the rest. When it returns, what was in the records is gone from where the store keeps it, and from
+    /// its index, as after [`Store::delete`].
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()>;
+
+    /// Erases all logs of this namespace, as by [`Store::delete`], and returns their number.
+    fn clear(&self) -> StoreFuture<'_, u64>;
+
+    /// Finds the records whose text fits a query, in one log or in all: the best first, and at most `most` of them (see
+    /// [`search`]).
+    ///
+    /// A record that has the words of a phrase may be found although it does not have the phrase itself. Callers read
+    /// the text, and ask [`Query::has_phrases`]. Derived logs are never searched. A search in all logs skips those that
+    /// cannot be read.
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>>;
+
+    /// Returns what this store has of a tenant, as a store of its own: the same place, but no call of it reads, finds,
+    /// lists or erases a log of anybody else. Nor does a call of this store reach the logs of the tenant. It is empty
+    /// until something is appended to it.
+    ///
+    /// A tenant may have tenants of its own. No name leads out of a namespace (see [`Scope`]).
+    ///
+    /// Fails with [`StoreError::NoTenants`] if the store cannot keep tenants apart, as the default does.
+    fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
+        let _ = tenant;
+        Err(StoreError::NoTenants)
+    }
+
+    /// Returns what the store itself finds wrong with what it keeps besides records, also of tenants, in words: whether
+    /// its index has the texts of its records and no others, and whether lists say of each log what is in it. It may take
+    /// long. The default finds nothing. To check the records, see `session::verify`.
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Returns an error if nothing can be written now: the disk is full, the folder is gone, or the server does not answer. It
+    /// costs little and leaves nothing, so that whoever watches a server may ask often. The default only reads.
+    ///
+    /// If this finds nothing, an append may fail all the same.
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        // A name that no log has.
+        Box::pin(async move { self.list("\u{1}").await.map(drop) })
+    }
+
+    /// Returns what the store and its tenants have that belongs to no log which [`Store::list`] names, in words. It can
+    /// neither be read nor copied, so `session::verify` reports it, and [`copy`](copy()) goes no further. The default finds
+    /// nothing.
+    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Finishes erasures that were broken off, and gives space back that is no longer used. It may take long, and others
+    /// may have to wait. The default does nothing.
+    fn vacuum(&self) -> StoreFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Returns the tenants that have logs, or whose own tenants have, in the byte order of their names. The default
+    /// returns none.
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Returns why the server of the store cannot be reached, if the last connection to it failed. It asks nothing.
+    ///
+    /// Whoever gives up on a call before the store does tells this, so that the reason is not lost to the time limit. The
+    /// default knows none.
+    fn trouble(&self) -> Option<StoreError> {
+        None
+    }
+}
+
+/// A namespace: its tenants, from the outermost on, and what the store has of them; `None` for the store itself.
+pub type Namespace = (Vec<Tenant>, Option<Arc<dyn Store>>);
+
+/// Returns all namespaces of a store: its own first, and then those of its tenants.
+///
+/// # Errors
+/// Returns an error if the store fails.
+pub async fn every_namespace(store: &dyn Store) -> Result<Vec<Namespace>, StoreError> {
+    let mut found: Vec<Namespace> = vec![(Vec::new(), None)];
+    let mut next = 0;
+    while let Some((outer, scoped)) = found.get(next).cloned() {
+        let within = scoped.as_deref().unwrap_or(store);
+        for tenant in within.tenants().await? {
+            let inner = within.scoped(&tenant)?;
+            found.push((outer.iter().cloned().chain([tenant]).collect(), Some(inner)));
+        }
+        next += 1;
+    }
+    Ok(found)
+}
+
+/// When an append counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// When it has reached the disk. It survives a loss of power.
+    #[default]
+    Disk,
+    /// When the operating system has it. It survives the end of the process, but not a loss of power: for data that can
+    /// be made again. A short append to SQLite runs where it is awaited, which takes a moment.
+    System,
+}
+
+/// Returns whether a path means a store of plain files: it is a folder, or ends in `/`.
+pub fn is_folder(path: &std::path::Path) -> bool {
+    path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+/// The error for what SQLite would make a database of that nobody else sees, and that ends with its connection.
+pub const NO_FILE: StoreError =
+    StoreError::Url { reason: "an SQLite store needs the path of a file; for process memory, use memory:" };
+
+/// Returns whether SQLite would take a path for no file.
+pub fn is_no_file(path: &std::path::Path) -> bool {
+    path.as_os_str().is_empty() || path.as_os_str() == ":memory:"
+}
+
+/// Returns an error if the path leads to something other than a regular file. Call it before opening: opening a pipe
+/// waits for its other end, perhaps forever. A link to a file counts as a file.
+pub fn refuse_special(path: &std::path::Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(StoreError::NotAFile { place: path.display().to_string() }),
+        // If it cannot be looked at, it does not exist, or opening it gives the error.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Returns a URL without its password and its parameters.
+pub fn without_secrets(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (before, behind) = rest.split_once('?').unwrap_or((rest, ""));
+    if !before.contains('@') && behind.contains('@') {
+        // A password with a question mark, which should be escaped.
+        return format!("{scheme}://");
+    }
+    // A password may have any character, even those that should be escaped.
+    let (user, host) = before.rsplit_once('@').map_or(("", before), |(user, host)| (user, host));
+    let user = user.split_once(':').map_or(user, |(user, _)| user);
+    let at = if user.is_empty() { "" } else { "@" };
+    format!("{scheme}://{user}{at}{host}")
+}
+
+/// The bytes that a probe writes: a disk that does not take them is as good as full.
+const PROBE: usize = 64 << 10;
+
+/// Returns an error if a folder does not take a file of some bytes. It is removed again.
+pub fn probe_folder(folder: &std::path::Path) -> Result<(), StoreError> {
+    use std::io::{ErrorKind, Write as _};
+
+    let path = folder.join(format!("lookback-probe-{}.tmp", std::process::id()));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    // A process of this number that died may have left one.
+    let _ = std::fs::remove_file(&path);
+    let written = options.open(&path).and_then(|mut file| file.write_all(&vec![b'.'; PROBE]));
+    let _ = std::fs::remove_file(&path);
+    written.map_err(|error| {
+        let place = folder.display().to_string();
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => StoreError::Full { place },
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => StoreError::ReadOnly { place },
+            _ => StoreError::Backend { place, source: Box::new(error) },
+        }
+    })
+}
+
+/// Erases a session and the logs that are derived from it. Returns `false` if there are none.
+///
+/// # Errors
+/// Returns an error if the store fails.
+pub async fn purge(store: &dyn Store, session: &LogName) -> Result<bool, StoreError> {
+    Ok(store.delete(&logs_of(session)).await? > 0)
+}
+
+/// A session's own log, and those that are derived from it.
+fn logs_of(session: &LogName) -> Vec<LogName> {
+    let derived = Derived::ALL.into_iter().filter(|derived| derived.is_of_session());
+    std::iter::once(session.clone()).chain(derived.map(|derived| session.derive(derived))).collect()
+}
+
+/// Something that a session or a memory can be opened on: a store, or an [`Arc`] of one, which is shared and not
+/// wrapped again.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use lookback_store::{IntoStore, MemoryStore, Store};
+///
+/// let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+/// assert!(Arc::ptr_eq(&store.clone().into_store(), &store));
+/// ```
+pub trait IntoStore: Send + 'static {
+    /// Returns the store behind a shared pointer.
+    fn into_store(self) -> Arc<dyn Store>;
+}
+
+impl<S: Store + 'static> IntoStore for S {
+    fn into_store(self) -> Arc<dyn Store> {
+        Arc::new(self)
+    }
+}
+
+impl<S: Store + 'static> IntoStore for Arc<S> {
+    fn into_store(self) -> Arc<dyn Store> {
+        self
+    }
+}
+
+impl IntoStore for Arc<dyn Store> {
+    fn into_store(self) -> Arc<dyn Store> {
+        self
+    }
+}
+
+/// The current time by the system's clock; `None` if it is set to before 1970.
+pub fn now() -> Option<Millis> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    Millis::try_from(since.as_millis()).ok()
+}

@@ -1,0 +1,269 @@
+//! The names of logs: those that users choose, and those of logs that are derived from a session.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+/// A log's name: 1 to 200 characters without control characters and backslashes. No part between slashes may be empty,
+/// `.` or `..`.
+///
+/// So no name can lead out of the folder of a store of files, whichever store it is used with.
+///
+/// ```
+/// use lookback_store::LogName;
+///
+/// assert!("team/agent-7".parse::<LogName>().is_ok());
+/// assert!("../secrets".parse::<LogName>().is_err());
+/// assert!("a\0b".parse::<LogName>().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct LogName(String);
+
+impl LogName {
+    /// The most characters of a name. The name of a derived log may have 16 more.
+    pub const LONGEST: usize = 200;
+
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Returns the name of the log with the running summary of this session.
+    ///
+    /// ```
+    /// use lookback_store::LogName;
+    ///
+    /// let name: LogName = "chat-1".parse()?;
+    /// assert_eq!(name.summary_of().as_str(), "compact:chat-1:summary");
+    /// // The name is reserved: no session can have it.
+    /// assert!("compact:chat-1:summary".parse::<LogName>().is_err());
+    /// # Ok::<(), lookback_store::BadName>(())
+    /// ```
+    #[must_use]
+    pub fn summary_of(&self) -> LogName {
+        self.derive(Derived::Summary)
+    }
+
+    /// Returns the name of the log of this kind that belongs to this session, or to the workspace of this name.
+    ///
+    /// ```
+    /// use lookback_store::LogName;
+    /// use lookback_store::Derived;
+    ///
+    /// let name: LogName = "chat-1".parse()?;
+    /// for derived in Derived::ALL {
+    ///     assert_eq!(name.derive(derived).derived(), Some((derived, "chat-1")));
+    /// }
+    /// # Ok::<(), lookback_store::BadName>(())
+    /// ```
+    #[must_use]
+    pub fn derive(&self, derived: Derived) -> LogName {
+        derived.name(&self.0)
+    }
+
+    /// Returns the name of the log with the facts of this session.
+    ///
+    /// ```
+    /// use lookback_store::LogName;
+    ///
+    /// let name: LogName = "chat-1".parse()?;
+    /// assert_eq!(name.facts_of().as_str(), "memory:chat-1:facts");
+    /// assert!("memory:chat-1:facts".parse::<LogName>().is_err());
+    /// # Ok::<(), lookback_store::BadName>(())
+    /// ```
+    #[must_use]
+    pub fn facts_of(&self) -> LogName {
+        self.derive(Derived::Facts)
+    }
+
+    /// Returns the name of the log with the facts that all sessions of the workspace of this name share.
+    ///
+    /// ```
+    /// use lookback_store::LogName;
+    ///
+    /// let name: LogName = "shared".parse()?;
+    /// assert_eq!(name.shared_of().as_str(), "memory:shared:shared");
+    /// # Ok::<(), lookback_store::BadName>(())
+    /// ```
+    #[must_use]
+    pub fn shared_of(&self) -> LogName {
+        self.derive(Derived::Shared)
+    }
+
+    /// Returns whether this is the name of a derived log. Such logs are not sessions, and no search finds what is in
+    /// them.
+    pub fn is_derived(&self) -> bool {
+        self.derived().is_some()
+    }
+
+    /// Returns what a derived log contains, and the name to which it belongs; `None` for a session's own log.
+    pub fn derived(&self) -> Option<(Derived, &str)> {
+        derived(&self.0)
+    }
+
+    /// Returns the name that a store reads back from what it has kept, of a session's own log or of a derived one; `None`
+    /// if no log can have this name.
+    ///
+    /// It is for implementations of [`Store`](super::Store). Parse a name that a user has chosen instead: that refuses
+    /// the names of derived logs.
+    ///
+    /// ```
+    /// use lookback_store::LogName;
+    ///
+    /// let name: LogName = "chat-1".parse()?;
+    /// assert_eq!(LogName::stored("memory:chat-1:facts"), Some(name.facts_of()));
+    /// assert_eq!(LogName::stored("../secrets"), None);
+    /// # Ok::<(), lookback_store::BadName>(())
+    /// ```
+    pub fn stored(name: &str) -> Option<LogName> {
+        let session = session(name);
+        // (`compact::messages` is a valid session name. Its summary was once kept in a log whose name belongs to no
+        // session.)
+        let of_none = session.is_empty() && !name.is_empty();
+        (of_none || session.parse::<LogName>().is_ok()).then(|| LogName(name.to_owned()))
+    }
+
+    /// The name of the session to which this log belongs, or of the workspace.
+    pub fn session(&self) -> LogName {
+        LogName(session(&self.0).to_owned())
+    }
+
+    /// A name that was checked when its log was written.
+    pub fn kept(name: String) -> LogName {
+        LogName(name)
+    }
+}
+
+/// What a derived log contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Derived {
+    /// The running summary of a session.
+    Summary,
+    /// The facts of a session.
+    Facts,
+    /// The facts that all sessions of a workspace share.
+    Shared,
+}
+
+impl Derived {
+    /// Every kind of derived log. Beside a session's own log, a store holds nothing else: whoever lists, checks, copies or
+    /// erases what belongs to a name goes through these.
+    pub const ALL: [Derived; 3] = [Derived::Summary, Derived::Facts, Derived::Shared];
+
+    /// Returns whether such a log belongs to a session, and is erased with it. What a workspace shares outlives its
+    /// sessions.
+    pub fn is_of_session(self) -> bool {
+        match self {
+            Derived::Summary | Derived::Facts => true,
+            Derived::Shared => false,
+        }
+    }
+
+    /// What comes before and after the name to which such a log belongs.
+    fn around(self) -> (&'static str, &'static str) {
+        match self {
+            Derived::Summary => ("compact:", ":summary"),
+            Derived::Facts => ("memory:", ":facts"),
+            Derived::Shared => ("memory:", ":shared"),
+        }
+    }
+
+    /// What the names of such logs begin with; so may the names of others.
+    pub fn prefix(self) -> &'static str {
+        self.around().0
+    }
+
+    fn name(self, of: &str) -> LogName {
+        let (before, after) = self.around();
+        LogName(format!("{before}{of}{after}"))
+    }
+}
+
+/// The session to which a log belongs. (A name in an old store may be derived from one that is derived itself.)
+fn session(name: &str) -> &str {
+    derived(name).map_or(name, |(_, of)| session(of))
+}
+
+fn derived(name: &str) -> Option<(Derived, &str)> {
+    let of = |derived: Derived| {
+        let (before, after) = derived.around();
+        Some((derived, name.strip_prefix(before)?.strip_suffix(after)?))
+    };
+    Derived::ALL.into_iter().find_map(of)
+}
+
+impl FromStr for LogName {
+    type Err = BadName;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let length = name.chars().count();
+        if length == 0 || length > LogName::LONGEST {
+            return Err(BadName::Length { length });
+        }
+        if let Some(at) = name.chars().position(|c| c.is_control() || c == '\\') {
+            return Err(BadName::Character { at });
+        }
+        if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return Err(BadName::Path);
+        }
+        if let Some((derived, _)) = derived(name) {
+            let (before, after) = derived.around();
+            return Err(BadName::Reserved { before, after });
+        }
+        Ok(LogName(name.to_owned()))
+    }
+}
+
+impl fmt::Display for LogName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An invalid name for a log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadName {
+    /// It is too short or too long.
+    #[error("a session's name has 1 to {} characters, not {length}", LogName::LONGEST)]
+    Length {
+        /// The number of its characters.
+        length: usize,
+    },
+    /// It contains a control character or a backslash.
+    #[error("a session's name may not have control characters or backslashes, but character {at} is one", at = .at + 1)]
+    Character {
+        /// The index of that character, from 0.
+        at: usize,
+    },
+    /// A part of it is empty, `.` or `..`.
+    #[error("no part of a session's name between slashes may be empty, `.` or `..`")]
+    Path,
+    /// It is reserved for a derived log.
+    #[error("a session's name may not begin with `{before}` and end with `{after}`: Lookback reserves such names")]
+    Reserved {
+        /// Its beginning.
+        before: &'static str,
+        /// Its end.
+        after: &'static str,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_of_derived_logs_has_all_of_them() {
+        // It does not compile before a new kind has its place here, and then it must have one in the list.
+        let place = |derived| match derived {
+            Derived::Summary => 0,
+            Derived::Facts => 1,
+            Derived::Shared => 2,
+        };
+        let places: Vec<usize> = Derived::ALL.into_iter().map(place).collect();
+        assert_eq!(places, [0, 1, 2]);
+    }
+}

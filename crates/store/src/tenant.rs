@@ -1,0 +1,143 @@
+//! Tenants: namespaces of a store that know nothing of each other.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+/// The name of a tenant: 1 to 64 bytes without control characters.
+///
+/// [`Store::scoped`](super::Store::scoped) returns what a store has of a tenant. Names are compared byte for byte.
+///
+/// ```
+/// use lookback_store::Tenant;
+///
+/// assert!("acme.com/eu".parse::<Tenant>().is_ok());
+/// assert!("".parse::<Tenant>().is_err());
+/// assert!("a\0b".parse::<Tenant>().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Tenant(String);
+
+impl Tenant {
+    /// The most bytes of a name. Each may take three in the name of a file.
+    pub const LONGEST: usize = 64;
+
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for Tenant {
+    type Err = BadTenant;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        if name.is_empty() || name.len() > Tenant::LONGEST {
+            return Err(BadTenant::Length { length: name.len() });
+        }
+        match name.chars().position(char::is_control) {
+            Some(at) => Err(BadTenant::Character { at }),
+            None => Ok(Tenant(name.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// An invalid name for a tenant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadTenant {
+    /// It is too short or too long.
+    #[error("a tenant's name has 1 to {} bytes, not {length}", Tenant::LONGEST)]
+    Length {
+        /// The number of its bytes.
+        length: usize,
+    },
+    /// It contains a control character.
+    #[error("a tenant's name may not have control characters, but character {at} is one", at = .at + 1)]
+    Character {
+        /// The index of that character, from 0.
+        at: usize,
+    },
+}
+
+/// The namespace of a store: that of the store itself, of a tenant, or of a tenant's own tenant.
+///
+/// A store keeps it beside the name of each log, and compares both. It is for implementations of
+/// [`Store`](super::Store).
+///
+/// ```
+/// use lookback_store::Scope;
+///
+/// let (root, acme) = (Scope::default(), "acme".parse()?);
+/// let scope = root.of(&acme);
+/// assert_eq!(scope.as_str(), "acme\u{1f}");
+/// assert_eq!(root.tenant_in(scope.as_str()), Some(acme));
+/// assert_eq!(scope.tenant_in(scope.as_str()), None);
+/// # Ok::<(), lookback_store::BadTenant>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Scope(String);
+
+impl Scope {
+    /// Ends the name of each tenant. No name contains it.
+    const END: char = '\u{1f}';
+
+    /// Returns the namespace of a tenant in this one.
+    #[must_use]
+    pub fn of(&self, tenant: &Tenant) -> Scope {
+        Scope(format!("{}{tenant}{}", self.0, Scope::END))
+    }
+
+    /// Returns the namespace as text: the name of each tenant, from the outermost on, each followed by the control
+    /// character U+001F. It is empty for the namespace of the store itself. The texts of all namespaces in this one, and
+    /// no others, begin with its text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// A namespace that a store has kept as text.
+    pub fn kept(text: String) -> Scope {
+        Scope(text)
+    }
+
+    /// Returns the tenant of this namespace that a namespace is of, or is in, from its text; `None` if it is not in this
+    /// one.
+    pub fn tenant_in(&self, inner: &str) -> Option<Tenant> {
+        let (name, _) = inner.strip_prefix(&self.0)?.split_once(Scope::END)?;
+        Some(Tenant(name.to_owned()))
+    }
+
+    /// Returns whether it is the namespace of the store or of tenants, so that whoever goes from the store to its tenants
+    /// finds it.
+    pub fn is_known(&self) -> bool {
+        let mut scope = Scope::default();
+        while scope != *self {
+            let tenant = scope.tenant_in(&self.0).filter(|tenant| tenant.0.parse::<Tenant>().is_ok());
+            let Some(tenant) = tenant else { return false };
+            scope = scope.of(&tenant);
+        }
+        true
+    }
+
+    /// A term that the texts of all tenants have in an index.
+    pub const OF_TENANTS: &str = "=";
+
+    /// The terms that tell the texts of a tenant from those of others, the tenant's own last; none if it is no tenant's.
+    /// No text has such terms by itself, because none begins so.
+    pub fn terms(&self) -> Vec<String> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        // An index need not tell upper from lower case.
+        let own = self.0.bytes().fold(Scope::OF_TENANTS.to_owned(), |own, byte| format!("{own}{byte:02x}"));
+        vec![Scope::OF_TENANTS.to_owned(), own]
+    }
+}
