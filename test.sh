@@ -35,11 +35,7 @@ environment() {
 
 # From npm, into a folder that is not part of the project. What cannot be installed is left out, and its tests are
 # skipped, which they say.
-npm_book() {
-    .venv/bin/python docs/book.py
-}
-
-packages() {
+npm_packages() {
     local wanted="crates/cli/tests/clients/npm/$1.json" folder=".npm/$1"
     cmp -s "$wanted" "$folder/installed.json" && return
     mkdir -p "$folder"
@@ -155,6 +151,10 @@ fuzz() {
 steps() {
     RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
         cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test work
+}
+
+book() {
+    .venv/bin/python docs/book.py
 }
 
 book() {

@@ -40,7 +40,11 @@ pub(crate) fn example(name: &str) -> PathBuf {
 fn newest(path: &Path) -> SystemTime {
     let own = fs::metadata(path).unwrap();
     match own.is_dir() {
-        true => fs::read_dir(path).unwrap().map(|entry| newest(&entry.unwrap().path())).max().unwrap(),
+        true => fs::read_dir(path)
+            .unwrap()
+            .map(|entry| newest(&entry.unwrap().path()))
+            .max()
+            .unwrap_or(SystemTime::UNIX_EPOCH),
         false => own.modified().unwrap(),
     }
 }
