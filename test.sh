@@ -157,10 +157,6 @@ book() {
     .venv/bin/python docs/book.py
 }
 
-book() {
-    .venv/bin/python docs/book.py
-}
-
 packages() {
     cargo package --workspace --exclude bench --exclude stand-in --exclude lookback-python --exclude lookback-node --exclude lookback-wasm --exclude lookback-bindings --locked --no-verify --allow-dirty --quiet
 }
