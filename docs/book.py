@@ -37,9 +37,13 @@ LINK = re.compile(r'(\]\(|(?:href|src)=")([^)\s"#]*)(#[^)\s"]*)?([)"])')
 
 
 def tracked(pattern):
-    """The files of the project whose names match a pattern."""
-    listed = subprocess.run(["git", "ls-files", pattern], cwd=PROJECT, check=True, capture_output=True, text=True)
-    return listed.stdout.split()
+    """The files of the project whose names match a pattern. In an archive, without git, what tools made is passed over."""
+    listed = subprocess.run(["git", "ls-files", pattern], cwd=PROJECT, capture_output=True, text=True)
+    if listed.returncode == 0:
+        return listed.stdout.split()
+    made = {"target", "node_modules"}
+    found = (file.relative_to(PROJECT) for file in PROJECT.rglob(pattern))
+    return sorted(str(file) for file in found if not any(part in made or part[0] == "." for part in file.parts[:-1]))
 
 
 def without_code(text):
