@@ -33,21 +33,18 @@
 //!
 //! Without the vocabulary that a model needs, its tokens are estimated from the characters.
 
-pub mod cache;
-pub mod calls;
-pub mod compat;
-pub mod explain;
 mod location;
-pub mod memory;
-pub mod middleware;
-pub mod presets;
-pub mod prices;
-pub mod receipt;
-pub mod recording;
-pub mod replay;
-pub mod session;
-pub mod summarize;
-pub mod timeline;
+
+pub use lookback_agent as middleware;
+pub use lookback_compat as compat;
+pub use lookback_facts as memory;
+pub use lookback_presets as presets;
+pub use lookback_replay::{Price, Prices, Receipt, Recording};
+pub use lookback_replay::{cache, explain, prices, receipt, recording, replay, timeline};
+pub use lookback_session as session;
+pub use lookback_session::{Error, Session, Window};
+pub use lookback_summarize as summarize;
+pub use lookback_summarize::calls;
 
 pub use lookback_content::Redacted;
 pub use lookback_content::{identifiers, text};
@@ -74,10 +71,6 @@ pub use lookback_wire::{
     Request, RequestError, Response, ResponseStream, Role, Start, TooLong, ToolCall, ToolResult,
 };
 pub use lookback_wire::{dialect, edit, message, models, size};
-pub use prices::{Price, Prices};
-pub use receipt::Receipt;
-pub use recording::Recording;
-pub use session::{Error, Session, Window};
 
 /// Where logs are kept: the trait [`Store`] and the stores that come with Lookback.
 pub mod store {
@@ -101,6 +94,7 @@ pub struct Readme;
 /// Compiles the examples of the pages.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/start/install.md")]
+#[doc = include_str!("../../../docs/reference/policies.md")]
 #[doc = include_str!("../../../docs/concepts/summaries.md")]
 #[doc = include_str!("../../../docs/concepts/overflow.md")]
 #[doc = include_str!("../../../docs/concepts/memory.md")]

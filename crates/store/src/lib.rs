@@ -11,6 +11,7 @@ mod entry;
 mod error;
 mod files;
 mod memory;
+pub mod messages;
 mod name;
 mod record;
 mod retention;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{
-    self, Counts, Effect, Export, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, KbError, KbImported, Memory,
-    MemoryError, Refused, Scope, SheetOptions, Source, Speaker, Statement,
+    self, Counts, Effect, Export, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, Memory, MemoryError, Refused,
+    Scope, SheetOptions, Source, Speaker, Statement,
 };
+use lookback::memory::{KbError, KbImported, import_kb};
 use lookback::search::Query;
 use lookback::{Durability, FileStore, MemoryStore, Store, StoreError};
 
@@ -341,7 +342,7 @@ fn import_export(
 fn import_folder(folder: &std::path::Path, place: &Place, options: ImportOptions) -> Result<ExitCode, Failure> {
     refuse_own(folder)?;
     let store = target(place, options)?;
-    let report = block_on(memory::import_kb(store, &place.workspace, folder, options.effect()))?;
+    let report = block_on(import_kb(store, &place.workspace, folder, options.effect()))?;
     if options.json {
         output::json_line(&report)?;
     } else {
@@ -365,7 +366,7 @@ fn refuse_own(folder: &std::path::Path) -> Result<(), Failure> {
     if FileStore::open_existing(folder).is_err() {
         return Ok(());
     }
-    let found = block_on(memory::import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, folder, Effect::DryRun));
+    let found = block_on(import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, folder, Effect::DryRun));
     let is_theirs = match found {
         Err(error) => !matches!(error, KbError::Nothing { .. }),
         Ok(found) => {

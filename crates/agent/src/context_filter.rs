@@ -1,0 +1,98 @@
+//! The context filter: a policy that every window of a run must fit, such as the newest rounds with short tool results.
+
+use std::time::Duration;
+
+use lookback_engine::policy::Policy;
+
+use super::{Event, Failure, Middleware, Reaction, Run};
+use lookback_presets as presets;
+use lookback_presets::PolicyError;
+
+/// Has every window of the run fit a policy besides the session's own.
+///
+/// It tightens the policy and rewrites no messages. So nothing that another middleware adds undoes it, and what it
+/// drops is recorded and can be read back.
+///
+/// ```
+/// use lookback_agent::ContextFilter;
+/// use lookback_engine::{Limits, Policy};
+///
+/// let window = ContextFilter::new(Policy { limits: Limits::tokens(50_000), stages: Vec::new(), ..Policy::unlimited() });
+/// assert!(ContextFilter::rounds(5).is_ok() && ContextFilter::rounds(0).is_err());
+/// # let _ = window;
+/// ```
+#[derive(Debug, Clone)]
+pub struct ContextFilter {
+    policy: Policy,
+}
+
+impl ContextFilter {
+    /// Creates a filter from a policy. If the policy has no stages, those of the session's policy stay in place.
+    ///
+    /// The policy is not checked (see [`Policy::faults`]). Under a limit of 0 rounds, only pinned messages stay.
+    pub fn new(policy: impl Into<Policy>) -> Self {
+        ContextFilter { policy: policy.into() }
+    }
+
+    /// Creates a filter that keeps the newest rounds, as the preset `two-tier` does: at most this many, of which all
+    /// but the newest three have their tool results cleared, and no tool result longer than 8,000 characters.
+    ///
+    /// Such a window slides by a round at each call, which breaks the provider's cache each time. One with a target
+    /// does not: `presets::two_tier().sliding_window_size(10).target_rounds(5)`.
+    ///
+    /// # Errors
+    /// Returns an error if `rounds` is 0.
+    pub fn rounds(rounds: u64) -> Result<Self, PolicyError> {
+        if rounds == 0 {
+            let value = rounds.to_string();
+            return Err(PolicyError::Refused { option: "rounds", demand: "a positive integer", value });
+        }
+        Ok(ContextFilter::new(presets::two_tier().sliding_window_size(rounds)))
+    }
+
+    /// Has the texts that replace cut or cleared results name the log entry that has the original. For models that have
+    /// the tool `recall`.
+    #[must_use]
+    pub fn naming_entries(mut self) -> Self {
+        // The preset's own marker tells the model to run the tool again, which costs more than to recall the result.
+        if let Some(cap) = &mut self.policy.arrival {
+            cap.marker = None;
+        }
+        ContextFilter { policy: self.policy.naming_entries() }
+    }
+}
+
+impl Middleware for ContextFilter {
+    fn name(&self) -> &str {
+        "context_filter"
+    }
+
+    fn order(&self) -> u32 {
+        15
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        Some(Duration::from_secs(1))
+    }
+
+    fn on(&mut self, event: &Event, _run: &Run) -> Result<Reaction, Failure> {
+        Ok(match event {
+            Event::Start => Reaction::none().tighten(self.policy.clone()),
+            _ => Reaction::none(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lookback_presets::named;
+
+    #[test]
+    fn rounds_are_those_of_the_preset() {
+        let ContextFilter { policy } = ContextFilter::rounds(7).unwrap();
+        assert_eq!(policy, named("two-tier:sliding_window_size=7").unwrap());
+        let error = ContextFilter::rounds(0).unwrap_err();
+        assert_eq!(error.to_string(), "rounds must be a positive integer, got 0");
+    }
+}

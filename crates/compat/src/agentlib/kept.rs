@@ -1,0 +1,81 @@
+//! What a memory keeps of a session, for a caller that wants to look at it.
+
+use lookback_engine::transcript::Millis;
+use lookback_wire::Message;
+use lookback_wire::dialect::Shown;
+
+use super::{Error, Tags};
+use lookback_session::{HistoryEntry, Session};
+
+/// Messages that are read from a log at a time.
+const PAGE: usize = 256;
+
+/// A session as the memory keeps it.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct MemoryEntry {
+    /// The session's name. Like the original's random number, it stays the same as long as the session exists.
+    pub id: String,
+    /// The agent that wrote last, if it gave a name.
+    pub agent_name: Option<String>,
+    /// The tags of the last write.
+    pub tags: Tags,
+    /// When the session began, in milliseconds since 1970.
+    pub created_at: Option<Millis>,
+    /// When the session was last written or read, in milliseconds since 1970.
+    pub accessed_at: Option<Millis>,
+    /// The tokens of its messages, counted by [`Utf16`](super::Utf16).
+    pub token_count: u64,
+    /// The messages of the turns that are kept, including those that no read has room for. Calls without results are
+    /// here without stand-ins.
+    pub messages: Vec<Message>,
+}
+
+/// The size of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The number of turns that are kept.
+    pub turns: u64,
+    /// Their tokens, counted by [`Utf16`](super::Utf16).
+    pub estimated_tokens: u64,
+}
+
+/// The turns of a session that are kept.
+pub(super) struct Kept {
+    history: Vec<HistoryEntry>,
+    pub(super) stats: Stats,
+}
+
+impl Kept {
+    /// Reads the newest turns from the log. The window does not have them all: of a turn without end it holds only what
+    /// a read can use.
+    pub(super) async fn of(session: &mut Session, max_turns: u64) -> Result<Kept, Error> {
+        let (mut history, mut stats) = (Vec::new(), Stats { turns: 0, estimated_tokens: 0 });
+        // Messages before the first user message are a turn, too.
+        let (mut before, mut begun) = (u64::MAX, false);
+        'log: loop {
+            let page = session.newest(0..before, PAGE).await?;
+            let Some(first) = page.first() else { break };
+            before = first.position;
+            for message in page.into_iter().rev().filter(|entry| entry.arrival.size.messages > 0) {
+                stats.estimated_tokens = stats.estimated_tokens.saturating_add(message.arrival.size.tokens);
+                begun = !message.arrival.message.opens_turn();
+                history.push(message);
+                if !begun {
+                    stats.turns += 1;
+                    if stats.turns == max_turns {
+                        break 'log;
+                    }
+                }
+            }
+        }
+        stats.turns += u64::from(begun);
+        history.reverse();
+        Ok(Kept { history, stats })
+    }
+
+    pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.history.iter().map(|entry| Shown { message: &entry.arrival.message, edits: &entry.arrival.edits })
+    }
+}

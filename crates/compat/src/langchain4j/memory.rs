@@ -1,0 +1,260 @@
+//! A chat memory: adding, replacing and reading messages. Limits in messages and in tokens behave alike.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use async_lock::Mutex;
+use lookback_engine::engine;
+use lookback_engine::policy::{Keep, Limits, Mode, Policy, SystemRule};
+use lookback_engine::view::Item;
+use lookback_tokens::TokenCounter;
+use lookback_wire::Message;
+
+use super::{ChatMemoryError, LimitInMessages, LimitInTokens};
+use crate::OptionError;
+use crate::openai::{DIALECT, decoded};
+use lookback_session as session;
+use lookback_session::Session;
+use lookback_store::{LogName, Store, StoreError, purge};
+
+/// A memory with a limit in messages.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback_wire::Message;
+/// use lookback_compat::langchain4j::MessageWindowChatMemory;
+///
+/// let memory = MessageWindowChatMemory::with_max_messages(3)?;
+/// memory.add(Message::system("Answer in one word.")).await?;
+/// for text in ["One?", "Two?", "Three?"] {
+///     memory.add(Message::user(text)).await?;
+/// }
+/// let texts: Vec<_> = memory.messages().await?.iter().map(Message::text).collect();
+/// assert_eq!(texts, ["Answer in one word.", "Two?", "Three?"]);
+/// # Ok::<(), lookback_compat::langchain4j::ChatMemoryError>(())
+/// # }).unwrap();
+/// ```
+pub type MessageWindowChatMemory = ChatMemory<LimitInMessages>;
+
+/// A memory with a limit in tokens.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback_wire::Message;
+/// use lookback_compat::langchain4j::{OpenAiTokenCountEstimator, TokenWindowChatMemory};
+///
+/// let counter = OpenAiTokenCountEstimator::new("gpt-4o")?;
+/// let memory = TokenWindowChatMemory::builder().max_tokens(14).token_counter(counter).build()?;
+/// memory.add(Message::user("How far is the moon?")).await?;
+/// memory.add(Message::user("And the sun?")).await?;
+/// assert_eq!(memory.messages().await?.len(), 1);
+/// # Ok::<(), lookback_compat::langchain4j::ChatMemoryError>(())
+/// # }).unwrap();
+/// ```
+pub type TokenWindowChatMemory = ChatMemory<LimitInTokens>;
+
+/// A sliding window over one conversation, in a store.
+///
+/// A clone is the same memory. Every method can be called from any task or thread. The messages that one caller adds in
+/// one call stay together.
+pub struct ChatMemory<M> {
+    inner: Arc<Inner>,
+    measured: PhantomData<fn() -> M>,
+}
+
+/// Returns the limit of the memory with this identifier.
+pub(super) type Most = dyn Fn(&str) -> u64 + Send + Sync;
+
+pub(super) struct Inner {
+    pub(super) id: String,
+    /// The name of the memory's log.
+    pub(super) name: LogName,
+    pub(super) most: Box<Most>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) first: bool,
+    pub(super) counter: Arc<dyn TokenCounter>,
+    pub(super) measure: Measure,
+    pub(super) session: Mutex<Option<OpenSession>>,
+}
+
+/// A session, and the newest record of its log that it knows.
+pub(super) struct OpenSession {
+    session: Session,
+    newest: Option<String>,
+}
+
+/// What a limit counts.
+#[derive(Clone, Copy)]
+pub(super) enum Measure {
+    Messages,
+    Tokens { per_request: u64 },
+}
+
+impl<M> ChatMemory<M> {
+    pub(super) fn of(inner: Inner) -> Self {
+        ChatMemory { inner: Arc::new(inner), measured: PhantomData }
+    }
+
+    /// Returns the memory's identifier.
+    pub fn id(&self) -> &str {
+        &self.inner.id
+    }
+
+    /// Adds a message, and evicts the oldest messages that no longer fit. A system message with the text of the present
+    /// one is ignored.
+    ///
+    /// # Errors
+    /// Returns an error if the limit is 0, OpenAI's format cannot express the message, or the store fails.
+    pub async fn add(&self, message: Message) -> Result<(), ChatMemoryError> {
+        self.add_all(vec![message]).await
+    }
+
+    /// Adds messages one after another, all or none. No message of another caller comes between them.
+    ///
+    /// # Errors
+    /// Returns an error if the limit is 0, OpenAI's format cannot express a message, or the store fails.
+    pub async fn add_all(&self, messages: Vec<Message>) -> Result<(), ChatMemoryError> {
+        let policy = self.inner.policy()?;
+        let mut slot = self.inner.session.lock().await;
+        let open = self.inner.open(&mut slot, policy).await?;
+        open.session.extend_enforcing_limits(messages).await?;
+        self.inner.note(open).await;
+        Ok(())
+    }
+
+    /// Replaces all messages at once, and evicts the oldest that do not fit. Use it for a compaction of your own; the
+    /// memory never calls it.
+    ///
+    /// It accepts what [`messages`](ChatMemory::messages) returned, even while calls wait for their results. The
+    /// results may still come afterwards.
+    ///
+    /// # Errors
+    /// Returns an error if there are no messages, if the limit is 0, if OpenAI's format cannot express a message, or if
+    /// the store fails. The memory is unchanged then.
+    pub async fn set(&self, mut messages: Vec<Message>) -> Result<(), ChatMemoryError> {
+        // A stand-in that was read is not a result: the real one may still come.
+        messages.retain(|message| !engine::is_stand_in(message));
+        if messages.is_empty() {
+            let value = "none".to_owned();
+            return Err(OptionError { option: "messages", expected: "one message or more", value }.into());
+        }
+        let policy = self.inner.policy()?;
+        let mut slot = self.inner.session.lock().await;
+        let open = self.inner.open(&mut slot, policy).await?;
+        open.session.replace_enforcing_limits(messages).await?;
+        self.inner.note(open).await;
+        Ok(())
+    }
+
+    /// Returns the messages of the next model call: those that fit the current limit.
+    ///
+    /// A provider accepts them once the calls of the newest message are answered. It changes nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the limit is 0, or the store fails.
+    pub async fn messages(&self) -> Result<Vec<Message>, ChatMemoryError> {
+        let policy = Policy { mode: Mode::OnRead, ..self.inner.policy()? };
+        let mut slot = self.inner.session.lock().await;
+        let open = self.inner.open(&mut slot, policy).await?;
+        let view = open.session.glance();
+        if view.messages().all(Item::is_own) {
+            // Nothing of the conversation can be sent yet. The opening that Lookback adds would be a question that
+            // nobody asked.
+            return Ok(Vec::new());
+        }
+        Ok(decoded(&view.encode(DIALECT)?)?)
+    }
+
+    /// Erases the memory, including everything that was ever evicted from it. Does nothing if the memory is empty.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn clear(&self) -> Result<(), ChatMemoryError> {
+        let mut slot = self.inner.session.lock().await;
+        *slot = None;
+        purge(&*self.inner.store, &self.inner.name).await?;
+        Ok(())
+    }
+}
+
+impl Inner {
+    /// Returns the policy of the current limit.
+    pub(super) fn policy(&self) -> Result<Policy, OptionError> {
+        let most = (self.most)(&self.id);
+        if most == 0 {
+            return Err(self.measure.refused(most.to_string()));
+        }
+        let limits = match self.measure {
+            Measure::Messages => Limits::messages(most),
+            Measure::Tokens { per_request } => Limits::tokens(most.saturating_sub(per_request)),
+        };
+        let system = SystemRule { one: true, first: self.first, counted: true };
+        Ok(Policy { limits, keep: Keep { task: false, ..Keep::default() }, system, ..Policy::unlimited() })
+    }
+
+    /// Returns the session under this policy, with everything that other memories of this identifier have written.
+    async fn open<'a>(
+        &self,
+        slot: &'a mut Option<OpenSession>,
+        policy: Policy,
+    ) -> Result<&'a mut OpenSession, session::Error> {
+        let open = match slot.take() {
+            Some(mut open) if self.is_current(&open).await? => {
+                open.session.set_policy(policy);
+                open
+            }
+            _ => {
+                let counter = self.counter.clone();
+                let settings = engine::Settings::default().dialect(DIALECT).policy(policy).counter(counter);
+                let session = Session::open(self.store.clone(), self.name.as_str(), settings).await?;
+                let newest = self.newest_of(&session).await?.into_iter().next();
+                OpenSession { session, newest }
+            }
+        };
+        Ok(slot.insert(open))
+    }
+
+    /// Returns whether the session knows the whole log. The log must end where the session ends, and with the same
+    /// record: otherwise it was erased and begun again.
+    async fn is_current(&self, open: &OpenSession) -> Result<bool, StoreError> {
+        Ok(self.newest_of(&open.session).await?.iter().eq(&open.newest))
+    }
+
+    /// Returns the newest record that the session knows, and the one after it, if there is one.
+    async fn newest_of(&self, session: &Session) -> Result<Vec<String>, StoreError> {
+        let end = session.stats().entries;
+        self.store.read(&self.name, end.saturating_sub(1)..end + 1).await
+    }
+
+    /// Notes the newest record after the session has written. If the store fails, the record stays unknown, and the
+    /// next call opens the session again: the write itself succeeded, so no error is returned.
+    async fn note(&self, open: &mut OpenSession) {
+        open.newest = self.newest_of(&open.session).await.unwrap_or_default().into_iter().next();
+    }
+}
+
+impl Measure {
+    pub(super) fn refused(self, value: String) -> OptionError {
+        let option = match self {
+            Measure::Messages => "maxMessages",
+            Measure::Tokens { .. } => "maxTokens",
+        };
+        OptionError { option, expected: "greater than zero", value }
+    }
+}
+
+impl<M> Clone for ChatMemory<M> {
+    fn clone(&self) -> Self {
+        ChatMemory { inner: self.inner.clone(), measured: PhantomData }
+    }
+}
+
+impl<M> fmt::Debug for ChatMemory<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChatMemory")
+            .field("id", &self.inner.id)
+            .field("store", &self.inner.store)
+            .finish_non_exhaustive()
+    }
+}

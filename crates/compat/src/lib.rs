@@ -1,0 +1,14 @@
+//! The windows of four published systems over [`Session`](lookback_session::Session), with their names, defaults and behavior, but
+//! without their faults.
+//!
+//! Each is a thin layer over a policy. A fifth system, KB Labs, has no module here: its window is the preset
+//! `two-tier`.
+
+pub mod agentlib;
+pub mod crux;
+mod error;
+pub mod langchain4j;
+mod openai;
+pub mod strands;
+
+pub use error::OptionError;

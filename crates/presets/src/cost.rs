@@ -1,0 +1,78 @@
+//! The settings `max_cost_per_call` and `prices`: a limit in tokens from what a call may cost, and the moment of a
+//! compaction from what it costs.
+
+use lookback_engine::policy::{Cold, Limits, Payback, Policy, Tokens};
+use lookback_wire::size::Measure;
+
+use super::PolicyError;
+use lookback_replay::prices::{Price, Prices};
+
+const COST: &str = "max_cost_per_call";
+const PRICES: &str = "prices";
+
+/// Returns whether this is one of the two settings.
+pub(super) fn is_setting(key: &str) -> bool {
+    key == COST || key == PRICES
+}
+
+/// Changes a policy by the two settings, after all others: with what a call may cost, its tokens are limited. With prices
+/// alone, it compacts once that is repaid.
+pub(super) fn apply(policy: Policy, settings: &[(&str, &str)]) -> Result<Policy, PolicyError> {
+    let last = |key: &str| settings.iter().rev().find(|(given, _)| *given == key).map(|(_, value)| *value);
+    let (cost, prices) = (last(COST), last(PRICES));
+    let sets = |keys: [&str; 2]| settings.iter().any(|(key, _)| keys.contains(key));
+    let refused = |option, demand, value: &str| PolicyError::Refused { option, demand, value: value.to_owned() };
+    let builtin = Prices::builtin();
+    let price = |name: &str| {
+        let found = builtin.find(name).cloned();
+        found.ok_or_else(|| refused(PRICES, "a built-in price, or a model that has one", name))
+    };
+    match (cost, prices) {
+        (None, None) => Ok(policy),
+        (None, Some(name)) => {
+            let demand = "given with max_cost_per_call, or for a policy with a target in tokens";
+            repaid(policy, &price(name)?).ok_or_else(|| refused(PRICES, demand, name))
+        }
+        (Some(cost), prices) => {
+            let dollars = cost.parse::<f64>().ok().filter(|dollars| dollars.is_finite() && *dollars > 0.0);
+            let dollars = dollars.ok_or_else(|| refused(COST, "an amount in US dollars above 0", cost))?;
+            let price = price(prices.or_else(|| builtin.names().next()).unwrap_or_default())?;
+            if sets(["max_tokens", "limits.tokens"]) {
+                return Err(refused(COST, "given without max_tokens", cost));
+            }
+            Ok(limited(policy, price.tokens_for(dollars), sets(["target_tokens", "target.tokens"])))
+        }
+    }
+}
+
+/// Returns the policy with a limit in tokens. Its target in tokens keeps its proportion to the limit, or has that of the
+/// body, or is a half, unless it is given.
+fn limited(policy: Policy, tokens: u64, target_is_given: bool) -> Policy {
+    let count = |tokens| Some(Tokens::Count(tokens));
+    let scaled = |target: Limits| {
+        let pair = |measure| Some((target.get(measure)?, policy.limits.get(measure).filter(|limit| *limit > 0)?));
+        let (aim, limit) = pair(Measure::Tokens).or_else(|| pair(Measure::Body)).unwrap_or((1, 2));
+        let aim = u128::from(aim) * u128::from(tokens) / u128::from(limit);
+        Limits { tokens: count(u64::try_from(aim).unwrap_or(u64::MAX)), ..target }
+    };
+    let target = policy.target.map(|target| if target_is_given { target } else { scaled(target) });
+    Policy { limits: Limits { tokens: count(tokens), ..policy.limits }, target, ..policy }
+}
+
+/// Returns the policy that compacts once that is repaid at a price, and not below one and a half times its target. `None`
+/// if the target is not in tokens.
+fn repaid(policy: Policy, price: &Price) -> Option<Policy> {
+    let target = policy.target?;
+    let earliest = |measure| target.get(measure).map(|target| target.saturating_add(target / 2));
+    let limits = match (earliest(Measure::Body), earliest(Measure::Tokens)) {
+        (Some(body), _) => Limits::body(body),
+        (None, Some(tokens)) => Limits::tokens(tokens),
+        (None, None) => return None,
+    };
+    let write = (price.write / price.read).max(1.0);
+    // Where reading costs nothing, a compaction is never repaid.
+    let payback = write.is_finite().then_some(Payback { write, limits });
+    // The cache is cold after its lifetime at this price.
+    let cold = policy.cold.map(|cold| Cold { after: price.ttl, ..cold });
+    Some(Policy { payback, cold, ..policy })
+}

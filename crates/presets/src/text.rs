@@ -1,0 +1,137 @@
+//! Policies from text: a preset by name with settings, or the text of a file.
+
+use lookback_engine::policy::Policy;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::options::{Options, SYSTEMS};
+use super::settings::{apply, pairs};
+use super::{PolicyError, messages, none, rounds, tokens, turns};
+
+/// Returns the policy of a preset, given by name, with settings after a colon.
+///
+/// Any path of the policy is a key. `max_messages` is short for `limits.messages`, and `target_messages` for
+/// `target.messages`. `max_cost_per_call` is a limit in tokens for what a call may cost (see
+/// [`Price::tokens_for`](lookback_replay::Price::tokens_for)), at the built-in prices that `prices` names, by default the first.
+/// The presets that are named after other systems also have those systems' own options.
+///
+/// ```
+/// use lookback_presets::named;
+///
+/// let policy = named("tokens:max_tokens=32000,target_tokens=16000,keep.first=2")?;
+/// assert_eq!(policy.keep.first, 2);
+/// assert!(named("tokens:max_tokens=lots").is_err());
+/// # Ok::<(), lookback_presets::PolicyError>(())
+/// ```
+///
+/// # Errors
+/// Returns an error if no preset has the name, or if a setting makes no sense.
+pub fn named(text: &str) -> Result<Policy, PolicyError> {
+    named_with(text, [])
+}
+
+/// Returns the policy of a preset like [`named`], with more settings, which take precedence.
+///
+/// ```
+/// use lookback_presets::named_with;
+///
+/// let policy = named_with("managed-window:window_size=20", ["per_turn=3", "keep.first=2"])?;
+/// assert_eq!(policy.limits.messages, Some(20));
+/// let error = named_with("managed-window", ["per_turn=0"]).unwrap_err().to_string();
+/// assert_eq!(error, "per_turn must be a positive integer, true or false, got 0");
+/// # Ok::<(), lookback_presets::PolicyError>(())
+/// ```
+///
+/// # Errors
+/// Returns an error if no preset has the name, or if a setting makes no sense.
+pub fn named_with<'a>(text: &'a str, more: impl IntoIterator<Item = &'a str>) -> Result<Policy, PolicyError> {
+    let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+    let settings = pairs(settings.split(',').filter(|setting| !setting.is_empty()).chain(more))?;
+    if let Some(system) = SYSTEMS.iter().find(|system| system.name == name) {
+        let (own, others) = Options::take(system, settings)?;
+        return apply((system.policy)(&own)?, &others);
+    }
+    let policy = match name {
+        "default" => Policy::production(),
+        "none" => none(),
+        "messages" => messages(40).into(),
+        "turns" => turns(50).into(),
+        "rounds" => rounds(10).into(),
+        "tokens" => tokens(8_000).into(),
+        _ => return Err(PolicyError::Unknown { name: name.to_owned() }),
+    };
+    apply(policy, &settings)
+}
+
+/// Changes settings of a policy. Each is `KEY=VALUE`, with a path of the policy as its key, or the short form of one.
+///
+/// # Errors
+/// Returns an error if a setting, or the policy that results, makes no sense.
+pub fn with<'a>(policy: Policy, settings: impl IntoIterator<Item = &'a str>) -> Result<Policy, PolicyError> {
+    apply(policy, &pairs(settings)?)
+}
+
+/// Reads a policy from the text of a file: JSON if it begins with a brace, TOML otherwise. If the file names a
+/// `preset`, the other keys change that preset.
+///
+/// ```
+/// use lookback_presets::{named, parse};
+///
+/// let policy = parse("preset = 'two-tier:sliding_window_size=20'\n[keep]\nfirst = 3\n")?;
+/// assert_eq!(policy, named("two-tier:sliding_window_size=20,keep.first=3")?);
+/// # Ok::<(), lookback_presets::PolicyError>(())
+/// ```
+///
+/// # Errors
+/// Returns an error if the text is neither JSON nor TOML, or is not a policy.
+pub fn parse(text: &str) -> Result<Policy, PolicyError> {
+    let mut whole: Value = read(text)?;
+    let preset = whole.as_object_mut().and_then(|members| members.remove("preset"));
+    let policy = match preset.as_ref().and_then(Value::as_str) {
+        Some(preset) => {
+            let base = serde_json::to_value(named(preset)?).map_err(PolicyError::Json)?;
+            serde_json::from_value(merged(base, whole)).map_err(PolicyError::Json)?
+        }
+        None => read(text)?,
+    };
+    with(policy, [])
+}
+
+/// Returns a policy as TOML, which [`parse`] reads. Every value is written out, so that the text means the same when the
+/// presets of a later version differ.
+///
+/// ```
+/// use lookback_presets::{named, parse, to_toml};
+///
+/// let policy = named("default:max_tokens=48000,target_tokens=24000")?;
+/// assert_eq!(parse(&to_toml(&policy)?)?, policy);
+/// # Ok::<(), lookback_presets::PolicyError>(())
+/// ```
+///
+/// # Errors
+/// Returns an error if a value of the policy has no form in TOML. No policy that was read from text has such a value.
+pub fn to_toml(policy: &Policy) -> Result<String, PolicyError> {
+    toml::to_string(policy).map_err(PolicyError::Write)
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> Result<T, PolicyError> {
+    if text.trim_start().starts_with('{') {
+        serde_json::from_str(text).map_err(PolicyError::Json)
+    } else {
+        toml::from_str(text).map_err(|error| PolicyError::Toml(Box::new(error)))
+    }
+}
+
+/// Returns `base` with the members of `over` in place of its own.
+fn merged(base: Value, over: Value) -> Value {
+    match (base, over) {
+        (Value::Object(mut base), Value::Object(over)) => {
+            for (key, value) in over {
+                let below = base.remove(&key).unwrap_or_default();
+                base.insert(key, merged(below, value));
+            }
+            Value::Object(base)
+        }
+        (_, over) => over,
+    }
+}

@@ -1,0 +1,14 @@
+//! Recorded conversations: replayed under a policy, priced by a simulated cache, and read from a session's log as a receipt
+//! or as a timeline.
+
+pub mod cache;
+pub mod explain;
+pub mod prices;
+pub mod receipt;
+pub mod recording;
+pub mod replay;
+pub mod timeline;
+
+pub use prices::{Price, Prices};
+pub use receipt::Receipt;
+pub use recording::Recording;

@@ -1,0 +1,70 @@
+//! Reading the receipt of a session from its log.
+
+use lookback_tokens::TokenCounter;
+
+use super::{Ledger, Receipt};
+use crate::prices::Price;
+use lookback_session::Session;
+use lookback_session::walk::{Step, walk};
+use lookback_store::{LogName, Store, StoreError};
+
+impl Receipt {
+    /// Computes the receipt of a session that need not be open. It reads the whole log,
+    /// page by page.
+    ///
+    /// The counter is asked only for tool results that were truncated as they arrived, whose whole size the log does not
+    /// have. Take that of the session's [`Settings`](lookback_engine::Settings). A log that does not exist has no calls.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn load(
+        store: &dyn Store,
+        log: &LogName,
+        counter: &dyn TokenCounter,
+        price: &Price,
+    ) -> Result<Receipt, StoreError> {
+        let mut ledger = Ledger::new(price, counter);
+        walk(store, log, &mut |step| match step {
+            Step::Begin(at, view) => ledger.begin(at, view),
+            Step::Read(position, entry) => ledger.read(position, entry),
+            Step::GoBack(end, view) => ledger.go_back(end, view),
+        })
+        .await?;
+        Ok(ledger.receipt())
+    }
+
+    /// Computes the receipt of an open session at this price, as [`Receipt::load`] does.
+    ///
+    /// If the policy is computed on read, what it left out is not recorded, and the receipt is that of a session that
+    /// leaves out nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback_store::MemoryStore;
+    /// use lookback_wire::Message;
+    /// use lookback_replay::{Prices, Receipt};
+    /// use lookback_session::Session;
+    /// use lookback_engine::Settings;
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+    /// session.push(Message::user("Read this: ".to_owned() + &"word ".repeat(5_000))).await?;
+    /// session.window().await?;
+    /// session.push(Message::assistant("I have read it.")).await?;
+    /// session.push(Message::user("What did it say?")).await?;
+    /// session.window().await?;
+    /// session.push(Message::assistant("Always the same word.")).await?;
+    ///
+    /// let receipt = Receipt::of_session(&session, Prices::builtin().find("anthropic-5m").unwrap()).await?;
+    /// let [first, second] = receipt.calls[..] else { panic!() };
+    /// assert_eq!((first.cache_read_tokens, second.cache_read_tokens), (0, first.sent_tokens));
+    /// assert_eq!(receipt.total.cost, receipt.total.cost_without_window, "nothing has left the window");
+    /// # Ok::<(), lookback_session::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn of_session(session: &Session, price: &Price) -> Result<Receipt, StoreError> {
+        Receipt::load(&**session.store(), session.name(), &*session.settings().counter, price).await
+    }
+}

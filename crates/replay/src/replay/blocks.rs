@@ -1,0 +1,46 @@
+//! A window as the blocks of a prompt cache, and the tokens that a recording lacks.
+
+use lookback_tokens::TokenCounter;
+use lookback_tokens::measure;
+
+use crate::cache;
+use crate::cache::Block;
+use crate::recording::Recording;
+use lookback_session::Window;
+
+/// Returns the blocks that a cache sees of a window: the preamble, then message by message.
+pub fn blocks(window: &Window<'_>) -> Vec<Block> {
+    cache::blocks(window.view())
+}
+
+/// Estimates the tokens of a system prompt and tools that were not recorded: what the provider reported for the first
+/// call, minus the messages before it.
+///
+/// Returns `None` if the recording contains them, or if nothing was reported.
+///
+/// ```
+/// use lookback_replay::{Recording, replay};
+/// use lookback_tokens::Estimate;
+///
+/// let text = r#"{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}],
+///     "usage":[{"message":1,"input":3,"cache_write":8000,"cache_read":0,"output":2}]}"#;
+/// let recordings = Recording::read(text, "chat", None)?;
+/// let unrecorded = replay::unrecorded(&recordings[0], &Estimate::default());
+/// assert!(unrecorded.is_some_and(|tokens| (7_990..8_003).contains(&tokens)));
+/// # Ok::<(), lookback_replay::recording::RecordingError>(())
+/// ```
+pub fn unrecorded(recording: &Recording, counter: &dyn TokenCounter) -> Option<u64> {
+    let first = recording.usage.iter().min_by_key(|usage| usage.message)?;
+    if recording.preamble.system.is_some() || recording.preamble.tools.is_some() {
+        return None;
+    }
+    let before = recording.messages.iter().take(first.message);
+    let messages = before.map(|recorded| measure(&recorded.message, &[], counter).tokens).fold(0, u64::saturating_add);
+    first.sent().checked_sub(messages).filter(|tokens| *tokens > 0)
+}
+
+/// Puts a block for the unrecorded tokens before the others.
+pub(super) fn with_unrecorded(tokens: u64, blocks: Vec<Block>) -> Vec<Block> {
+    let unrecorded = (tokens > 0).then_some(Block::new(u128::MAX - 1).tokens(tokens).fixed(true));
+    unrecorded.into_iter().chain(blocks).collect()
+}

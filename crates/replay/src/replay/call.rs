@@ -1,0 +1,112 @@
+//! One model call of a replay: its window, its cost, and what a compaction did to the groups.
+
+use lookback_engine::group::Pin;
+use lookback_engine::plan::{Action, Decision, Occasion, Reason};
+use lookback_engine::totals::Excess;
+use lookback_engine::transcript::{Compaction, Entry};
+use serde::Serialize;
+
+use super::Reported;
+use crate::cache::Charge;
+use lookback_session::Window;
+
+/// One model call of a replay.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct ReplayedCall {
+    /// The number of the call, from 1.
+    pub number: u64,
+    /// The index of the assistant message that answers it.
+    pub message: usize,
+    /// How many messages are in the window.
+    pub messages: u64,
+    /// What it costs.
+    pub charge: Charge,
+    /// What a compaction right before the call did to each group.
+    pub groups: Groups,
+    /// Why that compaction was made at lower limits than usual, if it was.
+    pub occasion: Option<Occasion>,
+    /// How many tool results were truncated as they arrived since the call before.
+    pub capped: u64,
+    /// How many stand-ins were added for missing results.
+    pub repairs: u64,
+    /// The limits of the policy that the window exceeded.
+    pub over: Vec<Excess>,
+    /// The largest pinned group, if the window exceeded a limit.
+    pub pinned: Option<Pin>,
+    /// What the provider reported about the call, if that was recorded.
+    pub reported: Option<Reported>,
+}
+
+impl ReplayedCall {
+    /// Describes a call with this window. What happened before it, and what was reported, is for the replay to add.
+    pub(super) fn of(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> ReplayedCall {
+        let compactions = window.entries().iter().filter_map(|entry| match entry {
+            Entry::Compaction(compaction) => Some(compaction),
+            _ => None,
+        });
+        let repairs = window.entries().iter().filter(|entry| matches!(entry, Entry::Repair(_))).count() as u64;
+        let messages = window.view().totals().size.messages;
+        let over = window.over().to_vec();
+        let pinned = |decision: &Decision| match decision.reason {
+            Reason::Pinned { pin } => Some((decision.after.tokens, pin)),
+            _ => None,
+        };
+        let decisions = window.plan().filter(|_| !over.is_empty()).map(|plan| &plan.decisions);
+        let pinned = decisions.into_iter().flatten().filter_map(pinned).max_by_key(|(tokens, _)| *tokens);
+        let occasion = compactions.clone().find_map(|compaction| compaction.occasion);
+        let groups = Groups::of(compactions);
+        let pinned = pinned.map(|(_, pin)| pin);
+        ReplayedCall {
+            number,
+            message,
+            messages,
+            charge,
+            groups,
+            occasion,
+            capped: 0,
+            repairs,
+            over,
+            pinned,
+            reported: None,
+        }
+    }
+}
+
+/// How many groups of a window a compaction kept, made smaller or dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
+pub struct Groups {
+    /// Kept unchanged.
+    pub kept: u64,
+    /// Kept with truncated tool results.
+    pub truncated: u64,
+    /// Kept with cleared tool results or pictures.
+    pub cleared: u64,
+    /// Merged into the running summary.
+    pub summarized: u64,
+    /// Dropped.
+    pub dropped: u64,
+}
+
+impl Groups {
+    fn of<'a>(compactions: impl Iterator<Item = &'a Compaction>) -> Groups {
+        let mut groups = Groups::default();
+        for outcome in compactions.flat_map(|compaction| &compaction.groups) {
+            groups.count(outcome.decision.action, outcome.count as u64);
+        }
+        groups
+    }
+
+    fn count(&mut self, action: Action, groups: u64) {
+        match action {
+            Action::Keep => self.kept += groups,
+            Action::Truncate => self.truncated += groups,
+            Action::Clear => self.cleared += groups,
+            Action::Summarize => self.summarized += groups,
+            Action::Drop => self.dropped += groups,
+            // An action that this version has no count for.
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Replaying message by message, into a session in memory that can be saved.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback_engine::Settings;
+use lookback_engine::plan::Verdict;
+use lookback_engine::transcript::{Entry, Millis, Origin};
+use lookback_wire::dialect::Severity;
+use lookback_wire::edit::{Change, Edit};
+use lookback_wire::message::{Message, Role};
+use lookback_wire::{Dialect, Request};
+
+use super::blocks::{blocks, with_unrecorded};
+use super::identifiers::Seen;
+use super::said::said;
+use super::spans::Stretches;
+use super::{ReplayedCall, Report, Reported};
+use crate::cache::Cache;
+use crate::prices::Price;
+use crate::recording::{RecordedMessage, RecordedUsage, Recording};
+use lookback_session::{Error, Session, Window};
+use lookback_store::{LogName, MemoryStore, Record, Store, StoreError, now};
+
+/// The least tokens with which a recall answers.
+const EXCERPT: u64 = 100;
+
+/// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
+/// The session is in memory until it is [saved](Replay::save).
+///
+/// `unrecorded` are the tokens of a system prompt and tools that the recording does not contain (see
+/// [`unrecorded`](super::unrecorded)). They are sent and paid for with each call, and count against no limit. `on_call`
+/// is called after each call, and can stop the replay.
+///
+/// # Errors
+/// Returns an error if a window exceeds a hard limit.
+pub async fn replay(
+    recording: &Recording,
+    settings: Settings,
+    price: &Price,
+    unrecorded: u64,
+    on_call: &mut (dyn FnMut(&ReplayedCall) -> ControlFlow<()> + Send),
+) -> Result<Replay, Error> {
+    let store = Arc::new(MemoryStore::new());
+    let dialect = settings.dialect;
+    // Summaries run at once, so that each is there at the next call, however slow the machine.
+    let mut session = Session::open(store.clone(), "replay", settings).await?.with_spawner(block_on);
+    session.set_preamble(&recording.preamble).await?;
+    let mut seen = Seen::default();
+    seen.set_preamble(&recording.preamble);
+    let mut stretches = Stretches::default();
+    let preamble = [&recording.preamble.system, &recording.preamble.tools];
+    preamble.into_iter().flatten().for_each(|raw| stretches.set_preamble(raw.get()));
+    let mut player = Player {
+        session,
+        dialect,
+        cache: Cache::new(price.clone()),
+        price,
+        unrecorded,
+        reported: recording.usage.iter().map(|usage| (usage.message, usage)).collect(),
+        cold: cold_calls(recording),
+        seen,
+        stretches,
+        report: Report { id: recording.id.clone(), ..Report::default() },
+        now: None,
+        capped: 0,
+    };
+    for (index, recorded) in recording.messages.iter().enumerate() {
+        player.now = recorded.time.or(player.now);
+        if index > 0 && recorded.message.role() == Role::Assistant {
+            let call = player.call(index, &recorded.message).await?;
+            if on_call(&call).is_break() {
+                player.report.cut_short = true;
+                break;
+            }
+        }
+        player.receive(recorded).await?;
+    }
+    let records = store.records(player.session.name());
+    Ok(Replay { report: player.report, records })
+}
+
+/// Returns the messages before whose calls the provider's cache had gone cold, by the reported usage: the call read less
+/// than a third of what the call before it left in the cache, although the client had not compacted in between.
+/// Recordings with times need no such signs.
+fn cold_calls(recording: &Recording) -> HashSet<usize> {
+    if recording.messages.iter().any(|recorded| recorded.time.is_some()) {
+        return HashSet::new();
+    }
+    let calls = recording.usage.iter().zip(recording.usage.iter().skip(1));
+    let compacted = |from: usize, to: usize| recording.compactions.iter().any(|at| (from..=to).contains(at));
+    let is_cold = |(before, call): &(&RecordedUsage, &RecordedUsage)| {
+        let cached = before.cache_read + before.cache_write;
+        call.cache_read < cached / 3 && !compacted(before.message, call.message)
+    };
+    calls.filter(is_cold).map(|(_, call)| call.message).collect()
+}
+
+/// A replay: its figures, and the log of the session that it created.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    /// The figures.
+    pub report: Report,
+    records: Vec<Record>,
+}
+
+impl Replay {
+    /// Saves the session in a store, in place of a session with this name. That session's facts stay.
+    ///
+    /// The log is written in one piece. So if others save a replay under the same name at the same time, the store has
+    /// the whole of one of them.
+    ///
+    /// Returns `false`, and saves nothing, if the replay was cut short.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails, or if others keep writing under the name.
+    pub async fn save(self, store: &dyn Store, name: &LogName) -> Result<bool, StoreError> {
+        const TRIES: usize = 10;
+        if self.report.cut_short {
+            return Ok(false);
+        }
+        for _ in 0..TRIES {
+            // Facts are not replayed, so they stay.
+            store.delete(&[name.summary_of(), name.clone()]).await?;
+            match store.append(name, 0, self.records.clone(), now()).await {
+                Err(StoreError::Conflict { .. }) => {}
+                saved => return saved.map(|()| true),
+            }
+        }
+        Err(StoreError::Overtaken { log: name.to_string(), tries: TRIES })
+    }
+}
+
+/// A replay under way.
+struct Player<'a> {
+    session: Session,
+    dialect: Dialect,
+    cache: Cache,
+    price: &'a Price,
+    unrecorded: u64,
+    /// What the provider reported, by the index of the message that answers the call.
+    reported: HashMap<usize, &'a RecordedUsage>,
+    /// The messages that answer a call for which the provider's cache was cold, as far as no times say so.
+    cold: HashSet<usize>,
+    seen: Seen,
+    stretches: Stretches,
+    report: Report,
+    /// The time of the newest message that has one.
+    now: Option<Millis>,
+    /// How many tool results were truncated as they arrived since the call before.
+    capped: u64,
+}
+
+impl Player<'_> {
+    /// Makes the call that this message answers.
+    async fn call(&mut self, index: usize, answer: &Message) -> Result<ReplayedCall, Error> {
+        if self.cold.contains(&index) {
+            self.cache.expire();
+            self.session.cache_is_cold();
+        }
+        let window = self.session.window().await?;
+        let charge = self.cache.call(&with_unrecorded(self.unrecorded, blocks(&window)), self.now);
+        let call = ReplayedCall {
+            capped: std::mem::take(&mut self.capped),
+            reported: self.reported.get(&index).map(|usage| Reported::of(usage, self.price, &charge)),
+            ..ReplayedCall::of(&window, self.report.calls + 1, index, charge)
+        };
+        self.report.count(&call);
+        let compacted = window.entries().iter().any(|entry| matches!(entry, Entry::Compaction(_)));
+        let on_read = !compacted && window.plan().is_some_and(|plan| plan.verdict == Verdict::Compact);
+        self.report.compactions += u64::from(compacted || on_read);
+        self.report.invalid_requests += u64::from(!is_valid(self.dialect, &window)?);
+        let next = said(answer);
+        let reused = self.seen.compare(&next, window.view());
+        let copied = self.stretches.compare(&next, &window);
+        self.report.reused_identifiers += reused.identifiers;
+        self.report.missed_identifiers += reused.missed.len() as u64;
+        self.report.copied_spans += copied.spans;
+        self.report.missed_spans += copied.missed.len() as u64;
+        self.report.calls_missing_identifiers += u64::from(!reused.missed.is_empty());
+        let missed = [reused.missed, copied.missed].concat();
+        if !missed.is_empty() {
+            self.report.missed_calls += 1;
+            self.report.recall_cost += self.recall(call.charge.sent(), &missed);
+        }
+        Ok(call)
+    }
+
+    /// Returns the cost of one more call, which brings back what the window did not hold: it reads that window from the
+    /// cache, and its result, the missed texts, is written after it.
+    fn recall(&self, window: u64, missed: &[String]) -> f64 {
+        let counter = &self.session.settings().counter;
+        let excerpts = missed.iter().map(|text| counter.text(text)).sum::<u64>().max(EXCERPT);
+        #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let tokens = window as f64 * self.price.read + excerpts as f64 * self.price.write;
+        tokens * self.price.input / 1e6
+    }
+
+    /// Brings a message into the session.
+    async fn receive(&mut self, recorded: &RecordedMessage) -> Result<(), Error> {
+        let position = self.session.stats().entries;
+        self.session.receive(recorded.message.clone(), Origin::Client, self.now).await?;
+        let text = said(&recorded.message);
+        self.seen.push(position, &text);
+        self.stretches.push(position, &text);
+        let cut = |edit: &Edit| matches!(edit.change, Change::Cut { .. });
+        let newest = self.session.view().messages().next_back().filter(|item| item.position() >= position);
+        self.capped += u64::from(newest.is_some_and(|item| item.edits().iter().any(cut)));
+        Ok(())
+    }
+}
+
+/// Returns whether the provider would accept the window. The bytes to be sent are read again and checked.
+fn is_valid(dialect: Dialect, window: &Window<'_>) -> Result<bool, Error> {
+    let Ok(request) = Request::from_raw(dialect, &window.messages()?) else { return Ok(false) };
+    Ok(!dialect.check(&request).iter().any(|finding| finding.severity == Severity::Refused))
+}

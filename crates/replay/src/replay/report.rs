@@ -1,0 +1,214 @@
+//! The figures of a replay, beside those that the provider reported when the conversation took place.
+
+use serde::{Deserialize, Serialize};
+
+use super::ReplayedCall;
+use crate::cache::Charge;
+use crate::prices::Price;
+use crate::recording::RecordedUsage;
+
+/// The figures of a replay. The fields are those of the command line's JSON.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Report {
+    /// The name of the transcript; `total` for the sum of several.
+    pub id: String,
+    /// The policy, as it was given.
+    pub policy: String,
+    /// The number of model calls.
+    pub calls: u64,
+    /// Input tokens, including system prompts and tools.
+    pub sent_tokens: u64,
+    /// Input tokens that were read from the cache.
+    pub cache_read_tokens: u64,
+    /// Input tokens that were written to the cache.
+    pub cache_write_tokens: u64,
+    /// Input tokens that were neither read from the cache nor written to it.
+    pub uncached_tokens: u64,
+    /// The cost of the input, in US dollars.
+    pub cost: f64,
+    /// Calls, from the second on, that do not extend the call before.
+    pub prefix_breaks: u64,
+    /// The number of compactions.
+    pub compactions: u64,
+    /// The tokens of the largest window.
+    pub max_window_tokens: u64,
+    /// Requests that break a rule of the provider.
+    pub invalid_requests: u64,
+    /// Calls whose window exceeded a limit of the policy, because what was left is pinned or has to wait.
+    pub over_limit_calls: u64,
+    /// Identifiers in the model's next message that were in its history.
+    pub reused_identifiers: u64,
+    /// Identifiers among these that were no longer in its window.
+    pub missed_identifiers: u64,
+    /// Stretches of 30 bytes or more of a line in the model's next message that it copied from its history.
+    pub copied_spans: u64,
+    /// Stretches among these that were no longer in its window, word for word.
+    pub missed_spans: u64,
+    /// Calls that missed an identifier or a span.
+    pub missed_calls: u64,
+    /// Calls among these that missed an identifier.
+    pub calls_missing_identifiers: u64,
+    /// What it would cost to bring back what was missed, in US dollars: one more call for each of these calls, which
+    /// reads the window from the cache and writes the missed texts after it.
+    pub recall_cost: f64,
+    /// What the provider reported when the conversation took place, if that was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Reported>,
+    /// Whether the replay was stopped early. The figures are those of the calls before.
+    #[serde(skip_serializing_if = "is_false")]
+    pub cut_short: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// What the provider reported about calls, beside what the replay computed for the same calls.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Reported {
+    /// The number of calls with a report.
+    pub calls: u64,
+    /// Input tokens, including cached ones.
+    pub sent_tokens: u64,
+    /// Input tokens that were read from the cache.
+    pub cache_read_tokens: u64,
+    /// Input tokens that were written to the cache.
+    pub cache_write_tokens: u64,
+    /// Input tokens that were neither read from the cache nor written to it.
+    pub uncached_tokens: u64,
+    /// What the input cost at the prices of the replay, in US dollars.
+    pub cost: f64,
+    /// Input tokens of the same calls in the replay.
+    pub replayed_tokens: u64,
+    /// The cost of the same calls in the replay, in US dollars.
+    pub replayed_cost: f64,
+}
+
+/// What the windows of a replay missed, as shares between 0 and 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Missed {
+    /// Missed identifiers among the reused ones.
+    pub identifiers: f64,
+    /// Missed spans among the copied ones.
+    pub spans: f64,
+    /// Calls that missed an identifier or a span, among all calls.
+    pub calls: f64,
+}
+
+impl Reported {
+    pub(super) fn of(usage: &RecordedUsage, price: &Price, replayed: &Charge) -> Reported {
+        #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let tokens = |count: u64, times: f64| count as f64 * times;
+        let weighted =
+            tokens(usage.input, 1.0) + tokens(usage.cache_write, price.write) + tokens(usage.cache_read, price.read);
+        Reported {
+            calls: 1,
+            sent_tokens: usage.sent(),
+            cache_read_tokens: usage.cache_read,
+            cache_write_tokens: usage.cache_write,
+            uncached_tokens: usage.input,
+            cost: weighted * price.input / 1e6,
+            replayed_tokens: replayed.sent(),
+            replayed_cost: replayed.cost,
+        }
+    }
+
+    fn add(&mut self, other: &Reported) {
+        self.calls += other.calls;
+        self.sent_tokens += other.sent_tokens;
+        self.cache_read_tokens += other.cache_read_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.uncached_tokens += other.uncached_tokens;
+        self.cost += other.cost;
+        self.replayed_tokens += other.replayed_tokens;
+        self.replayed_cost += other.replayed_cost;
+    }
+}
+
+impl Report {
+    /// Creates the report of a transcript with this name under this policy, before the first call.
+    pub fn new(id: impl Into<String>, policy: impl Into<String>) -> Self {
+        Report { id: id.into(), policy: policy.into(), ..Report::default() }
+    }
+
+    /// Returns the cost by which policies are compared, in US dollars: that of the input, and of bringing back what was
+    /// missed.
+    ///
+    /// ```
+    /// use lookback_replay::replay::Report;
+    ///
+    /// let mut report = Report::new("notes", "default");
+    /// (report.cost, report.recall_cost) = (2.0, 0.5);
+    /// assert_eq!(report.cost_with_recalls(), 2.5);
+    /// ```
+    pub fn cost_with_recalls(&self) -> f64 {
+        self.cost + self.recall_cost
+    }
+
+    /// Returns what the windows missed, as shares. A share of nothing is 0.
+    ///
+    /// ```
+    /// use lookback_replay::replay::Report;
+    ///
+    /// let mut report = Report::new("notes", "default");
+    /// (report.reused_identifiers, report.missed_identifiers) = (200, 3);
+    /// assert_eq!((report.missed().identifiers, report.missed().spans), (0.015, 0.0));
+    /// ```
+    pub fn missed(&self) -> Missed {
+        #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+        let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        Missed {
+            identifiers: share(self.missed_identifiers, self.reused_identifiers),
+            spans: share(self.missed_spans, self.copied_spans),
+            calls: share(self.missed_calls, self.calls),
+        }
+    }
+
+    /// Counts a call.
+    pub(super) fn count(&mut self, call: &ReplayedCall) {
+        self.calls += 1;
+        self.sent_tokens += call.charge.sent();
+        self.cache_read_tokens += call.charge.read;
+        self.cache_write_tokens += call.charge.written;
+        self.uncached_tokens += call.charge.uncached;
+        self.cost += call.charge.cost;
+        self.prefix_breaks += u64::from(call.charge.breaks);
+        self.max_window_tokens = self.max_window_tokens.max(call.charge.sent());
+        self.over_limit_calls += u64::from(!call.over.is_empty());
+        if let Some(reported) = &call.reported {
+            self.reported.get_or_insert_default().add(reported);
+        }
+    }
+
+    /// Adds another report to this one.
+    pub fn add(&mut self, other: &Report) {
+        self.calls += other.calls;
+        self.sent_tokens += other.sent_tokens;
+        self.cache_read_tokens += other.cache_read_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.uncached_tokens += other.uncached_tokens;
+        self.cost += other.cost;
+        self.prefix_breaks += other.prefix_breaks;
+        self.compactions += other.compactions;
+        self.max_window_tokens = self.max_window_tokens.max(other.max_window_tokens);
+        self.invalid_requests += other.invalid_requests;
+        self.reused_identifiers += other.reused_identifiers;
+        self.missed_identifiers += other.missed_identifiers;
+        self.copied_spans += other.copied_spans;
+        self.missed_spans += other.missed_spans;
+        self.missed_calls += other.missed_calls;
+        self.calls_missing_identifiers += other.calls_missing_identifiers;
+        self.recall_cost += other.recall_cost;
+        self.over_limit_calls += other.over_limit_calls;
+        self.cut_short |= other.cut_short;
+        if let Some(reported) = &other.reported {
+            self.reported.get_or_insert_default().add(reported);
+        }
+    }
+}

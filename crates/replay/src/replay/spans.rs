@@ -1,0 +1,138 @@
+//! Missed spans: stretches that the model copied from its history, and that its window no longer held word for word.
+
+use std::collections::{HashMap, HashSet};
+
+use lookback_engine::transcript::Position;
+use lookback_engine::view::Item;
+use lookback_wire::edit;
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::said::said;
+use lookback_session::Window;
+
+/// The bytes of the shortest stretch that counts as copied. Shorter ones are mostly idiom.
+const SHORTEST: usize = 30;
+/// The least letters and digits in that many bytes. A rule of dashes is not copied from anywhere.
+const LEAST_LETTERS: usize = 10;
+
+/// The stretches of a history.
+///
+/// A stretch does not cross a line break, so a file that is written again is as many spans as it has lines. A span is
+/// known by its runs: each [`SHORTEST`] bytes of it that follow each other.
+#[derive(Default)]
+pub(super) struct Stretches {
+    /// The newest message that contains each run, by its hash. `None` for those of the preamble, which never leaves.
+    newest: HashMap<u64, Option<Position>>,
+}
+
+/// What the model copied in one message.
+#[derive(Default)]
+pub(super) struct Copied {
+    /// The number of spans.
+    pub(super) spans: u64,
+    /// Those among them that the window did not hold.
+    pub(super) missed: Vec<String>,
+}
+
+impl Stretches {
+    pub(super) fn set_preamble(&mut self, text: &str) {
+        self.newest.extend(lines(text).flat_map(runs).map(|run| (hash(run), None)));
+    }
+
+    pub(super) fn push(&mut self, position: Position, text: &str) {
+        for run in lines(text).flat_map(runs) {
+            let newest = self.newest.entry(hash(run)).or_insert(Some(position));
+            *newest = newest.and(Some(position));
+        }
+    }
+
+    /// Finds the spans in the model's next message that its history contains, and those of them that its window does
+    /// not.
+    pub(super) fn compare(&self, next: &str, window: &Window<'_>) -> Copied {
+        let spans: Vec<&[u8]> = lines(next).flat_map(|line| self.spans(line)).collect();
+        let items = || window.view().messages();
+        let is_whole = |item: &&Item| item.edits().is_empty() && !item.is_own();
+        let whole: HashSet<Position> = items().filter(is_whole).map(|item| item.position()).collect();
+        // The newest message with a run is usually still there.
+        let is_gone = |run: &u64| matches!(self.newest.get(run), Some(Some(position)) if !whole.contains(position));
+        let mut gone: HashSet<u64> = spans.iter().flat_map(|span| runs(span)).map(hash).filter(is_gone).collect();
+        for item in items() {
+            if gone.is_empty() {
+                break;
+            }
+            let shown = match item.edits() {
+                [] => said(item.message()),
+                edits => edit::shown_text(item.message(), edits),
+            };
+            for run in lines(&shown).flat_map(runs) {
+                gone.remove(&hash(run));
+            }
+        }
+        let is_missed = |span: &&[u8]| runs(span).any(|run| gone.contains(&hash(run)));
+        let text = |span: &[u8]| String::from_utf8_lossy(span).into_owned();
+        Copied { spans: spans.len() as u64, missed: spans.iter().copied().filter(is_missed).map(text).collect() }
+    }
+
+    /// Returns the spans of a line: the longest stretches of which the history contains every run.
+    fn spans<'a>(&self, line: &'a [u8]) -> Vec<&'a [u8]> {
+        let is_copied = |run: &[u8]| {
+            let letters = run.iter().filter(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii()).count();
+            letters >= LEAST_LETTERS && self.newest.contains_key(&hash(run))
+        };
+        let copied: Vec<bool> = runs(line).map(is_copied).collect();
+        let mut start = 0;
+        let mut spans = Vec::new();
+        for group in copied.chunk_by(|a, b| a == b) {
+            let end = start + group.len();
+            if group.first() == Some(&true) {
+                spans.extend(line.get(start..end + SHORTEST - 1));
+            }
+            start = end;
+        }
+        spans
+    }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = &[u8]> {
+    text.lines().map(|line| line.trim().as_bytes())
+}
+
+fn runs(line: &[u8]) -> std::slice::Windows<'_, u8> {
+    line.windows(SHORTEST)
+}
+
+fn hash(run: &[u8]) -> u64 {
+    xxh3_64(run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spans<'a>(history: &str, next: &'a str) -> Vec<&'a str> {
+        let mut stretches = Stretches::default();
+        stretches.push(0, history);
+        lines(next).flat_map(|line| stretches.spans(line)).map(|span| std::str::from_utf8(span).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_span_is_the_longest_stretch_of_a_line_that_was_there_before() {
+        let history = "   12  let window = session.window().await?; // recorded\nfn main() {}";
+        assert_eq!(
+            spans(history, "fn x() {\n    let window = session.window().await?; // and more\n}"),
+            ["let window = session.window().await?; // "]
+        );
+    }
+
+    #[test]
+    fn idiom_and_rules_are_not_copied_from_anywhere() {
+        let rule = "-".repeat(80);
+        assert!(spans(&format!("{rule}\nfor i in 0..n {{"), &format!("{rule}\nfor i in 0..n {{")).is_empty());
+    }
+
+    #[test]
+    fn two_stretches_of_one_line_are_two_spans() {
+        let (one, two) = ("the first of two stretches of text", "and a second one that is as long");
+        assert_eq!(spans(&format!("{one}\n{two}"), &format!("{one} == {two}")), [one, two]);
+    }
+}

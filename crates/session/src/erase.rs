@@ -1,0 +1,502 @@
+//! Erasing what was said: messages that have left the window, or that are named, for good; and what was made from them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use lookback_engine::engine::{Engine, Redrawing, SummaryClaim};
+use lookback_engine::transcript::{Entry, Millis, Origin, Position};
+use lookback_engine::view::View;
+use lookback_tokens::TokenCounter;
+use serde::Serialize;
+
+use super::summaries::old_summaries;
+use super::{Error, PAGE, Session, TRIES};
+use lookback_facts::{Drawn, erase_drawn};
+use lookback_store::entries::{parse, read};
+use lookback_store::now;
+use lookback_store::spans::{holds, join, overlap};
+use lookback_store::{StoreError, Tombstone, checksum};
+
+/// Which contents of a session are erased. By default none.
+///
+/// What the window shows is not old, even if it shows only a part of it. Nor is what a window has shown after it. Entries
+/// that are named leave the window first, as far as it can be without them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OldContents {
+    /// What was said before this time.
+    pub before: Option<Millis>,
+    /// What was said before the running summary was made. A session without one has nothing that is old.
+    pub summarized: bool,
+    /// These entries of the log. If something else is asked for, too, only what is both is erased.
+    pub entries: Vec<Range<Position>>,
+    /// Whether what was drawn from the messages stays: the running summary of the window, the notes in it, and the facts.
+    /// The index of names does not, because it quotes them. With [`OldContents::summarized`], the summary stays in any case.
+    pub keep_drawn: bool,
+}
+
+impl OldContents {
+    /// What was said before this time. If a message has no time, it is as old as those behind it.
+    #[must_use]
+    pub fn before(mut self, time: impl Into<Option<Millis>>) -> Self {
+        self.before = time.into();
+        self
+    }
+
+    /// What was said before the running summary was made.
+    #[must_use]
+    pub fn summarized(mut self, summarized: bool) -> Self {
+        self.summarized = summarized;
+        self
+    }
+
+    /// These entries of the log, such as those of messages without a time.
+    #[must_use]
+    pub fn entries(mut self, entries: impl IntoIterator<Item = Range<Position>>) -> Self {
+        self.entries = entries.into_iter().collect();
+        self
+    }
+
+    /// Keeps what was drawn from the messages: the running summary, the notes in the window, and the facts.
+    #[must_use]
+    pub fn keep_drawn(mut self, keeps: bool) -> Self {
+        self.keep_drawn = keeps;
+        self
+    }
+
+    /// Whether entries are named.
+    fn is_by_entry(&self) -> bool {
+        !self.entries.is_empty()
+    }
+
+    fn keeps_drawn(&self) -> bool {
+        self.keep_drawn || self.summarized
+    }
+}
+
+/// How much was erased, or would be.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ErasedContents {
+    /// The messages.
+    pub messages: u64,
+    /// The bytes of all entries that are erased, or made anew without what is erased: messages, system prompts with tools,
+    /// summaries, indexes of names, notes, and facts.
+    pub bytes: u64,
+    /// Messages that have left the window, and were not erased although they may be old: they have no time, nor have older
+    /// ones behind them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub undated: u64,
+    /// The entries of these messages, by which they can be erased (see [`OldContents::entries`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub undated_entries: Vec<Range<Position>>,
+    /// Entries that were named, and were not erased because the window needs them: the newest message, the current task,
+    /// the open round, or the system prompt.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub needed: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// What is asked for, as entries of the log.
+struct Selected {
+    /// In ascending order.
+    spans: Vec<Range<Position>>,
+    undated: Undated,
+}
+
+impl Selected {
+    fn until(&self) -> Position {
+        self.spans.last().map_or(0, |span| span.end)
+    }
+}
+
+/// Messages of which it is not known whether they are old.
+#[derive(Default)]
+struct Undated {
+    messages: u64,
+    /// Their entries, in ascending order, with those between them that no window shows.
+    spans: Vec<Range<Position>>,
+}
+
+/// What is to be erased.
+#[derive(Default)]
+struct Plan {
+    contents: ErasedContents,
+    /// What takes the place of what is erased in the session's own log.
+    tombstones: Vec<Tombstone>,
+    /// What is made from the contents that are erased, elsewhere.
+    sources: Sources,
+    /// Whether what the window shows is made anew.
+    redraws: bool,
+    /// The checkpoint from which on everything that a view shows is kept; `None` for one that is yet to be written.
+    since: Option<Position>,
+}
+
+/// The contents that are erased, for those who look for what was made from them.
+#[derive(Default)]
+pub(super) struct Sources {
+    /// The entries, in ascending order, also those that were erased earlier.
+    gone: Vec<Range<Position>>,
+    /// The first entry that was not erased earlier.
+    first_new: Option<Position>,
+    /// The compactions with a running summary, and whether that was made from any of these entries.
+    summaries: BTreeMap<Position, bool>,
+    /// Where the entries end that are old; 0 if entries are named.
+    pub(super) until: Position,
+    pub(super) keeps_drawn: bool,
+}
+
+impl Sources {
+    /// Whether a summary that covers this, and continues that of a compaction, is made from what is erased.
+    fn made(&self, covers: &[Range<Position>], replaces: Option<Position>) -> bool {
+        let from_before = replaces.is_some_and(|before| {
+            // Of one that is lost, nobody knows what it was made from.
+            self.summaries.get(&before).copied().unwrap_or(!self.gone.is_empty())
+        });
+        from_before || covers.iter().any(|span| overlap(&self.gone, span))
+    }
+
+    /// Whether a claim, or the summary that came of it, is made from what is erased.
+    pub(super) fn is_claimed(&self, claim: &SummaryClaim) -> bool {
+        self.made(&claim.covers, claim.replaces)
+    }
+}
+
+impl Session {
+    /// Returns how much [`Session::erase`] would erase.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn erasable(&mut self, old: &OldContents) -> Result<ErasedContents, Error> {
+        self.refresh().await?;
+        let selected = self.select(old).await?;
+        let mut draft = self.engine.clone();
+        if old.is_by_entry() {
+            draft.leave_out(&selected.spans);
+        }
+        Ok(self.plan(old, &selected, draft.view(), None).await?.contents)
+    }
+
+    /// Erases contents of the session for good: messages that have left the window, system prompts and tools that were
+    /// replaced, and earlier summaries, also on earlier branches; or the entries that are named. In the place of each stands
+    /// an [`Erased`](lookback_engine::transcript::Erased) with its role, its size and its times.
+    ///
+    /// What was made from them is erased with them: their names leave the index, and a note stands in the place of a running
+    /// summary and of Lookback's own notes in the window. Facts that were drawn from them are forgotten, and their texts
+    /// erased, also those that the sessions of a workspace share. [`OldContents::keep_drawn`] keeps all but the names.
+    ///
+    /// Searches no longer find them, and a recall says that they were erased. If a client changes its history at a place
+    /// before the erasure, the session begins anew with what the client has.
+    ///
+    /// It can be broken off: the same call does the rest.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback_session::OldContents;
+    /// use lookback_engine::{Limits, Policy, Settings};
+    /// use lookback_store::MemoryStore;
+    /// use lookback_wire::Message;
+    /// use lookback_session::Session;
+    ///
+    /// let settings = Settings::default().policy(Policy { limits: Limits::messages(2), ..Policy::unlimited() });
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
+    /// for text in ["My pin is 4711.", "Thanks.", "Now the weather."] {
+    ///     session.push(Message::user(text)).await?;
+    /// }
+    /// session.window().await?;
+    ///
+    /// let erased = session.erase(&OldContents::default().before(i64::MAX)).await?;
+    /// assert_eq!(erased.messages, 1);
+    /// assert!(session.search("pin", 9).await?.is_empty());
+    /// assert_eq!(session.view().messages().count(), 2);
+    ///
+    /// // By its entry, also what the window shows.
+    /// session.erase(&OldContents::default().entries([1..2])).await?;
+    /// assert_eq!(session.view().messages().count(), 1);
+    /// # Ok::<(), lookback_session::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn erase(&mut self, old: &OldContents) -> Result<ErasedContents, Error> {
+        self.refresh().await?;
+        let selected = self.select(old).await?;
+        if old.is_by_entry() {
+            self.leave_out(&selected).await?;
+        }
+        let plan = self.plan(old, &selected, self.view(), None).await?;
+        if plan.contents.bytes == 0 {
+            // An earlier erasure may have been broken off when there was nothing left but the index.
+            if self.view().erased_before() > 0 {
+                self.store.erase(&self.name, Vec::new()).await?;
+            }
+            return Ok(plan.contents);
+        }
+        self.announce_erasure(plan.since).await?;
+        let mut contents: Option<ErasedContents> = None;
+        for _ in 0..TRIES {
+            // Others may have written meanwhile. From now on, nobody goes back to what is erased.
+            let plan = self.plan(old, &selected, self.view(), now()).await?;
+            let end = self.engine.end();
+            contents.get_or_insert_with(|| plan.contents.clone());
+            let redraws = plan.redraws;
+            self.carry_out(plan).await?;
+            if !redraws {
+                return Ok(contents.unwrap_or_default());
+            }
+            // Whoever has the session open must read again what the window shows, and so must this one. What somebody has
+            // written meanwhile may still show what is erased.
+            self.stale = true;
+            self.refresh().await?;
+            let tell = |engine: &mut Engine| {
+                let mut entries = Vec::new();
+                engine.checkpoint(&mut entries);
+                Ok(entries)
+            };
+            if self.engine.end() == end && self.try_commit_at(None, tell).await?.is_some() {
+                return Ok(contents.unwrap_or_default());
+            }
+        }
+        Err(self.overtaken())
+    }
+
+    /// Takes entries that are named out of the window. It is no use of the session.
+    async fn leave_out(&mut self, selected: &Selected) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            let leave = |engine: &mut Engine| Ok(engine.leave_out(&selected.spans));
+            if let Some(written) = self.try_commit_at(None, leave).await? {
+                self.tell(&written);
+                return Ok(());
+            }
+        }
+        Err(self.overtaken())
+    }
+
+    /// Records that no writer may go back to an entry before this checkpoint, or before the one that is written now. It is no
+    /// use of the session.
+    async fn announce_erasure(&mut self, since: Option<Position>) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            let announce = |engine: &mut Engine| {
+                let is_on_path = |at: &Position| engine.view().is_on_path(&(*at..at.saturating_add(1)));
+                let since = since.filter(is_on_path).unwrap_or(engine.end());
+                let is_said = engine.view().erased_before() >= since;
+                Ok(if is_said { Vec::new() } else { engine.erase_before(since) })
+            };
+            if self.try_commit_at(None, announce).await?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(self.overtaken())
+    }
+
+    /// Erases what was made from the contents first, and then the contents: whoever finishes the work finds the one by the
+    /// other.
+    async fn carry_out(&self, plan: Plan) -> Result<(), Error> {
+        let Plan { tombstones, sources, .. } = plan;
+        self.give_up_summary(&sources).await?;
+        let (summaries, _) = old_summaries(&*self.store, &self.name, self.view(), &sources).await?;
+        if !summaries.is_empty() {
+            self.store.erase(&self.name.summary_of(), summaries).await?;
+        }
+        self.erase_facts(&sources, Drawn::Erase).await?;
+        self.store.erase(&self.name, tombstones).await?;
+        // A model may have drawn some meanwhile. From now on, it finds that the messages are erased.
+        self.erase_facts(&sources, Drawn::Erase).await?;
+        Ok(())
+    }
+
+    /// Erases the facts that were drawn from what is erased, or only counts their bytes.
+    async fn erase_facts(&self, sources: &Sources, drawn: Drawn) -> Result<u64, Error> {
+        // Those of what was erased earlier were erased then.
+        if sources.keeps_drawn || sources.first_new.is_none() {
+            return Ok(0);
+        }
+        Ok(erase_drawn(&*self.store, &self.name, &sources.gone, drawn).await?)
+    }
+
+    /// Decides what is erased, at this time. `view` is what the window will show.
+    async fn plan(
+        &self,
+        old: &OldContents,
+        selected: &Selected,
+        view: &View,
+        time: Option<Millis>,
+    ) -> Result<Plan, Error> {
+        let Undated { messages, spans } = &selected.undated;
+        let contents =
+            ErasedContents { undated: *messages, undated_entries: spans.clone(), ..ErasedContents::default() };
+        let mut plan = Plan { contents, ..Plan::default() };
+        let (until, end) = (selected.until(), self.engine.end());
+        if until == 0 {
+            return Ok(plan);
+        }
+        let mut shown = view.checkpoint().spans();
+        let mut at = if old.is_by_entry() { end } else { until };
+        while at < end {
+            let page = at..end.min(at + PAGE);
+            for (position, entry) in page.clone().zip(read(&*self.store, &self.name, page.clone()).await?) {
+                let Entry::Checkpoint(checkpoint) = entry else { continue };
+                let is_on_path = view.is_on_path(&(position..position + 1));
+                plan.since = plan.since.or(is_on_path.then_some(position));
+                if plan.since.is_some() {
+                    shown.extend(checkpoint.spans());
+                }
+            }
+            at = page.end;
+        }
+        let shown: BTreeSet<Position> = shown.into_iter().flatten().collect();
+        plan.sources.until = if old.is_by_entry() { 0 } else { until };
+        plan.sources.keeps_drawn = old.keeps_drawn();
+        let counter = self.engine.settings().counter.clone();
+        let sweep = Sweep { selected, shown: &shown, by_entry: old.is_by_entry(), counter: &*counter, time };
+        let mut at = 0;
+        while at < end {
+            let page = at..end.min(at + PAGE);
+            for (position, body) in page.clone().zip(self.store.read(&self.name, page.clone()).await?) {
+                let entry = parse(&self.name, position, &body)?;
+                let Some(left) = sweep.left(position, &entry, &mut plan) else { continue };
+                let left = serde_json::to_string(&left)
+                    .map_err(|error| StoreError::unwritable(&self.name, position, error))?;
+                if left == body {
+                    continue;
+                }
+                plan.redraws |= shown.contains(&position);
+                plan.contents.bytes += body.len() as u64;
+                plan.tombstones.push(Tombstone::new(position, checksum(&self.name, position, &body), left));
+            }
+            at = page.end;
+        }
+        let (_, bytes) = old_summaries(&*self.store, &self.name, view, &plan.sources).await?;
+        plan.contents.bytes += bytes + self.erase_facts(&plan.sources, Drawn::Count).await?;
+        Ok(plan)
+    }
+
+    /// Finds the entries that are asked for.
+    async fn select(&self, old: &OldContents) -> Result<Selected, Error> {
+        let end = self.engine.end();
+        let is_by_time = old.before.is_some() || old.summarized;
+        let (until, undated) = if is_by_time { self.old_until(old).await? } else { (end, Undated::default()) };
+        let mut wanted: Vec<Range<Position>> = match (is_by_time, old.is_by_entry()) {
+            (true, false) => std::iter::once(0..until).collect(),
+            (_, true) => old.entries.iter().map(|span| span.start.min(until)..span.end.min(until)).collect(),
+            (false, false) => Vec::new(),
+        };
+        wanted.retain(|span| !span.is_empty());
+        wanted.sort_by_key(|span| span.start);
+        let mut spans: Vec<Range<Position>> = Vec::new();
+        for span in wanted {
+            match spans.last_mut().filter(|last| last.end >= span.start) {
+                Some(last) => last.end = last.end.max(span.end),
+                None => spans.push(span),
+            }
+        }
+        Ok(Selected { spans, undated })
+    }
+
+    /// Where the entries end that are old, and the messages of which that is not known.
+    async fn old_until(&self, old: &OldContents) -> Result<(Position, Undated), Error> {
+        let mut undated = Undated::default();
+        let mut until = match (old.before, old.summarized) {
+            (None, false) => 0,
+            (Some(_), false) => self.engine.end(),
+            (_, true) => self.view().summary_position().unwrap_or(0),
+        };
+        let Some(before) = old.before else { return Ok((until, undated)) };
+        let shown: BTreeSet<Position> = self.view().checkpoint().spans().into_iter().flatten().collect();
+        let (mut at, mut last, mut is_apart) = (0, 0, true);
+        while at < until {
+            let page = at..until.min(at + PAGE);
+            for (position, entry) in page.clone().zip(read(&*self.store, &self.name, page.clone()).await?) {
+                if position >= until {
+                    break;
+                }
+                let is_shown = shown.contains(&position);
+                let said = match &entry {
+                    Entry::Message(arrival) => arrival.time,
+                    Entry::Erased(erased) => erased.arrived,
+                    _ => None,
+                };
+                match said {
+                    Some(said) if said >= before => until = position,
+                    // What has no time is as old as this.
+                    Some(_) => (last, undated) = (position + 1, Undated::default()),
+                    None if is_said(&entry) && !is_shown => {
+                        undated.messages += 1;
+                        match undated.spans.last_mut().filter(|_| !is_apart) {
+                            Some(span) => span.end = position + 1,
+                            None => undated.spans.push(position..position + 1),
+                        }
+                        is_apart = false;
+                    }
+                    None => is_apart |= is_shown,
+                }
+            }
+            at = page.end;
+        }
+        Ok((last.min(until), undated))
+    }
+}
+
+/// Goes through a log, from its beginning.
+struct Sweep<'a> {
+    selected: &'a Selected,
+    /// The entries that a view shows which can still be folded.
+    shown: &'a BTreeSet<Position>,
+    by_entry: bool,
+    counter: &'a dyn TokenCounter,
+    time: Option<Millis>,
+}
+
+impl Sweep<'_> {
+    /// Returns what is left of an entry; `None` if it stays as it is. What is found on the way is noted in the plan.
+    fn left(&self, position: Position, entry: &Entry, plan: &mut Plan) -> Option<Entry> {
+        let (is_selected, is_shown) = (holds(&self.selected.spans, position), self.shown.contains(&position));
+        match entry {
+            Entry::Message(_) | Entry::Preamble { .. } if is_selected && !is_shown => {
+                join(&mut plan.sources.gone, position);
+                plan.sources.first_new.get_or_insert(position);
+                plan.contents.messages += u64::from(matches!(entry, Entry::Message(_)));
+                return entry.erased(self.time);
+            }
+            Entry::Message(_) | Entry::Preamble { .. } if is_selected && self.by_entry => plan.contents.needed += 1,
+            Entry::Erased(_) if is_selected => {
+                join(&mut plan.sources.gone, position);
+                return None;
+            }
+            _ => {}
+        }
+        // What is not named stays, apart from what quotes what is erased. Of what is old, no view is folded any more.
+        let is_old = !self.by_entry && is_selected;
+        let is_from_gone = self.summary(position, entry, plan);
+        let Sources { gone, first_new, keeps_drawn, .. } = &plan.sources;
+        let redrawing = Redrawing::new(gone, self.counter)
+            .summary(is_from_gone && !keeps_drawn || is_old && !is_shown)
+            .note(first_new.is_some() && !keeps_drawn);
+        let redrawn = redrawing.redrawn(entry);
+        if !is_old {
+            return redrawn;
+        }
+        let left = redrawn.as_ref().unwrap_or(entry);
+        let further = if is_shown { left.without_edits() } else { left.erased(self.time) };
+        further.or(redrawn)
+    }
+
+    /// Notes whether the running summary of a compaction was made from what is erased.
+    fn summary(&self, position: Position, entry: &Entry, plan: &mut Plan) -> bool {
+        let Entry::Compaction(compaction) = entry else { return false };
+        let Some(summary) = &compaction.summary else { return false };
+        let is_from_gone = plan.sources.made(&summary.covers, summary.replaces);
+        plan.sources.summaries.insert(position, is_from_gone);
+        is_from_gone
+    }
+}
+
+/// Whether somebody said it. Lookback's own notes have no times, and go with what they were made from.
+fn is_said(entry: &Entry) -> bool {
+    matches!(entry, Entry::Message(arrival) if arrival.origin != Origin::Lookback)
+}

@@ -1,0 +1,255 @@
+//! A session: one conversation in a store. Messages are pushed into it, and it returns a window for each model call.
+
+mod building;
+mod compared;
+mod erase;
+mod error;
+mod hooks;
+pub mod log;
+mod overflow;
+mod policy;
+mod push;
+mod read;
+mod resume;
+mod source;
+mod summaries;
+mod sync;
+mod unclear;
+mod verify;
+mod views;
+pub mod walk;
+mod window;
+mod writing;
+
+use std::fmt;
+use std::sync::Arc;
+
+use lookback_engine::engine::{Engine, Settings};
+use lookback_engine::totals::Totals;
+use lookback_engine::transcript::Entry;
+use lookback_engine::view::View;
+use lookback_wire::Message;
+use serde::Serialize;
+
+pub use erase::{ErasedContents, OldContents};
+pub use error::Error;
+pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
+pub use lookback_engine::transcript::Label;
+pub use lookback_store::messages::{SearchHit, search};
+pub use overflow::Irreducible;
+pub use push::RecordedMessage;
+pub use read::{HistoryEntry, HistoryQuery, LeftBranch, SessionInfo};
+pub use resume::Resumed;
+pub use source::{MessageSource, SourceKind, sources};
+pub use summaries::{NewestSummary, NoSummary};
+pub use sync::{Resent, Synced};
+pub use verify::{Fault, Verified, verify};
+pub use views::{each_view, view_at};
+pub use window::Window;
+
+use self::log::load;
+use self::policy::{Bound, Policies};
+use self::summaries::Summaries;
+use self::unclear::{Pushed, Unclear};
+use lookback_store::entries::read;
+use lookback_store::search::Query;
+use lookback_store::{IntoStore, LogName, Store};
+
+/// One conversation in a store.
+///
+/// A model call takes these steps:
+///
+/// - [`push`](Session::push) appends each new message. A client that resends its whole history calls
+///   [`sync`](Session::sync) instead.
+/// - [`window`](Session::window) repairs and compacts before the call. Send what it returns.
+/// - [`usage`](Session::usage) records the tokens that the provider reports, which makes later counts more accurate.
+/// - If the provider refuses the request as too long, [`overflow`](Session::overflow) makes the window smaller.
+///
+/// Several sessions, in any processes, may have the same name. Each sees the others' entries at its next write or
+/// [`catch_up`](Session::catch_up). Nothing is lost or written twice.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback_store::MemoryStore;
+/// use lookback_wire::Message;
+/// use lookback_session::Session;
+/// use lookback_engine::Settings;
+///
+/// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+/// session.push(Message::user("What is the capital of France?")).await?;
+/// let window = session.window().await?;
+/// assert_eq!(window.to_json()?, r#"[{"role":"user","content":"What is the capital of France?"}]"#);
+/// # Ok::<(), lookback_session::Error>(())
+/// # }).unwrap();
+/// ```
+pub struct Session {
+    store: Arc<dyn Store>,
+    name: LogName,
+    engine: Engine,
+    policies: Option<Arc<Policies>>,
+    /// A second policy that the window must meet, with the session's own.
+    bound: Option<Box<Bound>>,
+    summaries: Summaries,
+    hooks: Hooks,
+    /// Whether the limits wait for a summary (see [`Engine::hold_limits`]). A new engine must be told.
+    summary_pending: bool,
+    /// Whether decisions drop where the policy would summarize (see [`Engine::drop_at_limits`]).
+    drops: bool,
+    /// The caller said that the provider's cache is cold, and no window was made since.
+    told_cold: bool,
+    /// How often the window was made smaller since the last message because the provider refused it.
+    reductions: u64,
+    /// Whether the engine may differ from the store, because a write failed or its future was dropped. If so, the store
+    /// is read again before anything else.
+    stale: bool,
+    /// The last append, if it is not known whether it was written.
+    unclear: Option<Unclear>,
+    /// What is being pushed.
+    pushing: Option<Pushed>,
+    /// Tokens of the last window by Lookback's own count, for comparison with the provider's usage report.
+    sent: u64,
+}
+
+/// Statistics of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SessionStats {
+    /// Messages of the conversation, Lookback's own not counted.
+    pub messages: u64,
+    /// Entries of the log.
+    pub entries: u64,
+    /// The totals of the current window.
+    pub window: Totals,
+}
+
+/// How often a write is tried if other writers are faster each time.
+const TRIES: usize = 100;
+/// Entries that are read at once when a whole history is read.
+const PAGE: u64 = 1_024;
+
+impl Session {
+    /// Opens the session of this name, and creates it if it does not exist. The cost depends on the size of the window,
+    /// not on the length of the history.
+    ///
+    /// # Errors
+    /// Returns an error if the name is invalid or the store fails.
+    pub async fn open(store: impl IntoStore, name: &str, settings: Settings) -> Result<Self, Error> {
+        let name: LogName = name.parse()?;
+        let store = store.into_store();
+        let engine = load(&*store, &name, settings).await?;
+        let summaries = Summaries::new(&name);
+        let (hooks, policies) = (Hooks::default(), None);
+        Ok(Session {
+            store,
+            name,
+            engine,
+            policies,
+            bound: None,
+            summaries,
+            hooks,
+            summary_pending: false,
+            drops: false,
+            told_cold: false,
+            reductions: 0,
+            stale: false,
+            unclear: None,
+            pushing: None,
+            sent: 0,
+        })
+    }
+
+    /// Returns the settings.
+    pub fn settings(&self) -> &Settings {
+        self.engine.settings()
+    }
+
+    /// Returns the tokens of a view, corrected by the provider's usage reports.
+    pub fn tokens_of(&self, view: &View) -> u64 {
+        self.engine.tokens(view)
+    }
+
+    /// Returns the store.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Returns the session's name.
+    pub fn name(&self) -> &LogName {
+        &self.name
+    }
+
+    /// Returns what the model would see now, as far as this session has read the log.
+    pub fn view(&self) -> &View {
+        self.engine.view()
+    }
+
+    /// Returns every entry of the log, including those of earlier branches.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn entries(&mut self) -> Result<Vec<Entry>, Error> {
+        self.refresh().await?;
+        Ok(read(&*self.store, &self.name, 0..self.engine.end()).await?)
+    }
+
+    /// Finds the messages of this session that fit a query: the best first, and at most `most` of them (see
+    /// [`search`](lookback_store::search)).
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn search(&self, query: impl Into<Query>, most: usize) -> Result<Vec<SearchHit>, Error> {
+        Ok(search(&*self.store, Some(&self.name), query, most).await?)
+    }
+
+    /// Returns the statistics of the session.
+    pub fn stats(&self) -> SessionStats {
+        SessionStats { messages: self.view().history_len(), entries: self.engine.end(), window: self.view().totals() }
+    }
+
+    /// Reads what other writers have written meanwhile. Returns whether they have written anything.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use std::sync::Arc;
+    /// use lookback_store::MemoryStore;
+    /// use lookback_wire::Message;
+    /// use lookback_session::Session;
+    /// use lookback_engine::Settings;
+    ///
+    /// let store = Arc::new(MemoryStore::new());
+    /// let mut writer = Session::open(store.clone(), "chat-1", Settings::default()).await?;
+    /// let mut reader = Session::open(store, "chat-1", Settings::default()).await?;
+    /// writer.push(Message::user("Hello")).await?;
+    /// assert!(reader.catch_up().await? && !reader.catch_up().await?);
+    /// assert_eq!(reader.view().history_len(), 1);
+    /// # Ok::<(), lookback_session::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn catch_up(&mut self) -> Result<bool, Error> {
+        let before = self.engine.end();
+        let end = self.store.head(&self.name, None).await?.map_or(0, |head| head.end);
+        self.stale |= end != before;
+        self.refresh().await?;
+        Ok(self.engine.end() != before)
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.engine.end();
+        f.debug_struct("Session")
+            .field("name", &self.name)
+            .field("store", &self.store)
+            .field("entries", &end)
+            .field("summaries", &self.summaries)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Messages as the engine shares them with the log, so that a write that has to be repeated copies nothing.
+fn shared(messages: Vec<Message>) -> Vec<Arc<Message>> {
+    messages.into_iter().map(Arc::new).collect()
+}

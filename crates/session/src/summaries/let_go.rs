@@ -1,0 +1,71 @@
+//! What leaves the window without a summary, because two summaries of it did not pass their check.
+
+use lookback_engine::engine::{Engine, SummaryClaim, WindowOutcome};
+use lookback_engine::plan::Verdict;
+use lookback_engine::policy::{Index, Policy, Stage};
+use lookback_engine::transcript::Entry;
+use lookback_engine::view::View;
+
+use super::missed::is_gone;
+use super::note::let_go;
+use crate::{Error, Session};
+use lookback_store::StoreError;
+
+/// What came of letting messages leave.
+pub(super) enum LetGo {
+    /// They have left: the entries that record it.
+    Left(Vec<Entry>),
+    /// They left before, or no limit is exceeded anymore.
+    Nothing,
+    /// Signed reasoning of an open tool loop forbids a change now.
+    Waits,
+}
+
+impl Session {
+    /// Lets what a refused summary would have covered leave the window without it. `end` is the end of the log of
+    /// summaries, with the note that says so.
+    pub(super) async fn let_go(&mut self, claim: &SummaryClaim, end: u64) -> Result<LetGo, Error> {
+        let leave = |engine: &mut Engine| {
+            let view = engine.view();
+            let stands = view.summary_position() == claim.replaces
+                && claim.covers.iter().all(|span| view.is_on_path(span))
+                && !is_gone(claim, view);
+            if !stands {
+                return Ok(WindowOutcome::default());
+            }
+            let policy = without_summary(&engine.settings().policy, claim, view);
+            Ok(engine.compact(&policy))
+        };
+        let written = self.commit(leave).await?;
+        if written.outcome.plan.as_ref().is_some_and(|plan| plan.verdict == Verdict::Wait) {
+            return Ok(LetGo::Waits);
+        }
+        self.tell(&written);
+        match let_go().append(&*self.store, &self.summaries.log, end).await {
+            // Somebody else has written it down.
+            Err(StoreError::Conflict { .. }) => {}
+            result => result?,
+        }
+        let entries = written.outcome.entries;
+        Ok(if entries.is_empty() { LetGo::Nothing } else { LetGo::Left(entries) })
+    }
+}
+
+/// Returns the policy by which the messages of a claim leave without a summary: the session's own, which drops where it
+/// would summarize. So the summary before it stays, and an index lists the names of what leaves. The messages after
+/// those of the claim stay for the next summary.
+fn without_summary(policy: &Policy, claim: &SummaryClaim, view: &View) -> Policy {
+    let mut policy = policy.clone();
+    for stage in &mut policy.stages {
+        if matches!(stage, Stage::Summarize(_)) {
+            *stage = Stage::Drop;
+        }
+    }
+    // The names of what leaves stay.
+    policy.index = policy.index.or(Some(Index::default()));
+    let end = claim.covers.iter().map(|span| span.end).max().unwrap_or_default();
+    let counts = |position| position >= end && Some(position) != view.summary_position();
+    let later = view.messages().filter(|item| !item.is_note() && counts(item.position())).count() as u64;
+    policy.keep.last = policy.keep.last.max(later);
+    policy
+}

@@ -1,0 +1,211 @@
+//! Looking at the state of a session's summaries, and taking up the one that is ready.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lookback_engine::engine::{Engine, SummaryClaim, SummaryRejected};
+use lookback_engine::transcript::{Entry, Position};
+use tracing::Span;
+
+use super::let_go::LetGo;
+use super::maker::Presence;
+use super::making::{NoSummary, end_of};
+use super::newest::Newest;
+use super::note::{Note, failed, wait};
+use super::{LOOK_AGAIN, Work};
+use crate::hooks::CompactionOutcome;
+use crate::writing::Recorded;
+use crate::{Error, Session};
+use lookback_store::StoreError;
+
+/// What a look at the newest note came to.
+pub(super) enum Look {
+    /// Nobody makes a summary, so one may be begun.
+    Free(Free),
+    /// Somebody makes one, or it is too early for another try.
+    Wait,
+    /// A summary was taken up, or what a refused one would have covered has left: the entries that record it.
+    TakenUp(Vec<Entry>),
+}
+
+/// Where the claim of the next summary goes.
+#[derive(Clone, Copy)]
+pub(super) struct Free {
+    /// The end of the log of summaries.
+    pub(super) end: u64,
+    /// How many tries in a row have failed.
+    pub(super) failures: u32,
+}
+
+/// The newest summary, whether or not it is taken up.
+#[derive(Debug)]
+pub struct NewestSummary {
+    /// Its text.
+    pub text: String,
+    /// The entries of the window that it will replace. Empty if it is taken up.
+    pub replaces: Vec<Range<Position>>,
+}
+
+/// The engine's answer to a summary.
+enum Answer {
+    Accepted(Vec<Entry>),
+    Rejected(SummaryRejected),
+}
+
+impl Recorded for Answer {
+    fn entries(&self) -> &[Entry] {
+        match self {
+            Answer::Accepted(entries) => entries,
+            Answer::Rejected(_) => &[],
+        }
+    }
+}
+
+impl Session {
+    /// Takes up a summary that is ready, and finds out whether the limits must wait for one. Returns the entries that
+    /// were written. An error is logged and changes nothing.
+    pub(crate) async fn tend(&mut self) -> Vec<Entry> {
+        if self.engine.settings().policy.summary().is_none() {
+            // Nobody will take up a summary that ends from now on, so nobody waits for one.
+            if self.ours_is_over() {
+                self.summaries.work = Work::None;
+            }
+            self.release_limits();
+            return Vec::new();
+        }
+        let due = match &self.summaries.work {
+            // The limits wait for nothing: whoever looked last was interrupted.
+            Work::None => self.summary_pending,
+            Work::Ours { .. } => self.ours_is_over(),
+            Work::Wait { until } => Instant::now() >= *until,
+        };
+        if !due {
+            return Vec::new();
+        }
+        match self.look().await {
+            Ok(Look::TakenUp(entries)) => entries,
+            Ok(Look::Free(_) | Look::Wait) => Vec::new(),
+            Err(error) => {
+                self.waive(&error);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The running summary, for a reader that changes nothing. If one is ready but not taken up yet, that one. One that was
+    /// erased says nothing, and counts as none.
+    pub async fn newest_summary(&self) -> Result<Option<NewestSummary>, Error> {
+        let Newest { note, .. } = self.summaries.newest(&*self.store).await?;
+        Ok(match note {
+            Some(Note::Made { claim, text, .. })
+                if !text.is_empty()
+                    && claim.replaces == self.view().summary_position()
+                    && claim.covers.iter().all(|span| self.view().is_on_path(span)) =>
+            {
+                Some(NewestSummary { text, replaces: claim.covers })
+            }
+            _ => {
+                let current = self.view().summary().filter(|summary| !summary.text.is_empty());
+                current.map(|summary| NewestSummary { text: summary.text.clone(), replaces: Vec::new() })
+            }
+        })
+    }
+
+    /// Reads the newest note, and takes up a summary that is ready.
+    pub(super) async fn look(&mut self) -> Result<Look, Error> {
+        // Nobody looks before our own summary has ended, or is late.
+        let ours = match &self.summaries.work {
+            Work::Ours { id, .. } => Some(id.clone()),
+            Work::None | Work::Wait { .. } => None,
+        };
+        let Newest { end, note } = self.summaries.newest(&*self.store).await?;
+        let patience = self.summaries.patience();
+        let mut is_known = true;
+        let (look, work) = match note {
+            None => (Look::Free(Free { end, failures: 0 }), Work::None),
+            Some(Note::Started { id, by, until, claim, failures, .. }) => {
+                let is_ours = ours.is_some_and(|ours| ours == id);
+                let presence = by.presence(&id);
+                if is_ours || presence != Presence::Gone && self.summaries.left(end, until, patience).is_none() {
+                    // Whoever began it has not come back.
+                    self.fail(&claim, end, failures, NoSummary::Late).await?;
+                    (Look::Wait, Work::Wait { until: Instant::now() + wait(failures) })
+                } else if presence == Presence::Gone {
+                    let is_told = self.fail(&claim, end, failures, NoSummary::Gone).await?;
+                    let wait = wait(failures);
+                    if is_told && wait.is_zero() {
+                        (Look::Free(Free { end: end + 1, failures: failures.saturating_add(1) }), Work::None)
+                    } else {
+                        // If somebody else has written something, such as the summary after all, that is looked at next.
+                        let wait = if is_told { wait } else { Duration::ZERO };
+                        (Look::Wait, Work::Wait { until: Instant::now() + wait })
+                    }
+                } else {
+                    is_known = presence == Presence::Here;
+                    (Look::Wait, Work::Wait { until: Instant::now() + LOOK_AGAIN })
+                }
+            }
+            Some(Note::Failed { failures, retry, .. }) => match self.summaries.left(end, retry, wait(failures)) {
+                None => (Look::Free(Free { end, failures }), Work::None),
+                Some(left) => (Look::Wait, Work::Wait { until: Instant::now() + left }),
+            },
+            Some(Note::Made { claim, text, failures, .. }) => match self.accept(&claim, &text).await? {
+                Answer::Accepted(entries) => return Ok(self.done(&claim, entries)),
+                Answer::Rejected(SummaryRejected::Superseded) => (Look::Free(Free { end, failures: 0 }), Work::None),
+                Answer::Rejected(SummaryRejected::Waits) => (Look::Wait, Work::Wait { until: Instant::now() }),
+                Answer::Rejected(rejected) => {
+                    self.fail(&claim, end, failures, rejected.into()).await?;
+                    (Look::Wait, Work::Wait { until: Instant::now() })
+                }
+            },
+            Some(Note::Refused { claim, .. }) => match self.let_go(&claim, end).await? {
+                LetGo::Left(entries) => return Ok(self.done(&claim, entries)),
+                LetGo::Nothing => {
+                    self.summaries.missed.forget(&claim.covers);
+                    (Look::Free(Free { end: end + 1, failures: 0 }), Work::None)
+                }
+                LetGo::Waits => (Look::Wait, Work::Wait { until: Instant::now() }),
+            },
+        };
+        // Last, so that nothing has changed if this future is dropped before: the next call looks again.
+        self.summaries.missed.wait_again();
+        self.summaries.work = work;
+        match look {
+            Look::Free(_) => self.release_limits(),
+            // If it is gone, its claim would hold the limits up for as long as a summary may take.
+            Look::Wait | Look::TakenUp(_) if !is_known => self.drop_at_limits(),
+            Look::Wait | Look::TakenUp(_) => self.hold_limits(),
+        }
+        Ok(look)
+    }
+
+    /// What a summary covers has left the window.
+    fn done(&mut self, claim: &SummaryClaim, entries: Vec<Entry>) -> Look {
+        self.summaries.missed.forget(&claim.covers);
+        self.summaries.missed.wait_again();
+        self.summaries.work = Work::None;
+        self.release_limits();
+        Look::TakenUp(entries)
+    }
+
+    async fn accept(&mut self, claim: &SummaryClaim, text: &str) -> Result<Answer, Error> {
+        let accept = |engine: &mut Engine| {
+            Ok(engine.accept_summary(claim, text).map_or_else(Answer::Rejected, Answer::Accepted))
+        };
+        Ok(self.commit(accept).await?.outcome)
+    }
+
+    /// Writes down that nothing came of a summary, and reports it. Returns `false` if somebody else was faster.
+    async fn fail(&mut self, claim: &SummaryClaim, end: u64, failures: u32, reason: NoSummary) -> Result<bool, Error> {
+        let note = failed(reason.to_string(), failures);
+        match note.append(&*self.store, &self.summaries.log, end).await {
+            // Somebody else has written it down.
+            Err(StoreError::Conflict { .. }) => return Ok(false),
+            result => result?,
+        }
+        let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed { reason: Arc::new(reason) });
+        self.hooks.end(&Span::current(), &end_of(&self.name, tokens, 0, Duration::ZERO, outcome));
+        Ok(true)
+    }
+}

@@ -1,0 +1,92 @@
+//! Waiting for the summary that is being made, here or in another process.
+
+use std::time::{Duration, Instant};
+
+use futures_lite::future;
+use lookback_engine::transcript::Millis;
+
+use super::newest::Newest;
+use super::note::{Note, wait};
+use super::{GRACE, LOOK_SOON, Seen, Summaries, Work};
+use crate::{Error, Session};
+use lookback_store::now;
+use lookback_summarize::Job;
+
+impl Summaries {
+    /// The time left until a moment that the newest note names; `None` if it is over.
+    ///
+    /// The clock of whoever wrote it may be wrong, and its process may be gone. So the wait ends at the latest `most`
+    /// after the note was first read here, which is as long as this session would have claimed itself.
+    pub(super) fn left(&mut self, end: u64, until: Millis, most: Duration) -> Option<Duration> {
+        let seen = self.seen.take().filter(|seen| seen.end == end);
+        let first = self.seen.insert(seen.unwrap_or(Seen { end, first: Instant::now() })).first;
+        let told = u64::try_from(until.saturating_sub(now().unwrap_or_default())).map(Duration::from_millis);
+        let left = told.unwrap_or_default().min(most.saturating_sub(first.elapsed()));
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// How long a claim holds.
+    pub(super) fn patience(&self) -> Duration {
+        self.time_limit.saturating_add(GRACE)
+    }
+}
+
+impl Session {
+    /// Waits until no summary is being made, and takes it up: for callers that would rather wait than exceed their
+    /// limits. After a failed summary it does not wait for the next try.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn wait_for_summary(&mut self) -> Result<(), Error> {
+        while let Some(pending) = self.pending().await? {
+            pending.await;
+        }
+        Ok(())
+    }
+
+    /// Takes up the summary that is ready, or begins the one that is due. If one is being made, returns a future that
+    /// resolves when this should be called again; `None` if there is nothing to wait for.
+    ///
+    /// It does the same as [`Session::wait_for_summary`], for callers that let others use the session while they wait.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn pending(&mut self) -> Result<Option<Job>, Error> {
+        let mut seen = false;
+        loop {
+            if let Work::Wait { until } = &mut self.summaries.work {
+                *until = Instant::now();
+            }
+            let before = self.engine.end();
+            self.enforce_limits().await?;
+            match &self.summaries.work {
+                Work::Ours { done, until, .. } => {
+                    let (done, until) = (done.clone(), *until);
+                    return Ok(Some(Box::pin(async move {
+                        // The channel is closed at the end, and nothing is sent.
+                        let ended = async { _ = done.recv().await };
+                        let late = async { _ = async_io::Timer::at(until).await };
+                        future::or(ended, late).await;
+                    })));
+                }
+                Work::None if self.engine.end() > before => {}
+                Work::None => return Ok(None),
+                Work::Wait { .. } => {
+                    let Newest { end, note } = self.summaries.newest(&*self.store).await?;
+                    let patience = self.summaries.patience();
+                    match note {
+                        Some(Note::Started { until, .. }) if self.summaries.left(end, until, patience).is_some() => {
+                            return Ok(Some(Box::pin(async { _ = async_io::Timer::after(LOOK_SOON).await })));
+                        }
+                        // It has just ended, or it cannot be taken up yet: a second look tells which.
+                        Some(Note::Made { .. } | Note::Refused { .. }) if !std::mem::replace(&mut seen, true) => {}
+                        Some(Note::Failed { retry, failures, .. })
+                            if self.summaries.left(end, retry, wait(failures)).is_none()
+                                && !std::mem::replace(&mut seen, true) => {}
+                        _ => return Ok(None),
+                    }
+                }
+            }
+        }
+    }
+}

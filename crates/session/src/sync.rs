@@ -1,0 +1,334 @@
+//! Taking over a client's whole history: known messages are recognized, new ones appended, and a change begins a
+//! branch.
+
+use std::sync::Arc;
+
+use lookback_engine::engine::{Engine, LogState};
+use lookback_engine::transcript::{Checkpoint, Entry, Origin, Position};
+use lookback_engine::view::{self, View};
+use lookback_wire::message::Role;
+use lookback_wire::{Message, RequestError};
+use serde::Serialize;
+
+use super::log::fold;
+use super::{Error, PAGE, Session, TRIES, shared};
+use lookback_store::entries::read;
+use lookback_store::now;
+use lookback_store::{Damage, StoreError};
+
+/// The result of [`Session::sync`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Synced {
+    /// Messages that the session had already.
+    pub known: u64,
+    /// Messages that were appended.
+    pub new: u64,
+    /// Messages of the old branch that are not in the client's history.
+    pub left: u64,
+}
+
+/// A message of a history that a client sends again: what it takes to recognize it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Resent {
+    /// Its [digest](Message::digest).
+    pub digest: u128,
+    /// Its role.
+    pub role: Role,
+}
+
+impl Resent {
+    /// Creates it from a digest and a role.
+    pub fn new(digest: u128, role: Role) -> Resent {
+        Resent { digest, role }
+    }
+
+    /// Returns what it takes to recognize a message.
+    pub fn of(message: &Message) -> Resent {
+        Resent { digest: message.digest(), role: message.role() }
+    }
+}
+
+impl Session {
+    /// Takes over the client's whole history: messages that match are recognized, and the rest is appended. If the
+    /// client has changed a message, or has fewer messages than the session, the session goes back to the last message
+    /// that both have, and begins a branch there. The old branch stays in the log. The same history again changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    pub async fn sync(&mut self, history: Vec<Message>) -> Result<Synced, Error> {
+        let dialect = self.engine.settings().dialect;
+        let is_here = |message: &Message| message.wire().is_some_and(|wire| wire.dialect == dialect);
+        let history = if history.iter().all(is_here) { history } else { dialect.convert_all(&history)? };
+        let history: Vec<Arc<Message>> = history.into_iter().map(Arc::new).collect();
+        let resent: Vec<Resent> = history.iter().map(|message| Resent::of(message)).collect();
+        self.sync_resent(&resent, |index| {
+            let list = "history";
+            Ok(history.get(index).cloned().ok_or(RequestError::NoMessage { list, index })?)
+        })
+        .await
+    }
+
+    /// Takes over the client's whole history, as [`Session::sync`] does, and asks only for those messages that the
+    /// session does not have: `message` returns them by their index in the history, in the session's dialect.
+    ///
+    /// The cost is that of the new messages. The others cost as much as comparing their digests.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`], and the errors of `message`.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback_session::Resent;
+    /// use lookback_store::MemoryStore;
+    /// use lookback_wire::Message;
+    /// use lookback_session::Session;
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Default::default()).await?;
+    /// session.push(Message::user("Hi")).await?;
+    /// let history = [Message::user("Hi"), Message::assistant("Hello"), Message::user("Bye")];
+    /// let resent: Vec<Resent> = history.iter().map(Resent::of).collect();
+    /// let mut asked = Vec::new();
+    /// let synced = session.sync_resent(&resent, |index| {
+    ///     asked.push(index);
+    ///     Ok(history[index].clone().into())
+    /// });
+    /// assert_eq!(synced.await?.new, 2);
+    /// assert_eq!(asked, [1, 2]);
+    /// # Ok::<(), lookback_session::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn sync_resent(
+        &mut self,
+        history: &[Resent],
+        mut message: impl FnMut(usize) -> Result<Arc<Message>, Error> + Send,
+    ) -> Result<Synced, Error> {
+        self.follow_policy();
+        self.refresh().await?;
+        // A repeated system message is not logged, so it must not be looked for.
+        let (one, mut standing) = (self.engine.settings().policy.system.one, None);
+        let mut repeats = |resent: &Resent| {
+            one && resent.role == Role::System && standing.replace(resent.digest) == Some(resent.digest)
+        };
+        let logged = history.iter().enumerate().filter(|(_, resent)| !repeats(resent));
+        let (indexes, digests): (Vec<usize>, Vec<u128>) = logged.map(|(index, resent)| (index, resent.digest)).unzip();
+        for _ in 0..TRIES {
+            let known = self.common(&digests).await?;
+            let length = self.view().history_len();
+            let fork = if known < length { Some(self.view_after(known).await) } else { None };
+            let fork = match fork {
+                // Somebody has erased what it was to be read from.
+                Some(Err(Error::Store(StoreError::Damaged { .. }))) if self.catch_up().await? => continue,
+                fork => fork.transpose()?,
+            };
+            let new = indexes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
+            let new = new.iter().map(|index| message(*index)).collect::<Result<Vec<_>, Error>>()?;
+            let (time, changes) = (now(), fork.is_some() || !new.is_empty());
+            let change = |engine: &mut Engine| {
+                let mut entries = fork.map(|(view, at)| go_back(engine, view, at)).unwrap_or_default();
+                for message in &new {
+                    entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
+                }
+                Ok(entries)
+            };
+            if self.try_commit(change).await?.is_some() {
+                if changes {
+                    self.reductions = 0;
+                }
+                return Ok(Synced { known, new: new.len() as u64, left: length.saturating_sub(known) });
+            }
+        }
+        Err(self.overtaken())
+    }
+
+    /// Returns whether the next window is certainly all of this history, as it is: it goes on where the session ends, and
+    /// what is new exceeds no limit, whatever its tokens are. `bytes` is the length of what is new, as JSON (see
+    /// [`Engine::has_room`]).
+    ///
+    /// Whoever knows that may send the history before the session has it.
+    pub fn has_room(&self, history: &[Resent], bytes: u64) -> bool {
+        let view = self.view();
+        let known = usize::try_from(view.history_len()).unwrap_or(usize::MAX);
+        let Some((begin, new)) = history.split_at_checked(known) else { return false };
+        let is_alone = !self.stale && self.policies.is_none() && self.bound.is_none();
+        let begin: Vec<u128> = begin.iter().map(|resent| resent.digest).collect();
+        is_alone
+            && !self.settings().policy.system.one
+            && view::chained(&begin) == view.chain()
+            && self.engine.has_room(new.len() as u64, bytes)
+    }
+
+    /// Replaces all messages of the session by these, in one write. The old ones stay in the log, as an earlier branch:
+    /// [`Session::entries`] and [`Session::search`] still find them.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    pub async fn replace(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+        self.follow_policy();
+        self.reductions = 0;
+        let (messages, time) = (shared(messages), now());
+        self.commit(|engine| {
+            let mut entries = go_back(engine, View::default(), 0);
+            for message in &messages {
+                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
+            }
+            Ok(entries)
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Replaces all messages as [`Session::replace`] does, then enforces the limits as [`Session::enforce_limits`]
+    /// does, in the same write.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    pub async fn replace_enforcing_limits(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+        self.follow_policy();
+        self.reductions = 0;
+        let (messages, time) = (shared(messages), now());
+        let change = |engine: &mut Engine| {
+            let mut entries = go_back(engine, View::default(), 0);
+            for message in &messages {
+                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
+            }
+            entries.extend(engine.enforce_limits().entries);
+            Ok(entries)
+        };
+        let written = self.commit(change).await?;
+        self.tell(&written);
+        Ok(())
+    }
+
+    /// Removes all messages from the session. The old log stays readable; to erase it, see
+    /// [`purge`](lookback_store::purge).
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn clear(&mut self) -> Result<(), Error> {
+        self.replace(Vec::new()).await
+    }
+
+    /// The number of messages, from the first, that a history has in common with this session.
+    async fn common(&mut self, digests: &[u128]) -> Result<u64, Error> {
+        self.refresh().await?;
+        let length = usize::try_from(self.view().history_len()).unwrap_or(usize::MAX);
+        if let Some(begin) = digests.get(..length)
+            && view::chained(begin) == self.view().chain()
+        {
+            return Ok(length as u64);
+        }
+        let known = self.known().await?;
+        let begin = usize::try_from(known.messages).ok().and_then(|messages| digests.get(..messages));
+        if begin.is_none_or(|begin| view::chained(begin) != known.chain) {
+            return Ok(0);
+        }
+        let mut common = begin.map_or(0, <[u128]>::len);
+        self.walk_from(known.at, &mut |_, entry| match entry {
+            Entry::Message(arrival) if arrival.origin != Origin::Lookback => {
+                let same = digests.get(common) == Some(&arrival.digest);
+                common += usize::from(same);
+                same
+            }
+            // Nothing that is kept goes back to it.
+            Entry::Erased(of) if of.role.is_some() => {
+                common = 0;
+                false
+            }
+            _ => true,
+        })
+        .await?;
+        Ok(common as u64)
+    }
+
+    /// The view after the first `messages` messages of the branch, and the position at which it ends.
+    async fn view_after(&self, messages: u64) -> Result<(View, Position), Error> {
+        // Without messages the view is empty, whatever was erased.
+        let known = if messages == 0 { Known::default() } else { self.known().await? };
+        let mut seen = known.messages;
+        let mut end = known.end;
+        self.walk_from(known.at, &mut |position, entry| {
+            if seen < messages {
+                end = position + 1;
+            }
+            if matches!(&entry, Entry::Message(arrival) if arrival.origin != Origin::Lookback) {
+                seen += 1;
+            }
+            seen < messages
+        })
+        .await?;
+        let checkpoint = self.store.head(&self.name, Some(end)).await?.and_then(|head| head.checkpoint);
+        Ok((fold(&*self.store, &self.name, checkpoint, end).await?, end))
+    }
+
+    /// What is known of the branch although contents of it were erased. What comes before cannot be gone back to.
+    async fn known(&self) -> Result<Known, Error> {
+        let at = self.view().erased_before();
+        if at == 0 || !self.view().is_on_path(&(at..at + 1)) {
+            return Ok(Known::default());
+        }
+        match read(&*self.store, &self.name, at..at + 1).await?.pop() {
+            Some(Entry::Checkpoint(Checkpoint { messages, chain, .. })) => {
+                Ok(Known { at, end: at + 1, messages, chain })
+            }
+            // The log was deleted meanwhile. The next write finds that out.
+            None => Ok(Known::default()),
+            Some(_) => Err(StoreError::damaged(&self.name, at, Damage::NotAnEntry).into()),
+        }
+    }
+
+    /// Visits the entries of the branch in order until `visit` returns `false`.
+    pub(super) async fn walk(&self, visit: &mut (dyn FnMut(Position, Entry) -> bool + Send)) -> Result<(), Error> {
+        self.walk_from(0, visit).await
+    }
+
+    /// Visits the entries of the branch from a position on, as [`Session::walk`] does.
+    async fn walk_from(
+        &self,
+        from: Position,
+        visit: &mut (dyn FnMut(Position, Entry) -> bool + Send),
+    ) -> Result<(), Error> {
+        for span in self.view().path() {
+            let mut at = span.start.max(from);
+            while at < span.end {
+                let page = at..span.end.min(at + PAGE);
+                let entries = read(&*self.store, &self.name, page.clone()).await?;
+                for (position, entry) in page.clone().zip(entries) {
+                    if !visit(position, entry) {
+                        return Ok(());
+                    }
+                }
+                at = page.end;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is known of the beginning of a branch without reading it.
+#[derive(Default)]
+struct Known {
+    /// Where reading begins.
+    at: Position,
+    /// Where the log ended when it had these messages and no others.
+    end: Position,
+    /// The messages before.
+    messages: u64,
+    /// The chain of their digests.
+    chain: u128,
+}
+
+/// Begins a branch at the point where the log ended at `at` and this was its view. The checkpoint lets a reader start
+/// there.
+fn go_back(engine: &mut Engine, mut view: View, at: Position) -> Vec<Entry> {
+    let mut entries = vec![Entry::Branch { at }];
+    view.branch(engine.view(), engine.end() + 1);
+    let log = LogState { view, end: engine.end() + 1, since_checkpoint: 0 };
+    let target = engine.target().clone();
+    *engine = Engine::resume(engine.settings().clone(), log);
+    engine.set_target(&target);
+    engine.checkpoint(&mut entries);
+    entries
+}

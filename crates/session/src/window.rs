@@ -1,0 +1,310 @@
+//! A window: the messages for one model call, and how a session makes it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use lookback_engine::Explanation;
+use lookback_engine::engine::Engine;
+use lookback_engine::plan::Plan;
+use lookback_engine::policy::Policy;
+use lookback_engine::totals::Excess;
+use lookback_engine::transcript::{Entry, Origin, Position, UsageReport};
+use lookback_engine::view::{Item, View};
+use lookback_wire::dialect::{self, Shown, Target};
+use lookback_wire::size::Measure;
+use lookback_wire::{ConversionError, Dialect, Response, TooLong};
+use serde_json::value::RawValue;
+
+use super::source::{MessageSource, sources};
+use super::{Error, Session};
+use lookback_store::now;
+
+/// The messages that are sent in one model call.
+#[derive(Debug)]
+pub struct Window<'a> {
+    view: Cow<'a, View>,
+    target: Target,
+    tokens: u64,
+    plan: Option<Plan>,
+    over: Vec<Excess>,
+    entries: Vec<Entry>,
+}
+
+impl Session {
+    /// Returns the window for the next model call. It breaks no rule of the provider, and it is recorded before it is
+    /// returned.
+    ///
+    /// # Errors
+    /// Returns an error if pinned groups exceed a hard limit, or if the store fails.
+    pub async fn window(&mut self) -> Result<Window<'_>, Error> {
+        self.follow_policy();
+        let mut entries = self.tend().await;
+        // Also if the engine is read anew from the log in between.
+        let told_cold = self.told_cold;
+        let window = |engine: &mut Engine| {
+            if told_cold {
+                engine.cache_is_cold();
+            }
+            engine.window()
+        };
+        let outcome = self.decide(window).await?;
+        self.told_cold = false;
+        entries.extend(outcome.entries);
+        if let Some(exceeded) = outcome.exceeded {
+            return Err(exceeded.into());
+        }
+        let view = outcome.on_read.map_or(Cow::Borrowed(self.engine.view()), |view| Cow::Owned(*view));
+        self.sent = view.totals().size.tokens;
+        Ok(Window {
+            over: self.engine.over(&view),
+            tokens: self.engine.tokens(&view),
+            target: self.engine.target().clone(),
+            plan: outcome.plan,
+            view,
+            entries,
+        })
+    }
+
+    /// Returns what could be sent now, without recording anything: for looking at a session in the middle of a turn. It
+    /// has a stand-in for each missing result, but the session goes on waiting for the result. No limit is enforced.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback_store::MemoryStore;
+    /// use lookback_wire::{Message, ToolCall};
+    /// use lookback_session::Session;
+    /// use lookback_engine::Settings;
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+    /// session.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).await?;
+    /// assert!(session.preview().to_json()?.contains("interrupted"));
+    /// session.push(Message::tool_result("c1", "buy milk")).await?;
+    /// assert!(session.preview().to_json()?.contains("buy milk"));
+    /// # Ok::<(), lookback_session::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn preview(&self) -> Window<'_> {
+        let view = self.engine.preview();
+        let (tokens, target) = (self.engine.tokens(&view), self.engine.target().clone());
+        Window { over: self.engine.over(&view), view, target, tokens, plan: None, entries: Vec::new() }
+    }
+
+    /// Returns the window under the current limits, with the calls of the newest message still open (see
+    /// [`Engine::glance`]).
+    pub fn glance(&self) -> Cow<'_, View> {
+        self.engine.glance()
+    }
+
+    /// Says that the provider's cache no longer has the window, for example because the last usage report shows it. The
+    /// next window may then be cut for free (see [`Cold`](lookback_engine::Cold)). Pauses are recognized without this, by the
+    /// times with which messages arrive.
+    pub fn cache_is_cold(&mut self) {
+        self.told_cold = true;
+        self.engine.cache_is_cold();
+    }
+
+    /// Records the input tokens that the provider reported for the last window, cached ones included. Lookback's counts
+    /// for this model are corrected by it.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn usage(&mut self, model: &str, reported: u64) -> Result<(), Error> {
+        let report = UsageReport { model: model.to_owned(), asked: None, estimated: self.sent, reported };
+        self.commit(|engine| Ok(engine.usage(report.clone()))).await?;
+        Ok(())
+    }
+
+    /// Appends what the model answered, and records what the provider reported of the last window, in one write. If the
+    /// model stopped because its context window was full, the next window is smaller.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback_wire::{Dialect, Message, Response};
+    /// use lookback_store::MemoryStore;
+    /// use lookback_session::Session;
+    /// use lookback_engine::Settings;
+    ///
+    /// let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
+    /// session.push(Message::user("What is the capital of France?")).await?;
+    /// session.window().await?;
+    /// let body = r#"{"choices": [{"message": {"role": "assistant", "content": "Paris."}}],
+    ///     "usage": {"prompt_tokens": 14, "completion_tokens": 2}}"#;
+    /// session.answered(Response::decode(body, Dialect::OpenAiChat)?).await?;
+    /// assert_eq!(session.stats().messages, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn answered(&mut self, response: Response) -> Result<(), Error> {
+        self.reductions = 0;
+        let fills_window = response.fills_window;
+        self.record(response, Origin::Model).await?;
+        if !fills_window {
+            return Ok(());
+        }
+        // The provider does not refuse the next request either, but answers as briefly.
+        match self.overflow(TooLong::new(Measure::Tokens)).await {
+            Err(Error::Irreducible(_)) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Appends an answer that the client does not get, because somebody between it and the model goes on with the answer's
+    /// tool calls. It is in the window, and not in the conversation. Returns its positions.
+    ///
+    /// Whoever does that appends the results with [`Session::receive`], as [`Origin::Lookback`].
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    pub async fn answered_aside(&mut self, response: Response) -> Result<Vec<Position>, Error> {
+        self.record(response, Origin::Lookback).await
+    }
+
+    async fn record(&mut self, response: Response, origin: Origin) -> Result<Vec<Position>, Error> {
+        self.follow_policy();
+        let reported = self.settings().model.clone().zip(response.input);
+        let report =
+            reported.map(|(model, reported)| UsageReport { model, asked: None, estimated: self.sent, reported });
+        let (message, time) = (Arc::new(response.message), now());
+        let change = |engine: &mut Engine| {
+            let mut entries = report.clone().map(|report| engine.usage(report)).unwrap_or_default();
+            entries.extend(engine.receive(message.clone(), origin, time)?);
+            Ok(entries)
+        };
+        Ok(self.commit(change).await?.messages())
+    }
+
+    /// Enforces the limits now, regardless of the policy's pace, and repairs nothing. If the policy summarizes, a
+    /// summary is begun or taken up.
+    ///
+    /// Call it at the end of a turn, when no model call is waiting for a window.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn enforce_limits(&mut self) -> Result<(), Error> {
+        self.follow_policy();
+        self.tend().await;
+        self.decide(Engine::enforce_limits).await?;
+        Ok(())
+    }
+
+    /// Makes the window smaller now, by this policy instead of the session's own, and repairs nothing. Returns the
+    /// plan, which says what was done. A plan that asks for a summary does nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn compact(&mut self, policy: &Policy) -> Result<Option<Plan>, Error> {
+        let written = self.commit(|engine| Ok(engine.compact(policy))).await?;
+        self.tell(&written);
+        Ok(written.outcome.plan)
+    }
+
+    /// Removes notes from the window (see [`Engine::dismiss`]).
+    pub async fn dismiss(&mut self, leaves: fn(&Item) -> bool) -> Result<(), Error> {
+        let written = self.commit(|engine| Ok(engine.dismiss(leaves))).await?;
+        self.tell(&written);
+        Ok(())
+    }
+
+    /// Returns the decision and the reason for each group of the window, even if no limit is exceeded, and the entries
+    /// of each group.
+    pub fn explain(&self) -> Explanation {
+        self.engine.explain()
+    }
+}
+
+impl Window<'_> {
+    /// Returns the messages, in the session's dialect.
+    ///
+    /// # Errors
+    /// Returns an error if the dialect cannot express a message. That happens only if the session was written in
+    /// another dialect: [`Session::push`] refuses such messages.
+    pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
+        self.view.encode(self.target.clone())
+    }
+
+    /// Returns where each of [`Window::messages`] comes from, in the same order: the log entries that it was made of,
+    /// and whether they are sent as they were pushed. An adapter for a framework can then return the framework's own
+    /// objects for unchanged messages. It costs less than encoding, because no JSON is written for unchanged messages.
+    ///
+    /// # Errors
+    /// The same as [`Window::messages`].
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback_session::SourceKind;
+    /// use lookback_wire::{Dialect, Message, ToolCall};
+    /// use lookback_store::MemoryStore;
+    /// use lookback_session::Session;
+    /// use lookback_engine::Settings;
+    ///
+    /// let settings = Settings::default().dialect(Dialect::Bedrock);
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
+    /// let question = session.push(Message::user("What is in notes.txt?")).await?;
+    /// session.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).await?;
+    /// let other = session.push(Message::user("Never mind.")).await?;
+    /// let window = session.window().await?;
+    /// let sources = window.sources()?;
+    /// assert_eq!(sources.len(), window.messages()?.len());
+    /// assert_eq!((&sources[0].positions, sources[0].kind), (&question, SourceKind::Unchanged));
+    /// // Bedrock wants the stand-in for the missing result and the user's words in one message.
+    /// assert_eq!(sources[2].kind, SourceKind::Changed);
+    /// assert!(sources[2].positions.ends_with(&other));
+    /// # Ok::<(), lookback_session::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn sources(&self) -> Result<Vec<MessageSource>, ConversionError> {
+        sources(&self.view, self.target.clone())
+    }
+
+    /// Returns the messages as a JSON list, for the body of a request.
+    ///
+    /// # Errors
+    /// The same as [`Window::messages`].
+    pub fn to_json(&self) -> Result<String, ConversionError> {
+        Ok(dialect::json_list(&self.messages()?))
+    }
+
+    /// Returns the format of its messages.
+    pub fn dialect(&self) -> Dialect {
+        self.target.dialect
+    }
+
+    /// Returns where it is sent, as far as that is known.
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Returns its tokens, including the preamble, corrected by the provider's usage reports.
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// Returns the view that it shows.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Returns the messages with their edits, as an encoder takes them.
+    pub fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.view.shown()
+    }
+
+    /// Returns the plan, if a limit was exceeded.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    /// Returns the limits of the policy that the window exceeds, because what is left is pinned or has to wait.
+    pub fn over(&self) -> &[Excess] {
+        &self.over
+    }
+
+    /// Returns what this call added to the log: repairs, compactions and checkpoints.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+}

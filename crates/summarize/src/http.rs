@@ -1,0 +1,338 @@
+//! Calls to an endpoint over HTTP, with retries and limits, and with keys that appear nowhere.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+use ureq::http::{HeaderMap, StatusCode};
+use ureq::{Agent, Timeout};
+
+use super::SummarizerError;
+
+/// The limits of a call to an endpoint.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use lookback_summarize::HttpLimits;
+///
+/// let limits = HttpLimits::default().time(Duration::from_secs(30)).tries(2);
+/// assert_eq!((limits.tries, limits.response), (2, 4 * 1024 * 1024));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpLimits {
+    /// The time for one call, with all tries and waits. The default is 120 seconds.
+    pub time: Duration,
+    /// The most times that a request is sent, at least 1. It is sent again after the statuses 408, 429 and 5xx and
+    /// after broken connections. The default is 4.
+    pub tries: u32,
+    /// The wait after the first try. It doubles with each try. If the server says how long to wait, that is used
+    /// instead. The default is half a second.
+    pub wait: Duration,
+    /// The largest response that is read, in bytes. The default is 4 MiB.
+    pub response: u64,
+}
+
+impl HttpLimits {
+    /// Sets the time for one call, with all tries and waits.
+    #[must_use]
+    pub fn time(self, time: Duration) -> Self {
+        HttpLimits { time, ..self }
+    }
+
+    /// Sets the most times that a request is sent, at least 1.
+    #[must_use]
+    pub fn tries(self, tries: u32) -> Self {
+        HttpLimits { tries, ..self }
+    }
+
+    /// Sets the wait after the first try. It doubles with each try.
+    #[must_use]
+    pub fn wait(self, wait: Duration) -> Self {
+        HttpLimits { wait, ..self }
+    }
+
+    /// Sets the largest response that is read, in bytes.
+    #[must_use]
+    pub fn response(self, bytes: u64) -> Self {
+        HttpLimits { response: bytes, ..self }
+    }
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        HttpLimits { time: Duration::from_secs(120), tries: 4, wait: Duration::from_millis(500), response: 4 << 20 }
+    }
+}
+
+/// The longest that a connection takes, with TLS. It is also half of the time that is left, so that there is another try.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// A model's address and the limits of calls to it.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    pub(super) model: String,
+    /// The address up to the path of the API, without a slash at its end.
+    base: String,
+    pub(super) key: Option<String>,
+    pub(super) window: Option<u64>,
+    pub(super) limits: HttpLimits,
+    agent: Agent,
+    troubles: Arc<Mutex<Troubles>>,
+}
+
+/// Why the last tries of the calls that are under way failed. Several sessions may share a summarizer.
+#[derive(Default)]
+struct Troubles {
+    /// How many calls were begun.
+    begun: u64,
+    /// By the number of the call.
+    last: BTreeMap<u64, SummarizerError>,
+}
+
+impl fmt::Debug for Endpoint {
+    /// Leaves out the key, and the addresses of server and proxy, which may contain keys.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Endpoint");
+        fields.field("model", &self.model).field("window", &self.window).field("limits", &self.limits);
+        fields.finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    pub(super) fn new(model: String, base: &str) -> Self {
+        // Statuses are handled here. Redirections are off, since they would send the key to another server.
+        let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).build();
+        Endpoint {
+            model,
+            base: trimmed(base),
+            key: None,
+            window: None,
+            limits: HttpLimits::default(),
+            agent: config.into(),
+            troubles: Arc::default(),
+        }
+    }
+
+    pub(super) fn at(self, base: &str) -> Self {
+        Endpoint { base: trimmed(base), ..self }
+    }
+
+    /// Sends a request, on a thread that may block, until it succeeds or the tries are used up. Returns the response.
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        headers: Vec<(&'static str, String)>,
+        body: Value,
+    ) -> Result<Value, Refused> {
+        let endpoint = self.clone();
+        let url = format!("{}{path}", self.base);
+        let body = body.to_string();
+        blocking::unblock(move || {
+            let call = endpoint.begin();
+            let done = endpoint.send(call, &url, &headers, &body);
+            endpoint.troubles().last.remove(&call);
+            done
+        })
+        .await
+    }
+
+    /// Returns why the last try failed of the oldest call that is under way and had one, and forgets it.
+    pub(super) fn trouble(&self) -> Option<SummarizerError> {
+        self.troubles().last.pop_first().map(|(_, error)| error)
+    }
+
+    fn troubles(&self) -> MutexGuard<'_, Troubles> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self) -> u64 {
+        let mut troubles = self.troubles();
+        troubles.begun += 1;
+        troubles.begun
+    }
+
+    fn send(&self, call: u64, url: &str, headers: &[(&'static str, String)], body: &str) -> Result<Value, Refused> {
+        let start = Instant::now();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let left = self.limits.time.saturating_sub(start.elapsed());
+            let (refused, asked) = match self.try_once(url, headers, body, left, tries) {
+                Ok(value) => return Ok(value),
+                // Why the try before failed says more than that time is up.
+                Err(Failure::Final(Refused { error: late @ SummarizerError::TimedOut { .. }, .. })) => {
+                    return Err(self.troubles().last.remove(&call).map_or(late, |error| error.after(tries)).into());
+                }
+                Err(Failure::Final(refused)) => return Err(refused),
+                Err(Failure::Passing(refused, wait)) => (refused, wait),
+            };
+            let wait = asked.unwrap_or_else(|| self.limits.wait.saturating_mul(1 << (tries - 1).min(16)));
+            let left = self.limits.time.saturating_sub(start.elapsed());
+            if tries >= self.limits.tries || wait >= left {
+                return Err(refused);
+            }
+            self.troubles().last.insert(call, refused.error);
+            thread::sleep(wait);
+        }
+    }
+
+    fn try_once(
+        &self,
+        url: &str,
+        headers: &[(&'static str, String)],
+        body: &str,
+        left: Duration,
+        tries: u32,
+    ) -> Result<Value, Failure> {
+        let connect = Some(CONNECT.min(left / 2));
+        let limits = self.agent.post(url).config().timeout_global(Some(left));
+        let mut request = limits.timeout_resolve(connect).timeout_connect(connect).build();
+        request = request.header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let explain = |error| self.explain(error, tries);
+        let mut response = request.send(body).map_err(explain)?;
+        let status = response.status();
+        let wait = wait(response.headers());
+        let read = response.body_mut().with_config().limit(self.limits.response).read_to_vec();
+        if status.is_success() {
+            let expected = "JSON";
+            let malformed = |_| SummarizerError::Malformed { model: self.model.clone(), expected };
+            return serde_json::from_slice(&read.map_err(explain)?)
+                .map_err(|error| Failure::Final(malformed(error).into()));
+        }
+        // The status of an error is enough if its body cannot be read.
+        let body = read.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
+        let error =
+            SummarizerError::Status { model: self.model.clone(), status: status.as_u16(), kind: kind(&body), tries };
+        let refused = Refused { error, body };
+        let passing =
+            status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
+        Err(if passing { Failure::Passing(refused, wait) } else { Failure::Final(refused) })
+    }
+
+    /// Translates an error of the client. Its own text may contain the address, which may contain a key.
+    fn explain(&self, error: ureq::Error, tries: u32) -> Failure {
+        use ureq::Error as Fault;
+        let model = self.model.clone();
+        let passing = |reason| {
+            let error = SummarizerError::Unreachable { model: model.clone(), reason, tries };
+            Failure::Passing(error.into(), None)
+        };
+        let lasting = |reason| {
+            let error = SummarizerError::Unreachable { model: model.clone(), reason, tries };
+            Failure::Final(error.into())
+        };
+        match error {
+            Fault::Timeout(Timeout::Resolve | Timeout::Connect) => passing("there was no connection in time"),
+            Fault::Timeout(_) => Failure::Final(SummarizerError::TimedOut { model, after: self.limits.time }.into()),
+            Fault::BodyExceedsLimit(limit) => Failure::Final(SummarizerError::TooLarge { model, limit }.into()),
+            Fault::HostNotFound => passing("the host was not found"),
+            Fault::ConnectionFailed => passing("the connection failed"),
+            Fault::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                Failure::Final(SummarizerError::TimedOut { model, after: self.limits.time }.into())
+            }
+            Fault::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                passing("the connection was refused")
+            }
+            Fault::Io(error) if is_refusal(&error) => lasting("the certificate was not accepted"),
+            Fault::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => passing("TLS failed"),
+            Fault::Io(_) | Fault::Protocol(_) => passing("the connection broke"),
+            Fault::Tls(_) | Fault::Rustls(_) | Fault::Pem(_) | Fault::TlsRequired => {
+                lasting("the certificate was not accepted")
+            }
+            Fault::InvalidProxyUrl | Fault::ConnectProxyFailed(_) => lasting("the proxy refused the connection"),
+            Fault::BadUri(_) | Fault::Http(_) => {
+                lasting("the address or the key contains characters that HTTP does not allow")
+            }
+            _ => lasting("the request could not be sent"),
+        }
+    }
+}
+
+/// Whether this is why a handshake failed: the client tells of a certificate that it does not accept in words only.
+fn is_refusal(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::InvalidData && error.to_string().starts_with("invalid peer certificate")
+}
+
+/// An error with the body of the server's response, which only the provider's own file may read.
+pub(super) struct Refused {
+    pub(super) error: SummarizerError,
+    pub(super) body: Value,
+}
+
+impl From<SummarizerError> for Refused {
+    fn from(error: SummarizerError) -> Self {
+        Refused { error, body: Value::Null }
+    }
+}
+
+impl From<Refused> for SummarizerError {
+    fn from(refused: Refused) -> Self {
+        refused.error
+    }
+}
+
+enum Failure {
+    /// Another try would fail, too.
+    Final(Refused),
+    /// Another try may succeed. With the wait that the server asks for, if it does.
+    Passing(Refused, Option<Duration>),
+}
+
+fn trimmed(base: &str) -> String {
+    base.trim_end_matches('/').to_owned()
+}
+
+/// Returns the wait that a server asks for, in seconds or as a date.
+fn wait(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("retry-after")?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+    Some(SystemTime::from(date).duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// Returns the provider's name for an error, but not its message, which may repeat what was sent.
+fn kind(body: &Value) -> Option<String> {
+    let error = body.get("error")?;
+    let word = |member: &str| error.get(member).and_then(Value::as_str).filter(|text| is_word(text));
+    word("code").or_else(|| word("type")).map(str::to_owned)
+}
+
+fn is_word(text: &str) -> bool {
+    let sign = |sign: u8| sign.is_ascii_lowercase() || sign == b'_';
+    (1..=64).contains(&text.len()) && text.bytes().all(sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_read_in_seconds_and_as_a_date() {
+        let wait =
+            |value: &str| wait(&HeaderMap::from_iter([("retry-after".parse().unwrap(), value.parse().unwrap())]));
+        assert_eq!(wait("2"), Some(Duration::from_secs(2)));
+        assert_eq!(wait("0.5"), Some(Duration::from_millis(500)));
+        assert_eq!(wait("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        assert!(wait("Wed, 21 Oct 2065 07:28:00 GMT").unwrap() > Duration::from_secs(1 << 20));
+        for wrong in ["soon", "-1", "NaN", "inf"] {
+            assert_eq!(wait(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_word_for_an_error_is_a_word() {
+        let kind = |code: &str| kind(&serde_json::json!({"error": {"code": code, "type": "a_type"}}));
+        assert_eq!(kind("rate_limit_exceeded").as_deref(), Some("rate_limit_exceeded"));
+        assert_eq!(kind("You said: secret").as_deref(), Some("a_type"));
+    }
+}
