@@ -69,6 +69,13 @@ downloads() {
     npm_packages agents
 }
 
+# Subjects before this commit were longer.
+commits() {
+    local first=56820f8
+    git cat-file -e "$first" 2>/dev/null || { echo "skipped: the history is not here"; return; }
+    git log --format=%s "$first..HEAD" | awk 'length > 72 { print "more than 72 characters: " $0; long = 1 } END { exit long }'
+}
+
 format() {
     cargo fmt --check
     cargo fmt --check --manifest-path fuzz/Cargo.toml
@@ -235,6 +242,7 @@ begun_before() {
 part "what the system must have" system
 begin downloads
 part "format" format
+part "subjects of commits" commits
 part "lints" lints
 part "tests" tests
 finish "downloads, which began before the lints" downloads

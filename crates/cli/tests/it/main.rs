@@ -4,6 +4,7 @@
 
 mod check;
 mod common;
+mod contributing;
 mod documented;
 mod facts;
 mod help;
