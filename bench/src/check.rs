@@ -4,9 +4,9 @@
 use std::time::Instant;
 
 use futures_lite::future::block_on;
-use lookback::summarize::{Extractive, SummaryFaults, SummarySource, SummaryTask, passages, run as summarize};
-use lookback::tokens::Estimate;
-use lookback::{Dialect, Message};
+use lookback_summarize::{Extractive, SummaryFaults, SummarySource, SummaryTask, passages, run as summarize};
+use lookback_tokens::Estimate;
+use lookback_wire::{dialect::Dialect, message::Message};
 
 use crate::median;
 

@@ -1,7 +1,11 @@
 //! Measures a compaction of a window of 64,000 tokens, under the default policy and under the earlier one.
 
-use lookback::models::Models;
-use lookback::{Engine, Limits, Message, Policy, Settings, ToolCall};
+use lookback_engine::{
+    Engine, Settings,
+    policy::{Limits, Policy},
+};
+use lookback_wire::message::{Message, ToolCall};
+use lookback_wire::models::Models;
 
 use crate::{corpus, median, time};
 
@@ -25,7 +29,7 @@ pub fn run() {
 
 /// Returns the milliseconds of the first compaction of a session of tool calls, and the tokens before and after it.
 fn compacted(policy: &Policy, seed: u64) -> (f64, u64, u64) {
-    let counter = Models::builtin().find("gpt-4o").map(lookback::tokens::counter).expect("a known model");
+    let counter = Models::builtin().find("gpt-4o").map(lookback_tokens::counter).expect("a known model");
     let mut settings = Settings::default().policy(policy.clone());
     settings.counter = counter;
     let mut engine = Engine::new(settings);

@@ -4,7 +4,8 @@
 use std::io::Read;
 use std::process::Command;
 
-use lookback::{Policy, presets};
+use lookback_engine::policy::Policy;
+use lookback_presets as presets;
 
 const POLICIES: [&str; 10] = [
     "none",

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
-use lookback::tokens::Vocabulary;
+use lookback_tokens::Vocabulary;
 
 use crate::{child as run_child, median, time};
 

@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use agentlib_core::{MemoryProvider as _, MemoryWriteOptions, ModelMessage, Role};
 use futures_lite::future::block_on;
-use lookback::compat::strands::{self, ConversationManager as _, SlidingWindowConversationManager};
-use lookback::compat::{agentlib, crux, langchain4j};
-use lookback::summarize::Function;
-use lookback::{Dialect, Message};
+use lookback_compat::strands::{self, ConversationManager as _, SlidingWindowConversationManager};
+use lookback_compat::{agentlib, crux, langchain4j};
+use lookback_summarize::Function;
+use lookback_wire::{dialect::Dialect, message::Message};
 
 use crate::median;
 

@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures_lite::future::block_on;
-use lookback::{Dialect, MemoryStore, Session, Settings, session};
+use lookback_engine::Settings;
+use lookback_session as session;
+use lookback_session::Session;
+use lookback_store::MemoryStore;
+use lookback_wire::dialect::Dialect;
 use serde_json::{Value, json};
 
 /// The most messages that a search returns.

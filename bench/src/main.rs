@@ -132,7 +132,7 @@ fn child(arguments: &[&str]) -> Vec<f64> {
 }
 
 /// Returns a message of an endless conversation: a question, a tool call, its result, an answer, and so on.
-fn message(index: u64) -> lookback::Message {
+fn message(index: u64) -> lookback_wire::message::Message {
     let raw = match index % 4 {
         0 => format!(
             r#"{{"role":"user","content":"Question {index}: what does the module in src/file_{index}.rs do?"}}"#
@@ -149,5 +149,5 @@ fn message(index: u64) -> lookback::Message {
             r#"{{"role":"assistant","content":"It returns the answer to question {index}, as its only function says."}}"#
         ),
     };
-    lookback::Dialect::OpenAiChat.decode(&raw).expect("a message")
+    lookback_wire::dialect::Dialect::OpenAiChat.decode(&raw).expect("a message")
 }

@@ -6,9 +6,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_lite::future::block_on;
-use lookback::session::verify;
-use lookback::store::Location;
-use lookback::{Limits, Message, Policy, Session, Settings, Store};
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Policy},
+};
+use lookback_location::Location;
+use lookback_session::Session;
+use lookback_session::verify;
+use lookback_store::Store;
+use lookback_wire::message::Message;
 
 use crate::{postgres, redis};
 

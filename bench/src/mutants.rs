@@ -1,6 +1,6 @@
 //! Breaks requests that providers accepted, each in the ways that the rules of its dialect forbid.
 
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 use serde_json::{Value, json};
 
 /// A request that was broken in one way.

@@ -9,16 +9,27 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::cache::{Block, Cache};
-use lookback::memory::{Memory, Scope, SheetOptions, Speaker, Statement};
-use lookback::middleware::{Event, FactSheet, Middleware, Run};
-use lookback::presets::named;
-use lookback::recording::RecordedMessage;
-use lookback::replay::{ReplayedCall, Report, blocks, replay};
-use lookback::transcript::{Entry, Millis, Origin};
-use lookback::view::chain;
-use lookback::{Dialect, Engine, MemoryStore, Message, Policy, Price, Prices, Recording, Role, Session, Settings};
-use lookback::{models::Models, tokens::TokenCounter};
+use lookback_agent::{Event, FactSheet, Middleware, Run};
+use lookback_engine::transcript::{Entry, Millis, Origin};
+use lookback_engine::view::chain;
+use lookback_engine::{Engine, Settings, policy::Policy};
+use lookback_facts::{Memory, Scope, SheetOptions, Speaker, Statement};
+use lookback_presets::named;
+use lookback_replay::cache::{Block, Cache};
+use lookback_replay::recording::RecordedMessage;
+use lookback_replay::replay::{ReplayedCall, Report, blocks, replay};
+use lookback_replay::{
+    prices::{Price, Prices},
+    recording::Recording,
+};
+use lookback_session::Session;
+use lookback_store::MemoryStore;
+use lookback_tokens::TokenCounter;
+use lookback_wire::models::Models;
+use lookback_wire::{
+    dialect::Dialect,
+    message::{Message, Role},
+};
 
 /// The most tokens of a sheet.
 const BUDGETS: [u64; 2] = [500, 2_000];
@@ -226,7 +237,7 @@ fn state(memory: &Memory, thing: u64, change: u64) {
 }
 
 fn counter() -> Arc<dyn TokenCounter> {
-    Models::builtin().find("gpt-4o").map(lookback::tokens::counter).expect("a model")
+    Models::builtin().find("gpt-4o").map(lookback_tokens::counter).expect("a model")
 }
 
 fn settings(policy: Policy) -> Settings {
@@ -247,7 +258,7 @@ fn play(recording: &Recording, policy: &Policy, mut on_call: impl FnMut(&mut Ses
             }
             session.receive(message.clone(), Origin::Client, now).await?;
         }
-        Ok::<(), lookback::Error>(())
+        Ok::<(), lookback_session::Error>(())
     })
     .expect("a session");
 }

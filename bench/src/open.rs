@@ -1,7 +1,13 @@
 //! Measures the time and memory of opening a session from SQLite with 1,000 and with 1,000,000 messages of history.
 
 use futures_lite::future::block_on;
-use lookback::{Durability, Limits, Policy, Session, Settings, SqliteStore};
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Policy},
+};
+use lookback_session::Session;
+use lookback_sqlite::SqliteStore;
+use lookback_store::Durability;
 
 use crate::{child as run_child, median, message, time};
 

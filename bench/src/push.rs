@@ -5,8 +5,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookback::{Engine, Limits, Message, Policy, Settings};
-use lookback::{models::Models, tokens::TokenCounter};
+use lookback_engine::{
+    Engine, Settings,
+    policy::{Limits, Policy},
+};
+use lookback_tokens::TokenCounter;
+use lookback_wire::message::Message;
+use lookback_wire::models::Models;
 
 use crate::{alloc, compaction, median, message, time};
 
@@ -54,7 +59,7 @@ pub fn run() {
         measure(name, &policy, &counted, message, &[100, 10_000, 1_000_000]);
     }
     println!("\nThe same for files that differ, while o200k counts each text\n");
-    let o200k = Models::builtin().find("gpt-4o").map(lookback::tokens::counter).expect("a known model");
+    let o200k = Models::builtin().find("gpt-4o").map(lookback_tokens::counter).expect("a known model");
     for (name, policy) in [("the earlier default", crate::corpus::earlier_default()), ("default", Policy::production())]
     {
         measure(name, &policy, &o200k, |index| compaction::message(0, index), &[10_000]);

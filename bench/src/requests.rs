@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use lookback::dialect::Severity;
-use lookback::{Dialect, Engine, Policy, RawRequest, Request, Settings};
+use lookback_engine::{Engine, Settings, policy::Policy};
+use lookback_wire::dialect::Severity;
+use lookback_wire::dialect::{Dialect, RawRequest, Request};
 use serde_json::Value;
 
 use crate::{median, mutants};

@@ -5,8 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::store::Location;
-use lookback::{Limits, LogName, Message, Policy, Session, Settings, Store};
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Policy},
+};
+use lookback_location::Location;
+use lookback_session::Session;
+use lookback_store::{LogName, Store};
+use lookback_wire::message::Message;
 
 use crate::{postgres, redis};
 

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use futures_lite::future::block_on;
-use lookback::search::Query;
-use lookback::store::Record;
-use lookback::{Durability, LogName, MemoryStore, SqliteStore, Store};
+use lookback_sqlite::SqliteStore;
+use lookback_store::Record;
+use lookback_store::search::Query;
+use lookback_store::{Durability, LogName, MemoryStore, Store};
 
 use crate::{alloc, median};
 

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::store::{Location, Record};
-use lookback::{LogName, Store};
+use lookback_location::Location;
+use lookback_store::Record;
+use lookback_store::{LogName, Store};
 
 use crate::search::Words;
 use crate::{median, postgres, redis, time};

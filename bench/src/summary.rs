@@ -3,8 +3,14 @@
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::summarize::{Completion, Summarizer, SummaryTask};
-use lookback::{FileStore, Limits, MemoryStore, Policy, Session, Settings, SqliteStore, Stage, Store, Summarize};
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Policy, Stage, Summarize},
+};
+use lookback_session::Session;
+use lookback_sqlite::SqliteStore;
+use lookback_store::{FileStore, MemoryStore, Store};
+use lookback_summarize::{Completion, Summarizer, SummaryTask};
 
 use crate::{median, message, time};
 

@@ -3,8 +3,14 @@
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::store::Location;
-use lookback::{Limits, Message, Policy, Session, Settings, Store};
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Policy},
+};
+use lookback_location::Location;
+use lookback_session::Session;
+use lookback_store::Store;
+use lookback_wire::message::Message;
 
 use crate::backend::Backend;
 use crate::proxy::Proxy;

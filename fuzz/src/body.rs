@@ -1,6 +1,6 @@
 //! A body that is changed keeps all that was not changed, byte for byte, and can be read again.
 
-use lookback_wire::{Dialect, RawRequest};
+use lookback_wire::dialect::{Dialect, RawRequest};
 use serde_json::json;
 use serde_json::value::RawValue;
 

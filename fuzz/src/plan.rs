@@ -5,8 +5,8 @@ use lookback_engine::plan::{Action, Plan, Verdict};
 use lookback_engine::policy::Caps;
 use lookback_engine::policy::{Cold, Index, Keep, Payback, Repeats, Tokens};
 use lookback_engine::totals::Totals;
-use lookback_engine::{Limits, Mode, Pace, Policy, Stage, Summarize, SystemRule};
-use lookback_tokens::{Truncation, Unit};
+use lookback_engine::policy::{Limits, Mode, Pace, Policy, Stage, Summarize, SystemRule};
+use lookback_tokens::cut::{Truncation, Unit};
 use lookback_wire::Start;
 use lookback_wire::size::{Measure, Size};
 
@@ -20,8 +20,8 @@ pub fn plan(data: &[u8]) {
     policy.counts_tokens();
     let policy = policy.for_window(bytes.option(Bytes::size), bytes.option(Bytes::size).unwrap_or(0));
     let groups = groups(&mut bytes, policy.stages.len());
-    let plan = lookback_engine::plan(&groups, &policy);
-    assert_eq!(plan, lookback_engine::plan(&groups, &policy), "a plan is a function of what it is given");
+    let plan = lookback_engine::plan::plan(&groups, &policy);
+    assert_eq!(plan, lookback_engine::plan::plan(&groups, &policy), "a plan is a function of what it is given");
     holds(&groups, &policy, &plan);
 }
 

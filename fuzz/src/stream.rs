@@ -1,6 +1,6 @@
 //! A streamed response means the same, however the network cuts it into pieces.
 
-use lookback_wire::{Dialect, ResponseStream};
+use lookback_wire::dialect::{Dialect, ResponseStream};
 
 /// Checks a stream: the first byte gives the dialect, the second the length of the pieces, and the others are what comes.
 pub fn stream(data: &[u8]) {

@@ -1,8 +1,8 @@
 //! Any sequence of messages, valid or broken, with windows between them: what is sent keeps the rules, and follows
 //! from the log.
 
-use lookback_engine::{Engine, Entry, Mode, Settings, Transcript, View};
-use lookback_wire::{Dialect, Message, Request};
+use lookback_engine::{Engine, Settings, transcript::{Entry, Transcript}, policy::Mode, view::View};
+use lookback_wire::{dialect::{Dialect, Request}, message::Message};
 use serde_json::{Value, json};
 
 use crate::{Bytes, faults, sent};

@@ -5,10 +5,10 @@
 //! which counts the dependencies, too.
 
 use lookback_engine::policy::Caps;
-use lookback_engine::{Engine, Index, Limits, Policy, Repeats, Settings, Stage};
-use lookback_tokens::Truncation;
+use lookback_engine::{Engine, Settings, policy::{Index, Limits, Policy, Repeats, Stage}};
+use lookback_tokens::cut::Truncation;
 use lookback_tokens::Uncounted;
-use lookback_wire::{Dialect, Request};
+use lookback_wire::dialect::{Dialect, Request};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -270,7 +270,7 @@ impl Program {
         for (windows, messages) in &inputs {
             for message in messages {
                 let message = dialect.decode(message).expect("a message");
-                let asked = message.role() == lookback_wire::Role::Assistant;
+                let asked = message.role() == lookback_wire::message::Role::Assistant;
                 engine.push(message).expect("its own dialect");
                 if asked {
                     engine.window();

@@ -271,7 +271,7 @@ fn streams() -> Vec<Vec<u8>> {
         ),
         "{\"messageStart\":{\"role\":\"assistant\"}}",
     ];
-    let dialects = 0..u8::try_from(lookback_wire::Dialect::ALL.len()).expect("few");
+    let dialects = 0..u8::try_from(lookback_wire::dialect::Dialect::ALL.len()).expect("few");
     let seed = |dialect: u8| events.iter().map(move |events| [&[dialect, 7], events.as_bytes()].concat());
     dialects.flat_map(seed).collect()
 }

@@ -6,7 +6,7 @@
 #![cfg(steps)]
 
 use lookback_fuzz::work::{Motif, Program, work};
-use lookback_wire::Dialect;
+use lookback_wire::dialect::Dialect;
 
 use Motif::*;
 

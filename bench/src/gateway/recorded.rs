@@ -10,9 +10,14 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Response, header};
 use futures_lite::future::block_on;
-use lookback::cache::Cache;
-use lookback::recording::Recording;
-use lookback::{Dialect, Policy, Prices, Request, Role, Settings, replay};
+use lookback_engine::{Settings, policy::Policy};
+use lookback_replay::cache::Cache;
+use lookback_replay::recording::Recording;
+use lookback_replay::{prices::Prices, replay};
+use lookback_wire::{
+    dialect::{Dialect, Request},
+    message::Role,
+};
 use serde_json::value::RawValue;
 
 use super::{model, proxies};
@@ -101,7 +106,7 @@ pub fn run(file: &str) {
     }
 }
 
-fn price() -> &'static lookback::Price {
+fn price() -> &'static lookback_replay::prices::Price {
     Prices::builtin().find(PRICES).expect("a price of the table")
 }
 

@@ -29,7 +29,7 @@ impl From<NativeModel> for Model {
 }
 
 /// Reads a policy, if one is given.
-pub(crate) fn policy(text: Option<String>) -> Result<Option<lookback::Policy>, bindings::Failure> {
+pub(crate) fn policy(text: Option<String>) -> Result<Option<lookback_engine::policy::Policy>, bindings::Failure> {
     text.map(|text| bindings::policy(&text)).transpose()
 }
 
@@ -69,14 +69,14 @@ pub fn replay(
 /// Returns a policy as JSON, with all that it leaves to defaults.
 #[napi]
 pub fn policy_document(text: Option<String>) -> napi::Result<String> {
-    let policy = done(policy(text))?.unwrap_or_else(lookback::Policy::production);
+    let policy = done(policy(text))?.unwrap_or_else(lookback_engine::policy::Policy::production);
     Ok(bindings::policy_document(&policy))
 }
 
 /// Returns a policy as TOML.
 #[napi]
 pub fn policy_toml(text: Option<String>) -> napi::Result<String> {
-    let policy = done(policy(text))?.unwrap_or_else(lookback::Policy::production);
+    let policy = done(policy(text))?.unwrap_or_else(lookback_engine::policy::Policy::production);
     done(bindings::policy_toml(&policy))
 }
 

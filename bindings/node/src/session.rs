@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use lookback::TooLong;
-use lookback::size::Measure;
 use lookback_bindings::{self as bindings, Failure, Model, Opening};
+use lookback_wire::dialect::TooLong;
+use lookback_wire::size::Measure;
 use napi::bindgen_prelude::{AsyncTask, FnArgs, Function};
 use napi_derive::napi;
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use lookback::dialect::json_list;
+use lookback_wire::dialect::json_list;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple};

@@ -13,14 +13,14 @@ use crate::{input, output};
 /// the members of one. Without it, it is the default policy.
 #[pyclass(frozen, eq, module = "lookback")]
 #[derive(Clone, PartialEq)]
-pub(crate) struct Policy(lookback::Policy);
+pub(crate) struct Policy(lookback_engine::policy::Policy);
 
 #[pymethods]
 impl Policy {
     #[new]
     #[pyo3(signature = (source=None))]
     fn new(source: Option<&Bound<'_, PyAny>>) -> PyResult<Policy> {
-        Ok(Policy(read(source)?.unwrap_or_else(lookback::Policy::production)))
+        Ok(Policy(read(source)?.unwrap_or_else(lookback_engine::policy::Policy::production)))
     }
 
     /// Returns all of its members as a dictionary, also those that are defaults.
@@ -39,7 +39,7 @@ impl Policy {
 }
 
 /// Reads a policy: a `Policy`, a preset with settings, a file, or a dictionary.
-pub(crate) fn read(source: Option<&Bound<'_, PyAny>>) -> PyResult<Option<lookback::Policy>> {
+pub(crate) fn read(source: Option<&Bound<'_, PyAny>>) -> PyResult<Option<lookback_engine::policy::Policy>> {
     let Some(source) = source.filter(|source| !source.is_none()) else { return Ok(None) };
     let py = source.py();
     if let Ok(policy) = source.cast::<Policy>() {

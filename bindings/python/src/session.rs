@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lookback::TooLong;
-use lookback::size::Measure;
 use lookback_bindings::{self as bindings, Failure, Model, Opening};
+use lookback_wire::dialect::TooLong;
+use lookback_wire::size::Measure;
 use pyo3::exceptions::PyBaseException;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -164,7 +164,7 @@ impl Session {
 
     /// Changes the policy, from the next window on.
     fn set_policy(&self, py: Python<'_>, policy: &Bound<'_, PyAny>) -> PyResult<()> {
-        let policy = policy::read(Some(policy))?.unwrap_or_else(lookback::Policy::production);
+        let policy = policy::read(Some(policy))?.unwrap_or_else(lookback_engine::policy::Policy::production);
         detached(py, || self.session.set_policy(policy))
     }
 

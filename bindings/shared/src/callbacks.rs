@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 
 use async_channel::{Sender, bounded};
-use lookback::session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
-use lookback::summarize::{Ask as LibraryAsk, Function, Summarizer};
+use lookback_session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
+use lookback_summarize::{Ask as LibraryAsk, Function, Summarizer};
 use serde_json::json;
 
 use crate::failure::chained;

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
-use lookback::memory::MemoryError;
-use lookback::presets::PolicyError;
-use lookback::prices::PricesError;
-use lookback::recording::{RecordingError, TextError};
-use lookback::{ConversionError, Error, RequestError, StoreError};
+use lookback_facts::MemoryError;
+use lookback_presets::PolicyError;
+use lookback_replay::prices::PricesError;
+use lookback_replay::recording::{RecordingError, TextError};
+use lookback_session::Error;
+use lookback_store::StoreError;
+use lookback_wire::dialect::{ConversionError, RequestError};
 use serde_json::{Value, json};
 
 /// An error of a call.

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use lookback::Message;
-use lookback::session::Resent;
-use lookback::transcript::Position;
+use lookback_engine::transcript::Position;
+use lookback_session::Resent;
+use lookback_wire::message::Message;
 
 /// Messages that are given to a session, without their contents.
 pub(crate) struct Given {

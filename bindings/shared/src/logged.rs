@@ -2,9 +2,9 @@
 //! with each call, and to read the log takes longer than to recognize the history.
 
 use futures_lite::future::block_on;
-use lookback::Session;
-use lookback::session::{Resent, Synced};
-use lookback::transcript::{Origin, Position};
+use lookback_engine::transcript::{Origin, Position};
+use lookback_session::Session;
+use lookback_session::{Resent, Synced};
 
 use crate::Failure;
 

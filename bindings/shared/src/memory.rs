@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::memory::{
+use lookback_facts as memory;
+use lookback_facts::{
     FactId, FactKind, Scope, SheetOptions, Source, Speaker, Statement as LibraryStatement, Trust, tools,
 };
-use lookback::{Store, memory};
+use lookback_store::Store;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

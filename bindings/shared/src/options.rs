@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lookback::tokens::TokenCounter;
-use lookback::{Dialect, Policy, Settings, presets as library};
+use lookback_engine::{Settings, policy::Policy};
+use lookback_presets as library;
+use lookback_tokens::TokenCounter;
+use lookback_wire::dialect::Dialect;
 use serde_json::json;
 
 use crate::{Callbacks, Failure};
@@ -98,7 +100,7 @@ pub fn policy_toml(policy: &Policy) -> Result<String, Failure> {
 /// Returns the presets, as JSON: the name of each, and what it is for.
 pub fn presets() -> String {
     let preset = |preset: &library::Preset| json!({ "name": preset.name, "purpose": preset.purpose });
-    json!(library::PRESETS.iter().map(preset).collect::<Vec<_>>()).to_string()
+    json!(library::presets().iter().map(preset).collect::<Vec<_>>()).to_string()
 }
 
 /// The model whose tokens are counted if none is named: its vocabulary is that of most models of OpenAI, and comes close to

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use lookback::explain::MessageOutcome;
-use lookback::plan::Action;
-use lookback::timeline::Timeline;
+use lookback_engine::plan::Action;
 use lookback_inspector::figure;
+use lookback_replay::explain::MessageOutcome;
+use lookback_replay::timeline::Timeline;
 
 use crate::told::in_words;
 

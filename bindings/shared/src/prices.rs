@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lookback::{Price, Prices};
+use lookback_replay::prices::{Price, Prices};
 use serde_json::{Map, json};
 
 use crate::Failure;

@@ -6,8 +6,8 @@ use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
-use lookback::store::Location;
-use lookback::{MemoryStore, Store};
+use lookback_location::Location;
+use lookback_store::{MemoryStore, Store};
 
 use crate::Failure;
 

@@ -4,9 +4,13 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use futures_lite::future::block_on;
-use lookback::recording::{LARGEST, read_text};
-use lookback::replay::{self as library, ReplayedCall, Report};
-use lookback::{Policy, Price, Recording};
+use lookback_engine::policy::Policy;
+use lookback_replay::recording::{LARGEST, read_text};
+use lookback_replay::{prices::Price, recording::Recording};
+use lookback_replay::{
+    replay as library,
+    replay::{ReplayedCall, Report},
+};
 use serde_json::{Value, json};
 
 use crate::options::settings;

@@ -6,12 +6,17 @@ use std::time::Duration;
 
 use async_io::Timer;
 use futures_lite::future::{block_on, or};
-use lookback::Receipt;
-use lookback::dialect::{Shown, json_list};
-use lookback::explain::outcomes;
-use lookback::session::{HistoryEntry, Resent};
-use lookback::transcript::{Entry, Origin, Position};
-use lookback::{Dialect, Message, Policy, Preamble, Price, ProviderError, Response, Role, TooLong};
+use lookback_engine::policy::Policy;
+use lookback_engine::transcript::{Entry, Origin, Position};
+use lookback_replay::explain::outcomes;
+use lookback_replay::prices::Price;
+use lookback_replay::receipt::Receipt;
+use lookback_session::{HistoryEntry, Resent};
+use lookback_wire::dialect::{Shown, json_list};
+use lookback_wire::{
+    dialect::{Dialect, Preamble, ProviderError, Response, TooLong},
+    message::{Message, Role},
+};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -39,7 +44,7 @@ pub struct Session {
 /// An open session, and the process that opened it.
 #[derive(Debug)]
 pub(crate) struct Host {
-    session: Mutex<lookback::Session>,
+    session: Mutex<lookback_session::Session>,
     /// Where its messages are in the log.
     logged: Mutex<Logged>,
     events: Arc<Events>,
@@ -47,7 +52,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    fn with<T>(&self, work: impl FnOnce(&mut lookback::Session) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn with<T>(&self, work: impl FnOnce(&mut lookback_session::Session) -> Result<T, Failure>) -> Result<T, Failure> {
         self.process.must_be_this("session")?;
         let mut session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
         self.events.hold();
@@ -75,7 +80,7 @@ impl Session {
         let settings = settings(dialect, model.name.as_deref(), policy.unwrap_or_else(Policy::production));
         let store = process::store(store.as_deref())?;
         let (hooks, events) = callbacks.hooks();
-        let mut session = block_on(lookback::Session::open(store, name, settings))?.with_hooks(hooks);
+        let mut session = block_on(lookback_session::Session::open(store, name, settings))?.with_hooks(hooks);
         if let Some(summarizer) = callbacks.summarizer() {
             session = session.with_summarizer(summarizer);
         }
@@ -159,7 +164,7 @@ impl Session {
         self.host.with(|session| self.window_of(session))
     }
 
-    fn window_of(&self, session: &mut lookback::Session) -> Result<Window, Failure> {
+    fn window_of(&self, session: &mut lookback_session::Session) -> Result<Window, Failure> {
         let settings = session.settings().clone();
         let window = block_on(session.window())?;
         // The log ends behind the last entry of its path.
@@ -293,7 +298,7 @@ impl Session {
             return Err(Failure::decode("task", "a task is one message"));
         };
         self.host.with(|session| {
-            let resumed = block_on(session.resume(task, turns.unwrap_or(lookback::Session::RESUMED_TURNS)))?;
+            let resumed = block_on(session.resume(task, turns.unwrap_or(lookback_session::Session::RESUMED_TURNS)))?;
             Ok(json!({ "turns": resumed.turns, "unfinished": resumed.unfinished }).to_string())
         })
     }
@@ -344,7 +349,7 @@ impl Session {
             // Those of a receipt, if none are named.
             let price = crate::price("anthropic-5m")?;
             let counter = session.settings().counter.clone();
-            let read = lookback::timeline::Timeline::load(&**session.store(), session.name(), &*counter, &price);
+            let read = lookback_replay::timeline::Timeline::load(&**session.store(), session.name(), &*counter, &price);
             Ok(page::session(&self.name, session.stats().messages, &block_on(read)?, &outcomes))
         })
     }
@@ -364,7 +369,7 @@ fn said(entries: Vec<HistoryEntry>) -> impl Iterator<Item = HistoryEntry> {
 }
 
 /// The messages that were just written, without their contents. The window need not show them.
-fn written_at(session: &lookback::Session, written: &[Position]) -> Vec<(Position, Resent)> {
+fn written_at(session: &lookback_session::Session, written: &[Position]) -> Vec<(Position, Resent)> {
     let (Some(first), Some(last)) = (written.first(), written.last()) else { return Vec::new() };
     let bodies = block_on(session.store().read(session.name(), *first..last + 1)).unwrap_or_default();
     let entries = (*first..).zip(bodies).filter_map(|(position, body)| match serde_json::from_str(&body) {
@@ -375,6 +380,6 @@ fn written_at(session: &lookback::Session, written: &[Position]) -> Vec<(Positio
 }
 
 /// The messages that the window shows, without their contents.
-fn shown(session: &lookback::Session) -> Vec<(Position, Resent)> {
+fn shown(session: &lookback_session::Session) -> Vec<(Position, Resent)> {
     session.view().messages().map(|item| (item.position(), Resent::of(item.message()))).collect()
 }

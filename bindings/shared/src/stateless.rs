@@ -1,6 +1,8 @@
 //! What needs no session: one request in, and its window, its repair or its mistakes out.
 
-use lookback::{Dialect, Engine, Policy, Request, Settings, calls};
+use lookback_engine::{Engine, Settings, policy::Policy};
+use lookback_summarize::calls;
+use lookback_wire::dialect::{Dialect, Request};
 use serde_json::Value;
 
 use crate::options::settings;
@@ -56,7 +58,7 @@ fn run(settings: Settings, request: &Request) -> Result<Window, Failure> {
     let mut engine = Engine::new(settings);
     let mut run = calls::run_request(&mut engine, request, &mut |_| None, &mut |_| {})?;
     if let Some(exceeded) = run.outcome.exceeded.take() {
-        return Err(lookback::Error::from(exceeded).into());
+        return Err(lookback_session::Error::from(exceeded).into());
     }
     let view = run.outcome.on_read.take().map_or_else(|| engine.view().clone(), |view| *view);
     Ok(Window::of_engine(&engine, view, run.entries))

@@ -1,6 +1,6 @@
 //! JSON with sentences for people.
 
-use lookback::explain::MessageOutcome;
+use lookback_replay::explain::MessageOutcome;
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use lookback::dialect::Target;
-use lookback::engine::LogState;
-use lookback::explain::{MessageOutcome, outcomes};
-use lookback::session::{MessageSource, SourceKind, sources};
-use lookback::totals::Excess;
-use lookback::transcript::{Entry, Position};
-use lookback::{ConversionError, Engine, Settings, View};
+use lookback_engine::LogState;
+use lookback_engine::totals::Excess;
+use lookback_engine::transcript::{Entry, Position};
+use lookback_engine::{Engine, Settings, view::View};
+use lookback_replay::explain::{MessageOutcome, outcomes};
+use lookback_session::{MessageSource, SourceKind, sources};
+use lookback_wire::dialect::ConversionError;
+use lookback_wire::dialect::Target;
 use serde_json::json;
 
 use crate::session::Host;
@@ -59,7 +60,12 @@ impl Source {
 
 impl Window {
     /// Takes over what a session made. The log ends at `end`.
-    pub(crate) fn of(window: &lookback::Window<'_>, settings: Settings, host: Arc<Host>, end: Position) -> Window {
+    pub(crate) fn of(
+        window: &lookback_session::Window<'_>,
+        settings: Settings,
+        host: Arc<Host>,
+        end: Position,
+    ) -> Window {
         let compacted = is_compacted(window.entries());
         let (tokens, over) = (window.tokens(), window.over().to_vec());
         let (view, target) = (window.view().clone(), window.target().clone());
@@ -94,7 +100,7 @@ impl Window {
     /// # Errors
     /// Returns an error if the format cannot express a message, which was written in another.
     pub fn json(&self) -> Result<String, Failure> {
-        Ok(lookback::dialect::json_list(&self.view.encode(self.target.clone())?))
+        Ok(lookback_wire::dialect::json_list(&self.view.encode(self.target.clone())?))
     }
 
     /// Returns the JSON of one message of the list.

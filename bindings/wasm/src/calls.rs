@@ -1,9 +1,12 @@
 //! What can be asked for, and the answers.
 
 use lookback_engine::transcript::Entry;
-use lookback_engine::{Engine, Policy, Settings, View};
+use lookback_engine::{Engine, Settings, policy::Policy, view::View};
 use lookback_wire::dialect::json_list;
-use lookback_wire::{Dialect, Finding, Request, Role};
+use lookback_wire::{
+    dialect::{Dialect, Finding, Request},
+    message::Role,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

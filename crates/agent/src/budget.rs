@@ -135,7 +135,7 @@ impl Budget {
     /// Creates a budget of US dollars for each run (see [`Budget::with_cost`]), with no limit on its tokens.
     ///
     /// ```
-    /// use lookback_replay::Prices;
+    /// use lookback_replay::prices::Prices;
     /// use lookback_agent::Budget;
     ///
     /// let prices = Prices::builtin();
@@ -166,7 +166,7 @@ impl Budget {
     /// # futures_lite::future::block_on(async {
     /// use lookback_agent::{Budget, Pipeline};
     /// use lookback_store::MemoryStore;
-    /// use lookback_replay::{Prices, Receipt};
+    /// use lookback_replay::{prices::Prices, receipt::Receipt};
     /// use lookback_session::Session;
     /// use lookback_engine::Settings;
     ///

@@ -5,8 +5,7 @@ use std::time::Duration;
 use lookback_engine::policy::Policy;
 
 use super::{Event, Failure, Middleware, Reaction, Run};
-use lookback_presets as presets;
-use lookback_presets::PolicyError;
+use lookback_presets::{PolicyError, named};
 
 /// Has every window of the run fit a policy besides the session's own.
 ///
@@ -15,7 +14,7 @@ use lookback_presets::PolicyError;
 ///
 /// ```
 /// use lookback_agent::ContextFilter;
-/// use lookback_engine::{Limits, Policy};
+/// use lookback_engine::policy::{Limits, Policy};
 ///
 /// let window = ContextFilter::new(Policy { limits: Limits::tokens(50_000), stages: Vec::new(), ..Policy::unlimited() });
 /// assert!(ContextFilter::rounds(5).is_ok() && ContextFilter::rounds(0).is_err());
@@ -30,15 +29,15 @@ impl ContextFilter {
     /// Creates a filter from a policy. If the policy has no stages, those of the session's policy stay in place.
     ///
     /// The policy is not checked (see [`Policy::faults`]). Under a limit of 0 rounds, only pinned messages stay.
-    pub fn new(policy: impl Into<Policy>) -> Self {
-        ContextFilter { policy: policy.into() }
+    pub fn new(policy: Policy) -> Self {
+        ContextFilter { policy }
     }
 
     /// Creates a filter that keeps the newest rounds, as the preset `two-tier` does: at most this many, of which all
     /// but the newest three have their tool results cleared, and no tool result longer than 8,000 characters.
     ///
     /// Such a window slides by a round at each call, which breaks the provider's cache each time. One with a target
-    /// does not: `presets::two_tier().sliding_window_size(10).target_rounds(5)`.
+    /// does not: `named("two-tier:sliding_window_size=10,target_rounds=5")`.
     ///
     /// # Errors
     /// Returns an error if `rounds` is 0.
@@ -47,7 +46,7 @@ impl ContextFilter {
             let value = rounds.to_string();
             return Err(PolicyError::Refused { option: "rounds", demand: "a positive integer", value });
         }
-        Ok(ContextFilter::new(presets::two_tier().sliding_window_size(rounds)))
+        Ok(ContextFilter::new(named(&format!("two-tier:sliding_window_size={rounds}"))?))
     }
 
     /// Has the texts that replace cut or cleared results name the log entry that has the original. For models that have

@@ -30,7 +30,7 @@ impl CallCosts {
         self.corrected(charge, answer)
     }
 
-    /// Corrects a charge by the usage that was reported with an answer, as a [`Receipt`](lookback_replay::Receipt) does.
+    /// Corrects a charge by the usage that was reported with an answer, as a [`Receipt`](lookback_replay::receipt::Receipt) does.
     pub(super) fn corrected(&self, charge: Charge, answer: &ModelAnswer) -> Charge {
         let reported = answer.usage.as_ref().map_or(0, |usage| usage.input);
         charge.corrected(reported, answer.sent.totals().size.tokens, &self.price)

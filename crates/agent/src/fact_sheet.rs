@@ -37,7 +37,7 @@ const WAITING: usize = 1_024;
 /// use lookback_facts::{FactKind, Memory, Scope, Source, Speaker, Statement};
 /// use lookback_agent::{FactSheet, Pipeline};
 /// use lookback_store::MemoryStore;
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_session::Session;
 /// use lookback_engine::Settings;
 ///

@@ -80,14 +80,14 @@ impl ContentKind {
 /// ```
 /// use lookback_agent::{ContentKind, tokens_by_kind};
 /// use lookback_engine::{Engine, Settings};
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 ///
 /// let mut engine = Engine::new(Settings::default());
 /// engine.push(Message::user("How long is this?"))?;
 /// let kinds = tokens_by_kind(engine.view());
 /// assert_eq!(kinds.get(&ContentKind::User), Some(&8));
 /// assert_eq!(kinds.values().sum::<u64>(), engine.view().totals().size.tokens);
-/// # Ok::<(), lookback_wire::ConversionError>(())
+/// # Ok::<(), lookback_wire::dialect::ConversionError>(())
 /// ```
 pub fn tokens_by_kind(view: &View) -> BTreeMap<ContentKind, u64> {
     let mut kinds = BTreeMap::new();

@@ -10,15 +10,15 @@
 //! # futures_lite::future::block_on(async {
 //! use lookback_agent::{Budget, CallUsage, ContextFilter, Pipeline, Progress, Stopped};
 //! use lookback_store::MemoryStore;
-//! use lookback_wire::{Message, ToolCall};
+//! use lookback_wire::message::{Message, ToolCall};
 //! use lookback_session::Session;
 //! use lookback_engine::Settings;
-//! use lookback_presets as presets;
+//! use lookback_presets::named;
 //!
 //! let session = Session::open(MemoryStore::new(), "agent-1", Settings::default()).await?;
 //! let mut run = Pipeline::new(session)
 //!     .with(Budget::reported(100_000))
-//!     .with(ContextFilter::new(presets::two_tier().sliding_window_size(10).target_rounds(5)))
+//!     .with(ContextFilter::new(named("two-tier:sliding_window_size=10,target_rounds=5")?))
 //!     .with(Progress::new())
 //!     .with_iterations(20);
 //! run.start(Message::user("What is in notes.txt?")).await?;
@@ -57,7 +57,7 @@ use lookback_content::Redacted;
 use std::error::Error;
 use std::time::Duration;
 
-use lookback_engine::Policy;
+use lookback_engine::policy::Policy;
 use lookback_wire::dialect::TooLong;
 use lookback_wire::message::ToolCall;
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use lookback_wire::message::ToolCall;
 
 use super::{EndReason, Event, Failure, Flow, Middleware, Reaction, Run, ToolOutcome, ToolUse};

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_channel::Sender;
-use lookback_engine::Policy;
+use lookback_engine::policy::Policy;
 use lookback_engine::transcript::Compaction;
 use lookback_engine::view::View;
 use lookback_wire::dialect;
+use lookback_wire::dialect::{ConversionError, Dialect, Response};
 use lookback_wire::message::{Message, ToolCall};
-use lookback_wire::{ConversionError, Dialect, Response};
 use serde_json::value::RawValue;
 
 use super::EndReason;
@@ -68,8 +68,8 @@ impl Run {
     ///
     /// ```
     /// use lookback_agent::{Budget, Event, Middleware, Run};
-    /// use lookback_wire::Dialect;
-    /// use lookback_engine::{Policy, View};
+    /// use lookback_wire::dialect::Dialect;
+    /// use lookback_engine::{policy::Policy, view::View};
     ///
     /// let mut run = Run::new("agent-1".parse()?, View::default(), Dialect::Anthropic, Policy::unlimited());
     /// (run.iteration, run.spent) = (1, 900);
@@ -250,8 +250,8 @@ impl ModelAnswer {
     ///
     /// ```
     /// use lookback_agent::{CallUsage, Event, Middleware, ModelAnswer, Observe, Run};
-    /// use lookback_wire::{Dialect, Message};
-    /// use lookback_engine::{Policy, View};
+    /// use lookback_wire::{dialect::Dialect, message::Message};
+    /// use lookback_engine::{policy::Policy, view::View};
     ///
     /// let run = Run::new("agent-1".parse()?, View::default(), Dialect::Anthropic, Policy::unlimited());
     /// let mut answer = ModelAnswer::new(Message::assistant("It is blank."), run.view.clone());

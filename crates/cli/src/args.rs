@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
-use lookback::Dialect;
-use lookback::dialect::Provider;
-use lookback::store::Location;
+use lookback_location::Location;
+use lookback_wire::dialect::Dialect;
+use lookback_wire::dialect::Provider;
 
 use crate::store::{self, NoLocation};
 
@@ -402,7 +402,7 @@ pub(crate) struct DialectArg {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named(pub(crate) Option<Dialect>);
 
-fn dialect(name: &str) -> Result<Named, lookback::dialect::UnknownDialect> {
+fn dialect(name: &str) -> Result<Named, lookback_wire::dialect::UnknownDialect> {
     if name == "auto" { Ok(Named(None)) } else { name.parse().map(Some).map(Named) }
 }
 

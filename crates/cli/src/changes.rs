@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use lookback::dialect::{Mend, Target};
-use lookback::edit::{self, Change as EditChange, Edit};
-use lookback::text;
-use lookback::transcript::{Arrival, Entry, Position, Repair};
-use lookback::{View, explain};
+use lookback_content::text;
+use lookback_engine::transcript::{Arrival, Entry, Position, Repair};
+use lookback_engine::view::View;
+use lookback_replay::explain;
+use lookback_wire::dialect::{Mend, Target};
+use lookback_wire::edit::{self, Change as EditChange, Edit};
 use serde::Serialize;
 
 /// What was done to one message.

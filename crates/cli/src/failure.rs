@@ -4,13 +4,15 @@ use crate::exit::ExitCode;
 use std::io;
 use std::path::PathBuf;
 
-use lookback::memory::{BadLine, FactId, KbError, MemoryError, Refused};
-use lookback::presets::PolicyError;
-use lookback::prices::PricesError;
-use lookback::recording::{RecordingError, TextError};
-use lookback::store::CopyError;
-use lookback::text;
-use lookback::{Error, RequestError, StoreError};
+use lookback_content::text;
+use lookback_facts::{BadLine, FactId, KbError, MemoryError, Refused};
+use lookback_presets::PolicyError;
+use lookback_replay::prices::PricesError;
+use lookback_replay::recording::{RecordingError, TextError};
+use lookback_session::Error;
+use lookback_store::CopyError;
+use lookback_store::StoreError;
+use lookback_wire::dialect::RequestError;
 
 use crate::output;
 use crate::store::NoLocation;
@@ -108,7 +110,7 @@ pub(crate) enum Failure {
     NoKeys { variable: &'static str },
     #[cfg(feature = "encryption")]
     #[error("{variable}: {fault}")]
-    Key { variable: &'static str, fault: lookback::store::BadKey },
+    Key { variable: &'static str, fault: lookback_store::BadKey },
     #[cfg(not(feature = "encryption"))]
     #[error("{variable} is set, but this build of Lookback cannot encrypt; build it with the feature `encryption`")]
     NoEncryption { variable: &'static str },

@@ -1,6 +1,6 @@
 //! A rule that a conversation breaks, as it is printed and as JSON.
 
-use lookback::dialect::{Finding, Problem, Severity};
+use lookback_wire::dialect::{Finding, Problem, Severity};
 use serde::Serialize;
 
 #[derive(Serialize)]

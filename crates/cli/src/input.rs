@@ -6,13 +6,22 @@ use std::fs::{self, File, FileType};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use lookback::dialect::Target;
-use lookback::message::Wire;
-use lookback::models::Models;
-use lookback::recording::{self, Shape};
-use lookback::size::Measure;
-use lookback::text::short;
-use lookback::{Dialect, Limits, Mode, Policy, Preamble, Price, Prices, Recording, Request, Settings, presets};
+use lookback_content::text::short;
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Mode, Policy},
+};
+use lookback_presets as presets;
+use lookback_replay::recording::{self, Shape};
+use lookback_replay::{
+    prices::{Price, Prices},
+    recording::Recording,
+};
+use lookback_wire::dialect::Target;
+use lookback_wire::dialect::{Dialect, Preamble, Request};
+use lookback_wire::message::Wire;
+use lookback_wire::models::Models;
+use lookback_wire::size::Measure;
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -296,7 +305,7 @@ pub(crate) fn settings(model: Option<&str>) -> Settings {
 pub(crate) fn settings_at(target: &Target) -> Settings {
     let Some(name) = target.model.as_deref() else {
         // The tokenizer o200k is exact for most models of OpenAI, and close for others.
-        let counter = Models::builtin().find("gpt-4o").map(lookback::tokens::counter);
+        let counter = Models::builtin().find("gpt-4o").map(lookback_tokens::counter);
         return counter.map_or_else(Settings::default, |counter| Settings::default().counter(counter));
     };
     let settings = Settings::for_target(target);

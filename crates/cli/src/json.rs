@@ -5,8 +5,9 @@
 use std::ops::Range;
 
 use jiff::Timestamp;
-use lookback::memory::{self, Confidence, FactEntry, FactId, FactKind, Scope, Speaker, Trust};
-use lookback::transcript::{Millis, Position};
+use lookback_engine::transcript::{Millis, Position};
+use lookback_facts as memory;
+use lookback_facts::{Confidence, FactEntry, FactId, FactKind, Scope, Speaker, Trust};
 use serde::{Serialize, Serializer};
 
 /// Serializes a time as RFC 3339 text, or as null.

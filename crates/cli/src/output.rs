@@ -7,8 +7,8 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-pub(crate) use lookback::prices::money;
-pub(crate) use lookback::text::{number, plain};
+pub(crate) use lookback_content::text::{number, plain};
+pub(crate) use lookback_replay::prices::money;
 use serde::Serialize;
 
 use crate::failure::Failure;

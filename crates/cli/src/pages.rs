@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::memory::{Memory, MemoryError};
-use lookback::timeline::Timeline;
-use lookback::tokens::TokenCounter;
-use lookback::{LogName, Price, Store, StoreError};
+use lookback_facts::{Memory, MemoryError};
 use lookback_inspector::{Contents, KnownFact, Requests, Story};
+use lookback_replay::prices::Price;
+use lookback_replay::timeline::Timeline;
+use lookback_store::{LogName, Store, StoreError};
+use lookback_tokens::TokenCounter;
 
 /// What is shown of a session.
 pub(crate) struct Shown {

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lookback::{Dialect, Recording};
+use lookback_replay::recording::Recording;
+use lookback_wire::dialect::Dialect;
 
 use crate::failure::Failure;
 use crate::{input, output};

@@ -7,9 +7,9 @@ use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::memory::{Effect, Memory, import_kb};
-use lookback::store::Location;
-use lookback::{Durability, MemoryStore, Store, StoreError};
+use lookback_facts::{Effect, Memory, import_kb};
+use lookback_location::Location;
+use lookback_store::{Durability, MemoryStore, Store, StoreError};
 
 use crate::args::StoreArg;
 use crate::failure::Failure;
@@ -106,11 +106,11 @@ pub(crate) fn need_keys() -> Result<(), Failure> {
 
 #[cfg(feature = "encryption")]
 fn encrypted(store: Arc<dyn Store>) -> Result<Arc<dyn Store>, Failure> {
-    use lookback::store::{EncryptedStore, Key};
+    use lookback_store::{EncryptedStore, Key};
     let Some(keys) = keys() else { return Ok(store) };
     let keys = keys
         .to_str()
-        .ok_or(lookback::store::BadKey::Form)
+        .ok_or(lookback_store::BadKey::Form)
         .and_then(|keys| keys.split(',').map(|key| key.trim().parse()).collect::<Result<Vec<Key>, _>>());
     let mut keys = keys.map_err(|fault| Failure::Key { variable: KEYS, fault })?.into_iter();
     Ok(match keys.next() {

@@ -1,6 +1,6 @@
 //! Why a call fails, and which option is out of its range.
 
-use lookback_wire::{ConversionError, DecodeError};
+use lookback_wire::dialect::{ConversionError, DecodeError};
 
 use lookback_session as session;
 use lookback_store::{BadName, StoreError};

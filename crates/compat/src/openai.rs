@@ -2,7 +2,10 @@
 
 use std::borrow::Cow;
 
-use lookback_wire::{DecodeError, Dialect, Message};
+use lookback_wire::{
+    dialect::{DecodeError, Dialect},
+    message::Message,
+};
 use serde_json::value::RawValue;
 
 /// The dialect that is nearest to the messages of these systems.

@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::plan::{Decision, Occasion};
 use crate::totals::Totals;
 use lookback_tokens::Calibration;
-use lookback_wire::Wire;
 use lookback_wire::dialect::Preamble;
 use lookback_wire::edit::Edit;
+use lookback_wire::message::Wire;
 use lookback_wire::message::{Message, Role};
 use lookback_wire::size::Size;
 

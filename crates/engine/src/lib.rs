@@ -14,7 +14,7 @@
 
 mod candidates;
 mod caps;
-pub mod engine;
+mod engine;
 mod entry;
 mod erased;
 pub mod group;
@@ -26,16 +26,9 @@ pub mod transcript;
 pub mod view;
 
 pub use engine::{
-    Engine, ExplainedGroup, Explanation, HardLimitExceeded, Settings, SummaryClaim, SummaryRejected, SummaryRequest,
-    WindowOutcome,
+    Engine, ExplainedGroup, Explanation, HardLimitExceeded, LogState, Redrawing, Settings, SummaryClaim,
+    SummaryRejected, SummaryRequest, WindowOutcome, is_stand_in,
 };
-pub use group::Group;
-pub use plan::{Plan, plan};
-pub use policy::{
-    Caps, Cold, Index, Keep, Limits, Mode, Pace, Payback, Policy, Repeats, Stage, Summarize, SystemRule, Tokens,
-};
-pub use transcript::{Entry, Transcript};
-pub use view::View;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

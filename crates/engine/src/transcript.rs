@@ -13,15 +13,15 @@ use crate::view::View;
 /// Stores keep a log elsewhere, and fold it in the same way.
 ///
 /// ```
-/// use lookback_engine::{Engine, Settings, Transcript};
-/// use lookback_wire::Message;
+/// use lookback_engine::{Engine, Settings, transcript::Transcript};
+/// use lookback_wire::message::Message;
 ///
 /// let mut engine = Engine::new(Settings::default());
 /// let mut log = Transcript::default();
 /// log.extend(engine.push(Message::user("Hello"))?);
 /// assert_eq!(log.view(log.len()).unwrap().messages().count(), 1);
 /// assert_eq!(log.view(0).unwrap().messages().count(), 0);
-/// # Ok::<(), lookback_wire::ConversionError>(())
+/// # Ok::<(), lookback_wire::dialect::ConversionError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
@@ -106,7 +106,7 @@ impl Transcript {
 ///
 /// ```
 /// use lookback_engine::{Engine, Settings, transcript};
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 ///
 /// let mut engine = Engine::new(Settings::default());
 /// let mut log = engine.push(Message::user("Hello"))?;
@@ -114,7 +114,7 @@ impl Transcript {
 /// log.extend(engine.push(Message::user("And again"))?);
 /// let view = transcript::fold(1, &log[1..], |position| log.get(position as usize)).unwrap();
 /// assert_eq!(view.messages().count(), 2);
-/// # Ok::<(), lookback_wire::ConversionError>(())
+/// # Ok::<(), lookback_wire::dialect::ConversionError>(())
 /// ```
 pub fn fold<'a>(
     start: Position,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lookback_engine::transcript::{Entry, Position, spans};
 use lookback_tokens::TokenCounter;
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ impl Memory {
     /// use lookback_summarize::Function;
     /// use lookback_tokens::Estimate;
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     ///
     /// let memory = Memory::open(MemoryStore::new(), "chat-1").await?;
     /// let model = Function::new("small-model", |_| async {

@@ -1,8 +1,8 @@
 //! The same session under other policies: what it would have cost, and what it would have missed.
 
-use lookback::prices::money;
-use lookback::text::number;
-use lookback::timeline::Timeline;
+use lookback_content::text::number;
+use lookback_replay::prices::money;
+use lookback_replay::timeline::Timeline;
 use maud::{Markup, html};
 
 use crate::numbers::percent;

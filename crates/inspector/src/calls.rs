@@ -1,10 +1,10 @@
 //! What a call sent and cost, in words.
 
-use lookback::plan::Occasion;
-use lookback::prices::money;
-use lookback::receipt::CallReceipt;
-use lookback::text::number;
-use lookback::timeline::{Call, RowKind, Timeline};
+use lookback_content::text::number;
+use lookback_engine::plan::Occasion;
+use lookback_replay::prices::money;
+use lookback_replay::receipt::CallReceipt;
+use lookback_replay::timeline::{Call, RowKind, Timeline};
 use maud::{Markup, html};
 
 use crate::numbers::{percent, time};

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use lookback::Message;
-use lookback::edit;
-use lookback::message::{Media, MediaSource, PartRef, ResultItem, ToolResult};
+use lookback_wire::edit;
+use lookback_wire::message::Message;
+use lookback_wire::message::{Media, MediaSource, PartRef, ResultItem, ToolResult};
 use maud::{Markup, html};
 
 use crate::rows::Pairs;

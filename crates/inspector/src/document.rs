@@ -2,8 +2,8 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use lookback::prices::money;
-use lookback::text::number;
+use lookback_content::text::number;
+use lookback_replay::prices::money;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest, Sha256};
 

@@ -1,8 +1,8 @@
 //! What may be changed from a page: a fact is forgotten, a blocker resolved, a session deleted. Each is asked for twice: a link
 //! leads to a page that says what will happen, and only the button there does it.
 
-use lookback::memory::{Fact, Scope};
-use lookback::text::number;
+use lookback_content::text::number;
+use lookback_facts::{Fact, Scope};
 use maud::{Markup, html};
 
 use crate::document::document;

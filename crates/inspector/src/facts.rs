@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use lookback::memory::{Fact, FactEntry, FactEvent, FactId, FactKind, Facts, Scope, Source, Speaker, history};
-use lookback::timeline::{Call, Timeline};
-use lookback::transcript::Millis;
+use lookback_engine::transcript::Millis;
+use lookback_facts::{Fact, FactEntry, FactEvent, FactId, FactKind, Facts, Scope, Source, Speaker, history};
+use lookback_replay::timeline::{Call, Timeline};
 use maud::{Markup, html};
 
 use crate::edit;

@@ -1,6 +1,6 @@
 //! The picture of a session alone, for pages of others, such as notebooks.
 
-use lookback::timeline::Timeline;
+use lookback_replay::timeline::Timeline;
 use maud::{PreEscaped, html};
 
 use crate::picture::{highest, legend, picture};
@@ -10,7 +10,7 @@ const STYLE: &str = include_str!("figure.css");
 /// Returns the picture of a session with its legend, as part of a page of HTML. It has no contents of messages.
 ///
 /// ```
-/// use lookback::timeline::Timeline;
+/// use lookback_replay::timeline::Timeline;
 ///
 /// let figure = lookback_inspector::figure(&Timeline::default());
 /// assert!(figure.starts_with("<div class=\"lookback\"><style>"));

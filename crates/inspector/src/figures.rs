@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lookback::timeline::{Fate, RowKind, Timeline};
-use lookback::transcript::Millis;
+use lookback_engine::transcript::Millis;
+use lookback_replay::timeline::{Fate, RowKind, Timeline};
 
 /// The figures of a session.
 #[derive(Debug, Clone, Default, PartialEq)]

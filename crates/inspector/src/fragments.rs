@@ -1,8 +1,8 @@
 //! The contents of all messages, as fragments of HTML. A page has them packed, and beside that as they are if they are few, so
 //! that it can be read without the script.
 
-use lookback::edit::Edit;
-use lookback::timeline::{Row, Timeline};
+use lookback_replay::timeline::{Row, Timeline};
+use lookback_wire::edit::Edit;
 use maud::Markup;
 
 use crate::content;

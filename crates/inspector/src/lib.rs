@@ -5,11 +5,16 @@
 //!
 //! ```
 //! # futures_lite::future::block_on(async {
-//! use lookback::timeline::Timeline;
-//! use lookback::{MemoryStore, Message, Prices, Session, Settings, presets};
+//! use lookback_replay::timeline::Timeline;
+//! use lookback_store::MemoryStore;
+//! use lookback_wire::message::Message;
+//! use lookback_replay::prices::Prices;
+//! use lookback_session::Session;
+//! use lookback_engine::Settings;
+//! use lookback_engine::policy::{Limits, Policy};
 //! use lookback_inspector::{Contents, Story};
 //!
-//! let settings = Settings::default().policy(presets::messages(2));
+//! let settings = Settings::default().policy(Policy { limits: Limits::messages(2), ..Policy::unlimited() });
 //! let mut chat = Session::open(MemoryStore::new(), "chat-1", settings).await?;
 //! for number in 1..=3 {
 //!     chat.push(Message::user(format!("Question {number}?"))).await?;
@@ -21,7 +26,7 @@
 //! let timeline = Timeline::load(&**chat.store(), chat.name(), &**counter, price).await?;
 //! let page = Story::new("chat-1", &timeline, price).to_html(Contents::Shown);
 //! assert!(page.contains("Question 3?") && !page.contains("<script>alert"));
-//! # Ok::<(), lookback::Error>(())
+//! # Ok::<(), lookback_session::Error>(())
 //! # }).unwrap();
 //! ```
 

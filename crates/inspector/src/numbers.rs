@@ -1,6 +1,6 @@
 //! Numbers as people read them.
 
-use lookback::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 /// Returns a number in few characters: `950`, `10 k`, `12.4 k`, `3.1 M`.
 pub(crate) fn short(number: u64) -> String {

@@ -1,9 +1,9 @@
 //! The overview of a store: its sessions with their figures, and what they cost over the days.
 
-use lookback::memory::Fact;
-use lookback::prices::money;
-use lookback::text::number;
-use lookback::transcript::Millis;
+use lookback_content::text::number;
+use lookback_engine::transcript::Millis;
+use lookback_facts::Fact;
+use lookback_replay::prices::money;
 use maud::{Markup, html};
 
 use crate::document::document;

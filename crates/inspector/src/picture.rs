@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use lookback::plan::Action;
-use lookback::plan::Occasion;
-use lookback::prices::money;
-use lookback::receipt::CallReceipt;
-use lookback::size::Measure;
-use lookback::text::number;
-use lookback::timeline::{Call, Fate, Row, RowKind, State, Timeline};
+use lookback_content::text::number;
+use lookback_engine::plan::Action;
+use lookback_engine::plan::Occasion;
+use lookback_replay::prices::money;
+use lookback_replay::receipt::CallReceipt;
+use lookback_replay::timeline::{Call, Fate, Row, RowKind, State, Timeline};
+use lookback_wire::size::Measure;
 use maud::{Markup, html};
 
 use crate::numbers::short;

@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use lookback::dialect::json_list;
-use lookback::store::StoreError;
-use lookback::timeline::Timeline;
-use lookback::{Dialect, LogName, Store, View, session};
+use lookback_engine::view::View;
+use lookback_replay::timeline::Timeline;
+use lookback_session as session;
+use lookback_store::StoreError;
+use lookback_store::{LogName, Store};
+use lookback_wire::dialect::Dialect;
+use lookback_wire::dialect::json_list;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use lookback::message::PartRef;
-use lookback::text::number;
-use lookback::timeline::{Row, RowKind, State, Timeline};
+use lookback_content::text::number;
+use lookback_replay::timeline::{Row, RowKind, State, Timeline};
+use lookback_wire::message::PartRef;
 use maud::{Markup, PreEscaped, html};
 
 use crate::fragments::Fragments;

@@ -1,8 +1,8 @@
 //! A session to be shown: its timeline, and what is shown beside it.
 
-use lookback::Price;
-use lookback::text::number;
-use lookback::timeline::Timeline;
+use lookback_content::text::number;
+use lookback_replay::prices::Price;
+use lookback_replay::timeline::Timeline;
 
 use crate::document;
 use crate::facts::KnownFact;

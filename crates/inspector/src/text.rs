@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use lookback::text::is_unseen;
+use lookback_content::text::is_unseen;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
 /// Returns the text with every character that cannot be seen written as its code, such as `\u{202e}`. Line breaks and tabs

@@ -8,15 +8,24 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use flate2::read::GzDecoder;
 use futures_lite::future::block_on;
-use lookback::memory::{Memory, Statement};
-use lookback::replay::replay;
-use lookback::timeline::Timeline;
-use lookback::transcript::Origin;
-use lookback::{
-    Dialect, LogName, MemoryStore, Message, Preamble, Price, Prices, Recording, Session, Settings, Store, ToolCall,
-    presets, session,
-};
+use lookback_engine::Settings;
+use lookback_engine::transcript::Origin;
+use lookback_facts::{Memory, Statement};
 use lookback_inspector::{Contents, Ended, KnownFact, Requests, Story, request};
+use lookback_presets::named;
+use lookback_replay::replay::replay;
+use lookback_replay::timeline::Timeline;
+use lookback_replay::{
+    prices::{Price, Prices},
+    recording::Recording,
+};
+use lookback_session as session;
+use lookback_session::Session;
+use lookback_store::{LogName, MemoryStore, Store};
+use lookback_wire::{
+    dialect::{Dialect, Preamble},
+    message::{Message, ToolCall},
+};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -36,7 +45,7 @@ fn timeline(store: &dyn Store) -> Timeline {
 fn example(policy: &str) -> MemoryStore {
     let text = include_str!("../../../examples/session.jsonl");
     let recording = Recording::read(text, "session", None).unwrap().remove(0);
-    let settings = Settings::default().dialect(recording.dialect).policy(presets::named(policy).unwrap());
+    let settings = Settings::default().dialect(recording.dialect).policy(named(policy).unwrap());
     let store = MemoryStore::new();
     block_on(async {
         let replay = replay(&recording, settings, price(), 0, &mut |_| ControlFlow::Continue(())).await.unwrap();
@@ -49,7 +58,8 @@ fn example(policy: &str) -> MemoryStore {
 fn of(messages: Vec<Message>) -> MemoryStore {
     let store = std::sync::Arc::new(MemoryStore::new());
     block_on(async {
-        let settings = Settings::default().dialect(Dialect::OpenAiChat).policy(presets::messages(4));
+        let settings =
+            Settings::default().dialect(Dialect::OpenAiChat).policy(named("messages:max_messages=4").unwrap());
         let mut session = Session::open(store.clone(), "s", settings).await.unwrap();
         for message in messages {
             session.window().await.unwrap();

@@ -17,9 +17,9 @@ use std::{env, error::Error, fmt, fs, io::stdin, process, process::ExitCode, str
 
 use lookback::memory::{Memory, tools::tools};
 use lookback::middleware::{Budget, Call, CallUsage, ContextFilter, Pipeline, Stopped, ToolUse};
-use lookback::{
-    Dialect, Message, ProviderError, Request, Response, Session, Settings, ToolCall, presets, store::Location,
-};
+use lookback::policy::named;
+use lookback::store::Location;
+use lookback::{Dialect, Message, ProviderError, Request, Response, Session, Settings, ToolCall};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use ureq::{Agent, RequestBuilder, typestate::WithBody};
@@ -68,7 +68,7 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
         session.push(Message::system(SYSTEM)).await?;
     }
     let (memory, unfinished) = (Memory::open(store, &name).await?, session.is_unfinished());
-    let window = ContextFilter::new(presets::two_tier().sliding_window_size(20).target_rounds(10));
+    let window = ContextFilter::new(named("two-tier:sliding_window_size=20,target_rounds=10")?);
     let mut run = Pipeline::standard(session, Budget::reported(budget), window, memory).with_iterations(most);
     eprintln!("the session is {name}");
     if let Some(task) = task {

@@ -2,8 +2,11 @@
 //!
 //! Open a [`Session`] on a [`Store`] and push each message into it. Before each model call, ask it for the [`Window`]
 //! and send that. A [`Policy`] limits the window, and the session's log records every message and every compaction,
-//! with its reasons. The engine behind a session does no I/O. It is the crate [`lookback_engine`], and its main types are
-//! re-exported here.
+//! with its reasons.
+//!
+//! This crate is a facade, for applications. The parts that it is made of are crates of their own, such as
+//! [`lookback_engine`], which decides and does no I/O. Adapters, stores and engines find more there. The windows of four
+//! other systems, under their names, are in `lookback-compat`.
 //!
 //! ```
 //! use lookback::{Dialect, Message, Session, Settings, SqliteStore};
@@ -26,6 +29,10 @@
 //! | `sqlite` | yes | A store in one SQLite file, with full-text search. Builds SQLite from source. |
 //! | `o200k` | yes | Exact token counts for GPT-4o and later, and an estimate for most other models. |
 //! | `cl100k` | yes | Exact token counts for GPT-4 and GPT-3.5. |
+//! | `postgres` | no | A store in PostgreSQL. |
+//! | `redis` | no | A store in Redis or Valkey. |
+//! | `encryption` | no | A store that encrypts the contents of another. |
+//! | `conformance` | no | The tests that every store must pass, for your own store. |
 //! | `http` | no | Summaries by a model over OpenAI's or Anthropic's API. |
 //! | `facts` | no | Facts by a JSON schema of yours, which is validated. |
 //! | `otel` | no | OpenTelemetry metrics of model calls and windows, without an exporter. |
@@ -33,57 +40,23 @@
 //!
 //! Without the vocabulary that a model needs, its tokens are estimated from the characters.
 
-mod location;
+pub mod memory;
+pub mod message;
+pub mod middleware;
+pub mod policy;
+pub mod replay;
+pub mod store;
+pub mod summarize;
+pub mod window;
 
-pub use lookback_agent as middleware;
-pub use lookback_compat as compat;
-pub use lookback_facts as memory;
-pub use lookback_presets as presets;
-pub use lookback_replay::{Price, Prices, Receipt, Recording};
-pub use lookback_replay::{cache, explain, prices, receipt, recording, replay, timeline};
-pub use lookback_session as session;
+pub use lookback_engine::Settings;
+pub use lookback_engine::policy::{Limits, Policy};
 pub use lookback_session::{Error, Session, Window};
-pub use lookback_summarize as summarize;
-pub use lookback_summarize::calls;
-
-pub use lookback_content::Redacted;
-pub use lookback_content::{identifiers, text};
-pub use lookback_engine::policy::Caps;
-pub use lookback_engine::{
-    Cold, Engine, Entry, ExplainedGroup, Explanation, Group, HardLimitExceeded, Index, Keep, Limits, Mode, Pace,
-    Payback, Plan, Policy, Repeats, Settings, Stage, Summarize, SummaryClaim, SummaryRejected, SummaryRequest,
-    SystemRule, Tokens, Transcript, View, WindowOutcome, plan,
-};
-pub use lookback_engine::{engine, group, policy, totals, transcript, view};
-#[cfg(feature = "postgres")]
-pub use lookback_postgres::PostgresStore;
-#[cfg(feature = "redis")]
-pub use lookback_redis::RedisStore;
 #[cfg(feature = "sqlite")]
 pub use lookback_sqlite::SqliteStore;
-pub use lookback_store::search;
-pub use lookback_store::{Durability, FileStore, IntoStore, LogName, MemoryStore, Store, StoreError};
-pub use lookback_tokens as tokens;
-pub use lookback_tokens::cut;
-pub use lookback_tokens::{Truncation, Unit, measure};
-pub use lookback_wire::{
-    Content, ConversionError, DecodeError, Dialect, Finding, Message, Preamble, Problem, ProviderError, RawRequest,
-    Request, RequestError, Response, ResponseStream, Role, Start, TooLong, ToolCall, ToolResult,
-};
-pub use lookback_wire::{dialect, edit, message, models, size};
-
-/// Where logs are kept: the trait [`Store`] and the stores that come with Lookback.
-pub mod store {
-    pub use lookback_store::*;
-
-    pub use crate::location::{Location, open};
-    #[cfg(feature = "postgres")]
-    pub use lookback_postgres::PostgresStore;
-    #[cfg(feature = "redis")]
-    pub use lookback_redis::{RedisStore, Risk};
-    #[cfg(feature = "sqlite")]
-    pub use lookback_sqlite::SqliteStore;
-}
+pub use lookback_store::{FileStore, MemoryStore, Store};
+pub use lookback_wire::dialect::{Dialect, ProviderError, Request, Response, ResponseStream};
+pub use lookback_wire::message::{Message, ToolCall};
 
 /// Compiles the examples of the READMEs.
 #[cfg(doctest)]

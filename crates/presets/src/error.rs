@@ -2,7 +2,7 @@
 
 use lookback_engine::policy::PolicyFault;
 
-use super::PRESETS;
+use super::presets;
 
 /// The errors of reading a policy from text.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub enum PolicyError {
         /// The option that was given.
         option: String,
         /// The options that it has.
-        known: &'static [&'static str],
+        known: Vec<&'static str>,
     },
     /// The option cannot have this value.
     #[error("{option} must be {demand}, got {value}")]
@@ -99,5 +99,5 @@ pub enum ValueFault {
 }
 
 fn names() -> String {
-    PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ")
+    presets().iter().map(|preset| preset.name.as_str()).collect::<Vec<_>>().join(", ")
 }

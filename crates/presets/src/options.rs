@@ -1,163 +1,187 @@
-//! Options of the presets that are named after other systems, read from text.
+//! Options of the presets that are named after other systems.
 //!
 //! An option has the name that the system's documents give it, in `snake_case` or in `camelCase`.
 
 use std::str::FromStr;
 
-use lookback_engine::policy::{Pace, Policy};
+use lookback_engine::policy::Limits;
+use lookback_engine::policy::{Pace, Policy, Stage, Summarize, Tokens};
 use lookback_wire::message::Role;
 
+use super::PolicyError;
 use super::settings::is_key;
-use super::{PolicyError, managed_window, message_window, rolling_summary, turn_window, two_tier};
 
-/// One of the systems.
-pub(super) struct System {
+/// An option of one of the systems.
+pub(super) struct SystemOption {
     pub(super) name: &'static str,
-    /// The system's own options.
-    pub(super) options: &'static [&'static str],
-    pub(super) policy: fn(&Options<'_>) -> Result<Policy, PolicyError>,
+    /// What its value must be.
+    demand: &'static str,
+    /// Changes the policy. `None` if the value is refused.
+    set: fn(&mut Policy, &str) -> Option<()>,
 }
-
-pub(super) const SYSTEMS: [System; 5] = [
-    System { name: "turn-window", options: &["max_turns", "max_tokens"], policy: read_turn_window },
-    System {
-        name: "rolling-summary",
-        options: &["window_size", "summary_budget", "summary_role", "batch"],
-        policy: read_rolling_summary,
-    },
-    System {
-        name: "two-tier",
-        options: &["sliding_window_size", "max_output_length", "enable_compaction"],
-        policy: read_two_tier,
-    },
-    System {
-        name: "message-window",
-        options: &["max_messages", "always_keep_system_message_first"],
-        policy: read_message_window,
-    },
-    System {
-        name: "managed-window",
-        options: &["window_size", "should_truncate_results", "per_turn", "proactive_compression"],
-        policy: read_managed_window,
-    },
-];
 
 const POSITIVE: &str = "a positive integer";
 const NATURAL: &str = "a non-negative integer";
 const TRUTH: &str = "true or false";
 
-fn read_turn_window(options: &Options<'_>) -> Result<Policy, PolicyError> {
-    let mut preset = turn_window();
-    if let Some(turns) = options.get("max_turns", POSITIVE, positive)? {
-        preset = preset.max_turns(turns);
-    }
-    if let Some(tokens) = options.get("max_tokens", POSITIVE, positive)? {
-        preset = preset.max_tokens(tokens);
-    }
-    Ok(preset.into())
+const fn option(name: &'static str, demand: &'static str, set: fn(&mut Policy, &str) -> Option<()>) -> SystemOption {
+    SystemOption { name, demand, set }
 }
 
-fn read_rolling_summary(options: &Options<'_>) -> Result<Policy, PolicyError> {
-    let mut preset = rolling_summary();
-    if let Some(messages) = options.get("window_size", POSITIVE, positive)? {
-        preset = preset.window_size(messages);
+/// The options of a preset, in the order in which they change its policy.
+pub(super) fn options_of(preset: &str) -> &'static [SystemOption] {
+    match preset {
+        "turn-window" => &TURN_WINDOW,
+        "rolling-summary" => &ROLLING_SUMMARY,
+        "two-tier" => &TWO_TIER,
+        "message-window" => &MESSAGE_WINDOW,
+        "managed-window" => &MANAGED_WINDOW,
+        _ => &[],
     }
-    if let Some(tokens) = options.get("summary_budget", POSITIVE, positive)? {
-        preset = preset.summary_budget(tokens);
-    }
-    if let Some(role) = options.get("summary_role", "system, user or assistant", role)? {
-        preset = preset.summary_role(role);
-    }
-    if let Some(messages) = options.get("batch", POSITIVE, positive)? {
-        preset = preset.batch(messages);
-    }
-    Ok(preset.into())
 }
 
-fn read_two_tier(options: &Options<'_>) -> Result<Policy, PolicyError> {
-    let mut preset = two_tier();
-    if let Some(rounds) = options.get("sliding_window_size", POSITIVE, positive)? {
-        preset = preset.sliding_window_size(rounds);
-    }
-    if let Some(characters) = options.get("max_output_length", NATURAL, number)? {
-        preset = preset.max_output_length(characters);
-    }
-    if let Some(on) = options.get("enable_compaction", TRUTH, truth)? {
-        preset = preset.enable_compaction(on);
-    }
-    Ok(preset.into())
+const TURN_WINDOW: [SystemOption; 2] = [
+    option("max_turns", POSITIVE, |policy, value| {
+        policy.limits.turns = Some(positive(value)?);
+        Some(())
+    }),
+    option("max_tokens", POSITIVE, |policy, value| {
+        policy.limits.tokens = Some(Tokens::Count(positive(value)?));
+        Some(())
+    }),
+];
+
+const ROLLING_SUMMARY: [SystemOption; 4] = [
+    option("window_size", POSITIVE, |policy, value| {
+        let size = positive(value)?;
+        take_in(policy, size, (size / 4).max(1));
+        Some(())
+    }),
+    option("summary_budget", POSITIVE, |policy, value| {
+        summary(policy)?.budget = positive(value)?;
+        Some(())
+    }),
+    option("summary_role", "system, user or assistant", |policy, value| {
+        summary(policy)?.role = match value {
+            "system" => Role::System,
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            _ => return None,
+        };
+        Some(())
+    }),
+    option("batch", POSITIVE, |policy, value| {
+        let size = policy.target.and_then(|target| target.messages)?;
+        take_in(policy, size, positive(value)?);
+        Some(())
+    }),
+];
+
+/// Keeps this many messages, with a summary that takes in this many at a time.
+fn take_in(policy: &mut Policy, size: u64, batch: u64) {
+    policy.limits = Limits::messages(size.saturating_add(batch - 1));
+    policy.target = Some(Limits::messages(size));
 }
 
-fn read_message_window(options: &Options<'_>) -> Result<Policy, PolicyError> {
-    let max_messages = options.get("max_messages", "a positive integer", positive)?;
-    let max_messages = max_messages.ok_or(PolicyError::Missing { preset: "message-window", option: "max_messages" })?;
-    let mut preset = message_window(max_messages);
-    if let Some(first) = options.get("always_keep_system_message_first", TRUTH, truth)? {
-        preset = preset.always_keep_system_message_first(first);
-    }
-    Ok(preset.into())
+fn summary(policy: &mut Policy) -> Option<&mut Summarize> {
+    policy.stages.iter_mut().find_map(|stage| if let Stage::Summarize(summary) = stage { Some(summary) } else { None })
 }
 
-fn read_managed_window(options: &Options<'_>) -> Result<Policy, PolicyError> {
-    let mut preset = managed_window();
-    if let Some(messages) = options.get("window_size", NATURAL, number)? {
-        preset = preset.window_size(messages);
-    }
-    if let Some(truncates) = options.get("should_truncate_results", TRUTH, truth)? {
-        preset = preset.should_truncate_results(truncates);
-    }
-    if let Some(pace) = options.get("per_turn", "a positive integer, true or false", pace)? {
-        preset = preset.per_turn(pace);
-    }
-    let share = "true, false, or between 0 (exclusive) and 1 (inclusive)";
-    if let Some(share) = options.get("proactive_compression", share, threshold)?.flatten() {
-        preset = preset.proactive_compression(share);
-    }
-    Ok(preset.into())
-}
-
-/// The options that a preset was given, apart from settings that any policy has.
-pub(super) struct Options<'a> {
-    given: Vec<(&'static str, &'a str)>,
-}
-
-impl<'a> Options<'a> {
-    /// Separates a system's own options from settings that any policy has.
-    pub(super) fn take(
-        system: &System,
-        settings: Vec<(&'a str, &'a str)>,
-    ) -> Result<(Self, Settings<'a>), PolicyError> {
-        let mut given = Vec::new();
-        let mut others = Vec::new();
-        for (key, value) in settings {
-            let own = snake(key);
-            match system.options.iter().find(|option| **option == own) {
-                Some(option) => given.push((*option, value)),
-                None if is_key(key) => others.push((key, value)),
-                None => {
-                    let known = system.options;
-                    return Err(PolicyError::NoOption { preset: system.name, option: key.to_owned(), known });
-                }
-            }
+const TWO_TIER: [SystemOption; 3] = [
+    option("sliding_window_size", POSITIVE, |policy, value| {
+        policy.limits.rounds = Some(positive(value)?);
+        Some(())
+    }),
+    option("max_output_length", NATURAL, |policy, value| {
+        let (length, arrival) = (number::<u64>(value)?, policy.arrival.as_mut()?);
+        let marker = arrival.marker.take()?;
+        arrival.marker = Some(marker.replace(&arrival.head.to_string(), &length.to_string()));
+        arrival.head = length;
+        Some(())
+    }),
+    option("enable_compaction", TRUTH, |policy, value| {
+        if truth(value)? {
+            let wording = "[Compacted summary of earlier iterations]\n\n{summary}".to_owned();
+            *policy.stages.last_mut()? = Stage::Summarize(Summarize { budget: 800, role: Role::System, wording });
         }
-        Ok((Options { given }, others))
-    }
+        Some(())
+    }),
+];
 
-    /// Returns the last value of an option, or `None` if it was not given. `demand` says what the value must be.
-    fn get<T>(
-        &self,
-        option: &'static str,
-        demand: &'static str,
-        read: fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, PolicyError> {
-        let Some((_, value)) = self.given.iter().rev().find(|(given, _)| *given == option) else { return Ok(None) };
-        let refused = || PolicyError::Refused { option, demand, value: (*value).to_owned() };
-        read(value).map(Some).ok_or_else(refused)
+const MESSAGE_WINDOW: [SystemOption; 2] = [
+    option("max_messages", POSITIVE, |policy, value| {
+        policy.limits.messages = Some(positive(value)?);
+        Some(())
+    }),
+    option("always_keep_system_message_first", TRUTH, |policy, value| {
+        policy.system.first = truth(value)?;
+        Some(())
+    }),
+];
+
+const MANAGED_WINDOW: [SystemOption; 4] = [
+    option("window_size", NATURAL, |policy, value| {
+        policy.limits = match number(value)? {
+            // Strands empties such a window when a turn is done, so a call sees the turn that it is in.
+            0 => Limits { turns: Some(1), ..Limits::default() },
+            size => Limits::messages(size),
+        };
+        Some(())
+    }),
+    option("should_truncate_results", TRUTH, |policy, value| {
+        if !truth(value)? {
+            policy.overflow.retain(|stage| *stage == Stage::Drop);
+        }
+        Some(())
+    }),
+    option("per_turn", "a positive integer, true or false", |policy, value| {
+        policy.pace = match truth(value) {
+            Some(true) => Pace::Call,
+            Some(false) => Pace::Turn,
+            None => Pace::Calls(positive(value)?),
+        };
+        Some(())
+    }),
+    option("proactive_compression", "true, false, or between 0 (exclusive) and 1 (inclusive)", |policy, value| {
+        let share = match (value.to_ascii_lowercase().as_str(), truth(value)) {
+            (_, Some(on)) => on.then_some(0.7),
+            ("none" | "null", None) => None,
+            (_, None) => Some(number::<f64>(value).filter(|share| *share > 0.0 && *share <= 1.0)?),
+        };
+        policy.limits.tokens = share.map(Tokens::Share);
+        Some(())
+    }),
+];
+
+/// Sets a preset's own options, and returns the other settings, which any policy has.
+pub(super) fn set_options<'a>(
+    preset: &'static str,
+    policy: &mut Policy,
+    settings: Vec<(&'a str, &'a str)>,
+) -> Result<Vec<(&'a str, &'a str)>, PolicyError> {
+    let options = options_of(preset);
+    if options.is_empty() {
+        return Ok(settings);
     }
+    let (own, others): (Vec<_>, Vec<_>) = settings.into_iter().partition(|(key, _)| {
+        let key = snake(key);
+        options.iter().any(|option| option.name == key)
+    });
+    if let Some((key, _)) = others.iter().find(|(key, _)| !is_key(key)) {
+        let known = options.iter().map(|option| option.name).collect();
+        return Err(PolicyError::NoOption { preset, option: (*key).to_owned(), known });
+    }
+    for option in options {
+        let Some((_, value)) = own.iter().rev().find(|(key, _)| snake(key) == option.name) else { continue };
+        let refused =
+            || PolicyError::Refused { option: option.name, demand: option.demand, value: (*value).to_owned() };
+        (option.set)(policy, value).ok_or_else(refused)?;
+    }
+    if preset == "message-window" && policy.limits.messages.is_none() {
+        return Err(PolicyError::Missing { preset, option: "max_messages" });
+    }
+    Ok(others)
 }
-
-/// Settings, as keys and values.
-type Settings<'a> = Vec<(&'a str, &'a str)>;
 
 /// Turns `maxTurns` into `max_turns`.
 fn snake(key: &str) -> String {
@@ -181,30 +205,4 @@ fn positive(value: &str) -> Option<u64> {
 
 fn truth(value: &str) -> Option<bool> {
     number(&value.to_ascii_lowercase())
-}
-
-fn role(value: &str) -> Option<Role> {
-    match value {
-        "system" => Some(Role::System),
-        "user" => Some(Role::User),
-        "assistant" => Some(Role::Assistant),
-        _ => None,
-    }
-}
-
-fn pace(value: &str) -> Option<Pace> {
-    match truth(value) {
-        Some(true) => Some(Pace::Call),
-        Some(false) => Some(Pace::Turn),
-        None => positive(value).map(Pace::Calls),
-    }
-}
-
-/// Reads a share of the model's context window. `Some(None)` means that no share was set.
-fn threshold(value: &str) -> Option<Option<f64>> {
-    match (value.to_ascii_lowercase().as_str(), truth(value)) {
-        (_, Some(on)) => Some(on.then_some(0.7)),
-        ("none" | "null", None) => Some(None),
-        (_, None) => number::<f64>(value).filter(|share| *share > 0.0 && *share <= 1.0).map(Some),
-    }
 }

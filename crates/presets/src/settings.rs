@@ -27,27 +27,6 @@ pub(super) fn apply(mut policy: Policy, settings: &[(&str, &str)]) -> Result<Pol
     }
 }
 
-/// The members of a policy.
-pub(super) const MEMBERS: [&str; 17] = [
-    "limits",
-    "target",
-    "cold",
-    "payback",
-    "hard",
-    "keep",
-    "system",
-    "start",
-    "arrival",
-    "caps",
-    "repeats",
-    "index",
-    "stages",
-    "overflow",
-    "pace",
-    "mode",
-    "drop_block",
-];
-
 /// Returns whether any policy has the key: a path, or the short form of one.
 pub(super) fn is_key(key: &str) -> bool {
     if cost::is_setting(key) {
@@ -58,8 +37,14 @@ pub(super) fn is_key(key: &str) -> bool {
         // `Measure` displays these in other words.
         Some("media" | "body") => true,
         Some(measure) => Measure::ALL.iter().any(|known| known.to_string() == measure),
-        None => key.split('.').next().is_some_and(|member| MEMBERS.contains(&member)),
+        None => key.split('.').next().is_some_and(is_member),
     }
+}
+
+/// Returns whether a policy has a member of this name.
+fn is_member(name: &str) -> bool {
+    let read = serde_json::from_value::<Policy>(serde_json::json!({ name: null }));
+    read.map_or_else(|error| !error.to_string().starts_with("unknown field"), |_| true)
 }
 
 /// Returns the policy with this value in place of the one at the key.

@@ -1,61 +1,21 @@
-//! Tests of the presets, typed and by name.
+//! Tests of the presets and their settings.
 
-use lookback_engine::Pace;
+use lookback_engine::policy::Pace;
 use lookback_engine::policy::{Limits, Payback, Tokens};
-use lookback_tokens::Truncation;
-use lookback_wire::Role;
+use lookback_tokens::cut::Truncation;
+use lookback_wire::message::Role;
 
-use super::options::SYSTEMS;
-use super::settings::{MEMBERS, is_key};
+use super::options::options_of;
+use super::settings::is_key;
 use super::*;
 
 #[test]
 fn every_preset_is_a_policy() {
-    for Preset { name, .. } in PRESETS {
-        let needed = if *name == "message-window" { ":max_messages=20" } else { "" };
+    assert_eq!(presets().len(), 11);
+    for Preset { name, .. } in presets() {
+        let needed = if name == "message-window" { ":max_messages=20" } else { "" };
         assert!(named(&format!("{name}{needed}")).unwrap().faults().is_empty(), "{name}");
     }
-}
-
-#[test]
-fn a_typed_preset_is_the_policy_of_its_text() {
-    let same = |typed: Policy, text: &str| assert_eq!(typed, named(text).unwrap(), "{text}");
-    same(Policy::production(), "default");
-    same(none(), "none");
-    same(messages(40).into(), "messages");
-    same(turns(50).into(), "turns");
-    same(rounds(10).into(), "rounds");
-    same(tokens(8_000).into(), "tokens");
-    same(messages(30).target(20).into(), "messages:max_messages=30,target_messages=20");
-    same(turns(30).target(20).into(), "turns:max_turns=30,target_turns=20");
-    same(rounds(30).target(20).into(), "rounds:max_rounds=30,target_rounds=20");
-    same(tokens(32_000).target(16_000).into(), "tokens:max_tokens=32000,target_tokens=16000");
-    same(turn_window().into(), "turn-window");
-    same(turn_window().max_turns(3).max_tokens(500).into(), "turn-window:max_turns=3,max_tokens=500");
-    same(rolling_summary().into(), "rolling-summary");
-    let preset = rolling_summary().window_size(6).summary_budget(50).summary_role(Role::User).batch(4);
-    same(preset.into(), "rolling-summary:window_size=6,summary_budget=50,summary_role=user,batch=4");
-    same(two_tier().into(), "two-tier");
-    let preset = two_tier().sliding_window_size(5).max_output_length(100).enable_compaction(true);
-    same(preset.into(), "two-tier:sliding_window_size=5,max_output_length=100,enable_compaction=true");
-    same(message_window(20).into(), "message-window:max_messages=20");
-    let preset = message_window(20).always_keep_system_message_first(true);
-    same(preset.into(), "message-window:max_messages=20,always_keep_system_message_first=true");
-    same(managed_window().into(), "managed-window");
-    same(managed_window().window_size(0).per_turn(Pace::Call).into(), "managed-window:window_size=0,per_turn=true");
-    let preset = managed_window().window_size(9).should_truncate_results(false).per_turn(Pace::Calls(3));
-    let text = "managed-window:window_size=9,should_truncate_results=false,per_turn=3,proactive_compression=true";
-    same(preset.proactive_compression(0.7).into(), text);
-}
-
-#[test]
-fn a_typed_preset_that_makes_no_sense_is_a_policy_with_a_fault() {
-    let faulty = |policy: Policy| !policy.faults().is_empty();
-    assert!(faulty(tokens(0).into()) && faulty(tokens(10).target(11).into()));
-    assert!(faulty(rolling_summary().window_size(0).into()) && faulty(rolling_summary().summary_budget(0).into()));
-    assert!(faulty(managed_window().per_turn(Pace::Calls(0)).into()));
-    assert!(faulty(managed_window().proactive_compression(1.5).into()));
-    assert!(!faulty(rolling_summary().batch(0).into()), "one message at a time");
 }
 
 #[test]
@@ -148,7 +108,6 @@ fn every_member_of_a_policy_is_a_key() {
     };
     let full = serde_json::to_value(full).unwrap();
     let members: Vec<_> = full.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(MEMBERS.len(), members.len());
     assert!(members.into_iter().all(is_key));
     assert!(is_key("keep.first") && is_key("max_media") && is_key("target_rounds"));
     assert!(!is_key("max_turn") && !is_key("window") && !is_key(""));
@@ -156,9 +115,8 @@ fn every_member_of_a_policy_is_a_key() {
 
 #[test]
 fn a_preset_of_a_system_has_the_options_of_its_documents() {
-    for system in &SYSTEMS {
-        let Preset { purpose, .. } = PRESETS.iter().find(|preset| preset.name == system.name).unwrap();
-        assert!(system.options.iter().all(|option| purpose.contains(option)), "{purpose}");
+    for Preset { name, purpose, .. } in presets() {
+        assert!(options_of(name).iter().all(|option| purpose.contains(option.name)), "{purpose}");
     }
     let policy = named("messageWindow:maxMessages=3");
     assert!(policy.is_err(), "presets go by one name");
@@ -215,8 +173,8 @@ fn the_documented_policy_reads_and_is_the_default_with_one_stage_more() {
 
 #[test]
 fn every_preset_can_be_written_as_toml_and_read_again() {
-    for Preset { name, .. } in PRESETS {
-        let needed = if *name == "message-window" { ":max_messages=20" } else { "" };
+    for Preset { name, .. } in presets() {
+        let needed = if name == "message-window" { ":max_messages=20" } else { "" };
         let policy = named(&format!("{name}{needed}")).unwrap();
         let text = to_toml(&policy).unwrap();
         assert_eq!(parse(&text).unwrap(), policy, "{text}");

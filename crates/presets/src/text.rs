@@ -4,15 +4,15 @@ use lookback_engine::policy::Policy;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::options::{Options, SYSTEMS};
+use super::options::set_options;
 use super::settings::{apply, pairs};
-use super::{PolicyError, messages, none, rounds, tokens, turns};
+use super::{PolicyError, presets};
 
 /// Returns the policy of a preset, given by name, with settings after a colon.
 ///
 /// Any path of the policy is a key. `max_messages` is short for `limits.messages`, and `target_messages` for
 /// `target.messages`. `max_cost_per_call` is a limit in tokens for what a call may cost (see
-/// [`Price::tokens_for`](lookback_replay::Price::tokens_for)), at the built-in prices that `prices` names, by default the first.
+/// [`Price::tokens_for`](lookback_replay::prices::Price::tokens_for)), at the built-in prices that `prices` names, by default the first.
 /// The presets that are named after other systems also have those systems' own options.
 ///
 /// ```
@@ -47,20 +47,11 @@ pub fn named(text: &str) -> Result<Policy, PolicyError> {
 pub fn named_with<'a>(text: &'a str, more: impl IntoIterator<Item = &'a str>) -> Result<Policy, PolicyError> {
     let (name, settings) = text.split_once(':').unwrap_or((text, ""));
     let settings = pairs(settings.split(',').filter(|setting| !setting.is_empty()).chain(more))?;
-    if let Some(system) = SYSTEMS.iter().find(|system| system.name == name) {
-        let (own, others) = Options::take(system, settings)?;
-        return apply((system.policy)(&own)?, &others);
-    }
-    let policy = match name {
-        "default" => Policy::production(),
-        "none" => none(),
-        "messages" => messages(40).into(),
-        "turns" => turns(50).into(),
-        "rounds" => rounds(10).into(),
-        "tokens" => tokens(8_000).into(),
-        _ => return Err(PolicyError::Unknown { name: name.to_owned() }),
-    };
-    apply(policy, &settings)
+    let known = presets().iter().find(|preset| preset.name == name);
+    let preset = known.ok_or_else(|| PolicyError::Unknown { name: name.to_owned() })?;
+    let mut policy = preset.policy();
+    let others = set_options(&preset.name, &mut policy, settings)?;
+    apply(policy, &others)
 }
 
 /// Changes settings of a policy. Each is `KEY=VALUE`, with a path of the policy as its key, or the short form of one.

@@ -22,7 +22,7 @@ pub use growing::Growing;
 ///
 /// ```
 /// use lookback_replay::cache::{Block, Cache};
-/// use lookback_replay::Prices;
+/// use lookback_replay::prices::Prices;
 ///
 /// let mut cache = Cache::new(Prices::builtin().find("anthropic-5m").unwrap().clone());
 /// let first = [Block::new(1).tokens(2_000).fixed(true), Block::new(2).tokens(500)];

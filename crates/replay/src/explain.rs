@@ -42,7 +42,7 @@ fn as_pair<S: Serializer>(span: &Range<usize>, serializer: S) -> Result<S::Ok, S
 /// ```
 /// use lookback_wire::dialect::Mend;
 /// use lookback_replay::explain::outcomes;
-/// use lookback_wire::{Dialect, Message};
+/// use lookback_wire::{dialect::Dialect, message::Message};
 /// use lookback_engine::{Engine, Settings};
 ///
 /// let mut engine = Engine::new(Settings::default().dialect(Dialect::Bedrock));
@@ -51,7 +51,7 @@ fn as_pair<S: Serializer>(span: &Range<usize>, serializer: S) -> Result<S::Ok, S
 /// let outcomes = outcomes(&entries, engine.view(), Dialect::Bedrock, &engine.explain());
 /// assert_eq!(outcomes[1].span, 1..2);
 /// assert_eq!(outcomes[1].mends, [Mend::MergedWithPrevious]);
-/// # Ok::<(), lookback_wire::ConversionError>(())
+/// # Ok::<(), lookback_wire::dialect::ConversionError>(())
 /// ```
 pub fn outcomes(
     entries: &[Entry],

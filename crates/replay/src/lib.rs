@@ -8,7 +8,3 @@ pub mod receipt;
 pub mod recording;
 pub mod replay;
 pub mod timeline;
-
-pub use prices::{Price, Prices};
-pub use receipt::Receipt;
-pub use recording::Recording;

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use lookback_engine::transcript::Millis;
-use lookback_wire::Response;
+use lookback_wire::dialect::Response;
 use lookback_wire::models::matches_glob;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +57,7 @@ impl Price {
     /// that much, apart from what is new in each. That is what a call costs between two compactions.
     ///
     /// ```
-    /// use lookback_replay::Prices;
+    /// use lookback_replay::prices::Prices;
     ///
     /// let prices = Prices::builtin();
     /// assert_eq!(prices.find("anthropic-5m").unwrap().tokens_for(0.01), 33_333);
@@ -83,15 +83,15 @@ impl Price {
     /// Returns what a call cost by the provider's own report, in US dollars; `None` if it reported no input tokens.
     ///
     /// ```
-    /// use lookback_wire::{Dialect, Response};
-    /// use lookback_replay::Prices;
+    /// use lookback_wire::dialect::{Dialect, Response};
+    /// use lookback_replay::prices::Prices;
     ///
     /// let body = r#"{"role": "assistant", "content": [], "usage": {"input_tokens": 1000, "output_tokens": 100,
     ///     "cache_read_input_tokens": 10000, "cache_creation_input_tokens": 2000}}"#;
     /// let response = Response::decode(body, Dialect::Anthropic)?;
     /// let cost = Prices::builtin().find("anthropic-5m").unwrap().of_call(&response).unwrap();
     /// assert!((cost - (1000.0 + 10000.0 * 0.1 + 2000.0 * 1.25) * 3e-6 - 100.0 * 15e-6).abs() < 1e-9);
-    /// # Ok::<(), lookback_wire::DecodeError>(())
+    /// # Ok::<(), lookback_wire::dialect::DecodeError>(())
     /// ```
     pub fn of_call(&self, response: &Response) -> Option<f64> {
         let input = response.input?;
@@ -178,7 +178,7 @@ impl Prices {
     /// Returns the price with a name, or else the first one that is for a model with that name.
     ///
     /// ```
-    /// use lookback_replay::Prices;
+    /// use lookback_replay::prices::Prices;
     ///
     /// let prices = Prices::builtin();
     /// assert_eq!(prices.find("anthropic-5m").unwrap().write, 1.25);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookback_engine::Policy;
+use lookback_engine::policy::Policy;
 
 use super::{Hooks, Session};
 use lookback_store::LogName;
@@ -89,9 +89,9 @@ impl Session {
     /// # futures_lite::future::block_on(async {
     /// use std::sync::Arc;
     /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use lookback_engine::{Limits, Policy, Settings};
+    /// use lookback_engine::{Settings, policy::{Limits, Policy}};
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_session::Session;
     ///
     /// let limit = Arc::new(AtomicU64::new(3));

@@ -1,6 +1,6 @@
 //! Going through a session's log once, from its beginning, and comparing what each of its checkpoints says with that.
 
-use lookback_engine::engine::Settings;
+use lookback_engine::Settings;
 use lookback_engine::transcript::{Checkpoint, Entry, Position, ShownItem};
 use lookback_engine::view::View;
 

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use lookback_engine::engine::{Engine, Redrawing, SummaryClaim};
 use lookback_engine::transcript::{Entry, Millis, Origin, Position};
 use lookback_engine::view::View;
+use lookback_engine::{Engine, Redrawing, SummaryClaim};
 use lookback_tokens::TokenCounter;
 use serde::Serialize;
 
@@ -200,9 +200,9 @@ impl Session {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// use lookback_session::OldContents;
-    /// use lookback_engine::{Limits, Policy, Settings};
+    /// use lookback_engine::{Settings, policy::{Limits, Policy}};
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_session::Session;
     ///
     /// let settings = Settings::default().policy(Policy { limits: Limits::messages(2), ..Policy::unlimited() });

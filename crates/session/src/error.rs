@@ -1,7 +1,7 @@
 //! Why a call of a session fails.
 
-use lookback_engine::engine::HardLimitExceeded;
-use lookback_wire::{ConversionError, RequestError};
+use lookback_engine::HardLimitExceeded;
+use lookback_wire::dialect::{ConversionError, RequestError};
 
 use super::Irreducible;
 use lookback_store::{BadName, StoreError};

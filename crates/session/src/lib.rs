@@ -24,11 +24,11 @@ mod writing;
 use std::fmt;
 use std::sync::Arc;
 
-use lookback_engine::engine::{Engine, Settings};
 use lookback_engine::totals::Totals;
 use lookback_engine::transcript::Entry;
 use lookback_engine::view::View;
-use lookback_wire::Message;
+use lookback_engine::{Engine, Settings};
+use lookback_wire::message::Message;
 use serde::Serialize;
 
 pub use erase::{ErasedContents, OldContents};
@@ -71,7 +71,7 @@ use lookback_store::{IntoStore, LogName, Store};
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback_store::MemoryStore;
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_session::Session;
 /// use lookback_engine::Settings;
 ///
@@ -215,7 +215,7 @@ impl Session {
     /// # futures_lite::future::block_on(async {
     /// use std::sync::Arc;
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_session::Session;
     /// use lookback_engine::Settings;
     ///

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use lookback_engine::engine::{Engine, LogState, Settings};
 use lookback_engine::transcript::{self, Checkpoint, Entry, Position};
 use lookback_engine::view::View;
+use lookback_engine::{Engine, LogState, Settings};
 
 use super::TRIES;
 use lookback_store::entries::{parse, read, read_many};

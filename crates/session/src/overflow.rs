@@ -1,7 +1,7 @@
 //! Recovery when the provider refuses a window as too long: a smaller window at each try, a limited number of tries,
 //! then an error that says what is left.
 
-use lookback_engine::engine::Engine;
+use lookback_engine::Engine;
 use lookback_engine::group::Pinned;
 use lookback_engine::plan::{Plan, Verdict};
 use lookback_engine::policy::{Limits, Stage};
@@ -31,7 +31,7 @@ pub struct Irreducible {
 
 impl Session {
     /// Makes the window smaller because the provider refused the last one as too long (see
-    /// [`Dialect::provider_error`](lookback_wire::Dialect::provider_error)). Then [`Session::window`] returns one that
+    /// [`Dialect::provider_error`](lookback_wire::dialect::Dialect::provider_error)). Then [`Session::window`] returns one that
     /// may fit.
     ///
     /// It first shortens large tool results, the oldest first, then drops the oldest groups. The window is strictly
@@ -44,7 +44,7 @@ impl Session {
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
-    /// use lookback_wire::{Dialect, Message, ProviderError};
+    /// use lookback_wire::{dialect::{Dialect, ProviderError}, message::Message};
     /// use lookback_store::MemoryStore;
     /// use lookback_session::Session;
     /// use lookback_engine::Settings;
@@ -82,7 +82,7 @@ impl Session {
     }
 
     /// Leaves out signed reasoning, because the provider refused it (see
-    /// [`ProviderError::refuses_reasoning`](lookback_wire::ProviderError::refuses_reasoning)). That of an open tool loop
+    /// [`ProviderError::refuses_reasoning`](lookback_wire::dialect::ProviderError::refuses_reasoning)). That of an open tool loop
     /// stays. Returns whether there was any.
     ///
     /// # Errors

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use lookback_engine::engine::Engine;
+use lookback_engine::Engine;
 use lookback_engine::policy::Policy;
 use lookback_engine::transcript::{Entry, Millis, Origin, Position};
 use lookback_wire::dialect::Target;
-use lookback_wire::{Message, Preamble};
+use lookback_wire::{dialect::Preamble, message::Message};
 
 use super::unclear::Pushed;
 use super::{Error, Session, shared};
@@ -43,7 +43,7 @@ impl Session {
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
-    /// use lookback_wire::{Dialect, Message};
+    /// use lookback_wire::{dialect::Dialect, message::Message};
     /// use lookback_store::MemoryStore;
     /// use lookback_session::Session;
     /// use lookback_engine::Settings;
@@ -76,9 +76,9 @@ impl Session {
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
-    /// use lookback_engine::{Limits, Policy, Settings};
+    /// use lookback_engine::{Settings, policy::{Limits, Policy}};
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_session::Session;
     ///
     /// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };

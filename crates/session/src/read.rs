@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use lookback_engine::totals::Totals;
 use lookback_engine::transcript::{Arrival, Entry, Label, Millis, Origin, Position};
-use lookback_wire::Preamble;
+use lookback_wire::dialect::Preamble;
 use lookback_wire::message::Message;
 use serde::Serialize;
 
@@ -178,7 +178,7 @@ impl Session {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_session::Session;
     ///
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", Default::default()).await?;
@@ -242,7 +242,7 @@ impl Session {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_session::{Session, HistoryQuery};
     /// use lookback_engine::Settings;
     ///
@@ -313,7 +313,7 @@ impl Session {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_session::Session;
     /// use lookback_engine::Settings;
     ///
@@ -431,7 +431,7 @@ fn cut(history: &[HistoryEntry], limit: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lookback_wire::ToolCall;
+    use lookback_wire::message::ToolCall;
 
     fn history(messages: Vec<Message>) -> Vec<HistoryEntry> {
         let mut engine = lookback_engine::Engine::new(lookback_engine::Settings::default());

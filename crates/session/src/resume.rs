@@ -1,9 +1,9 @@
 //! Going on with a session after a while: its last turns come before the new task, and the task is there once.
 
-use lookback_engine::engine::Engine;
+use lookback_engine::Engine;
 use lookback_engine::policy::{Limits, Policy};
 use lookback_engine::transcript::{Entry, Origin};
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use lookback_wire::message::Role;
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ impl Session {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_session::Session;
     /// use lookback_engine::Settings;
     ///
@@ -80,7 +80,7 @@ impl Session {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_session::Session;
     /// use lookback_engine::Settings;
     ///

@@ -4,7 +4,7 @@ use lookback_engine::transcript::Position;
 use lookback_engine::view::View;
 use lookback_wire::dialect::{Mend, Mended, Shown, Target};
 use lookback_wire::message::Role;
-use lookback_wire::{ConversionError, edit};
+use lookback_wire::{dialect::ConversionError, edit};
 use serde::Serialize;
 
 /// Where one message of a window comes from.
@@ -65,14 +65,14 @@ impl Sent {
 ///
 /// ```
 /// use lookback_session::{SourceKind, sources};
-/// use lookback_wire::{Dialect, Message};
+/// use lookback_wire::{dialect::Dialect, message::Message};
 /// use lookback_engine::{Engine, Settings};
 ///
 /// let mut engine = Engine::new(Settings::default());
 /// engine.push(Message::user("Is it done?"))?;
 /// let sources = sources(engine.view(), Dialect::OpenAiChat)?;
 /// assert_eq!((sources[0].positions[0], sources[0].kind), (0, SourceKind::Unchanged));
-/// # Ok::<(), lookback_wire::ConversionError>(())
+/// # Ok::<(), lookback_wire::dialect::ConversionError>(())
 /// ```
 pub fn sources(view: &View, target: impl Into<Target>) -> Result<Vec<MessageSource>, ConversionError> {
     let target = target.into();
@@ -127,7 +127,10 @@ pub fn sources(view: &View, target: impl Into<Target>) -> Result<Vec<MessageSour
 #[allow(clippy::unwrap_used)]
 mod tests {
     use lookback_engine::{Engine, Settings};
-    use lookback_wire::{Dialect, Message, ToolCall};
+    use lookback_wire::{
+        dialect::Dialect,
+        message::{Message, ToolCall},
+    };
 
     use super::*;
 

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use lookback_engine::engine::{Engine, LogState};
 use lookback_engine::transcript::{Checkpoint, Entry, Origin, Position};
 use lookback_engine::view::{self, View};
+use lookback_engine::{Engine, LogState};
 use lookback_wire::message::Role;
-use lookback_wire::{Message, RequestError};
+use lookback_wire::{dialect::RequestError, message::Message};
 use serde::Serialize;
 
 use super::log::fold;
@@ -83,7 +83,7 @@ impl Session {
     /// # futures_lite::future::block_on(async {
     /// use lookback_session::Resent;
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_session::Session;
     ///
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", Default::default()).await?;

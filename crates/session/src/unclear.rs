@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lookback_engine::transcript::{Entry, Origin, Position};
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 
 use super::{Error, Session};
 use lookback_store::now;

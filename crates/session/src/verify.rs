@@ -67,7 +67,7 @@ pub enum Fault {
 /// # futures_lite::future::block_on(async {
 /// use lookback_session::verify;
 /// use lookback_store::MemoryStore;
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_session::Session;
 ///
 /// let store = std::sync::Arc::new(MemoryStore::new());

@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use lookback_engine::Engine;
 use lookback_engine::Explanation;
-use lookback_engine::engine::Engine;
 use lookback_engine::plan::Plan;
 use lookback_engine::policy::Policy;
 use lookback_engine::totals::Excess;
 use lookback_engine::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_engine::view::{Item, View};
 use lookback_wire::dialect::{self, Shown, Target};
+use lookback_wire::dialect::{ConversionError, Dialect, Response, TooLong};
 use lookback_wire::size::Measure;
-use lookback_wire::{ConversionError, Dialect, Response, TooLong};
 use serde_json::value::RawValue;
 
 use super::source::{MessageSource, sources};
@@ -71,7 +71,7 @@ impl Session {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::{Message, ToolCall};
+    /// use lookback_wire::message::{Message, ToolCall};
     /// use lookback_session::Session;
     /// use lookback_engine::Settings;
     ///
@@ -96,7 +96,7 @@ impl Session {
     }
 
     /// Says that the provider's cache no longer has the window, for example because the last usage report shows it. The
-    /// next window may then be cut for free (see [`Cold`](lookback_engine::Cold)). Pauses are recognized without this, by the
+    /// next window may then be cut for free (see [`Cold`](lookback_engine::policy::Cold)). Pauses are recognized without this, by the
     /// times with which messages arrive.
     pub fn cache_is_cold(&mut self) {
         self.told_cold = true;
@@ -122,7 +122,7 @@ impl Session {
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
-    /// use lookback_wire::{Dialect, Message, Response};
+    /// use lookback_wire::{dialect::{Dialect, Response}, message::Message};
     /// use lookback_store::MemoryStore;
     /// use lookback_session::Session;
     /// use lookback_engine::Settings;
@@ -236,7 +236,7 @@ impl Window<'_> {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// use lookback_session::SourceKind;
-    /// use lookback_wire::{Dialect, Message, ToolCall};
+    /// use lookback_wire::{dialect::Dialect, message::{Message, ToolCall}};
     /// use lookback_store::MemoryStore;
     /// use lookback_session::Session;
     /// use lookback_engine::Settings;

@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use lookback_engine::engine::{Engine, WindowOutcome};
 use lookback_engine::transcript::{Entry, Millis, Position};
+use lookback_engine::{Engine, WindowOutcome};
 
 use super::log::load;
 use super::unclear::Unclear;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use lookback::message::PartRef;
-use lookback::{Message, Request};
+use lookback_wire::message::PartRef;
+use lookback_wire::{dialect::Request, message::Message};
 use serde_json::Value;
 
 /// The models that refuse thinking whose prefix has changed.
@@ -83,9 +83,9 @@ fn said(message: &Message) -> Vec<String> {
     message.parts().filter_map(part).collect()
 }
 
-fn item(item: &lookback::message::ResultItem) -> &str {
+fn item(item: &lookback_wire::message::ResultItem) -> &str {
     match item {
-        lookback::message::ResultItem::Text(text) | lookback::message::ResultItem::Json(text) => text,
+        lookback_wire::message::ResultItem::Text(text) | lookback_wire::message::ResultItem::Json(text) => text,
         _ => "",
     }
 }

@@ -2,8 +2,14 @@
 
 use std::collections::HashMap;
 
-use lookback::cache::{Block, Cache};
-use lookback::{Dialect, Message, Prices, Request, Settings, measure};
+use lookback_engine::Settings;
+use lookback_replay::cache::{Block, Cache};
+use lookback_replay::prices::Prices;
+use lookback_tokens::measure;
+use lookback_wire::{
+    dialect::{Dialect, Request},
+    message::Message,
+};
 
 use crate::model::Usage;
 

@@ -6,7 +6,10 @@
 
 use std::sync::LazyLock;
 
-use lookback::{Dialect, Message, Request, Role};
+use lookback_wire::{
+    dialect::{Dialect, Request},
+    message::{Message, Role},
+};
 use regex::Regex;
 use serde_json::{Value, json};
 

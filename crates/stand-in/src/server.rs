@@ -15,8 +15,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_lite::{Stream, StreamExt as _, stream};
 use http_body_util::BodyExt as _;
-use lookback::dialect::{Finding, Severity};
-use lookback::{Dialect, Settings};
+use lookback_engine::Settings;
+use lookback_wire::dialect::Dialect;
+use lookback_wire::dialect::{Finding, Severity};
 use serde_json::{Value, json};
 
 use crate::bound::Signed;
@@ -234,7 +235,7 @@ async fn answer_to(
     if let Some(Fault::Wait(time)) = fault {
         tokio::time::sleep(time).await;
     }
-    let request = match lookback::Request::decode(body.to_vec(), Some(dialect)) {
+    let request = match lookback_wire::dialect::Request::decode(body.to_vec(), Some(dialect)) {
         Ok(request) => request,
         Err(error) => return respond(400, words::error(dialect, &error.to_string())),
     };
@@ -279,7 +280,12 @@ fn ending(pieces: Vec<String>, pause: Duration, breaks: bool) -> impl Stream<Ite
     })
 }
 
-fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Option<Fault>) -> Response<Body> {
+fn answer(
+    stand_in: &StandIn,
+    request: &lookback_wire::dialect::Request,
+    path: &str,
+    fault: Option<Fault>,
+) -> Response<Body> {
     let dialect = request.dialect();
     let mut inner = stand_in.inner();
     let is_refused = |finding: &Finding| finding.severity == Severity::Refused || is_newer(dialect, path, finding.rule);
@@ -307,8 +313,8 @@ fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Op
     let report = &mut inner.report;
     report.answered += 1;
     report.called.extend(said.calls.iter().map(|call| call.id.clone()));
-    for result in request.messages().iter().flat_map(lookback::Message::parts) {
-        if let lookback::message::PartRef::ToolResult(result) = result
+    for result in request.messages().iter().flat_map(lookback_wire::message::Message::parts) {
+        if let lookback_wire::message::PartRef::ToolResult(result) = result
             && !report.results.contains(&result.call_id)
         {
             report.results.push(result.call_id.clone());
@@ -363,7 +369,7 @@ fn is_newer(dialect: Dialect, path: &str, rule: &str) -> bool {
 }
 
 /// Signs the answer, if the request asks for what has to be signed.
-fn signature(request: &lookback::Request, number: usize) -> Option<String> {
+fn signature(request: &lookback_wire::dialect::Request, number: usize) -> Option<String> {
     let says = |member: &str, word: &str| request.member(member).is_some_and(|value| value.get().contains(word));
     let signs = match request.dialect() {
         Dialect::Anthropic => says("thinking", "adaptive") || says("thinking", "enabled"),

@@ -1,6 +1,6 @@
 //! Errors in the providers' words.
 
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 use serde_json::json;
 
 /// Returns the error of a request that breaks a rule.

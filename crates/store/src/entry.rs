@@ -2,7 +2,7 @@
 
 use lookback_engine::transcript::{Arrival, Entry, Label, Position};
 use lookback_wire::message::PartRef;
-use lookback_wire::{Dialect, Role};
+use lookback_wire::{dialect::Dialect, message::Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

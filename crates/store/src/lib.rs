@@ -74,7 +74,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 ///   [`StoreError::Backend`].
 ///
 /// The suite in the module `conformance`, which has a feature of this name, checks all this but the last two.
-/// `crates/lookback/tests/it/store/own.rs` is a small store that passes it.
+/// `crates/store/tests/it/store/own.rs` is a small store that passes it.
 pub trait Store: fmt::Debug + Send + Sync {
     /// Appends all of these records, or none. `at` is the number of records that the writer believes the log has.
     /// `time` is the writer's clock, if it has one: the log's creation time on its first append, and its time of last

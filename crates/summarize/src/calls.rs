@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use lookback_engine::engine::{Engine, SummaryRequest, WindowOutcome};
 use lookback_engine::transcript::Entry;
+use lookback_engine::{Engine, SummaryRequest, WindowOutcome};
+use lookback_wire::dialect::{ConversionError, Request};
 use lookback_wire::dialect::{Finding, Problem};
 use lookback_wire::message::{Message, Role};
-use lookback_wire::{ConversionError, Request};
 
 use crate::{SummaryTask, passages};
 
@@ -19,9 +19,9 @@ pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
 /// the window still contains what the summary should have covered.
 ///
 /// ```
-/// use lookback_engine::{Engine, Keep, Limits, Policy, Settings, Stage, Summarize, SystemRule};
+/// use lookback_engine::{Engine, Settings, policy::{Keep, Limits, Policy, Stage, Summarize, SystemRule}};
 /// use lookback_summarize::calls;
-/// use lookback_wire::{Message, Role};
+/// use lookback_wire::message::{Message, Role};
 ///
 /// let summary = Summarize { budget: 1_000, role: Role::System, wording: "{summary}".to_owned() };
 /// let policy = Policy {
@@ -88,9 +88,9 @@ pub struct RequestRun {
 /// Returns an error if a message cannot be expressed in the engine's dialect.
 ///
 /// ```
-/// use lookback_engine::{Engine, Limits, Policy, Settings};
+/// use lookback_engine::{Engine, Settings, policy::{Limits, Policy}};
 /// use lookback_summarize::calls;
-/// use lookback_wire::Request;
+/// use lookback_wire::dialect::Request;
 ///
 /// let text = r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#;
 /// let request = Request::decode(text, None)?;

@@ -53,7 +53,7 @@ const AT_ONCE: usize = 64 << 10;
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_summarize::{Extractive, SummarizeOptions, summarize};
 ///
 /// let talk = [

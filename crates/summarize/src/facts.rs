@@ -4,7 +4,7 @@ use lookback_content::Redacted;
 use std::sync::Arc;
 
 use lookback_tokens::{Estimate, TokenCounter};
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 
 use super::{Summarizer, SummarizerError, Summary, SummaryTask, passages, run};
 
@@ -87,7 +87,7 @@ const FACTS: u64 = 2_000;
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_summarize::{Function, key_facts};
 /// use serde_json::json;
 ///

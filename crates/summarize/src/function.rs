@@ -18,7 +18,7 @@ use super::{Completion, Summarizer, SummarizerError, SummaryTask};
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_summarize::{Function, SummarizeOptions, summarize};
 ///
 /// let model = Function::new("small-model", |ask| async move {

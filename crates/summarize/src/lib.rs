@@ -126,7 +126,7 @@ impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
 /// What a summarizer is to do.
 ///
 /// ```
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_summarize::{SummaryTask, passages};
 ///
 /// let task = SummaryTask::new(passages(&[Message::user("Hello")]), 200).focus(["decisions"]);
@@ -342,7 +342,7 @@ impl SummaryTask {
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_summarize::{Extractive, SummaryTask, passages, run};
 /// use lookback_tokens::Estimate;
 ///

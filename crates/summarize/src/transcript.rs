@@ -12,7 +12,7 @@ use super::{Passage, PassageRole};
 /// and files with their type and size. Reasoning is left out, as the providers leave it out of finished turns.
 ///
 /// ```
-/// use lookback_wire::{Message, ToolCall};
+/// use lookback_wire::message::{Message, ToolCall};
 /// use lookback_summarize::passages;
 ///
 /// let call = Message::assistant_with_calls("", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]);
@@ -106,7 +106,7 @@ fn unknown(kind: &str, bytes: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lookback_wire::Dialect;
+    use lookback_wire::dialect::Dialect;
     use lookback_wire::message::{Content, UserPart};
 
     fn text(message: &Message) -> String {

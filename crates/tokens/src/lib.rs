@@ -18,7 +18,6 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 pub use calibration::Calibration;
-pub use cut::{Truncation, Unit};
 pub use estimate::{Estimate, Uncounted};
 pub use measure::measure;
 pub(crate) use media::{document_tokens, image_tokens};
@@ -86,7 +85,7 @@ pub trait TokenCounter: Debug + Send + Sync {
     /// subtracted.
     ///
     /// ```
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_tokens::{measure, TokenCounter};
     ///
     /// /// Counts words, and ten more for each tool call.

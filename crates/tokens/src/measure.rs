@@ -2,8 +2,8 @@
 
 use crate as tokens;
 use crate::TokenCounter;
-use lookback_wire::Role;
 use lookback_wire::edit::{self, Edit};
+use lookback_wire::message::Role;
 use lookback_wire::message::{Media, Message, PartRef, Reasoning, ResultItem};
 use lookback_wire::models::ReasoningFormula;
 use lookback_wire::size::Size;
@@ -14,7 +14,7 @@ use lookback_wire::size::Size;
 /// form. If the edits hide every part, the size is zero in every measure.
 ///
 /// ```
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_tokens::{measure, Estimate};
 ///
 /// let size = measure(&Message::user("How long is this?"), &[], &Estimate::default());

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A limit on the length of a text: how much to keep of its head and of its tail.
 ///
 /// ```
-/// use lookback_tokens::{Truncation, Unit, Estimate};
+/// use lookback_tokens::{Estimate, cut::{Truncation, Unit}};
 ///
 /// let cap = Truncation { head: 20, tail: 5, ..Truncation::default() };
 /// let text = "a".repeat(500) + "the end";

@@ -1,6 +1,6 @@
 //! Messages and the formats of their providers: how requests, answers and errors are read, written, checked and repaired.
 //!
-//! A [`Message`] keeps the bytes in which it arrived, with typed parts beside them. Each provider's format is a [`Dialect`],
+//! A [`Message`](message::Message) keeps the bytes in which it arrived, with typed parts beside them. Each provider's format is a [`Dialect`](dialect::Dialect),
 //! with its rules, in one file of `dialect/`. [`edit`] has the changes to how a part is shown, and [`models`] what is known
 //! of each model.
 
@@ -15,13 +15,7 @@ pub mod size;
 mod start;
 mod wire;
 
-pub use dialect::{
-    ConversionError, DecodeError, Finding, Preamble, Problem, ProviderError, RawRequest, Request, RequestError,
-    Response, ResponseStream, TooLong,
-};
-pub use message::{Content, Message, ToolCall, ToolResult};
 pub use start::Start;
-pub use wire::{Dialect, Role, Wire};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 /// A provider's format for messages and requests.
 ///
 /// ```
-/// use lookback_wire::Dialect;
+/// use lookback_wire::dialect::Dialect;
 ///
 /// let message = Dialect::OpenAiChat.decode(r#"{"role":"user","content":"Hi","name":"ann"}"#)?;
 /// assert_eq!(message.text(), "Hi");
@@ -50,13 +50,13 @@ impl Wire {
     /// It is one, except for what the model said at once in OpenAI's Responses: there it may be several items.
     ///
     /// ```
-    /// use lookback_wire::Dialect;
+    /// use lookback_wire::dialect::Dialect;
     ///
     /// let said = r#"[{"type":"reasoning","summary":[],"encrypted_content":"x"},
     ///     {"type":"function_call","call_id":"c1","name":"read","arguments":"{}"}]"#;
     /// let message = Dialect::OpenAiResponses.decode(said)?;
     /// assert_eq!(message.wire().unwrap().elements().len(), 2);
-    /// # Ok::<(), lookback_wire::DecodeError>(())
+    /// # Ok::<(), lookback_wire::dialect::DecodeError>(())
     /// ```
     pub fn elements(&self) -> Vec<&RawValue> {
         let several = self.raw.get().starts_with('[').then(|| serde_json::from_str(self.raw.get()).ok()).flatten();

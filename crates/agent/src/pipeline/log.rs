@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lookback_engine::transcript::{Compaction, Entry, Origin, Position};
-use lookback_engine::{Mode, View};
+use lookback_engine::{policy::Mode, view::View};
 use lookback_wire::message::Message;
 
 use super::super::Call;

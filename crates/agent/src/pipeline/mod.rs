@@ -12,8 +12,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use lookback_engine::transcript::{Origin, Position};
-use lookback_wire::Message;
 use lookback_wire::dialect::TooLong;
+use lookback_wire::message::Message;
 
 use self::state::{Exchange, Notes, Options, RunState, Shown};
 use self::steps::Step;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use lookback_engine::transcript::{Compaction, Position};
-use lookback_engine::{Policy, View};
+use lookback_engine::{policy::Policy, view::View};
 use lookback_wire::message::ToolCall;
 
 use super::super::{Note, Stopped, ToolOutcome, ToolUse};

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args as ClapArgs, Subcommand};
-use lookback::memory::{Confidence, FactId, FactKind};
-use lookback::search::Within;
+use lookback_facts::{Confidence, FactId, FactKind};
+use lookback_store::search::Within;
 
 use super::StoreArg;
 

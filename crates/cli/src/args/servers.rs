@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
-use lookback::LogName;
-use lookback::memory::Memory;
-use lookback::store::Tenant;
+use lookback_facts::Memory;
 use lookback_server::gateway::Add;
+use lookback_store::LogName;
+use lookback_store::Tenant;
 
 use super::{PricesArg, StoreArg};
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Subcommand};
-use lookback::transcript::{Millis, Position};
+use lookback_engine::transcript::{Millis, Position};
 
 use super::{DialectArg, PricesArg, StoreArg, WithinArgs, place};
 

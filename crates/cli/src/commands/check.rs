@@ -4,8 +4,11 @@ use crate::exit::ExitCode;
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
 
-use lookback::dialect::{Finding, Severity};
-use lookback::{Engine, Error, Problem, calls};
+use lookback_engine::Engine;
+use lookback_session::Error;
+use lookback_summarize::calls;
+use lookback_wire::dialect::Problem;
+use lookback_wire::dialect::{Finding, Severity};
 use serde::Serialize;
 
 use crate::args::CheckArgs;
@@ -163,7 +166,7 @@ impl Checked<'_> {
 struct Mended<'a> {
     rule: &'a str,
     path: &'a str,
-    problem: &'a lookback::Problem,
+    problem: &'a lookback_wire::dialect::Problem,
     message: String,
 }
 

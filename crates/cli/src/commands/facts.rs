@@ -4,13 +4,14 @@ use crate::exit::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::memory::{
-    self, Counts, Effect, Export, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, Memory, MemoryError, Refused,
+use lookback_facts as memory;
+use lookback_facts::{
+    Counts, Effect, Export, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, Memory, MemoryError, Refused,
     Scope, SheetOptions, Source, Speaker, Statement,
 };
-use lookback::memory::{KbError, KbImported, import_kb};
-use lookback::search::Query;
-use lookback::{Durability, FileStore, MemoryStore, Store, StoreError};
+use lookback_facts::{KbError, KbImported, import_kb};
+use lookback_store::search::Query;
+use lookback_store::{Durability, FileStore, MemoryStore, Store, StoreError};
 
 use super::sessions;
 use crate::args::{AddArgs, FactsCommand, Place, Whose, WhoseExactly};

@@ -4,11 +4,11 @@ use crate::exit::ExitCode;
 use std::io::{IsTerminal, stdin};
 
 use futures_lite::future::block_on;
-use lookback::Durability;
-use lookback::memory::Memory;
-use lookback::store::Location;
+use lookback_facts::Memory;
+use lookback_location::Location;
 use lookback_server::mcp::{Server, http, stdio};
 use lookback_server::{ConnectionLimits, Door};
+use lookback_store::Durability;
 
 use crate::args::{McpArgs, StoreArg};
 use crate::failure::Failure;

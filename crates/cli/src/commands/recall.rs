@@ -3,8 +3,9 @@
 use crate::exit::ExitCode;
 
 use futures_lite::future::block_on;
-use lookback::memory::{self, Recall, Recalled};
-use lookback::search::Within;
+use lookback_facts as memory;
+use lookback_facts::{Recall, Recalled};
+use lookback_store::search::Within;
 
 use super::sessions;
 use crate::args::{RecallArgs, StoreArg};

@@ -10,8 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_lite::future::block_on;
-use lookback::replay::{self, Replay, ReplayedCall, Report};
-use lookback::{Durability, LogName, MemoryStore, Policy, Price, Recording, Settings, Store};
+use lookback_engine::{Settings, policy::Policy};
+use lookback_replay::replay::{self, Replay, ReplayedCall, Report};
+use lookback_replay::{prices::Price, recording::Recording};
+use lookback_store::{Durability, LogName, MemoryStore, Store};
 
 use crate::args::ReplayArgs;
 use crate::failure::Failure;
@@ -224,7 +226,7 @@ impl<'a> Run<'a> {
             shown.extend(self.shown(replay.clone(), &candidate.label, shown.is_empty())?);
         }
         if let Some(name) = name {
-            let name: LogName = name.parse().map_err(lookback::Error::from)?;
+            let name: LogName = name.parse().map_err(lookback_session::Error::from)?;
             block_on(replay.save(&*self.store, &name))?;
         }
         if !report.cut_short {
@@ -235,7 +237,7 @@ impl<'a> Run<'a> {
 
     /// Returns what the page shows of a replay, if it was completed. Only that of the first can be copied.
     fn shown(&self, replay: Replay, policy: &str, is_first: bool) -> Result<Option<Shown>, Failure> {
-        let (store, log) = (MemoryStore::new(), "replay".parse().map_err(lookback::Error::from)?);
+        let (store, log) = (MemoryStore::new(), "replay".parse().map_err(lookback_session::Error::from)?);
         if !block_on(replay.save(&store, &log))? {
             return Ok(None);
         }

@@ -3,7 +3,7 @@
 use crate::exit::ExitCode;
 use std::path::Path;
 
-use lookback::{Dialect, ProviderError};
+use lookback_wire::dialect::{Dialect, ProviderError};
 
 use crate::args::RulesArgs;
 use crate::failure::Failure;

@@ -5,9 +5,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use lookback::store::{Location, Tenant};
-use lookback::{Durability, Policy};
+use lookback_engine::policy::Policy;
+use lookback_location::Location;
 use lookback_server::gateway::{Config, ConfigError, Event, Gateway, Key};
+use lookback_store::Durability;
+use lookback_store::Tenant;
 
 use crate::args::{LogForm, ServeArgs, StoreArg};
 use crate::failure::Failure;

@@ -13,12 +13,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::memory::{Facts, Memory, Scope};
-use lookback::search::Query;
-use lookback::session::{self, HistoryEntry, OldContents};
-use lookback::store::{Derived, LogInfo, LogName, Retention, purge};
-use lookback::transcript::{Millis, Origin};
-use lookback::{Dialect, Durability, Error, Preamble, Session, Settings, Store, StoreError};
+use lookback_engine::Settings;
+use lookback_engine::transcript::{Millis, Origin};
+use lookback_facts::{Facts, Memory, Scope};
+use lookback_session as session;
+use lookback_session::{Error, Session};
+use lookback_session::{HistoryEntry, OldContents};
+use lookback_store::search::Query;
+use lookback_store::{Derived, LogInfo, LogName, Retention, purge};
+use lookback_store::{Durability, Store, StoreError};
+use lookback_wire::dialect::{Dialect, Preamble};
 use serde::Serialize;
 use serde_json::value::RawValue;
 

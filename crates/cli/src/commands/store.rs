@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::session::{Fault, verify};
-use lookback::store::{Location, Tenant, copy, every_namespace};
-use lookback::{Durability, LogName, Store};
+use lookback_location::Location;
+use lookback_session::{Fault, verify};
+use lookback_store::{Durability, LogName, Store};
+use lookback_store::{Tenant, copy, every_namespace};
 use serde::Serialize;
 
 use super::sessions::warn_of_damaged;

@@ -15,8 +15,10 @@ use std::thread;
 use std::time::UNIX_EPOCH;
 
 use futures_lite::future::block_on;
-use lookback::replay::{self, ReplayedCall, Report};
-use lookback::{Error, Policy, Price, Recording, Settings};
+use lookback_engine::{Settings, policy::Policy};
+use lookback_replay::replay::{self, ReplayedCall, Report};
+use lookback_replay::{prices::Price, recording::Recording};
+use lookback_session::Error;
 
 use self::choice::Bounds;
 use self::state::State;

@@ -4,15 +4,21 @@ use crate::exit::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::calls::{self, RequestRun};
-use lookback::dialect::{Finding, Mend, Severity, Target};
-use lookback::engine::Explanation;
-use lookback::explain::{MessageOutcome, outcomes};
-use lookback::plan::{Action, Reason};
-use lookback::summarize::{Extractive, run as summary};
-use lookback::tokens::Uncounted;
-use lookback::totals::Excess;
-use lookback::{Engine, Error, Limits, Policy, Request, Settings, SummaryRequest, View};
+use lookback_engine::Explanation;
+use lookback_engine::plan::{Action, Reason};
+use lookback_engine::totals::Excess;
+use lookback_engine::{
+    Engine, Settings, SummaryRequest,
+    policy::{Limits, Policy},
+    view::View,
+};
+use lookback_replay::explain::{MessageOutcome, outcomes};
+use lookback_session::Error;
+use lookback_summarize::calls::{self, RequestRun};
+use lookback_summarize::{Extractive, run as summary};
+use lookback_tokens::Uncounted;
+use lookback_wire::dialect::Request;
+use lookback_wire::dialect::{Finding, Mend, Severity, Target};
 use serde::Serialize;
 use serde_json::value::RawValue;
 

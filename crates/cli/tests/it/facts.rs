@@ -6,8 +6,12 @@ use std::os::unix::fs::PermissionsExt;
 use crate::common::{Lab, Run};
 use futures_lite::future::block_on;
 use insta::assert_snapshot;
-use lookback::memory::{FactKind, Memory, Scope, Source, Speaker, Statement};
-use lookback::{Message, Session, Settings, SqliteStore, Store};
+use lookback_engine::Settings;
+use lookback_facts::{FactKind, Memory, Scope, Source, Speaker, Statement};
+use lookback_session::Session;
+use lookback_sqlite::SqliteStore;
+use lookback_store::Store;
+use lookback_wire::message::Message;
 
 const STORE: &str = ".lookback/lookback.db";
 

@@ -55,7 +55,7 @@ fn help_teaches_with_examples() {
 #[test]
 fn the_help_names_the_prices_that_are_known() {
     let run = Lab::new().run(&["replay", "--help"]);
-    let prices = lookback::Prices::builtin();
+    let prices = lookback_replay::prices::Prices::builtin();
     for name in prices.names() {
         assert!(run.out().contains(name), "{name}");
     }

@@ -8,8 +8,9 @@ use std::process::{Command, Stdio};
 
 use crate::common::{LOOKBACK, Lab, Run};
 use futures_lite::future::block_on;
-use lookback::store::Record;
-use lookback::{LogName, SqliteStore, Store};
+use lookback_sqlite::SqliteStore;
+use lookback_store::Record;
+use lookback_store::{LogName, Store};
 
 fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());

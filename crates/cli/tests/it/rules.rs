@@ -1,7 +1,7 @@
 //! `lookback rules`.
 
 use crate::common::Lab;
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 
 const WORDS: &str = "messages.167: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_x.";
 

@@ -7,8 +7,15 @@ use std::os::unix::fs::PermissionsExt;
 use crate::common::{Lab, example_messages, list};
 use futures_lite::future::block_on;
 use insta::assert_snapshot;
-use lookback::store::Record;
-use lookback::{Dialect, FileStore, LogName, Message, Request, Session, Settings, SqliteStore, Store};
+use lookback_engine::Settings;
+use lookback_session::Session;
+use lookback_sqlite::SqliteStore;
+use lookback_store::Record;
+use lookback_store::{FileStore, LogName, Store};
+use lookback_wire::{
+    dialect::{Dialect, Request},
+    message::Message,
+};
 
 /// Returns a lab with the replayed example.
 fn replayed() -> Lab {

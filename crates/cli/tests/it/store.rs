@@ -4,9 +4,16 @@ use std::fs;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::store::Record;
-use lookback::transcript::Origin;
-use lookback::{Limits, LogName, Message, Policy, Session, Settings, SqliteStore, Store};
+use lookback_engine::transcript::Origin;
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Policy},
+};
+use lookback_session::Session;
+use lookback_sqlite::SqliteStore;
+use lookback_store::Record;
+use lookback_store::{LogName, Store};
+use lookback_wire::message::Message;
 
 use crate::common::Lab;
 

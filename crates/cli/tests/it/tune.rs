@@ -67,8 +67,8 @@ fn the_cheapest_policy_that_misses_no_more_is_recommended_and_written() {
     );
     assert_eq!(number("better"), 1.0);
     let written = fs::read_to_string(lab.path("policy.toml")).unwrap();
-    let policy = lookback::presets::parse(&written).unwrap();
-    assert_eq!(policy, lookback::presets::named(SMALL).unwrap());
+    let policy = lookback_presets::parse(&written).unwrap();
+    assert_eq!(policy, lookback_presets::named(SMALL).unwrap());
     assert!(written.starts_with("# Written by `lookback tune`") && written.contains(SMALL), "{written}");
     // It is a policy for other commands.
     lab.run(&["replay", "sessions.jsonl", "--policy", "policy.toml", "--json"]).out();
@@ -80,8 +80,8 @@ fn a_policy_on_standard_output_comes_last_and_few_recordings_are_said_to_be_few(
     let run = tune(&lab, &[]);
     assert!(run.out().contains("Too few to tell how sure this is: 3 recordings."), "{}", run.stdout);
     let (_, toml) = run.stdout.split_once("\n# Written by").unwrap();
-    let policy = lookback::presets::parse(&format!("# Written by{toml}")).unwrap();
-    assert_eq!(policy, lookback::presets::named(SMALL).unwrap());
+    let policy = lookback_presets::parse(&format!("# Written by{toml}")).unwrap();
+    assert_eq!(policy, lookback_presets::named(SMALL).unwrap());
     let lines = tune(&lab, &["--json"]).lines();
     assert_eq!(lines[2]["recommended"], SMALL);
     assert!(["low", "high", "better"].iter().all(|name| lines[2][name].is_null()));

@@ -3,9 +3,13 @@
 use crate::common::{Lab, example_messages, list};
 use futures_lite::future::block_on;
 use insta::assert_snapshot;
-use lookback::message::Role;
-use lookback::models::Models;
-use lookback::{Dialect, MemoryStore, Request, Session, Settings, presets};
+use lookback_engine::Settings;
+use lookback_presets as presets;
+use lookback_session::Session;
+use lookback_store::MemoryStore;
+use lookback_wire::dialect::{Dialect, Request};
+use lookback_wire::message::Role;
+use lookback_wire::models::Models;
 use serde_json::{Value, json};
 
 const OPENAI: &str = include_str!("../bodies/openai-chat.json");
@@ -465,7 +469,7 @@ fn session_window(list: &str, policy: &str, dialect: Dialect) -> String {
     let settings = Settings::default()
         .dialect(dialect)
         .policy(presets::named(policy).unwrap())
-        .counter(lookback::tokens::counter(Models::builtin().find("gpt-4o").unwrap()));
+        .counter(lookback_tokens::counter(Models::builtin().find("gpt-4o").unwrap()));
     block_on(async {
         let mut session = Session::open(MemoryStore::new(), "same", settings).await.unwrap();
         for (index, message) in request.messages().iter().enumerate() {

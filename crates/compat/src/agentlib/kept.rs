@@ -1,8 +1,8 @@
 //! What a memory keeps of a session, for a caller that wants to look at it.
 
 use lookback_engine::transcript::Millis;
-use lookback_wire::Message;
 use lookback_wire::dialect::Shown;
+use lookback_wire::message::Message;
 
 use super::{Error, Tags};
 use lookback_session::{HistoryEntry, Session};

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_lock::Mutex;
-use lookback_engine::Policy;
+use lookback_engine::policy::Policy;
 use lookback_engine::transcript::Label;
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use lookback_wire::message::Role;
 
 use super::kept::Kept;
@@ -26,7 +26,7 @@ use lookback_store::{IntoStore, LogName, MemoryStore, Store, purge};
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_compat::agentlib::{Options, ReadOptions, SlidingWindowMemory, WriteOptions};
 ///
 /// let memory = SlidingWindowMemory::new(Options::default().max_turns(1))?;
@@ -101,7 +101,7 @@ impl SlidingWindowMemory {
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_compat::agentlib::{Options, ReadOptions, SlidingWindowMemory, WriteOptions};
     ///
     /// let memory = SlidingWindowMemory::new(Options::default().max_turns(1))?;

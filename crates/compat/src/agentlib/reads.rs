@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use lookback_engine::view;
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use lookback_wire::message::Role;
 
 use super::Error;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_lock::Mutex;
-use lookback_engine::Policy;
+use lookback_engine::policy::Policy;
 
 use super::Error;
 use super::reads::Reads;

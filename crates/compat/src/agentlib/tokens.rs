@@ -1,7 +1,7 @@
 //! The original's token estimate, and cutting a list of messages to a budget in it.
 
 use lookback_tokens::TokenCounter;
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use lookback_wire::message::Role;
 use lookback_wire::models::Frame;
 
@@ -51,7 +51,7 @@ pub fn estimate_tokens(text: &str) -> u64 {
 /// does not fit.
 ///
 /// ```
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_compat::agentlib::trim_to_token_budget;
 ///
 /// let messages = ["old and long, longer than there is room for", "new"].map(Message::user);

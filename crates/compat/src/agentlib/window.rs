@@ -2,9 +2,13 @@
 
 use lookback_engine::policy::{Keep, Mode, Tokens};
 use lookback_engine::view::Item;
-use lookback_engine::{Engine, Limits, Policy, Settings, View};
-use lookback_wire::Message;
+use lookback_engine::{
+    Engine, Settings,
+    policy::{Limits, Policy},
+    view::View,
+};
 use lookback_wire::dialect::Shown;
+use lookback_wire::message::Message;
 
 use super::{Error, Options, Utf16};
 use crate::openai::{DIALECT, decoded};

@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use async_lock::Mutex;
 use lookback_engine::policy::{Keep, Limits, Policy, Stage, Summarize, SystemRule};
-use lookback_wire::Role;
+use lookback_wire::message::Role;
 
 use super::{Error, SlidingWindow, log_of, settings};
 use crate::error::at_least_one;
-use lookback_presets::rolling_batch;
 use lookback_session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, Session};
 use lookback_store::{IntoStore, MemoryStore, Store};
 use lookback_summarize::Job;
@@ -141,7 +140,7 @@ impl SlidingWindowBuilder {
     /// # });
     /// ```
     pub async fn open(self) -> Result<SlidingWindow, Error> {
-        let batch = self.batch.unwrap_or_else(|| rolling_batch(self.window_size));
+        let batch = self.batch.unwrap_or_else(|| (self.window_size / 4).max(1));
         let options = [("windowSize", self.window_size), ("summaryBudget", self.summary_budget), ("batch", batch)];
         for (option, value) in options {
             at_least_one(option, value)?;

@@ -32,7 +32,7 @@ mod stored;
 mod window;
 
 pub use builder::SlidingWindowBuilder;
-use lookback_engine::{Policy, Settings};
+use lookback_engine::{Settings, policy::Policy};
 pub use stored::{Metadata, Stored, get};
 pub use window::{SlidingWindow, Stats};
 

@@ -1,6 +1,6 @@
 //! The two keys under which the original's documentation keeps a window.
 
-use lookback_engine::Policy;
+use lookback_engine::policy::Policy;
 use lookback_engine::view::Item;
 use lookback_wire::dialect::{self, Shown};
 use serde::Serialize;
@@ -49,7 +49,7 @@ pub struct Metadata {
 /// use lookback_compat::crux::{SlidingWindow, get};
 /// use lookback_summarize::Function;
 /// use lookback_store::MemoryStore;
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 ///
 /// let store = Arc::new(MemoryStore::new());
 /// let model = Function::new("small-model", |_ask| async { Ok("The user is called Ada.".to_owned()) });

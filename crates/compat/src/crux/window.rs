@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_lock::{Mutex, MutexGuard};
 use lookback_tokens::TokenCounter;
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use serde::Serialize;
 
 use super::{Error, SlidingWindowBuilder};
@@ -23,7 +23,7 @@ use lookback_summarize::Summarizer;
 /// # futures_lite::future::block_on(async {
 /// use lookback_compat::crux::SlidingWindow;
 /// use lookback_summarize::Function;
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 ///
 /// // In a real program, call your provider's cheap model here: this is the original's `generate` and `model`.
 /// let model = Function::new("small-model", |_ask| async { Ok("The user is called Ada.".to_owned()) });

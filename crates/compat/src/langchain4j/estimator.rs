@@ -31,7 +31,7 @@ const PICTURE: u64 = 85;
 /// use lookback_tokens::TokenCounter;
 ///
 /// let estimator = OpenAiTokenCountEstimator::new("gpt-4o-mini")?;
-/// assert_eq!(estimator.message(&lookback_wire::Message::user("Hello")), Some(5));
+/// assert_eq!(estimator.message(&lookback_wire::message::Message::user("Hello")), Some(5));
 /// let memory = TokenWindowChatMemory::builder().max_tokens(1_000).token_counter(estimator).build()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -125,7 +125,7 @@ impl TokenCounter for OpenAiTokenCountEstimator {
     fn message(&self, message: &Message) -> Option<u64> {
         let calls: Vec<_> = message.tool_calls().map(|(_, call)| call).collect();
         let parts: u64 = message.parts().map(|part| self.part(part)).sum();
-        let answering = if message.role() == lookback_wire::Role::Assistant { self.answering } else { 0 };
+        let answering = if message.role() == lookback_wire::message::Role::Assistant { self.answering } else { 0 };
         Some(self.frame().message + parts + self.calls(&calls) + answering)
     }
 }

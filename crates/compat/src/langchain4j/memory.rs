@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use async_lock::Mutex;
-use lookback_engine::engine;
+use lookback_engine as engine;
 use lookback_engine::policy::{Keep, Limits, Mode, Policy, SystemRule};
 use lookback_engine::view::Item;
 use lookback_tokens::TokenCounter;
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 
 use super::{ChatMemoryError, LimitInMessages, LimitInTokens};
 use crate::OptionError;
@@ -22,7 +22,7 @@ use lookback_store::{LogName, Store, StoreError, purge};
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_compat::langchain4j::MessageWindowChatMemory;
 ///
 /// let memory = MessageWindowChatMemory::with_max_messages(3)?;
@@ -41,7 +41,7 @@ pub type MessageWindowChatMemory = ChatMemory<LimitInMessages>;
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_compat::langchain4j::{OpenAiTokenCountEstimator, TokenWindowChatMemory};
 ///
 /// let counter = OpenAiTokenCountEstimator::new("gpt-4o")?;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use async_lock::Mutex;
 use lookback_engine::transcript::Millis;
-use lookback_engine::{Engine, Policy, Settings};
+use lookback_engine::{Engine, Settings, policy::Policy};
 use lookback_tokens::TokenCounter;
-use lookback_wire::{ConversionError, Message};
+use lookback_wire::{dialect::ConversionError, message::Message};
 
 use super::id::id_of;
 use lookback_session::log::load;
@@ -21,7 +21,7 @@ use lookback_store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, St
 ///
 /// Implement it if you have such a store already. [`FromChatMemoryStore`] makes a [`Store`] of it.
 ///
-/// The messages are in OpenAI's format. [`Dialect::convert`](lookback_wire::Dialect::convert) gives a message that was built in
+/// The messages are in OpenAI's format. [`Dialect::convert`](lookback_wire::dialect::Dialect::convert) gives a message that was built in
 /// Rust its JSON. A store must return messages that mean the same as those it was given.
 pub trait ChatMemoryStore: fmt::Debug + Send + Sync {
     /// Returns the messages of a memory in their order, or no messages if there is no such memory.
@@ -63,7 +63,7 @@ impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
 /// use std::collections::HashMap;
 /// use std::sync::{Arc, Mutex};
 ///
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_compat::langchain4j::{ChatMemoryStore, FromChatMemoryStore, MessageWindowChatMemory};
 /// use lookback_store::StoreFuture;
 ///

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 
 use super::Error;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lookback_wire::dialect::take_member;
 use lookback_wire::message::{AssistantPart, Content};
-use lookback_wire::{Dialect, Message};
+use lookback_wire::{dialect::Dialect, message::Message};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// members, such as `metadata`, and unknown blocks.
 ///
 /// ```
-/// use lookback_wire::{Message, ToolCall};
+/// use lookback_wire::message::{Message, ToolCall};
 /// use lookback_compat::strands::without_incomplete_calls;
 ///
 /// let message = Message::assistant_with_calls("Let me look.", [ToolCall::new("c1", "read", "{\"pa")]);

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use serde_json::{Value, json};
 
 use super::proactive::tell;
@@ -15,7 +15,7 @@ use super::{CompressionThreshold, Error, HookRegistry, ModelError};
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_compat::strands::{ConversationManager, Error, ModelError};
 ///
 /// /// Keeps only the newest message.
@@ -106,7 +106,7 @@ pub trait ConversationManager: Send + Sync {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// use std::sync::Arc;
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     /// use lookback_compat::strands::{ConversationManager, HookRegistry, SlidingWindowConversationManager, SlidingWindowOptions};
     ///
     /// let options = SlidingWindowOptions::default().window_size(1).per_turn(true);

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use lookback_engine::Policy;
-use lookback_engine::engine::Settings;
+use lookback_engine::Settings;
+use lookback_engine::policy::Policy;
 use lookback_engine::transcript::Position;
 use lookback_engine::view::Item;
 use lookback_tokens::Estimate;
@@ -14,7 +14,7 @@ use lookback_tokens::cut::{Truncation, clear_media, truncate_result};
 use lookback_tokens::measure;
 use lookback_wire::dialect::Shown;
 use lookback_wire::edit::Edit;
-use lookback_wire::{Dialect, Message};
+use lookback_wire::{dialect::Dialect, message::Message};
 
 use lookback_session::{Error, Session};
 use lookback_store::Store;

@@ -27,7 +27,7 @@
 //! - **Signed reasoning is respected.** While a tool loop with signed reasoning is open, nothing is reduced. The first
 //!   reduction after that removes the signed reasoning of finished turns.
 //!
-//! [`Dialect::Bedrock`]: lookback_wire::Dialect::Bedrock
+//! [`Dialect::Bedrock`]: lookback_wire::dialect::Dialect::Bedrock
 
 mod error;
 mod hooks;

@@ -1,6 +1,6 @@
 //! A manager that does nothing.
 
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 
 use super::{ContextWindowOverflow, ConversationManager, Error, ModelError};
 

@@ -1,6 +1,6 @@
 //! Places in a list of messages: where a user speaks, where a window may begin, what is pinned.
 
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use lookback_wire::message::{PartRef, Role};
 
 /// Returns the first place from `start` on where a window may begin: a user's words, or if there are none, a tool call

@@ -2,7 +2,7 @@
 
 use lookback_tokens::Estimate;
 use lookback_tokens::measure;
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 
 use super::{ContextWindowOverflow, ConversationManager, Error};
 
@@ -21,7 +21,7 @@ const NO_SMALLER: &str = "The list is too long, and the manager did not make it 
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_compat::strands::{SlidingWindowConversationManager, recover};
 ///
 /// # #[derive(Debug)] struct Refused;

@@ -7,7 +7,7 @@ use lookback_engine::plan::Verdict;
 use lookback_engine::policy::{Keep, Limits, Policy, Stage, Start};
 use lookback_tokens::cut::Truncation;
 use lookback_wire::message::Role;
-use lookback_wire::{Dialect, Message};
+use lookback_wire::{dialect::Dialect, message::Message};
 use serde_json::{Value, json};
 
 use super::manager::state_of;
@@ -36,7 +36,7 @@ const MARKER: &str = "...\n\n... [truncated: {cut} chars removed] ...\n\n...";
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_compat::strands::{ConversationManager, SlidingWindowConversationManager, SlidingWindowOptions};
 ///
 /// let manager = SlidingWindowConversationManager::new(SlidingWindowOptions::default().window_size(2))?;

@@ -6,7 +6,7 @@ use async_lock::Mutex;
 use lookback_engine::policy::{Keep, Limits, Policy};
 use lookback_tokens::Estimate;
 use lookback_tokens::measure;
-use lookback_wire::{Dialect, Message};
+use lookback_wire::{dialect::Dialect, message::Message};
 use serde_json::{Value, json};
 
 use super::manager::state_of;
@@ -36,7 +36,7 @@ const IRREDUCIBLE: &str = "The conversation cannot be reduced further: a summary
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_compat::strands::{ConversationManager, SummarizingConversationManager, SummarizingOptions};
 ///
 /// let options = SummarizingOptions::default().summary_ratio(0.5).preserve_recent_messages(2);

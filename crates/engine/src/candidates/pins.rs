@@ -4,8 +4,8 @@ use super::Sizing;
 use crate::group::{GroupKind, Pin};
 use crate::policy::Mode;
 use crate::view::{Item, Lasting, View, ViewGroup};
-use lookback_wire::Role;
 use lookback_wire::Start;
+use lookback_wire::message::Role;
 
 /// The groups that may not be dropped, by index.
 pub(super) struct Pins {

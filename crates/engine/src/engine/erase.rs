@@ -25,11 +25,11 @@ const SUMMARY: &str = "[The summary of earlier messages was erased with them.]";
 /// Takes out of the entries of a log what was made from messages whose contents are erased.
 ///
 /// ```
-/// use lookback_engine::engine::Redrawing;
+/// use lookback_engine::Redrawing;
 /// use lookback_tokens::Estimate;
 /// use lookback_engine::transcript::{Entry, Origin};
 /// use lookback_engine::{Engine, Settings};
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 ///
 /// let mut engine = Engine::new(Settings::default());
 /// engine.push(Message::user("The password is hunter2."))?;
@@ -39,7 +39,7 @@ const SUMMARY: &str = "[The summary of earlier messages was erased with them.]";
 /// let redrawing = Redrawing::new(&[0..1], &counter).note(true);
 /// let Some(Entry::Message(arrival)) = redrawing.redrawn(&note) else { panic!() };
 /// assert!(arrival.is_erased() && !arrival.message.text().contains("hunter2"));
-/// # Ok::<(), lookback_wire::ConversionError>(())
+/// # Ok::<(), lookback_wire::dialect::ConversionError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Redrawing<'a> {
@@ -149,7 +149,7 @@ impl Engine {
     ///
     /// ```
     /// use lookback_engine::{Engine, Settings};
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     ///
     /// let mut engine = Engine::new(Settings::default());
     /// for text in ["The password is hunter2.", "Thanks.", "And now?"] {
@@ -158,7 +158,7 @@ impl Engine {
     /// engine.leave_out(&[0..1]);
     /// assert_eq!(engine.view().messages().next().unwrap().message().text(), "Thanks.");
     /// assert!(engine.leave_out(&[2..3]).is_empty());
-    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn leave_out(&mut self, entries: &[Range<Position>]) -> Vec<Entry> {
         let mut recorded = Vec::new();

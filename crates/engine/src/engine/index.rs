@@ -18,8 +18,8 @@ use crate::totals::Totals;
 use crate::view::{Item, View};
 use lookback_tokens::TokenCounter;
 use lookback_tokens::measure;
-use lookback_wire::Role;
 use lookback_wire::message::Message;
+use lookback_wire::message::Role;
 use lookback_wire::size::{Measure, Size};
 
 /// The first line of the note.

@@ -48,7 +48,7 @@ impl Engine {
     /// `false` says only that it is not certain. Messages with pictures or files may exceed a limit all the same.
     ///
     /// ```
-    /// use lookback_engine::{Engine, Limits, Policy, Settings};
+    /// use lookback_engine::{Engine, Settings, policy::{Limits, Policy}};
     ///
     /// let policy = Policy { limits: Limits::tokens(1_000), ..Policy::unlimited() };
     /// let engine = Engine::new(Settings::default().policy(policy));
@@ -100,7 +100,7 @@ impl Engine {
     }
 
     /// Says that the provider's cache no longer has the window, for example because the last usage report shows it. The
-    /// next window may then be cut for free (see [`Cold`](crate::Cold)).
+    /// next window may then be cut for free (see [`Cold`](crate::policy::Cold)).
     pub fn cache_is_cold(&mut self) {
         self.told_cold = true;
     }

@@ -41,8 +41,8 @@ pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
 /// `Session` (in the crate `lookback`) is an engine with a store.
 ///
 /// ```
-/// use lookback_engine::{Engine, Limits, Policy, Settings};
-/// use lookback_wire::Message;
+/// use lookback_engine::{Engine, Settings, policy::{Limits, Policy}};
+/// use lookback_wire::message::Message;
 ///
 /// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
 /// let mut engine = Engine::new(Settings::default().policy(policy));
@@ -53,7 +53,7 @@ pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
 /// assert!(outcome.exceeded.is_none());
 /// let texts: Vec<_> = engine.view().messages().map(|item| item.message().text()).collect();
 /// assert_eq!(texts, ["two", "three"]);
-/// # Ok::<(), lookback_wire::ConversionError>(())
+/// # Ok::<(), lookback_wire::dialect::ConversionError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Engine {

@@ -8,11 +8,11 @@ use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport}
 use crate::view::Item;
 use lookback_tokens as tokens;
 use lookback_tokens::measure;
-use lookback_wire::Role;
 use lookback_wire::Start;
 use lookback_wire::dialect::{ConversionError, Preamble, Target};
 use lookback_wire::edit;
 use lookback_wire::message::Message;
+use lookback_wire::message::Role;
 
 impl Engine {
     /// Appends a message from the client, and returns the entries that record it.
@@ -82,13 +82,13 @@ impl Engine {
     ///
     /// ```
     /// use lookback_engine::{Engine, Settings};
-    /// use lookback_wire::Request;
+    /// use lookback_wire::dialect::Request;
     ///
     /// let request = Request::decode(r#"{"model":"gpt-5","messages":[{"role":"user","content":"Hi"}]}"#, None)?;
     /// let mut engine = Engine::new(Settings::default());
     /// engine.set_target(request.target());
     /// assert_eq!(engine.target().model.as_deref(), Some("gpt-5"));
-    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// # Ok::<(), lookback_wire::dialect::RequestError>(())
     /// ```
     pub fn set_target(&mut self, target: &Target) {
         let own = self.settings.target();
@@ -125,7 +125,7 @@ impl Engine {
     /// without it. Returns no entries if there was none.
     ///
     /// ```
-    /// use lookback_wire::Dialect;
+    /// use lookback_wire::dialect::Dialect;
     /// use lookback_engine::{Engine, Settings};
     ///
     /// let mut engine = Engine::new(Settings::default().dialect(Dialect::Anthropic));

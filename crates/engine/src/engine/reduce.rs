@@ -36,8 +36,8 @@ impl Engine {
     /// It repairs nothing: calls without results continue to wait for them.
     ///
     /// ```
-    /// use lookback_engine::{Engine, Limits, Policy, Settings};
-    /// use lookback_wire::Message;
+    /// use lookback_engine::{Engine, Settings, policy::{Limits, Policy}};
+    /// use lookback_wire::message::Message;
     ///
     /// let mut engine = Engine::new(Settings::default());
     /// for text in ["one", "two", "three"] {
@@ -45,7 +45,7 @@ impl Engine {
     /// }
     /// engine.compact(&Policy { limits: Limits::messages(1), ..Policy::unlimited() });
     /// assert_eq!(engine.view().messages().count(), 1);
-    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn compact(&mut self, policy: &Policy) -> WindowOutcome {
         let policy = Policy { mode: Mode::Recorded, ..self.settings.resolved(policy) };
@@ -74,9 +74,9 @@ impl Engine {
     /// The outcome has no plan if there is no such round, or if signed reasoning of an open tool loop forbids a change.
     ///
     /// ```
-    /// use lookback_engine::{Engine, Settings, Stage};
-    /// use lookback_wire::{Message, ToolCall};
-    /// use lookback_tokens::Truncation;
+    /// use lookback_engine::{Engine, Settings, policy::Stage};
+    /// use lookback_wire::message::{Message, ToolCall};
+    /// use lookback_tokens::cut::Truncation;
     ///
     /// let mut engine = Engine::new(Settings::default());
     /// engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))?;
@@ -85,7 +85,7 @@ impl Engine {
     /// let stages = [Stage::TruncateResults { to, except_newest: 0 }];
     /// assert!(engine.shorten(&stages).plan.is_some());
     /// assert!(engine.shorten(&stages).plan.is_none());
-    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn shorten(&mut self, stages: &[Stage]) -> WindowOutcome {
         let mut outcome = WindowOutcome::default();
@@ -113,7 +113,7 @@ impl Engine {
     /// ```
     /// use lookback_engine::transcript::Origin;
     /// use lookback_engine::{Engine, Settings};
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     ///
     /// let mut engine = Engine::new(Settings::default());
     /// engine.push(Message::user("Count to three."))?;
@@ -121,7 +121,7 @@ impl Engine {
     /// engine.push(Message::assistant("One, two, three."))?;
     /// engine.dismiss(|note| note.message().text().contains("last answer"));
     /// assert_eq!(engine.view().messages().count(), 2);
-    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn dismiss(&mut self, leaves: impl Fn(&Item) -> bool) -> Vec<Entry> {
         let leaves = |item: &Item| item.is_note() && leaves(item);

@@ -7,8 +7,8 @@ use crate::entry::{Entry, Position, Repair};
 use crate::group::GroupKind;
 use crate::view::{Lasting, View};
 use lookback_tokens::measure;
-use lookback_wire::Dialect;
 use lookback_wire::Start;
+use lookback_wire::dialect::Dialect;
 use lookback_wire::edit::{self, Change, Cut, Edit};
 use lookback_wire::message::{Content, Message, PartRef, ResultItem, ToolCall, ToolResult, UserPart};
 
@@ -83,15 +83,15 @@ impl Engine {
 /// A client may send such a message back after it was given one in a window. No tool has answered then.
 ///
 /// ```
-/// use lookback_engine::{Engine, Settings, engine::is_stand_in};
-/// use lookback_wire::{Message, ToolCall};
+/// use lookback_engine::{Engine, Settings, is_stand_in};
+/// use lookback_wire::message::{Message, ToolCall};
 ///
 /// let mut engine = Engine::new(Settings::default());
 /// engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))?;
 /// let shown = engine.preview();
 /// assert!(is_stand_in(shown.messages().last().unwrap().message()));
 /// assert!(!is_stand_in(&Message::tool_result("c1", "buy milk")));
-/// # Ok::<(), lookback_wire::ConversionError>(())
+/// # Ok::<(), lookback_wire::dialect::ConversionError>(())
 /// ```
 pub fn is_stand_in(message: &Message) -> bool {
     let stands_in = |part: PartRef<'_>| {

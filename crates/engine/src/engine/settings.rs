@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::policy::Policy;
 use lookback_tokens as tokens;
 use lookback_tokens::{Calibration, Estimate, TokenCounter};
-use lookback_wire::Dialect;
+use lookback_wire::dialect::Dialect;
 use lookback_wire::dialect::{Provider, Target};
 use lookback_wire::models::Models;
 
@@ -15,8 +15,8 @@ use lookback_wire::models::Models;
 /// [`Settings::for_model`] fills in what is known of a model. To set limits of your own, replace the policy:
 ///
 /// ```
-/// use lookback_wire::Dialect;
-/// use lookback_engine::{Limits, Policy, Settings};
+/// use lookback_wire::dialect::Dialect;
+/// use lookback_engine::{Settings, policy::{Limits, Policy}};
 ///
 /// let policy = Policy { limits: Limits::tokens(50_000), ..Policy::production() };
 /// let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o").policy(policy);
@@ -52,7 +52,7 @@ impl Settings {
     /// context window, its longest answer and a counter of its tokens. Otherwise, these are the defaults.
     ///
     /// ```
-    /// use lookback_wire::Dialect;
+    /// use lookback_wire::dialect::Dialect;
     /// use lookback_engine::Settings;
     ///
     /// let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
@@ -67,7 +67,7 @@ impl Settings {
     /// providers count the tokens of a model in a way of their own.
     ///
     /// ```
-    /// use lookback_wire::{Dialect, dialect::Target};
+    /// use lookback_wire::dialect::{Dialect, Target};
     /// use lookback_engine::Settings;
     ///
     /// let path = "/v1/projects/p/locations/global/publishers/google/models/gemini-3-flash:generateContent";
@@ -98,8 +98,8 @@ impl Settings {
 
     /// Sets what a window may contain.
     #[must_use]
-    pub fn policy(self, policy: impl Into<Policy>) -> Self {
-        Settings { policy: policy.into(), ..self }
+    pub fn policy(self, policy: Policy) -> Self {
+        Settings { policy, ..self }
     }
 
     /// Sets the correction of the model's token counts until the provider has reported its usage.

@@ -20,7 +20,7 @@ use lookback_tokens::measure;
 use lookback_wire::Start;
 use lookback_wire::message::Message;
 use lookback_wire::size::{Measure, Size};
-use lookback_wire::{Dialect, Role};
+use lookback_wire::{dialect::Dialect, message::Role};
 
 /// A request for a summary, with everything that is needed to make it.
 #[derive(derive_more::Debug, Clone)]
@@ -142,8 +142,8 @@ impl Engine {
     /// not change now, or if the policy makes no summaries. Nothing has changed then.
     ///
     /// ```
-    /// use lookback_engine::{Engine, Limits, Policy, Settings, Stage, policy::Summarize};
-    /// use lookback_wire::Message;
+    /// use lookback_engine::{Engine, Settings, policy::{Limits, Policy, Stage, Summarize}};
+    /// use lookback_wire::message::Message;
     ///
     /// let stages = vec![Stage::Summarize(Summarize::default())];
     /// let policy = Policy { limits: Limits::messages(2), stages, ..Policy::unlimited() };

@@ -23,7 +23,7 @@ impl Engine {
     ///
     /// ```
     /// use lookback_engine::{Engine, Settings};
-    /// use lookback_wire::Message;
+    /// use lookback_wire::message::Message;
     ///
     /// let mut engine = Engine::new(Settings::default());
     /// for number in 1..=3 {
@@ -33,7 +33,7 @@ impl Engine {
     /// engine.keep_turns(2);
     /// assert_eq!(engine.view().messages().next().unwrap().message().text(), "question 2");
     /// assert!(engine.keep_turns(2).is_empty());
-    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn keep_turns(&mut self, turns: u64) -> Vec<Entry> {
         let actual = self.view.totals().turns;

@@ -68,7 +68,7 @@ impl Engine {
     ///
     /// ```
     /// use lookback_engine::{Engine, Settings};
-    /// use lookback_wire::{Message, ToolCall};
+    /// use lookback_wire::message::{Message, ToolCall};
     ///
     /// let mut engine = Engine::new(Settings::default());
     /// engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))?;
@@ -76,7 +76,7 @@ impl Engine {
     /// engine.push(Message::tool_result("c1", "the real result"))?;
     /// assert_eq!(engine.preview().messages().last().unwrap().message().tool_results().count(), 1);
     /// assert_eq!(engine.preview().messages().count(), 2);
-    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn preview(&self) -> Cow<'_, View> {
         if self.is_mended() {
@@ -98,8 +98,8 @@ impl Engine {
     /// result, this is the window that a policy in the mode `on_read` gives.
     ///
     /// ```
-    /// use lookback_engine::{Engine, Limits, Policy, Settings};
-    /// use lookback_wire::{Message, ToolCall};
+    /// use lookback_engine::{Engine, Settings, policy::{Limits, Policy}};
+    /// use lookback_wire::message::{Message, ToolCall};
     ///
     /// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
     /// let mut engine = Engine::new(Settings::default().policy(policy));
@@ -110,7 +110,7 @@ impl Engine {
     /// engine.push(Message::user("Never mind."))?;
     /// let glance = engine.glance();
     /// assert_eq!(glance.messages().filter(|item| item.is_own()).count(), 1);
-    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn glance(&self) -> Cow<'_, View> {
         let newest = self.view.groups().last().and_then(|group| group.items.first()).map(Item::position);

@@ -39,7 +39,7 @@ pub struct Plan {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Occasion {
-    /// The provider's cache no longer has the window (see [`Cold`](crate::Cold)), so that the cut costs nothing: a pause
+    /// The provider's cache no longer has the window (see [`Cold`](crate::policy::Cold)), so that the cut costs nothing: a pause
     /// was longer than the cache lasts.
     Pause {
         /// The time since the last call, in milliseconds.
@@ -52,7 +52,7 @@ pub enum Occasion {
     /// The cache no longer has the window, as the caller has said
     /// ([`Engine::cache_is_cold`](crate::Engine::cache_is_cold)).
     Told,
-    /// The cut is repaid by now (see [`Payback`](crate::Payback)).
+    /// The cut is repaid by now (see [`Payback`](crate::policy::Payback)).
     Repaid {
         /// What the calls since the last compaction read beyond what the target leaves, in tokens.
         read: u64,
@@ -298,7 +298,7 @@ const BYTES_A_TOKEN: u64 = 6;
 /// limits are exceeded.
 ///
 /// ```
-/// use lookback_engine::{Group, Limits, Policy, plan};
+/// use lookback_engine::{plan::plan, group::Group, policy::{Limits, Policy}};
 /// use lookback_engine::plan::{Action, Verdict};
 /// use lookback_wire::size::Size;
 /// use lookback_engine::group::{GroupKind, Pin};

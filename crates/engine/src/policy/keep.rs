@@ -27,7 +27,7 @@ impl Default for Keep {
 
 /// How system messages among the other messages are treated.
 ///
-/// The system prompt outside the messages is part of the [`Preamble`](lookback_wire::Preamble), and there is only one. So `one`
+/// The system prompt outside the messages is part of the [`Preamble`](lookback_wire::dialect::Preamble), and there is only one. So `one`
 /// and `first` matter for formats with the system prompt among the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -67,7 +67,7 @@ impl Limits {
     /// Returns a limit in one measure.
     ///
     /// ```
-    /// use lookback_engine::Limits;
+    /// use lookback_engine::policy::Limits;
     /// use lookback_wire::size::Measure;
     ///
     /// assert_eq!(Limits::of(Measure::Messages, 40), Limits::messages(40));

@@ -38,7 +38,7 @@ const CLEARED: &str = "[tool result cleared: {cut} characters; entry {entry} has
 /// own, start from [`Policy::unlimited`]:
 ///
 /// ```
-/// use lookback_engine::{Limits, Policy};
+/// use lookback_engine::policy::{Limits, Policy};
 ///
 /// let policy = Policy {
 ///     limits: Limits::tokens(100_000),
@@ -52,7 +52,7 @@ const CLEARED: &str = "[tool result cleared: {cut} characters; entry {entry} has
 /// key is an error.
 ///
 /// ```
-/// use lookback_engine::Policy;
+/// use lookback_engine::policy::Policy;
 ///
 /// let policy: Policy = serde_json::from_str(r#"{"limits": {"tokens": 32000}, "target": {"tokens": 16000}}"#)?;
 /// assert!(policy.faults().is_empty());
@@ -136,7 +136,7 @@ impl Policy {
     /// The page `docs/concepts/default-policy.md` gives the reasons, with figures.
     ///
     /// ```
-    /// use lookback_engine::{Limits, Policy};
+    /// use lookback_engine::policy::{Limits, Policy};
     ///
     /// let policy = Policy { limits: Limits::tokens(100_000), ..Policy::production() };
     /// assert!(policy.faults().is_empty());
@@ -165,8 +165,8 @@ impl Policy {
     /// accepts.
     ///
     /// ```
-    /// use lookback_engine::{Engine, Policy, Settings};
-    /// use lookback_wire::Message;
+    /// use lookback_engine::{Engine, Settings, policy::Policy};
+    /// use lookback_wire::message::Message;
     ///
     /// let settings = Settings::default().policy(Policy::never_compact()).model_window(10);
     /// let mut engine = Engine::new(settings);
@@ -174,7 +174,7 @@ impl Policy {
     ///     engine.push(Message::user(text))?;
     /// }
     /// assert!(engine.window().plan.is_none());
-    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn never_compact() -> Policy {
         // The hard limit is empty, so that not even the model's context window applies.
@@ -187,7 +187,7 @@ impl Policy {
     /// the oldest groups are dropped if it is exceeded.
     ///
     /// ```
-    /// use lookback_engine::{Limits, Policy};
+    /// use lookback_engine::policy::{Limits, Policy};
     ///
     /// let limits = Limits::messages(40);
     /// let policy = Policy { limits, target: Some(Limits::messages(20)), ..Policy::unlimited() };
@@ -229,7 +229,7 @@ impl Policy {
     /// list an output limit equal to their context window.
     ///
     /// ```
-    /// use lookback_engine::{Limits, Policy};
+    /// use lookback_engine::policy::{Limits, Policy};
     ///
     /// let policy = Policy::production().for_window(Some(128_000), 16_384);
     /// assert_eq!(policy.hard, Some(Limits::tokens(111_616)));
@@ -266,8 +266,8 @@ impl Policy {
     /// Notes whose wording the policy sets are not changed.
     ///
     /// ```
-    /// use lookback_engine::Policy;
-    /// use lookback_tokens::Truncation;
+    /// use lookback_engine::policy::Policy;
+    /// use lookback_tokens::cut::Truncation;
     ///
     /// let arrival = Some(Truncation { head: 2_000, ..Truncation::default() });
     /// let policy = Policy { arrival, ..Policy::unlimited() }.naming_entries();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use lookback_tokens::cut::Truncation;
-use lookback_wire::Role;
+use lookback_wire::message::Role;
 
 /// A way to make a window smaller. Each stage goes from the oldest group to the newest, and does not touch what is
 /// pinned.

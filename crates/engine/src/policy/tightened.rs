@@ -17,7 +17,7 @@ impl Policy {
     /// pace wins. A share of the context window is checked before every call, so it has no pace.
     ///
     /// ```
-    /// use lookback_engine::{Limits, Policy};
+    /// use lookback_engine::policy::{Limits, Policy};
     ///
     /// let target = Some(Limits::tokens(32_000));
     /// let wide = Policy { limits: Limits::tokens(64_000), target, ..Policy::unlimited() };

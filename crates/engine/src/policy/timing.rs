@@ -50,7 +50,7 @@ impl Default for Cold {
 /// at a larger size than one that grows slowly.
 ///
 /// ```
-/// use lookback_engine::{Limits, Payback, Policy};
+/// use lookback_engine::policy::{Limits, Payback, Policy};
 ///
 /// // At Anthropic's prices for five minutes, a token costs 1.25 to write and 0.1 to read.
 /// let payback = Payback { write: 12.5, limits: Limits::body(20_000) };

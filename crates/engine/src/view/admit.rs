@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::calls::Answer;
 use super::{View, ViewGroup};
-use lookback_wire::Role;
 use lookback_wire::dialect::{Quirks, Target};
 use lookback_wire::edit::Hidden;
 use lookback_wire::edit::{Change, Cut, Edit};
+use lookback_wire::message::Role;
 use lookback_wire::message::{Message, PartRef, ToolCall, ToolResult};
 
 /// The content of a tool result that reported an error and nothing else, if the provider refuses an empty one.

@@ -5,9 +5,9 @@ use super::calls::Answer;
 use super::groups::{Author, Item, ViewGroup};
 use crate::entry::{Arrival, Position};
 use crate::group::GroupKind;
-use lookback_wire::Role;
 use lookback_wire::edit::Hidden;
 use lookback_wire::edit::{self, Change, Edit};
+use lookback_wire::message::Role;
 
 impl View {
     /// Adds a message that arrived.

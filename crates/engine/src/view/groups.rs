@@ -6,8 +6,8 @@ use super::calls::Calls;
 use super::names::Names;
 use crate::entry::{Arrival, Origin, Position, ShownItem};
 use crate::group::GroupKind;
-use lookback_wire::Role;
 use lookback_wire::edit::{self, Change, Edit, Hidden};
+use lookback_wire::message::Role;
 use lookback_wire::message::{Message, PartRef, ToolCall, ToolResult};
 use lookback_wire::size::Size;
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::entry::{Arrival, Millis, Origin, Position, Reading};
-use lookback_wire::Role;
+use lookback_wire::message::Role;
 
 /// What is counted over the whole history of a branch.
 #[derive(Clone, Default)]

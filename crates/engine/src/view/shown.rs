@@ -68,7 +68,7 @@ impl View {
     ///
     /// ```
     /// use lookback_wire::dialect::Mend;
-    /// use lookback_wire::{Dialect, Message};
+    /// use lookback_wire::{dialect::Dialect, message::Message};
     /// use lookback_engine::{Engine, Settings};
     ///
     /// let mut engine = Engine::new(Settings::default().dialect(Dialect::Bedrock));
@@ -76,7 +76,7 @@ impl View {
     /// engine.push(Message::user("Well?"))?;
     /// let mended = engine.view().mends(Dialect::Bedrock)[0];
     /// assert_eq!((mended.message, mended.mend), (1, Mend::MergedWithPrevious));
-    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn mends(&self, target: impl Into<Target>) -> Vec<Mended> {
         let mut mends: Vec<_> = self.moved().into_iter().map(|index| Mend::Moved.of(index)).collect();

@@ -4,9 +4,12 @@
 
 use std::path::PathBuf;
 
-use lookback_engine::{Engine, Policy, Settings};
+use lookback_engine::{Engine, Settings, policy::Policy};
 use lookback_wire::dialect::Severity;
-use lookback_wire::{Dialect, RawRequest, Request, Role};
+use lookback_wire::{
+    dialect::{Dialect, RawRequest, Request},
+    message::Role,
+};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

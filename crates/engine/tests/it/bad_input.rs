@@ -4,9 +4,12 @@
 
 use std::time::{Duration, Instant};
 
-use lookback_engine::{Engine, Policy, Settings};
+use lookback_engine::{Engine, Settings, policy::Policy};
 use lookback_wire::dialect::{Finding, Severity};
-use lookback_wire::{Dialect, Message, Request};
+use lookback_wire::{
+    dialect::{Dialect, Request},
+    message::Message,
+};
 
 /// Deeper than any parser that calls itself could go on a thread's two megabytes.
 const DEEP: usize = 10_000;
@@ -41,7 +44,7 @@ fn live(request: &Request) -> Vec<String> {
         let entries = engine.push(message.clone()).unwrap();
         for entry in entries {
             let json = serde_json::to_string(&entry).unwrap();
-            serde_json::from_str::<lookback_engine::Entry>(&json).unwrap();
+            serde_json::from_str::<lookback_engine::transcript::Entry>(&json).unwrap();
         }
     }
     engine.window();

@@ -4,12 +4,15 @@
 
 use crate::common;
 use crate::common::{Run, laws};
-use lookback_engine::engine::LogState;
+use lookback_engine::LogState;
 use lookback_engine::group::Pin;
 use lookback_engine::plan::Reason;
 use lookback_engine::transcript::Origin;
-use lookback_engine::{Limits, Policy, Settings};
-use lookback_wire::Dialect;
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Policy},
+};
+use lookback_wire::dialect::Dialect;
 
 fn run(dialect: Dialect, policy: Policy) -> Run {
     Run::new(Settings::default().dialect(dialect).policy(policy))
@@ -137,7 +140,7 @@ fn a_target_above_the_models_window_does_not_keep_it_from_being_met() {
 
 #[test]
 fn what_can_be_cleared_is_cleared_though_another_limit_cannot_be_met() {
-    use lookback_engine::Stage;
+    use lookback_engine::policy::Stage;
     let limits = Limits { turns: Some(1), media: Some(0), ..Limits::default() };
     let policy = Policy { limits, stages: vec![Stage::ClearMedia { except_newest: 0 }], ..Policy::unlimited() };
     let mut run = run(Dialect::Anthropic, policy);
@@ -205,7 +208,7 @@ fn a_late_message_for_two_rounds_leaves_its_part_for_each() {
 fn reasoning_made_under_another_frame_leaves_when_its_tool_loop_is_done() {
     let mut run = run(Dialect::Anthropic, Policy::unlimited());
     let thinking = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
-    let preamble = |text: &str| lookback_wire::Preamble::default().with_system(laws::raw(text));
+    let preamble = |text: &str| lookback_wire::dialect::Preamble::default().with_system(laws::raw(text));
     run.engine.set_preamble(&preamble("\"one\"")).into_iter().for_each(|entry| run.log.extend([entry]));
     sent(&mut run, &[r#"{"role":"user","content":"hi"}"#]);
     run.answer(thinking, true);
@@ -275,7 +278,7 @@ fn a_system_message_where_none_may_stand_is_sent_as_the_users() {
 #[test]
 fn no_signed_block_is_sent_under_another_prefix_by_a_policy_that_records_nothing() {
     let limits = Limits { turns: Some(1), ..Limits::default() };
-    let mode = lookback_engine::Mode::OnRead;
+    let mode = lookback_engine::policy::Mode::OnRead;
     let mut run = run(Dialect::Anthropic, Policy { limits, mode, ..Policy::unlimited() });
     let call = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
     let result = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}"#;
@@ -306,7 +309,7 @@ fn an_empty_list_of_calls_is_not_sent() {
 
 #[test]
 fn a_branch_takes_no_reasoning_along_that_was_made_under_another_frame() {
-    let preamble = |text: &str| lookback_wire::Preamble::default().with_system(laws::raw(text));
+    let preamble = |text: &str| lookback_wire::dialect::Preamble::default().with_system(laws::raw(text));
     let mut engine = lookback_engine::Engine::new(Settings::default().dialect(Dialect::Anthropic));
     let push = |engine: &mut lookback_engine::Engine, json: &str| engine.push(Dialect::Anthropic.decode(json).unwrap());
     engine.set_preamble(&preamble("\"one\""));
@@ -345,7 +348,7 @@ fn four_cache_markers_stay_and_the_oldest_of_five_goes() {
         [("\"plain\"", 4), (r#"[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]"#, 3)]
     {
         let mut engine = lookback_engine::Engine::new(Settings::default().dialect(Dialect::Anthropic));
-        engine.set_preamble(&lookback_wire::Preamble::default().with_system(laws::raw(system)));
+        engine.set_preamble(&lookback_wire::dialect::Preamble::default().with_system(laws::raw(system)));
         for n in 0..5 {
             engine.push(Dialect::Anthropic.decode(&marked(n)).unwrap()).unwrap();
         }

@@ -5,8 +5,15 @@ use lookback_engine::plan::{Occasion, Verdict};
 use lookback_engine::policy::Caps;
 use lookback_engine::policy::{Cold, Index, Payback, Repeats};
 use lookback_engine::transcript::{Entry, Origin, UsageReport};
-use lookback_engine::{Engine, Limits, Policy, Settings, View};
-use lookback_wire::{Dialect, Message, Preamble, ToolCall};
+use lookback_engine::{
+    Engine, Settings,
+    policy::{Limits, Policy},
+    view::View,
+};
+use lookback_wire::{
+    dialect::{Dialect, Preamble},
+    message::{Message, ToolCall},
+};
 use serde_json::value::RawValue;
 
 fn engine(policy: Policy) -> Engine {

@@ -8,9 +8,12 @@ use std::path::PathBuf;
 use crate::common::{Run, laws};
 use lookback_engine::policy::Caps;
 use lookback_engine::transcript::Origin;
-use lookback_engine::{Index, Limits, Payback, Policy, Repeats, Settings, Stage};
-use lookback_tokens::Truncation;
-use lookback_wire::{Dialect, Role};
+use lookback_engine::{
+    Settings,
+    policy::{Index, Limits, Payback, Policy, Repeats, Stage},
+};
+use lookback_tokens::cut::Truncation;
+use lookback_wire::{dialect::Dialect, message::Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -1,11 +1,14 @@
 //! The counts of a window: what a provider adds, and what it leaves out.
 
 use lookback_engine::policy::Keep;
-use lookback_engine::{Engine, Limits, Policy, Settings};
+use lookback_engine::{
+    Engine, Settings,
+    policy::{Limits, Policy},
+};
 use lookback_tokens::measure;
+use lookback_wire::dialect::{Dialect, Request};
 use lookback_wire::dialect::{Provider, Target};
 use lookback_wire::models::Models;
-use lookback_wire::{Dialect, Request};
 
 fn engine(dialect: Dialect, model: &str, policy: Policy) -> Engine {
     Engine::new(Settings::for_model(dialect, model).policy(policy))
@@ -15,12 +18,12 @@ fn tokens(engine: &Engine) -> u64 {
     engine.view().totals().size.tokens
 }
 
-fn responses(items: &[&str]) -> Vec<lookback_wire::Message> {
+fn responses(items: &[&str]) -> Vec<lookback_wire::message::Message> {
     items.iter().map(|item| Dialect::OpenAiResponses.decode(item).unwrap()).collect()
 }
 
 /// A turn with a call behind hidden reasoning of 3,587 tokens.
-fn turn(number: usize) -> Vec<lookback_wire::Message> {
+fn turn(number: usize) -> Vec<lookback_wire::message::Message> {
     responses(&[
         r#"{"role":"user","content":"Read it."}"#,
         &format!(r#"{{"type":"reasoning","summary":[],"encrypted_content":"{}"}}"#, "R".repeat(20_000)),
@@ -81,7 +84,7 @@ fn a_view_that_is_restored_from_a_checkpoint_counts_the_same() {
     let checkpoint = engine.view().checkpoint();
     let saved = serde_json::to_string(&checkpoint).unwrap();
     let checkpoint = serde_json::from_str(&saved).unwrap();
-    let restored = lookback_engine::View::restore(&checkpoint, |at| entries.get(usize::try_from(at).unwrap()));
+    let restored = lookback_engine::view::View::restore(&checkpoint, |at| entries.get(usize::try_from(at).unwrap()));
     assert!(engine.view().totals().size.passing > 0);
     let mut restored = restored.unwrap();
     assert_eq!(restored.totals(), engine.view().totals());
@@ -198,7 +201,7 @@ fn a_provider_may_count_a_model_in_its_own_way() {
 #[test]
 fn what_a_provider_adds_to_every_request_is_counted_once() {
     let mut engine = engine(Dialect::OpenAiChat, "gpt-oss-120b", Policy::unlimited());
-    let none = lookback_wire::Preamble::default();
+    let none = lookback_wire::dialect::Preamble::default();
     assert_eq!(engine.set_preamble(&none).len(), 1);
     assert_eq!(engine.set_preamble(&none).len(), 0);
     let request = Models::builtin().find("gpt-oss-120b").unwrap().frame.request;

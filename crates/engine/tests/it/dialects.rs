@@ -3,7 +3,10 @@
 use lookback_wire::dialect::Shown;
 use lookback_wire::edit::Edit;
 use lookback_wire::message::{Media, MediaSource, Opaque, PartRef, ResultItem};
-use lookback_wire::{Dialect, Message, Request};
+use lookback_wire::{
+    dialect::{Dialect, Request},
+    message::Message,
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -136,7 +139,7 @@ fn a_single_message_is_written_as_it_came() {
     for (dialect, text) in tables {
         for vector in vectors::<Vector>(text).iter().filter(|vector| vector.findings.is_empty()) {
             for message in Request::decode(vector.request.get(), Some(dialect)).unwrap().into_messages() {
-                if dialect == Dialect::Anthropic && message.role() == lookback_wire::Role::System {
+                if dialect == Dialect::Anthropic && message.role() == lookback_wire::message::Role::System {
                     // It may not stand alone there, and is sent as the user's.
                     continue;
                 }

@@ -5,7 +5,7 @@
 
 use crate::common::laws::{self, Found};
 use crate::common::{Case, Run, case, groups, policy};
-use lookback_engine::plan;
+use lookback_engine::plan::plan;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 

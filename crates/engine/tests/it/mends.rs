@@ -2,7 +2,10 @@
 
 use lookback_engine::{Engine, Settings};
 use lookback_wire::dialect::{Mend, Mended, Shown};
-use lookback_wire::{Dialect, Message, Preamble};
+use lookback_wire::{
+    dialect::{Dialect, Preamble},
+    message::Message,
+};
 use serde_json::value::RawValue;
 
 /// In each block format: one message of every kind that something may have to be done to.

@@ -2,8 +2,11 @@
 
 use lookback_engine::plan::Reason;
 use lookback_engine::transcript::Origin;
-use lookback_engine::{Engine, Entry, Settings, Transcript};
-use lookback_wire::{Dialect, Message};
+use lookback_engine::{
+    Engine, Settings,
+    transcript::{Entry, Transcript},
+};
+use lookback_wire::{dialect::Dialect, message::Message};
 
 const TASK: &str = r#"{"role":"user","content":"Read it."}"#;
 const CALL: &str = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"Hm.","signature":"s"},{"type":"tool_use","id":"c1","name":"read","input":{}}]}"#;
@@ -21,7 +24,7 @@ fn note(engine: &mut Engine, log: &mut Transcript, text: &str) {
     log.extend(engine.receive(Message::user(text), Origin::Lookback, None).unwrap());
 }
 
-fn texts(view: &lookback_engine::View) -> Vec<String> {
+fn texts(view: &lookback_engine::view::View) -> Vec<String> {
     view.messages().map(|item| item.message().text()).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use lookback_wire::{Dialect, ProviderError};
+use lookback_wire::dialect::{Dialect, ProviderError};
 use proptest::prelude::*;
 use serde::Deserialize;
 

@@ -4,13 +4,20 @@ use std::fmt::Debug;
 
 use lookback_content::Redacted;
 use lookback_engine::transcript::Repair;
-use lookback_engine::{Engine, Entry, Limits, Policy, Settings, Stage, Summarize, Transcript};
+use lookback_engine::{
+    Engine, Settings,
+    policy::{Limits, Policy, Stage, Summarize},
+    transcript::{Entry, Transcript},
+};
 use lookback_wire::dialect::Shown;
 use lookback_wire::edit::{Change, Cut, Edit};
 use lookback_wire::message::{
     AssistantPart, Media, MediaSource, Opaque, PartRef, Reasoning, ResultItem, SystemPart, UserPart,
 };
-use lookback_wire::{Content, Dialect, Message, Preamble, Request, Response, ToolCall, ToolResult};
+use lookback_wire::{
+    dialect::{Dialect, Preamble, Request, Response},
+    message::{Content, Message, ToolCall, ToolResult},
+};
 use serde_json::value::RawValue;
 
 const MARK: &str = "s3cret";

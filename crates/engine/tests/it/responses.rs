@@ -1,6 +1,6 @@
 //! Whole response bodies of the three providers: the message to send again, and the reported tokens.
 
-use lookback_wire::{DecodeError, Dialect, Response, ResponseStream};
+use lookback_wire::dialect::{DecodeError, Dialect, Response, ResponseStream};
 use serde_json::json;
 
 #[test]

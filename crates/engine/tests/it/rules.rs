@@ -4,7 +4,7 @@
 
 use lookback_engine::{Engine, Settings};
 use lookback_wire::dialect::Severity;
-use lookback_wire::{Dialect, Request};
+use lookback_wire::dialect::{Dialect, Request};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

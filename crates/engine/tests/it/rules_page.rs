@@ -1,6 +1,6 @@
 //! Checks `crates/cli/rules.md`: each rule has a section, and each quoted error was seen and is recognized.
 
-use lookback_wire::{Dialect, ProviderError};
+use lookback_wire::dialect::{Dialect, ProviderError};
 use serde::Deserialize;
 
 const PAGE: &str = include_str!("../../../cli/rules.md");

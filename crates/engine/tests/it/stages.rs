@@ -1,8 +1,14 @@
 //! Several stages of a policy that change the same tool result.
 
-use lookback_engine::{Engine, Limits, Policy, Settings, Stage};
-use lookback_tokens::Truncation;
-use lookback_wire::{Dialect, Message, ToolCall};
+use lookback_engine::{
+    Engine, Settings,
+    policy::{Limits, Policy, Stage},
+};
+use lookback_tokens::cut::Truncation;
+use lookback_wire::{
+    dialect::Dialect,
+    message::{Message, ToolCall},
+};
 
 const ROUND: [&str; 3] = [
     r#"{"role":"user","content":[{"text":"Look"}]}"#,

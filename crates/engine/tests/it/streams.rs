@@ -1,6 +1,6 @@
 //! Streamed responses: put together, they are what the provider would have sent at once.
 
-use lookback_wire::{Dialect, Response, ResponseStream};
+use lookback_wire::dialect::{Dialect, Response, ResponseStream};
 use proptest::prelude::*;
 
 /// Events of a stream, and the body that says the same at once.

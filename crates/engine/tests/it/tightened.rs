@@ -3,8 +3,8 @@
 #![allow(clippy::cast_possible_truncation)]
 
 use crate::common::policy;
+use lookback_engine::policy::{Limits, Mode, Pace, Stage};
 use lookback_engine::policy::{Policy, Tokens};
-use lookback_engine::{Limits, Mode, Pace, Stage};
 use lookback_wire::size::Measure;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};

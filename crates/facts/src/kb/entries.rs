@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use lookback_engine::transcript::Millis;
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use serde_json::Value;
 
 use crate::fact::{Confidence, FactKind, Source, Speaker, Statement};

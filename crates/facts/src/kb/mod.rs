@@ -8,10 +8,10 @@ mod folder;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lookback_engine::Policy;
-use lookback_engine::engine::{Engine, Settings};
+use lookback_engine::policy::Policy;
 use lookback_engine::transcript::Origin;
-use lookback_wire::ConversionError;
+use lookback_engine::{Engine, Settings};
+use lookback_wire::dialect::ConversionError;
 use serde::Serialize;
 
 use crate::fact::Scope;

@@ -154,7 +154,7 @@ pub struct RecalledPassage {
 /// use lookback_engine::{Engine, Settings};
 /// use lookback_facts::{Recall, recall};
 /// use lookback_store::{LogName, MemoryStore, Record, Store};
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 ///
 /// let (store, log) = (MemoryStore::new(), "chat-1".parse::<LogName>()?);
 /// let entries = Engine::new(Settings::default()).push(Message::user("The port is 5050."))?;

@@ -11,7 +11,7 @@ mod near;
 use lookback_content::Redacted;
 use std::error::Error as _;
 
-use lookback_wire::Dialect;
+use lookback_wire::dialect::Dialect;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -47,7 +47,7 @@ impl Tool {
     /// Returns the tool as an element of a request's list of tools.
     ///
     /// ```
-    /// use lookback_wire::Dialect;
+    /// use lookback_wire::dialect::Dialect;
     /// use lookback_facts::tools;
     ///
     /// let tool = &tools::tools()[0];

@@ -14,8 +14,11 @@ use std::time::Duration;
 
 use crate::example::example;
 use futures_lite::future::block_on;
-use lookback::store::Record;
-use lookback::{Dialect, Entry, LogName, Request, Session, Settings};
+use lookback_engine::{Settings, transcript::Entry};
+use lookback_session::Session;
+use lookback_store::LogName;
+use lookback_store::Record;
+use lookback_wire::dialect::{Dialect, Request};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use upstream::{Options, Reply, Seen, Upstream};
@@ -84,7 +87,7 @@ impl Place {
             !after.starts_with(&before)
         });
         let breaks = breaks.count();
-        let store = lookback::store::open(self.store()).unwrap();
+        let store = lookback_location::open(self.store()).unwrap();
         block_on(async {
             let name = "s".parse().unwrap();
             let end = store.head(&name, None).await.unwrap().unwrap().end;
@@ -332,7 +335,7 @@ fn an_agent_whose_memory_is_damaged_goes_on_and_says_so() {
             0 => call("memory_get", json!({})),
             _ => Reply::Say("Here."),
         });
-        let store = lookback::store::open(place.store()).unwrap();
+        let store = lookback_location::open(place.store()).unwrap();
         let facts = "s".parse::<LogName>().unwrap().facts_of();
         let damaged = Record::new("{");
         block_on(store.append(&facts, 0, vec![damaged], None)).unwrap();

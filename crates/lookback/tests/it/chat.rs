@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use crate::example::example;
 use futures_lite::future::block_on;
-use lookback::{Session, Settings, SqliteStore};
+use lookback_engine::Settings;
+use lookback_session::Session;
+use lookback_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
 /// An endpoint that answers each request with its number, and keeps what was asked.

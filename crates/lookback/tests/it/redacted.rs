@@ -6,19 +6,26 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::compat::agentlib::ReadOptions;
-use lookback::memory::tools::Reply;
-use lookback::memory::{
-    self, Export, FactEntry, FactKind, LeftMessage, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
+use lookback_agent::{Event, FactSheet, Note, Pipeline, Reaction, Run, ToolOutcome, ToolStatus};
+use lookback_compat::agentlib::ReadOptions;
+use lookback_engine::{Settings, policy::Policy, view::View};
+use lookback_facts as memory;
+use lookback_facts::tools::Reply;
+use lookback_facts::{
+    Export, FactEntry, FactKind, LeftMessage, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
 };
-use lookback::middleware::{Event, FactSheet, Note, Pipeline, Reaction, Run, ToolOutcome, ToolStatus};
-use lookback::session::{self, HistoryQuery};
-use lookback::store::Record;
-use lookback::summarize::{Function, SummarizeOptions, SummaryTask, passages, summarize};
-use lookback::tokens::Estimate;
-use lookback::{
-    Dialect, FileStore, LogName, MemoryStore, Message, Policy, Recording, Session, Settings, SqliteStore, Store,
-    ToolCall, View,
+use lookback_replay::recording::Recording;
+use lookback_session as session;
+use lookback_session::HistoryQuery;
+use lookback_session::Session;
+use lookback_sqlite::SqliteStore;
+use lookback_store::Record;
+use lookback_store::{FileStore, LogName, MemoryStore, Store};
+use lookback_summarize::{Function, SummarizeOptions, SummaryTask, passages, summarize};
+use lookback_tokens::Estimate;
+use lookback_wire::{
+    dialect::Dialect,
+    message::{Message, ToolCall},
 };
 
 const MARK: &str = "s3cret";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
-use lookback::{LogName, Store, StoreError};
+use lookback_store::{LogName, Store, StoreError};
 
 /// More than anything takes here, on any machine.
 pub(crate) const LONGEST: Duration = Duration::from_secs(120);

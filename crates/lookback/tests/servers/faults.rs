@@ -4,8 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::store::{EncryptedStore, Key, Record};
-use lookback::{Limits, Message, Policy, Session, Settings, Store, StoreError};
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Policy},
+};
+use lookback_session::Session;
+use lookback_store::{EncryptedStore, Key, Record};
+use lookback_store::{Store, StoreError};
+use lookback_wire::message::Message;
 
 use crate::backend::{Backend, LONGEST, length, name};
 use crate::filled::finds_a_broken_record_of_each_kind;

@@ -3,10 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
 mod backend;
-#[path = "../common/deaf.rs"]
 mod deaf;
 mod faults;
-#[path = "../common/filled.rs"]
+#[path = "../../../store/tests/common/filled.rs"]
 mod filled;
 mod names;
 mod postgres;

@@ -1,7 +1,7 @@
 //! Names that a store might take for others, on every store.
 
 use futures_lite::future::block_on;
-use lookback::store::conformance;
+use lookback_store::conformance;
 
 use crate::processes::{open, stores};
 

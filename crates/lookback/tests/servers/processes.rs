@@ -13,13 +13,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::memory::Memory;
-use lookback::policy::Summarize;
-use lookback::session::OldContents;
-use lookback::session::verify;
-use lookback::store::{Location, copy, purge};
-use lookback::summarize::{Completion, Summarizer, SummaryTask};
-use lookback::{Error, Limits, Message, Policy, Session, Settings, Stage, Store, StoreError};
+use lookback_engine::policy::Summarize;
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Policy, Stage},
+};
+use lookback_facts::Memory;
+use lookback_location::Location;
+use lookback_session::OldContents;
+use lookback_session::verify;
+use lookback_session::{Error, Session};
+use lookback_store::{Store, StoreError};
+use lookback_store::{copy, purge};
+use lookback_summarize::{Completion, Summarizer, SummaryTask};
+use lookback_wire::message::Message;
 
 use crate::backend::{LONGEST, name};
 use crate::{postgres, redis};
@@ -200,7 +207,7 @@ fn a_process_that_is_killed_loses_nothing_that_it_was_told_is_done() {
             let mut session = block_on(Session::open(store, &session, settings())).unwrap();
             let messages = block_on(session.history()).unwrap();
             let mut said: Vec<String> = messages.iter().map(|entry| entry.arrival.message.text()).collect();
-            let facts = block_on(memory.entries(lookback::memory::Scope::Session)).unwrap();
+            let facts = block_on(memory.entries(lookback_facts::Scope::Session)).unwrap();
             let facts = facts.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect::<Vec<_>>();
             for text in done.iter().filter(|text| !text.ends_with("window")) {
                 let times = match text.ends_with("fact") {

@@ -1,7 +1,7 @@
 //! A view as blocks, of which a prompt cache knows whether it has them.
 
 use lookback_engine::view::{Item, View, chain};
-use lookback_wire::Preamble;
+use lookback_wire::dialect::Preamble;
 use lookback_wire::message::Role;
 use xxhash_rust::xxh3::xxh3_128;
 

@@ -44,8 +44,8 @@ impl Receipt {
     /// ```
     /// # futures_lite::future::block_on(async {
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::Message;
-    /// use lookback_replay::{Prices, Receipt};
+    /// use lookback_wire::message::Message;
+    /// use lookback_replay::{prices::Prices, receipt::Receipt};
     /// use lookback_session::Session;
     /// use lookback_engine::Settings;
     ///

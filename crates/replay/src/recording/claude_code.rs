@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use lookback_engine::transcript::Millis;
-use lookback_wire::{Dialect, Role};
+use lookback_wire::{dialect::Dialect, message::Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -1,6 +1,6 @@
 //! The errors of reading recordings.
 
-use lookback_wire::DecodeError;
+use lookback_wire::dialect::DecodeError;
 use lookback_wire::dialect::{Clue, Contradiction, SyntaxError};
 
 use super::Shape;

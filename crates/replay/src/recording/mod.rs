@@ -12,7 +12,10 @@ use std::collections::BTreeMap;
 use lookback_engine::transcript::Millis;
 pub use lookback_session::RecordedMessage;
 use lookback_wire::dialect::{self, Clue, Contradiction, Preamble};
-use lookback_wire::{DecodeError, Dialect, Role};
+use lookback_wire::{
+    dialect::{DecodeError, Dialect},
+    message::Role,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -112,7 +115,7 @@ impl Recording {
     /// belongs to the recording and not to the provider's message.
     ///
     /// If no dialect is given, it is recognized for each transcript by all its messages and the members beside them. If
-    /// nothing tells, as in plain text, it is the default, as for [`Request::decode`](lookback_wire::Request::decode).
+    /// nothing tells, as in plain text, it is the default, as for [`Request::decode`](lookback_wire::dialect::Request::decode).
     ///
     /// **Claude Code.** A session file is a tree of lines. Its main chain, from the first message to the newest, is one
     /// recording, without messages that were edited or tried again. Each side chain is a recording of its own, and so
@@ -125,8 +128,8 @@ impl Recording {
     /// are in different dialects.
     ///
     /// ```
-    /// use lookback_wire::Dialect;
-    /// use lookback_replay::Recording;
+    /// use lookback_wire::dialect::Dialect;
+    /// use lookback_replay::recording::Recording;
     ///
     /// let text = r#"{"role":"user","content":[{"text":"Hi"}],"time":"2026-01-01T00:00:00Z"}"#;
     /// let recordings = Recording::read(text, "notes", None)?;

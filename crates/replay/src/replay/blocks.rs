@@ -19,7 +19,7 @@ pub fn blocks(window: &Window<'_>) -> Vec<Block> {
 /// Returns `None` if the recording contains them, or if nothing was reported.
 ///
 /// ```
-/// use lookback_replay::{Recording, replay};
+/// use lookback_replay::{replay, recording::Recording};
 /// use lookback_tokens::Estimate;
 ///
 /// let text = r#"{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}],

@@ -10,12 +10,12 @@ use crate::recording::Recording;
 /// the price, and the version of this crate. So a report that was kept under its digest need not be made again.
 ///
 /// The name of the recording has no part in it. Of the token counter it has the name, and of a message that was built in
-/// Rust its [digest](lookback_wire::Message::digest).
+/// Rust its [digest](lookback_wire::message::Message::digest).
 ///
 /// ```
-/// use lookback_wire::Dialect;
-/// use lookback_engine::{Policy, Settings};
-/// use lookback_replay::{Prices, Recording, replay};
+/// use lookback_wire::dialect::Dialect;
+/// use lookback_engine::{Settings, policy::Policy};
+/// use lookback_replay::{replay, prices::Prices, recording::Recording};
 ///
 /// let recording = Recording::new("notes", Dialect::default(), Vec::new());
 /// let prices = Prices::builtin();
@@ -51,8 +51,8 @@ pub fn digest(recording: &Recording, settings: &Settings, price: &Price, unrecor
 
 #[cfg(test)]
 mod tests {
-    use lookback_engine::Policy;
-    use lookback_wire::Dialect;
+    use lookback_engine::policy::Policy;
+    use lookback_wire::dialect::Dialect;
 
     use super::*;
     use crate::prices::Prices;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use lookback_engine::transcript::Position;
 use lookback_engine::view::View;
-use lookback_wire::{Preamble, edit};
+use lookback_wire::{dialect::Preamble, edit};
 
 use crate::cache::shown_as;
 use lookback_content::identifiers::identifiers;

@@ -9,9 +9,9 @@ use lookback_engine::Settings;
 use lookback_engine::plan::Verdict;
 use lookback_engine::transcript::{Entry, Millis, Origin};
 use lookback_wire::dialect::Severity;
+use lookback_wire::dialect::{Dialect, Request};
 use lookback_wire::edit::{Change, Edit};
 use lookback_wire::message::{Message, Role};
-use lookback_wire::{Dialect, Request};
 
 use super::blocks::{blocks, with_unrecorded};
 use super::identifiers::Seen;

@@ -1,7 +1,7 @@
 //! What a message says, as text to compare: the texts in the arguments of its calls as the model meant them, not as JSON
 //! escapes them.
 
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use lookback_wire::message::PartRef;
 use serde_json::Value;
 

@@ -7,7 +7,7 @@ use lookback_engine::plan::{Action, Reason};
 use lookback_engine::transcript::{Arrival, Compaction, Entry, Position};
 use lookback_engine::view::{Item, View};
 use lookback_tokens::TokenCounter;
-use lookback_wire::{Message, Preamble};
+use lookback_wire::{dialect::Preamble, message::Message};
 use serde_json::value::RawValue;
 
 use super::order::Order;

@@ -11,7 +11,7 @@ impl Timeline {
     /// Reads what each call of a session saw. The session need not be open. The cost of
     /// this grows with the whole history.
     ///
-    /// The counter and the price are those of a [receipt](crate::Receipt::load). A log that does not exist has no calls.
+    /// The counter and the price are those of a [receipt](crate::receipt::Receipt::load). A log that does not exist has no calls.
     ///
     /// # Errors
     /// Returns an error if the store fails.

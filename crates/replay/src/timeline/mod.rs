@@ -12,10 +12,10 @@
 //! # futures_lite::future::block_on(async {
 //! use lookback_replay::timeline::Timeline;
 //! use lookback_store::MemoryStore;
-//! use lookback_wire::Message;
-//! use lookback_replay::Prices;
+//! use lookback_wire::message::Message;
+//! use lookback_replay::prices::Prices;
 //! use lookback_session::Session;
-//! use lookback_engine::{Limits, Policy, Settings};
+//! use lookback_engine::{Settings, policy::{Limits, Policy}};
 //!
 //! let settings = Settings::default().policy(Policy { limits: Limits::messages(2), ..Policy::unlimited() });
 //! let mut chat = Session::open(MemoryStore::new(), "chat-1", settings).await?;
@@ -48,7 +48,10 @@ use lookback_engine::totals::Totals;
 use lookback_engine::transcript::{Millis, Position};
 use lookback_wire::edit::Edit;
 use lookback_wire::size::{Measure, Size};
-use lookback_wire::{Dialect, Message, Preamble, Role};
+use lookback_wire::{
+    dialect::{Dialect, Preamble},
+    message::{Message, Role},
+};
 
 pub(crate) use self::build::Builder;
 use crate::receipt::{CallReceipt, ReceiptTotal};
@@ -70,7 +73,7 @@ pub struct Timeline {
     pub preambles: Vec<SentPreamble>,
     /// The sums of the calls.
     pub total: ReceiptTotal,
-    /// The entry from which on calls are known (see [`Receipt::since`](crate::Receipt::since)).
+    /// The entry from which on calls are known (see [`Receipt::since`](crate::receipt::Receipt::since)).
     pub since: Position,
 }
 

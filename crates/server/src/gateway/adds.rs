@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use lookback::memory::tools;
+use lookback_facts::tools;
 use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::{Error as DeError, StrDeserializer};

@@ -4,7 +4,7 @@
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 use serde_json::json;
 
 use super::client::Unanswered;

@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
-use lookback::memory::{Memory, tools};
-use lookback::message::{Content, ResultItem, ToolCall, ToolResult, UserPart};
-use lookback::middleware::{Event, FactSheet, Flow, Middleware, Progress, Reaction, Run, ToolOutcome, ToolStatus};
-use lookback::store::Tenant;
-use lookback::transcript::{Origin, Position};
-use lookback::{Dialect, Error, LogName, Message, Preamble, RawRequest, Session, View};
+use lookback_agent::{Event, FactSheet, Flow, Middleware, Progress, Reaction, Run, ToolOutcome, ToolStatus};
+use lookback_engine::transcript::{Origin, Position};
+use lookback_engine::view::View;
+use lookback_facts::{Memory, tools};
+use lookback_session::{Error, Session};
+use lookback_store::LogName;
+use lookback_store::Tenant;
+use lookback_wire::message::{Content, ResultItem, ToolCall, ToolResult, UserPart};
+use lookback_wire::{
+    dialect::{Dialect, Preamble, RawRequest},
+    message::Message,
+};
 use tokio::task::spawn_blocking;
 
 use super::adds::Add;

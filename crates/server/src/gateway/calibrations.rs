@@ -4,8 +4,10 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lookback::tokens::Calibration;
-use lookback::{Session, Settings, Store};
+use lookback_engine::Settings;
+use lookback_session::Session;
+use lookback_store::Store;
+use lookback_tokens::Calibration;
 
 /// The most models that are remembered. Clients name them, so there is no end of names.
 const MOST: usize = 1024;

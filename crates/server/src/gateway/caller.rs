@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
-use lookback::Dialect;
-use lookback::store::Tenant;
+use lookback_store::Tenant;
+use lookback_wire::dialect::Dialect;
 use ring::hmac;
 
 use super::adds::Add;

@@ -1,7 +1,7 @@
 //! A copy of an answer, read while the answer passes on as bytes.
 
 use axum::http::{HeaderMap, header};
-use lookback::{Dialect, Response, ResponseStream};
+use lookback_wire::dialect::{Dialect, Response, ResponseStream};
 
 use super::encoding::Encoding;
 use super::headers;

@@ -1,7 +1,7 @@
 //! What a request asks for, told by its path: a model call in some dialect, or something that only passes through.
 
 use axum::http::Method;
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 use percent_encoding::percent_decode_str;
 
 /// What a request asks for.

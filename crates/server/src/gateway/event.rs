@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::iter::successors;
 
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 use serde::Serialize;
 
 use super::client::Unanswered;

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode, response};
 use bytes::Bytes;
 use hyper::body::Incoming;
-use lookback::{Dialect, Preamble, ProviderError, RawRequest, Request};
+use lookback_wire::dialect::{Dialect, Preamble, ProviderError, RawRequest, Request};
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
@@ -206,7 +206,7 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
     };
     match turn {
         Ok(turn) => Ok(Ours { request, preamble, turn }),
-        Err(NoWindow::Session(lookback::Error::Request(_))) => Err(Passed::NotUnderstood),
+        Err(NoWindow::Session(lookback_session::Error::Request(_))) => Err(Passed::NotUnderstood),
         Err(error) => Err(failed(visit, &chained(&error))),
     }
 }
@@ -258,7 +258,7 @@ where
             Begun { ours: Some(ours), note, body, sent }
         }
         // Its messages are recorded, and only the upstream can say what it takes.
-        Err(NoWindow::Session(lookback::Error::HardLimitExceeded(_))) => {
+        Err(NoWindow::Session(lookback_session::Error::HardLimitExceeded(_))) => {
             Begun { sent, ..Begun::passed(Passed::TooLong) }
         }
         Err(error) => {
@@ -299,7 +299,9 @@ async fn again(
     let sending = match made.await {
         Ok(sending) => sending,
         // There is nothing left to leave out.
-        Err(NoWindow::Session(lookback::Error::Irreducible(_) | lookback::Error::HardLimitExceeded(_))) => return None,
+        Err(NoWindow::Session(
+            lookback_session::Error::Irreducible(_) | lookback_session::Error::HardLimitExceeded(_),
+        )) => return None,
         Err(error) => {
             failed(visit, &format_args!("there is no other window for {}: {}", turn.line.name, chained(&error)));
             return None;

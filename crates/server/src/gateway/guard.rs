@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::middleware::Next;
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 
 use super::config::Config;
 use super::endpoint::Endpoint;

@@ -1,7 +1,7 @@
 //! Headers: what they tell about a request, and which of them are passed on.
 
 use axum::http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE};
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 
 /// The beginning of the names of Lookback's own headers.
 pub(super) const OWN: &str = "x-lookback-";

@@ -1,7 +1,7 @@
 //! Who asks, as far as a client says so: headers and members that known clients send with a session or a line of it.
 
 use axum::http::HeaderMap;
-use lookback::{Dialect, RawRequest};
+use lookback_wire::dialect::{Dialect, RawRequest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

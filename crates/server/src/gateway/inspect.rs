@@ -11,8 +11,8 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use lookback::Prices;
-use lookback::store::Tenant;
+use lookback_replay::prices::Prices;
+use lookback_store::Tenant;
 
 use super::aside::workspace;
 use super::rest::{Fault, PRICES, admit};

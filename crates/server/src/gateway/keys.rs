@@ -3,7 +3,7 @@
 use std::fmt;
 
 use axum::http::{HeaderMap, HeaderValue};
-use lookback::store::Tenant;
+use lookback_store::Tenant;
 use ring::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Deserializer};

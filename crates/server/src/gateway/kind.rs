@@ -1,7 +1,10 @@
 //! What a model call is for: a conversation, or something beside one, which passes and is not recorded.
 
-use lookback::message::PartRef;
-use lookback::{Message, Preamble, RawRequest, Role};
+use lookback_wire::message::PartRef;
+use lookback_wire::{
+    dialect::{Preamble, RawRequest},
+    message::{Message, Role},
+};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -7,7 +7,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::any;
 use axum::{Extension, Router};
-use lookback::memory::Memory;
+use lookback_facts::Memory;
 
 use super::rest::{Fault, admit};
 use super::{Shared, Visit};

@@ -51,8 +51,10 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, Response, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::routing::get;
-use lookback::store::IntoStore;
-use lookback::{Dialect, Policy, Store};
+use lookback_engine::policy::Policy;
+use lookback_store::IntoStore;
+use lookback_store::Store;
+use lookback_wire::dialect::Dialect;
 
 pub use self::adds::{Add, UnknownAdd};
 use self::body::Unread;
@@ -73,7 +75,8 @@ use crate::serving::{ConnectionLimits, ServeError, asked_to_reload, asked_to_sto
 /// A gateway, ready to serve.
 ///
 /// ```no_run
-/// use lookback::{Policy, SqliteStore};
+/// use lookback_engine::policy::Policy;
+/// use lookback_sqlite::SqliteStore;
 /// use lookback_server::gateway::Gateway;
 ///
 /// let gateway = Gateway::new(SqliteStore::open("memory.db")?)
@@ -111,8 +114,8 @@ impl Gateway {
     /// Codex does so at 61 % (of 400,000 tokens, it keeps 128,000 for the answer, and compacts at nine tenths of the rest),
     /// and Qwen Code at 70 %. If the model is unknown, nothing is cut until the upstream refuses a request as too long.
     pub fn policy() -> Policy {
-        use lookback::Limits;
-        use lookback::policy::Tokens;
+        use lookback_engine::policy::Limits;
+        use lookback_engine::policy::Tokens;
 
         let share = |share| Limits { tokens: Some(Tokens::Share(share)), ..Limits::default() };
         let production = Policy::production();

@@ -1,7 +1,7 @@
 //! What stands in for spans and metrics without the feature `otel`: nothing is done.
 
 use axum::http::{HeaderMap, StatusCode};
-use lookback::{Dialect, Response};
+use lookback_wire::dialect::{Dialect, Response};
 
 use super::note::Note;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use lookback::totals::Excess;
+use lookback_engine::totals::Excess;
 use serde::{Serialize, Serializer};
 
 use super::headers;

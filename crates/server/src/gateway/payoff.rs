@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use lookback::store::Tenant;
+use lookback_store::Tenant;
 use serde::Serialize;
 use utoipa::ToSchema;
 use xxhash_rust::xxh3::xxh3_64;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lookback::{Store, StoreError};
+use lookback_store::{Store, StoreError};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 

@@ -10,8 +10,9 @@ use axum::body::Body;
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use http_body_util::BodyExt as _;
-use lookback::store::Record;
-use lookback::{MemoryStore, Prices};
+use lookback_replay::prices::Prices;
+use lookback_store::MemoryStore;
+use lookback_store::Record;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -52,9 +53,9 @@ const CALLS: [(&str, &str, &str); 4] = [
 
 /// Loads the tables that calls need: of tokenizers, models and prices, and of the words that searches know.
 pub(super) fn load() {
-    lookback::tokens::load();
+    lookback_tokens::load();
     let _ = Prices::builtin();
-    let _ = lookback::search::terms(&Record::new("{}").text("Hello"));
+    let _ = lookback_store::search::terms(&Record::new("{}").text("Hello"));
 }
 
 /// Opens the store, and makes a call of each dialect through a gateway beside this one, whose store is memory, and whose
@@ -120,7 +121,7 @@ async fn answer(upstream: &TcpListener) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use lookback::Dialect;
+    use lookback_wire::dialect::Dialect;
 
     use super::*;
     use crate::gateway::endpoint::Endpoint;
@@ -131,8 +132,8 @@ mod tests {
             let endpoint = Endpoint::of(&Method::POST, path);
             assert!(matches!(endpoint, Endpoint::Call { .. }), "{path}");
             let dialect = endpoint.dialect().unwrap();
-            assert!(lookback::RawRequest::read(asked, Some(dialect)).is_ok(), "{path}");
-            let answer = lookback::Response::decode(said, dialect).unwrap();
+            assert!(lookback_wire::dialect::RawRequest::read(asked, Some(dialect)).is_ok(), "{path}");
+            let answer = lookback_wire::dialect::Response::decode(said, dialect).unwrap();
             assert_eq!((answer.message.text().as_str(), answer.output), ("Hello.", Some(1)), "{path}");
             dialect
         });

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
-use lookback::Response;
+use lookback_wire::dialect::Response;
 use tokio::time::{sleep, timeout};
 
 use super::copy::{self, Copy};

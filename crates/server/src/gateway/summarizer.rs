@@ -3,9 +3,10 @@
 use std::fmt;
 
 use axum::http::HeaderValue;
-use lookback::policy::{Stage, Summarize};
-use lookback::summarize::{Anthropic, OpenAi};
-use lookback::{Policy, Session};
+use lookback_engine::policy::Policy;
+use lookback_engine::policy::{Stage, Summarize};
+use lookback_session::Session;
+use lookback_summarize::{Anthropic, OpenAi};
 use serde::Deserialize;
 
 use super::upstream::{Base, base, secret};

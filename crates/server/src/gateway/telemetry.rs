@@ -4,8 +4,8 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use axum::http::{HeaderMap, StatusCode};
-use lookback::middleware::semconv;
-use lookback::{Dialect, Response};
+use lookback_agent::semconv;
+use lookback_wire::dialect::{Dialect, Response};
 use opentelemetry::global::{self, BoxedSpan};
 use opentelemetry::metrics::Histogram;
 use opentelemetry::propagation::Extractor;

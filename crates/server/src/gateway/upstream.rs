@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::str::FromStr;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 use serde::{Deserialize, Deserializer};
 
 use super::adds::Add;
@@ -14,7 +14,7 @@ use super::{endpoint, headers};
 /// A server behind the gateway: a provider, or another gateway.
 ///
 /// ```
-/// use lookback::Dialect;
+/// use lookback_wire::dialect::Dialect;
 /// use lookback_server::gateway::Upstream;
 ///
 /// let upstream: Upstream = "anthropic=https://api.anthropic.com".parse()?;
@@ -64,7 +64,7 @@ pub(super) struct Base {
 pub enum BadUpstream {
     /// The text before `=` is not a dialect.
     #[error(transparent)]
-    Dialect(lookback::dialect::UnknownDialect),
+    Dialect(lookback_wire::dialect::UnknownDialect),
     /// The rest is not an address.
     #[error("an upstream is an address such as https://api.openai.com, or DIALECT=ADDRESS")]
     Address,

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use axum::http::{HeaderMap, Uri, header};
-use lookback::store::Tenant;
-use lookback::{Limits, Policy, Store, StoreError};
+use lookback_engine::policy::{Limits, Policy};
+use lookback_store::Tenant;
+use lookback_store::{Store, StoreError};
 
 use super::caller::Caller;
 use super::client::Client;

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use lookback::memory::{Memory, MemoryError};
-use lookback::message::{PartRef, ResultItem};
-use lookback::plan::Reason;
-use lookback::session::Resent;
-use lookback::store::Tenant;
-use lookback::totals::Excess;
-use lookback::transcript::{Entry, Origin};
-use lookback::{
-    Dialect, Error, MemoryStore, Policy, Preamble, Prices, RawRequest, Response, Role, Session, Settings, Store,
-    StoreError, TooLong,
+use lookback_engine::plan::Reason;
+use lookback_engine::totals::Excess;
+use lookback_engine::transcript::{Entry, Origin};
+use lookback_engine::{Settings, policy::Policy};
+use lookback_facts::{Memory, MemoryError};
+use lookback_replay::prices::Prices;
+use lookback_session::Resent;
+use lookback_session::{Error, Session};
+use lookback_store::Tenant;
+use lookback_store::{MemoryStore, Store, StoreError};
+use lookback_wire::message::{PartRef, ResultItem};
+use lookback_wire::{
+    dialect::{Dialect, Preamble, RawRequest, Response, TooLong},
+    message::Role,
 };
 use tokio::time::timeout;
 

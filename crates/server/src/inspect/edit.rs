@@ -6,10 +6,10 @@ use axum::Extension;
 use axum::extract::{Form, Query};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use lookback::LogName;
-use lookback::memory::{FactId, MemoryError, Source, Speaker};
-use lookback::store::purge;
+use lookback_facts::{FactId, MemoryError, Source, Speaker};
 use lookback_inspector::Change;
+use lookback_store::LogName;
+use lookback_store::purge;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 

@@ -22,10 +22,13 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use futures_util::stream;
-use lookback::memory::{Fact, Memory, MemoryError, Scope};
-use lookback::store::{IntoStore, LogInfo};
-use lookback::{LogName, Price, Settings, Store, StoreError, session};
+use lookback_engine::Settings;
+use lookback_facts::{Fact, Memory, MemoryError, Scope};
 use lookback_inspector::{Contents, Found, KnownFact, Listed, Overview, Parts, Sort, Story, Trial};
+use lookback_replay::prices::Price;
+use lookback_session as session;
+use lookback_store::{IntoStore, LogInfo};
+use lookback_store::{LogName, Store, StoreError};
 use serde::Deserialize;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
@@ -53,7 +56,8 @@ const ASKS_EVERY: Duration = Duration::from_secs(10);
 /// The inspector of a store.
 ///
 /// ```no_run
-/// use lookback::{Prices, SqliteStore};
+/// use lookback_replay::prices::Prices;
+/// use lookback_sqlite::SqliteStore;
 /// use lookback_server::inspect::{Inspector, serve};
 /// use lookback_server::{ConnectionLimits, Door};
 ///
@@ -88,7 +92,7 @@ impl Inspector {
     /// Creates the inspector of a store. `place` names the store to people, and the prices are those of all costs.
     pub fn new(store: impl IntoStore, place: impl Into<Arc<str>>, price: Price) -> Inspector {
         // The counter of a session that is opened without a model.
-        let counter = Settings::for_model(lookback::Dialect::default(), "gpt-4o").counter;
+        let counter = Settings::for_model(lookback_wire::dialect::Dialect::default(), "gpt-4o").counter;
         let store = store.into_store();
         Inspector {
             shelf: Arc::new(Shelf::new(store.clone(), counter, price)),

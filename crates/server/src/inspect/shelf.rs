@@ -5,12 +5,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lookback::store::LogInfo;
-use lookback::timeline::Timeline;
-use lookback::tokens::TokenCounter;
-use lookback::transcript::Millis;
-use lookback::{LogName, Price, Store, StoreError};
+use lookback_engine::transcript::Millis;
 use lookback_inspector::{Figures, Pairs};
+use lookback_replay::prices::Price;
+use lookback_replay::timeline::Timeline;
+use lookback_store::LogInfo;
+use lookback_store::{LogName, Store, StoreError};
+use lookback_tokens::TokenCounter;
 
 /// How many timelines are kept.
 const MOST: usize = 16;

@@ -4,11 +4,13 @@ use std::convert::Infallible;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use lookback::presets::{named, parse, to_toml};
-use lookback::replay::replay;
-use lookback::timeline::Timeline;
-use lookback::tokens::TokenCounter;
-use lookback::{LogName, MemoryStore, Policy, Price, Settings};
+use lookback_engine::{Settings, policy::Policy};
+use lookback_presets::{named, parse, to_toml};
+use lookback_replay::prices::Price;
+use lookback_replay::replay::replay;
+use lookback_replay::timeline::Timeline;
+use lookback_store::{LogName, MemoryStore};
+use lookback_tokens::TokenCounter;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;

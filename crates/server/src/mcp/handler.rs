@@ -4,7 +4,7 @@ use std::error::Error;
 use std::iter::successors;
 use std::time::Duration;
 
-use lookback::StoreError;
+use lookback_store::StoreError;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
     GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,

@@ -317,8 +317,8 @@ impl<W: AsyncWrite + Unpin> Output<W> {
 mod tests {
     use std::time::Duration;
 
-    use lookback::MemoryStore;
-    use lookback::memory::Memory;
+    use lookback_facts::Memory;
+    use lookback_store::MemoryStore;
     use rmcp::ServiceExt;
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines as Answers, ReadHalf, WriteHalf};
     use tokio::time::timeout;

@@ -4,9 +4,11 @@
 //! The protocol does not tell a server what is said in a conversation, so `recall` can only find what the model passes
 //! on.
 
-use lookback::memory::Memory;
-use lookback::memory::tools::Reply;
-use lookback::{Error, Message, Role, Session, Settings};
+use lookback_engine::Settings;
+use lookback_facts::Memory;
+use lookback_facts::tools::Reply;
+use lookback_session::{Error, Session};
+use lookback_wire::message::{Message, Role};
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 

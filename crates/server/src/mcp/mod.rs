@@ -14,8 +14,8 @@ mod transcript;
 
 use std::time::Duration;
 
-use lookback::memory::{Memory, MemoryError};
-use lookback::{LogName, StoreError};
+use lookback_facts::{Memory, MemoryError};
+use lookback_store::{LogName, StoreError};
 
 pub use crate::serving::ServeError;
 pub use crate::token::{BadToken, Token};
@@ -26,14 +26,14 @@ pub use crate::token::{BadToken, Token};
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback::MemoryStore;
-/// use lookback::memory::Memory;
+/// use lookback_store::MemoryStore;
+/// use lookback_facts::Memory;
 /// use lookback_server::mcp::Server;
 ///
 /// let memory = Memory::open_in(MemoryStore::new(), "assistant", "team").await?;
 /// let server = Server::new(memory);
 /// # let _ = server;
-/// # Ok::<(), lookback::memory::MemoryError>(())
+/// # Ok::<(), lookback_facts::MemoryError>(())
 /// # }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
@@ -90,7 +90,7 @@ impl Server {
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
     #[error(transparent)]
-    Session(#[from] lookback::Error),
+    Session(#[from] lookback_session::Error),
     #[error(transparent)]
     Memory(#[from] MemoryError),
     #[error(transparent)]

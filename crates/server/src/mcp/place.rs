@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use lookback::LogName;
-use lookback::transcript::Position;
+use lookback_engine::transcript::Position;
+use lookback_store::LogName;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// The characters that RFC 3986 leaves unencoded. A slash in a name is encoded, so that it does not separate segments.
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn an_address_is_read_as_it_was_written() {
         for name in ["mcp", "team/agent-7", "50% of ünïts", "a?b#c", "x/messages/0-3", "shared"] {
-            let name: lookback::LogName = name.parse().unwrap();
+            let name: lookback_store::LogName = name.parse().unwrap();
             for place in [
                 Place::Session(name.clone()),
                 Place::Messages(name.clone(), 0..=u64::MAX),

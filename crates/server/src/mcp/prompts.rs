@@ -1,6 +1,6 @@
 //! Prompts: fact sheets that a person loads through a menu or a command of the client.
 
-use lookback::LogName;
+use lookback_store::LogName;
 use rmcp::ErrorData;
 use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Sessions and fact sheets as resources: listing them page by page, and reading them.
 
-use lookback::store::StoreError;
+use lookback_store::StoreError;
 use rmcp::model::{Resource, ResourceTemplate};
 
 use super::place::Place;

@@ -1,8 +1,8 @@
 //! Fact sheets as text: of a session, and of what all sessions share.
 
-use lookback::LogName;
-use lookback::memory::{Facts, Memory, MemoryError, Scope, Sheet, SheetOptions, sheet};
-use lookback::tokens::Estimate;
+use lookback_facts::{Facts, Memory, MemoryError, Scope, Sheet, SheetOptions, sheet};
+use lookback_store::LogName;
+use lookback_tokens::Estimate;
 
 use super::Server;
 

@@ -1,7 +1,7 @@
 //! The library's tools as tools of the protocol, with an argument for the session if clients may name one.
 
-use lookback::LogName;
-use lookback::memory::tools::{self, Reply};
+use lookback_facts::tools::{self, Reply};
+use lookback_store::LogName;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 

@@ -4,12 +4,16 @@ use std::fmt::Write as _;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use lookback::message::{Media, Message, PartRef, ResultItem, ToolResult};
-use lookback::session::HistoryEntry;
-use lookback::store::Store;
-use lookback::tokens::Estimate;
-use lookback::transcript::Position;
-use lookback::{LogName, Role, Session, Settings, Truncation};
+use lookback_engine::Settings;
+use lookback_engine::transcript::Position;
+use lookback_session::HistoryEntry;
+use lookback_session::Session;
+use lookback_store::LogName;
+use lookback_store::Store;
+use lookback_tokens::Estimate;
+use lookback_tokens::cut::Truncation;
+use lookback_wire::message::Role;
+use lookback_wire::message::{Media, Message, PartRef, ResultItem, ToolResult};
 
 use super::ReadError;
 use super::place::Place;

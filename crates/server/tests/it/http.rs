@@ -9,10 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::MemoryStore;
-use lookback::memory::Memory;
+use lookback_facts::Memory;
 use lookback_server::mcp::Server;
 use lookback_server::mcp::http::{ConnectionLimits, Door, serve};
+use lookback_store::MemoryStore;
 
 /// Starts a server with these limits, which runs until the tests end.
 fn listening(limits: ConnectionLimits) -> SocketAddr {

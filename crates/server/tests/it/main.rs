@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
-#[path = "../../../lookback/tests/common/deaf.rs"]
+#[path = "../../../lookback/tests/servers/deaf.rs"]
 mod deaf;
 mod gateway;
 mod http;

@@ -2,9 +2,15 @@
 
 use std::sync::Arc;
 
-use lookback::memory::{FactKind, Memory, Scope, Source, Speaker, Statement};
-use lookback::{Dialect, LogName, MemoryStore, Message, Session, Settings, Store, ToolCall, ToolResult};
+use lookback_engine::Settings;
+use lookback_facts::{FactKind, Memory, Scope, Source, Speaker, Statement};
 use lookback_server::mcp::Server;
+use lookback_session::Session;
+use lookback_store::{LogName, MemoryStore, Store};
+use lookback_wire::{
+    dialect::Dialect,
+    message::{Message, ToolCall, ToolResult},
+};
 use rmcp::model::{
     CallToolRequestParams, ErrorCode, GetPromptRequestParams, PaginatedRequestParams, ReadResourceRequestParams,
     ResourceContents, Role,
@@ -89,7 +95,7 @@ async fn a_transcript_says_who_said_what_where() {
         Message::assistant_with_calls("Let me look.", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]),
         Message::tool_result("c1", "buy milk"),
         Message::assistant_with_calls("", [ToolCall::new("c2", "read", "{}")]),
-        Message::new(lookback::Content::User(vec![lookback::message::UserPart::ToolResult(failed)])),
+        Message::new(lookback_wire::message::Content::User(vec![lookback_wire::message::UserPart::ToolResult(failed)])),
         Message::assistant("Milk."),
     ];
     write(&store, "mcp", messages).await;
@@ -150,7 +156,7 @@ async fn sessions_are_listed_a_page_at_a_time_and_what_belongs_to_them_is_not() 
     for n in 0..250 {
         write(&store, &format!("team/agent {n:03}"), vec![Message::user("Hello")]).await;
     }
-    let record = lookback::store::Record::new("{}");
+    let record = lookback_store::Record::new("{}");
     store.append(&name("team/agent 000").summary_of(), 0, vec![record], None).await.unwrap();
     for scope in [Scope::Session, Scope::Shared] {
         let statement = Statement::new(FactKind::Finding, "It listens on port 5050.", Source::of(Speaker::Model));
@@ -168,7 +174,7 @@ async fn sessions_are_listed_a_page_at_a_time_and_what_belongs_to_them_is_not() 
     }
     // A cursor outlives the session that it names.
     let cursor = first.next_cursor.clone().unwrap();
-    lookback::store::purge(&*store, &name(&cursor)).await.unwrap();
+    lookback_store::purge(&*store, &name(&cursor)).await.unwrap();
     let page = PaginatedRequestParams::default().with_cursor(Some(cursor));
     let second = client.list_resources(Some(page)).await.unwrap();
     assert_eq!(second.resources[0].uri, "lookback://sessions/team%2Fagent%20100");

@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lookback::memory::{Memory, tools};
-use lookback::search::Query;
-use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone};
-use lookback::transcript::Millis;
-use lookback::{LogName, MemoryStore, Store, StoreError};
+use lookback_engine::transcript::Millis;
+use lookback_facts::{Memory, tools};
 use lookback_server::mcp::Server;
+use lookback_store::search::Query;
+use lookback_store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone};
+use lookback_store::{LogName, MemoryStore, Store, StoreError};
 use rmcp::ServiceExt;
 use rmcp::model::CallToolRequestParams;
 use rmcp::service::{RoleClient, RunningService};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use lookback_engine::engine::SummaryRequest;
+use lookback_engine::SummaryRequest;
 use lookback_engine::transcript::Entry;
 use tracing::Instrument as _;
 

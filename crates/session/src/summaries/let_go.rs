@@ -1,10 +1,10 @@
 //! What leaves the window without a summary, because two summaries of it did not pass their check.
 
-use lookback_engine::engine::{Engine, SummaryClaim, WindowOutcome};
 use lookback_engine::plan::Verdict;
 use lookback_engine::policy::{Index, Policy, Stage};
 use lookback_engine::transcript::Entry;
 use lookback_engine::view::View;
+use lookback_engine::{Engine, SummaryClaim, WindowOutcome};
 
 use super::missed::is_gone;
 use super::note::let_go;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_lite::{FutureExt as _, future};
-use lookback_engine::engine::{SummaryClaim, SummaryRejected};
+use lookback_engine::{SummaryClaim, SummaryRejected};
 use lookback_tokens::TokenCounter;
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use tracing::Span;
 
 use super::note::{Note, failed};

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use lookback_engine::engine::{SummaryClaim, SummaryRequest};
 use lookback_engine::transcript::Position;
 use lookback_engine::view::View;
+use lookback_engine::{SummaryClaim, SummaryRequest};
 
 /// How many requests are kept. If the summarizer is gone for good, memory must not fill up.
 const MOST: usize = 256;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lookback_engine::engine::SummaryClaim;
+use lookback_engine::SummaryClaim;
 use lookback_engine::transcript::Millis;
 use serde::{Deserialize, Serialize};
 

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lookback_engine::engine::{Engine, SummaryClaim, SummaryRejected};
 use lookback_engine::transcript::{Entry, Position};
+use lookback_engine::{Engine, SummaryClaim, SummaryRejected};
 use tracing::Span;
 
 use super::let_go::LetGo;

@@ -5,7 +5,7 @@ mod gemini;
 mod openai_chat;
 mod openai_responses;
 
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 use serde_json::Value;
 
 use crate::model::{Said, Usage};

@@ -14,7 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::{fmt, iter};
 
 use lookback_tokens::TokenCounter;
-use lookback_wire::Message;
+use lookback_wire::message::Message;
 use lookback_wire::message::{PartRef, Role};
 use serde_json::Value;
 
@@ -69,7 +69,7 @@ const KNOWN: [&str; 22] = [
 /// What is wrong with a summary. It is empty if the summary passes.
 ///
 /// ```
-/// use lookback_wire::Message;
+/// use lookback_wire::message::Message;
 /// use lookback_summarize::SummarySource;
 /// use lookback_tokens::Estimate;
 ///

@@ -12,14 +12,14 @@ use lookback_content::json::{self, Fields};
 /// Changes to the body of a request. Every byte outside them is kept.
 ///
 /// ```
-/// use lookback_wire::{Dialect, RawRequest};
+/// use lookback_wire::dialect::{Dialect, RawRequest};
 /// use serde_json::json;
 ///
 /// let body = r#"{"model": "m", "tools": [], "messages": [{"role": "user", "content": "Hi"}]}"#;
 /// let request = RawRequest::read(body, Some(Dialect::Anthropic))?;
 /// let changed = request.change().tool("now", "Returns the time.", &json!({})).cache_marker().write();
 /// assert!(changed.starts_with(r#"{"cache_control":{"type":"ephemeral"},"model": "m", "tools": [{"#));
-/// # Ok::<(), lookback_wire::RequestError>(())
+/// # Ok::<(), lookback_wire::dialect::RequestError>(())
 /// ```
 #[must_use]
 pub struct BodyChanges<'r, 'a> {

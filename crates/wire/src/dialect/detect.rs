@@ -99,7 +99,7 @@ impl Dialect {
     /// Returns an error if there are clues to two dialects.
     ///
     /// ```
-    /// use lookback_wire::Dialect;
+    /// use lookback_wire::dialect::Dialect;
     /// use serde_json::value::RawValue;
     ///
     /// let list = r#"[{"role":"user","content":"Hi"},{"role":"user","content":[{"text":"Hi"}]}]"#;

@@ -182,7 +182,7 @@ impl Dialect {
     /// [OpenTelemetry's conventions](https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/).
     ///
     /// ```
-    /// use lookback_wire::Dialect;
+    /// use lookback_wire::dialect::Dialect;
     ///
     /// assert_eq!(Dialect::Bedrock.provider(), "aws.bedrock");
     /// ```
@@ -194,7 +194,7 @@ impl Dialect {
     /// answer says that all is well.
     ///
     /// ```
-    /// use lookback_wire::Dialect;
+    /// use lookback_wire::dialect::Dialect;
     ///
     /// assert!(Dialect::OpenAiResponses.has_errors_in_streams());
     /// assert!(!Dialect::Anthropic.has_errors_in_streams());
@@ -228,7 +228,7 @@ impl Dialect {
     /// items, and these are one message: its JSON is the list of them.
     ///
     /// ```
-    /// use lookback_wire::Dialect;
+    /// use lookback_wire::dialect::Dialect;
     /// use serde_json::value::RawValue;
     ///
     /// let list = r#"[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]"#;
@@ -300,11 +300,11 @@ impl Dialect {
     /// Returns an error if something in a message cannot be said in this dialect.
     ///
     /// ```
-    /// use lookback_wire::{Dialect, Message};
+    /// use lookback_wire::{dialect::Dialect, message::Message};
     ///
     /// let json = Dialect::OpenAiChat.to_json(&[Message::system("Be brief."), Message::user("Hi")])?;
     /// assert_eq!(json, r#"[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}]"#);
-    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn to_json(self, messages: &[Message]) -> Result<String, ConversionError> {
         let encoded = self.encode(messages.iter().map(|message| Shown { message, edits: &[] }))?;
@@ -316,14 +316,14 @@ impl Dialect {
     /// The list is in the order of the messages. It is empty if nothing is done, and if the messages cannot be encoded.
     ///
     /// ```
-    /// use lookback_wire::{Dialect, dialect::{Mend, Shown}};
+    /// use lookback_wire::dialect::{Dialect, Mend, Shown};
     ///
     /// let user = Dialect::Bedrock.decode(r#"{"role":"user","content":[{"text":"Hi"}]}"#)?;
     /// let shown = Shown { message: &user, edits: &[] };
     /// assert!(Dialect::Bedrock.mends([shown]).is_empty());
     /// let mended = Dialect::Bedrock.mends([shown, shown])[0];
     /// assert_eq!((mended.message, mended.mend), (1, Mend::MergedWithPrevious));
-    /// # Ok::<(), lookback_wire::DecodeError>(())
+    /// # Ok::<(), lookback_wire::dialect::DecodeError>(())
     /// ```
     pub fn mends<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Vec<Mended> {
         Target::from(self).mends_behind(None, shown)
@@ -335,7 +335,7 @@ impl Dialect {
     /// Returns an error if something would be lost. The error names the first such thing.
     ///
     /// ```
-    /// use lookback_wire::{Dialect, Message};
+    /// use lookback_wire::{dialect::Dialect, message::Message};
     ///
     /// let result = Dialect::OpenAiChat.decode(r#"{"role":"tool","tool_call_id":"c1","content":"42"}"#)?;
     /// let there = Dialect::Anthropic.convert(&result)?;
@@ -362,7 +362,7 @@ impl Dialect {
     /// The same as [`Dialect::convert`].
     ///
     /// ```
-    /// use lookback_wire::{Dialect, Message, ToolCall};
+    /// use lookback_wire::{dialect::Dialect, message::{Message, ToolCall}};
     ///
     /// let call = Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]);
     /// let there = Dialect::Gemini.convert_all(&[call, Message::tool_result("c1", "buy milk")])?;
@@ -370,7 +370,7 @@ impl Dialect {
     ///     there[1].wire().unwrap().raw.get(),
     ///     r#"{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"read","response":{"output":"buy milk"}}}]}"#
     /// );
-    /// # Ok::<(), lookback_wire::ConversionError>(())
+    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn convert_all(self, messages: &[Message]) -> Result<Vec<Message>, ConversionError> {
         let mut calls: HashMap<&str, &ToolCall> = HashMap::new();
@@ -404,7 +404,7 @@ impl Dialect {
     /// Writes a tool as an element of a request's list of tools. `parameters` is the JSON Schema of its arguments.
     ///
     /// ```
-    /// use lookback_wire::Dialect;
+    /// use lookback_wire::dialect::Dialect;
     ///
     /// let tool = Dialect::Anthropic.tool("now", "Returns the time.", &serde_json::json!({"type": "object"}));
     /// assert_eq!(tool["input_schema"]["type"], "object");
@@ -475,12 +475,12 @@ pub fn take_member(message: &mut Box<RawValue>, key: &str) -> Option<Box<RawValu
 ///
 /// ```
 /// use lookback_wire::dialect::{Shown, json_list};
-/// use lookback_wire::{Dialect, Message};
+/// use lookback_wire::{dialect::Dialect, message::Message};
 ///
 /// let message = Message::user("Hi");
 /// let messages = Dialect::OpenAiChat.encode([Shown { message: &message, edits: &[] }])?;
 /// assert_eq!(json_list(&messages), r#"[{"role":"user","content":"Hi"}]"#);
-/// # Ok::<(), lookback_wire::ConversionError>(())
+/// # Ok::<(), lookback_wire::dialect::ConversionError>(())
 /// ```
 pub fn json_list(messages: &[Cow<'_, RawValue>]) -> String {
     let length: usize = messages.iter().map(|message| message.get().len() + 1).sum();

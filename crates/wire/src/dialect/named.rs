@@ -24,7 +24,7 @@ const UNREAD: &[(&str, &str)] = &[
 /// An unknown dialect, with what its name probably means.
 ///
 /// ```
-/// use lookback_wire::Dialect;
+/// use lookback_wire::dialect::Dialect;
 /// use lookback_wire::dialect::Meant;
 ///
 /// let unknown = "openai".parse::<Dialect>().unwrap_err();

@@ -20,14 +20,14 @@ const LISTS: [&str; 3] = ["messages", "input", "contents"];
 /// messages that are new.
 ///
 /// ```
-/// use lookback_wire::{Dialect, RawRequest};
+/// use lookback_wire::dialect::{Dialect, RawRequest};
 ///
 /// let body = r#"{"model":"gpt-4o","messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]}"#;
 /// let request = RawRequest::read(body, Some(Dialect::OpenAiChat))?;
 /// assert_eq!(request.len(), 2);
 /// assert_eq!(request.bytes(1), Some(r#"{"role":"assistant","content":"Hello"}"#));
 /// assert_eq!(request.message(1)?.text(), "Hello");
-/// # Ok::<(), lookback_wire::RequestError>(())
+/// # Ok::<(), lookback_wire::dialect::RequestError>(())
 /// ```
 #[derive(Clone)]
 pub struct RawRequest<'a> {
@@ -172,7 +172,7 @@ impl<'a> RawRequest<'a> {
     /// would look it up and not find it (rule OR3). So are the identifiers of what belongs to it.
     ///
     /// ```
-    /// use lookback_wire::{Dialect, RawRequest};
+    /// use lookback_wire::dialect::{Dialect, RawRequest};
     ///
     /// let body = r#"{"store":false,"input":[{"role":"user","content":"Hi"}]}"#;
     /// let request = RawRequest::read(body, Some(Dialect::OpenAiResponses))?;
@@ -205,11 +205,11 @@ impl<'a> RawRequest<'a> {
     /// questions this way, but they do ask for titles, routes and facts.
     ///
     /// ```
-    /// use lookback_wire::RawRequest;
+    /// use lookback_wire::dialect::RawRequest;
     ///
     /// let body = r#"{"messages":[{"role":"user","content":"Hi"}],"response_format":{"type":"json_object"}}"#;
     /// assert!(RawRequest::read(body, None)?.demands_form());
-    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// # Ok::<(), lookback_wire::dialect::RequestError>(())
     /// ```
     pub fn demands_form(&self) -> bool {
         self.says(self.dialect.format().answer_forms)
@@ -219,11 +219,11 @@ impl<'a> RawRequest<'a> {
     /// client sends stays as long as it was.
     ///
     /// ```
-    /// use lookback_wire::{Dialect, RawRequest};
+    /// use lookback_wire::dialect::{Dialect, RawRequest};
     ///
     /// let body = r#"{"input":"Hi","context_management":[{"type":"compaction","compact_threshold":100000}]}"#;
     /// assert!(RawRequest::read(body, Some(Dialect::OpenAiResponses))?.is_shortened_by_provider());
-    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// # Ok::<(), lookback_wire::dialect::RequestError>(())
     /// ```
     pub fn is_shortened_by_provider(&self) -> bool {
         self.says(self.dialect.format().shorteners)

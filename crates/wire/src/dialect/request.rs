@@ -14,14 +14,14 @@ use lookback_content::json::{self, SyntaxError};
 /// A decoded request body, or a decoded list of messages.
 ///
 /// ```
-/// use lookback_wire::Request;
+/// use lookback_wire::dialect::Request;
 ///
 /// let body = r#"{"model": "gpt-4o", "messages": [{"role":"user","content":"Hi"}], "temperature": 0.70}"#;
 /// let request = Request::decode(body.as_bytes(), None)?;
 /// assert_eq!(request.messages().len(), 1);
 /// let none: [Box<serde_json::value::RawValue>; 0] = [];
 /// assert_eq!(request.with_messages(&none), r#"{"model": "gpt-4o", "messages": [], "temperature": 0.70}"#);
-/// # Ok::<(), lookback_wire::RequestError>(())
+/// # Ok::<(), lookback_wire::dialect::RequestError>(())
 /// ```
 #[derive(Clone)]
 pub struct Request {
@@ -112,14 +112,14 @@ impl Request {
     /// Sets the version of the API that the request is sent to, which is in a header. Some rules depend on it.
     ///
     /// ```
-    /// use lookback_wire::{Dialect, Request};
+    /// use lookback_wire::dialect::{Dialect, Request};
     ///
     /// let body = r#"{"temperature": 0.5, "max_tokens": 9, "messages": [{"role":"user","content":"Hi"}]}"#;
     /// let request = Request::decode(body, Some(Dialect::Anthropic))?;
     /// assert!(Dialect::Anthropic.check(&request).is_empty());
     /// let findings = Dialect::Anthropic.check(&request.with_version("2026-10-21"));
     /// assert_eq!((findings[0].rule, findings[0].path.as_str()), ("AM12", "temperature"));
-    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// # Ok::<(), lookback_wire::dialect::RequestError>(())
     /// ```
     #[must_use]
     pub fn with_version(self, version: impl Into<String>) -> Self {
@@ -129,14 +129,14 @@ impl Request {
     /// Sets what the path of the request's URL tells of where it goes. Gemini's and Bedrock's have the model in it.
     ///
     /// ```
-    /// use lookback_wire::{Dialect, Request};
+    /// use lookback_wire::dialect::{Dialect, Request};
     ///
     /// let body = r#"{"contents": [{"role":"user","parts":[{"text":" "}]}]}"#;
     /// let request = Request::decode(body, None)?;
     /// // Only Vertex AI refuses a blank text.
     /// let path = "/v1/projects/p/locations/global/publishers/google/models/gemini-3-flash:generateContent";
     /// assert_eq!(Dialect::Gemini.check(&request.with_path(path))[0].rule, "GM6");
-    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// # Ok::<(), lookback_wire::dialect::RequestError>(())
     /// ```
     #[must_use]
     pub fn with_path(self, path: &str) -> Self {
@@ -172,7 +172,7 @@ impl Request {
     /// Sets the request of the same conversation before this one. Some rules say what may not change between the two.
     ///
     /// ```
-    /// use lookback_wire::{Dialect, Request};
+    /// use lookback_wire::dialect::{Dialect, Request};
     ///
     /// let thought = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"s"},{"type":"text","text":"Yes."}]}"#;
     /// let one = format!(r#"{{"messages": [{{"role":"user","content":"Is it?"}}, {thought}, {{"role":"user","content":"Why?"}}]}}"#);
@@ -181,7 +181,7 @@ impl Request {
     /// assert!(Dialect::Anthropic.check(&same).is_empty());
     /// let changed = Request::decode(one.replace("Is it?", "Was it?"), Some(Dialect::Anthropic))?.after(&previous);
     /// assert_eq!(Dialect::Anthropic.check(&changed)[0].rule, "AM6");
-    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// # Ok::<(), lookback_wire::dialect::RequestError>(())
     /// ```
     #[must_use]
     pub fn after(self, previous: &Request) -> Self {
@@ -250,11 +250,11 @@ impl Request {
     /// measured, and no window can be made of it.
     ///
     /// ```
-    /// use lookback_wire::Request;
+    /// use lookback_wire::dialect::Request;
     ///
     /// let body = r#"{"previous_response_id": "resp_1", "input": "And then?"}"#;
     /// assert_eq!(Request::decode(body, None)?.stored(), Some("previous_response_id"));
-    /// # Ok::<(), lookback_wire::RequestError>(())
+    /// # Ok::<(), lookback_wire::dialect::RequestError>(())
     /// ```
     pub fn stored(&self) -> Option<&'static str> {
         self.stored

@@ -10,14 +10,14 @@ use lookback_content::json::{self, Fields, SyntaxError};
 /// A response, decoded from its whole body (not from a stream).
 ///
 /// ```
-/// use lookback_wire::{Dialect, Response};
+/// use lookback_wire::dialect::{Dialect, Response};
 ///
 /// let body = r#"{"model": "gpt-4o-2024-11-20", "choices": [{"message": {"role": "assistant", "content": "Paris."}}],
 ///     "usage": {"prompt_tokens": 2400, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 2304}}}"#;
 /// let response = Response::decode(body, Dialect::OpenAiChat)?;
 /// assert_eq!((response.said().as_str(), response.input, response.output), ("Paris.", Some(2400), Some(2)));
 /// assert_eq!((response.cached, response.written), (Some(2304), None));
-/// # Ok::<(), lookback_wire::DecodeError>(())
+/// # Ok::<(), lookback_wire::dialect::DecodeError>(())
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]

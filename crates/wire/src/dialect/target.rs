@@ -14,7 +14,7 @@ use crate::provider::Provider;
 /// warning, and nothing is changed for its sake.
 ///
 /// ```
-/// use lookback_wire::Dialect;
+/// use lookback_wire::dialect::Dialect;
 /// use lookback_wire::dialect::{Provider, Target};
 ///
 /// let target = Target::from(Dialect::Gemini).with_path("/v1beta/models/gemini-3-flash:generateContent");

@@ -13,13 +13,13 @@ pub use crate::wire::{Role, Wire};
 /// A decoded message keeps the bytes in which it arrived (see [`Message::wire`]). Lookback sends the same bytes again.
 ///
 /// ```
-/// use lookback_wire::{Message, ToolCall};
+/// use lookback_wire::message::{Message, ToolCall};
 ///
 /// let question = Message::user("What is in notes.txt?");
 /// let call = Message::assistant_with_calls("Let me look.", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]);
 /// let result = Message::tool_result("c1", "buy milk");
 /// assert_eq!(call.parts().count(), 2);
-/// assert_eq!(result.role(), lookback_wire::Role::User);
+/// assert_eq!(result.role(), lookback_wire::message::Role::User);
 /// # let _ = question;
 /// ```
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@
 use std::f64::consts::TAU;
 use std::fmt::Write as _;
 
-use lookback::replay::{Report, front};
+use lookback_replay::replay::{Report, front};
 
 use crate::output;
 

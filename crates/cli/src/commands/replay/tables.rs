@@ -1,7 +1,7 @@
 //! The results of a replay as tables.
 
-use lookback::plan::Occasion;
-use lookback::replay::{Groups, ReplayedCall, Report, Reported};
+use lookback_engine::plan::Occasion;
+use lookback_replay::replay::{Groups, ReplayedCall, Report, Reported};
 
 use crate::output;
 

@@ -1,9 +1,9 @@
 //! `lookback sessions calls`: what each model call of a session sent and cost.
 
 use futures_lite::future::block_on;
-use lookback::Receipt;
-use lookback::plan::Occasion;
-use lookback::receipt::{CallReceipt, PrefixBreak, ReceiptTotal};
+use lookback_engine::plan::Occasion;
+use lookback_replay::receipt::Receipt;
+use lookback_replay::receipt::{CallReceipt, PrefixBreak, ReceiptTotal};
 use serde::Serialize;
 
 use crate::args::StoreArg;

@@ -1,6 +1,6 @@
 //! `lookback sessions diff`: what two calls of a session sent differently.
 
-use lookback::timeline::{Call, Fate, Row, State};
+use lookback_replay::timeline::{Call, Fate, Row, State};
 use serde::Serialize;
 
 use super::window::{Line, known, timeline};

@@ -5,10 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::session::{ErasedContents, OldContents};
-use lookback::store::{Tenant, every_namespace};
-use lookback::transcript::Position;
-use lookback::{Error, LogName, Session, Settings, Store};
+use lookback_engine::Settings;
+use lookback_engine::transcript::Position;
+use lookback_session::{ErasedContents, OldContents};
+use lookback_session::{Error, Session};
+use lookback_store::{LogName, Store};
+use lookback_store::{Tenant, every_namespace};
 use serde::Serialize;
 
 use crate::failure::Failure;

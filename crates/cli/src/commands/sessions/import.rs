@@ -4,8 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::transcript::Origin;
-use lookback::{Dialect, Error, Recording, Session, Store};
+use lookback_engine::transcript::Origin;
+use lookback_replay::recording::Recording;
+use lookback_session::{Error, Session};
+use lookback_store::Store;
+use lookback_wire::dialect::Dialect;
 
 use crate::failure::Failure;
 use crate::recordings::Recordings;

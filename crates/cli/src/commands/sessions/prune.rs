@@ -1,9 +1,9 @@
 //! `lookback sessions prune`: deletes the sessions that were not used for long, or are too many.
 
 use futures_lite::future::block_on;
-use lookback::store::{Expired, Retention, Tenant, every_namespace, expired, prune};
-use lookback::transcript::Millis;
-use lookback::{LogName, Store};
+use lookback_engine::transcript::Millis;
+use lookback_store::{Expired, Retention, Tenant, every_namespace, expired, prune};
+use lookback_store::{LogName, Store};
 use serde::Serialize;
 
 use super::minute;

@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::timeline::{Fate, Row, State, Timeline};
-use lookback::{Dialect, Error, LogName, Session, Settings, Store, View, session};
+use lookback_engine::{Settings, view::View};
+use lookback_replay::timeline::{Fate, Row, State, Timeline};
+use lookback_session as session;
+use lookback_session::{Error, Session};
+use lookback_store::{LogName, Store};
+use lookback_wire::dialect::Dialect;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -1,6 +1,6 @@
 //! The choice of a policy: the cheapest within bounds, and how sure it is.
 
-use lookback::replay::{Report, interval, resamples};
+use lookback_replay::replay::{Report, interval, resamples};
 
 use crate::args::TuneArgs;
 

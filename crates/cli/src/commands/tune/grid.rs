@@ -39,7 +39,7 @@ fn named(settings: &str) -> String {
 mod tests {
     use std::collections::HashSet;
 
-    use lookback::presets;
+    use lookback_presets as presets;
 
     use super::*;
 

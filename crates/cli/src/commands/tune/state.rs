@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use lookback::replay::Report;
+use lookback_replay::replay::Report;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;

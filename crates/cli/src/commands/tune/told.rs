@@ -2,8 +2,9 @@
 
 use crate::exit::ExitCode;
 
-use lookback::replay::{Report, front};
-use lookback::{Price, presets};
+use lookback_presets as presets;
+use lookback_replay::prices::Price;
+use lookback_replay::replay::{Report, front};
 use serde::Serialize;
 
 use super::Candidate;

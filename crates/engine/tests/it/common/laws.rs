@@ -2,17 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use lookback_engine::engine::LogState;
+use lookback_engine::LogState;
 use lookback_engine::plan::{Action, Decision, Occasion, Reason, Verdict};
 use lookback_engine::transcript::{Entry, Position, Repair};
 use lookback_engine::view::Item;
-use lookback_engine::{Engine, Limits, Mode, Pace, Policy, Stage, View};
+use lookback_engine::{
+    Engine,
+    policy::{Limits, Mode, Pace, Policy, Stage},
+    view::View,
+};
 use lookback_wire::dialect::{Finding, Severity};
 use lookback_wire::dialect::{Mend, Shown};
 use lookback_wire::edit::{self, Change};
 use lookback_wire::message::PartRef;
 use lookback_wire::size::Measure;
-use lookback_wire::{Dialect, Request, Role};
+use lookback_wire::{
+    dialect::{Dialect, Request},
+    message::Role,
+};
 use serde_json::value::RawValue;
 
 use super::{
@@ -222,7 +229,7 @@ pub fn repair_is_idempotent(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     for step in run.sent() {
         let mut settings = run.settings.clone();
-        settings.policy = lookback_engine::Policy::unlimited();
+        settings.policy = lookback_engine::policy::Policy::unlimited();
         settings.model_window = None;
         let mut engine = Engine::new(settings);
         for message in request(dialect, &step.request).into_messages() {

@@ -15,15 +15,21 @@ use lookback_engine::policy::{Cold, Index, Keep, Payback, Repeats, Tokens};
 use lookback_engine::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_engine::view::Item;
 use lookback_engine::{
-    Engine, Limits, Mode, Pace, Policy, Settings, Stage, Summarize, SummaryClaim, SummaryRejected, SystemRule,
-    Transcript, View, WindowOutcome,
+    Engine, Settings, SummaryClaim, SummaryRejected, WindowOutcome,
+    policy::{Limits, Mode, Pace, Policy, Stage, Summarize, SystemRule},
+    transcript::Transcript,
+    view::View,
 };
-use lookback_tokens::{Truncation, Unit};
+use lookback_tokens::cut::{Truncation, Unit};
 use lookback_wire::dialect::Shown;
 use lookback_wire::edit::{self, Change, Hidden};
 use lookback_wire::message::PartRef;
 use lookback_wire::size::Size;
-use lookback_wire::{Dialect, Message, Preamble, Request, Role, Start};
+use lookback_wire::{
+    Start,
+    dialect::{Dialect, Preamble, Request},
+    message::{Message, Role},
+};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 

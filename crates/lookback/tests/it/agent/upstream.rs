@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use lookback::{Dialect, Request};
+use lookback_wire::dialect::{Dialect, Request};
 use serde_json::{Value, json};
 
 /// What the endpoint does with a request that it accepts.

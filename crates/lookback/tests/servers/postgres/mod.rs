@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::store::{Record, conformance};
-use lookback::{PostgresStore, Store, StoreError};
+use lookback_postgres::PostgresStore;
+use lookback_store::{Record, conformance};
+use lookback_store::{Store, StoreError};
 
 use self::server::{Server, as_user, folder};
 use crate::backend::{Backend, LONGEST, name};

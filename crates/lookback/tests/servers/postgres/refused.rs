@@ -4,8 +4,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
-use lookback::store::{Location, conformance};
-use lookback::{PostgresStore, StoreError};
+use lookback_location::Location;
+use lookback_postgres::PostgresStore;
+use lookback_store::StoreError;
+use lookback_store::conformance;
 
 use super::connect;
 use super::server::Server;
@@ -86,14 +88,14 @@ fn a_database_that_may_only_be_read_can_be_read() {
     let server = Server::shared();
     let url = server.database();
     let log = "one".parse().unwrap();
-    let record = || vec![lookback::store::Record::new("{}")];
-    block_on(lookback::Store::append(&connect(&url), &log, 0, record(), None)).unwrap();
+    let record = || vec![lookback_store::Record::new("{}")];
+    block_on(lookback_store::Store::append(&connect(&url), &log, 0, record(), None)).unwrap();
     server.sql("postgres", "DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
     server
         .sql(&url, "GRANT USAGE ON SCHEMA lookback TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA lookback TO reader");
     let store = connect(&url.replace("me@", "reader@"));
-    assert_eq!(block_on(lookback::Store::read(&store, &log, 0..9)).unwrap(), ["{}"]);
-    let refused = block_on(lookback::Store::append(&store, &log, 1, record(), None)).unwrap_err();
+    assert_eq!(block_on(lookback_store::Store::read(&store, &log, 0..9)).unwrap(), ["{}"]);
+    let refused = block_on(lookback_store::Store::append(&store, &log, 1, record(), None)).unwrap_err();
     assert!(matches!(refused, StoreError::Denied { .. }), "{refused:?}");
 }
 
@@ -104,15 +106,15 @@ fn a_server_that_only_reads_or_has_a_full_disk_says_so_and_goes_on_later() {
     let database = url.rsplit('/').next().unwrap();
     let log = "one".parse().unwrap();
     let append = |at: u64| {
-        let record = vec![lookback::store::Record::new("{\"a\":\"secret\"}").text("secret")];
+        let record = vec![lookback_store::Record::new("{\"a\":\"secret\"}").text("secret")];
         // Each with a connection of its own, because the setting is for new ones.
-        block_on(lookback::Store::append(&connect(&url), &log, at, record, None))
+        block_on(lookback_store::Store::append(&connect(&url), &log, at, record, None))
     };
     append(0).unwrap();
     server.sql("postgres", &format!("ALTER DATABASE {database} SET default_transaction_read_only = on"));
     let refused = append(1).unwrap_err();
     assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
-    assert_eq!(block_on(lookback::Store::read(&connect(&url), &log, 0..9)).unwrap().len(), 1);
+    assert_eq!(block_on(lookback_store::Store::read(&connect(&url), &log, 0..9)).unwrap().len(), 1);
     server.sql("postgres", &format!("ALTER DATABASE {database} RESET default_transaction_read_only"));
     append(1).unwrap();
 
@@ -126,7 +128,11 @@ fn a_server_that_only_reads_or_has_a_full_disk_says_so_and_goes_on_later() {
     );
     let refused = append(2).unwrap_err();
     assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
-    assert_eq!(block_on(lookback::Store::read(&connect(&url), &log, 0..9)).unwrap().len(), 2, "nothing half-written");
+    assert_eq!(
+        block_on(lookback_store::Store::read(&connect(&url), &log, 0..9)).unwrap().len(),
+        2,
+        "nothing half-written"
+    );
     server.sql(&url, "DROP TRIGGER full_disk ON lookback.texts");
     append(2).unwrap();
 }

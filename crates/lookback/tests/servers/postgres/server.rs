@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::PostgresStore;
+use lookback_postgres::PostgresStore;
 use tempfile::TempDir;
 
 use crate::backend::{Backend, Connected, LONGEST};

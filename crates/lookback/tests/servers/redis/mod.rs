@@ -8,10 +8,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::memory::Memory;
-use lookback::session::OldContents;
-use lookback::store::{Record, Risk, conformance};
-use lookback::{Limits, Message, Policy, RedisStore, Session, Settings, Store};
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Policy},
+};
+use lookback_facts::Memory;
+use lookback_redis::RedisStore;
+use lookback_redis::Risk;
+use lookback_session::OldContents;
+use lookback_session::Session;
+use lookback_store::Store;
+use lookback_store::{Record, conformance};
+use lookback_wire::message::Message;
 
 use self::server::Server;
 use crate::backend::{LONGEST, name};
@@ -163,7 +171,7 @@ fn what_outlived_an_earlier_log_is_not_read_as_the_new_one() {
         store.append(&log, 0, vec![record("plum")], None).await.unwrap();
         let (head, bodies) = store.tail(&log).await.unwrap().unwrap();
         assert_eq!((head.end, head.checkpoint, bodies), (1, None, vec![record("plum").body]));
-        let found = store.search(None, &lookback::search::Query::new("apple pear"), 9).await.unwrap();
+        let found = store.search(None, &lookback_store::search::Query::new("apple pear"), 9).await.unwrap();
         assert_eq!(found, []);
         assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
     });

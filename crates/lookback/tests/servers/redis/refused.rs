@@ -4,8 +4,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
-use lookback::store::{Record, conformance};
-use lookback::{RedisStore, Store, StoreError};
+use lookback_redis::RedisStore;
+use lookback_store::{Record, conformance};
+use lookback_store::{Store, StoreError};
 
 use super::connect;
 use super::server::Server;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::RedisStore;
+use lookback_redis::RedisStore;
 use tempfile::TempDir;
 
 use crate::backend::{Backend, Connected, LONGEST};

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::store::{Record, conformance};
-use lookback::{RedisStore, Store, StoreError};
+use lookback_redis::RedisStore;
+use lookback_store::{Record, conformance};
+use lookback_store::{Store, StoreError};
 
 use super::connect;
 use super::server::{Server, cli};
@@ -55,7 +56,7 @@ fn a_store_in_a_cluster_conforms() {
             store.append(&log, 0, vec![Record::new("{}").text("apple")], None).await.unwrap();
         }
         assert_eq!(store.list("chat-").await.unwrap().len(), 300);
-        let query = lookback::search::Query::new("apple");
+        let query = lookback_store::search::Query::new("apple");
         assert_eq!(store.search(None, &query, 1_000).await.unwrap().len(), 300);
     });
     for node in &nodes {

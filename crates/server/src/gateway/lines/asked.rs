@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use lookback::dialect::Target;
-use lookback::message::PartRef;
-use lookback::models::Models;
-use lookback::{Preamble, RawRequest, RequestError, Role};
+use lookback_wire::dialect::Target;
+use lookback_wire::message::PartRef;
+use lookback_wire::models::Models;
+use lookback_wire::{
+    dialect::{Preamble, RawRequest, RequestError},
+    message::Role,
+};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::super::adds::Add;

@@ -5,9 +5,9 @@ use std::mem;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use lookback::memory::tools::Tool;
-use lookback::session::Resent;
-use lookback::{Preamble, Role};
+use lookback_facts::tools::Tool;
+use lookback_session::Resent;
+use lookback_wire::{dialect::Preamble, message::Role};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
@@ -266,7 +266,7 @@ pub(super) fn summarized<K: Deref<Target = Known>>(lines: impl IntoIterator<Item
 
 #[cfg(test)]
 mod tests {
-    use lookback::Message;
+    use lookback_wire::message::Message;
 
     use super::super::path::beginning;
     use super::*;

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lookback::{LogName, Session};
+use lookback_session::Session;
+use lookback_store::LogName;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::super::aside::Watch;

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use lookback::memory::tools;
-use lookback::session::Resent;
-use lookback::transcript::{Arrival, Origin};
-use lookback::{LogName, Session, Settings, Store, StoreError};
+use lookback_engine::Settings;
+use lookback_engine::transcript::{Arrival, Origin};
+use lookback_facts::tools;
+use lookback_session::Resent;
+use lookback_session::Session;
+use lookback_store::{LogName, Store, StoreError};
 
 use super::choose::{Known, Tools};
 use super::line::Line;
@@ -41,13 +43,13 @@ async fn known(store: &Arc<dyn Store>, name: &LogName) -> Result<Known, StoreErr
     let opened = Session::open(store.clone(), name.as_str(), Settings::default()).await;
     let mut session = match opened {
         Ok(session) => session,
-        Err(lookback::Error::Store(error)) => return Err(error),
+        Err(lookback_session::Error::Store(error)) => return Err(error),
         // A log that nobody can read is not gone on with.
         Err(_) => return Ok(Known::default()),
     };
     let history = match session.history().await {
         Ok(history) => history,
-        Err(lookback::Error::Store(error)) => return Err(error),
+        Err(lookback_session::Error::Store(error)) => return Err(error),
         Err(_) => return Ok(Known::default()),
     };
     let arrivals = || history.iter().map(|entry| &entry.arrival).filter(|arrival| arrival.origin != Origin::Lookback);

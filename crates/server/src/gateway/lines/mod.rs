@@ -18,7 +18,8 @@ mod turn;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use lookback::{Error, Store};
+use lookback_session::Error;
+use lookback_store::Store;
 
 pub(super) use self::asked::{Asked, Model};
 pub use self::choose::How;

@@ -1,7 +1,7 @@
 //! The path of a conversation: what was said in it, message by message, as far as it is remembered.
 
-use lookback::session::Resent;
-use lookback::{Message, Role};
+use lookback_session::Resent;
+use lookback_wire::message::{Message, Role};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::dates::without_dates;

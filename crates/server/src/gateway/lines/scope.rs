@@ -3,8 +3,12 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use lookback::store::Tenant;
-use lookback::{LogName, Message, RawRequest, Role};
+use lookback_store::LogName;
+use lookback_store::Tenant;
+use lookback_wire::{
+    dialect::RawRequest,
+    message::{Message, Role},
+};
 
 use super::super::caller::Caller;
 use super::super::identity::Identity;

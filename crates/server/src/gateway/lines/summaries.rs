@@ -7,7 +7,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use lookback::{Dialect, RawRequest, Role};
+use lookback_wire::{
+    dialect::{Dialect, RawRequest},
+    message::Role,
+};
 
 use super::{Line, Scope};
 

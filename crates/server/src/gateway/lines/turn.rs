@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use lookback::Dialect;
-use lookback::session::Resent;
+use lookback_session::Resent;
+use lookback_wire::dialect::Dialect;
 
 use super::super::adds::Add;
 use super::super::aside::Offered;

@@ -8,10 +8,9 @@ use axum::Json;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use axum::http::StatusCode;
-use lookback::memory::{
-    self, Confidence, FactId, FactKind, Judgment, Memory, Scope, Source, Speaker, Statement, Trust,
-};
-use lookback::{LogName, Store};
+use lookback_facts as memory;
+use lookback_facts::{Confidence, FactId, FactKind, Judgment, Memory, Scope, Source, Speaker, Statement, Trust};
+use lookback_store::{LogName, Store};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{Object, Schema, Type};

@@ -4,9 +4,10 @@ use axum::body::Body;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
 use axum::http::{Response, StatusCode};
 use axum::response::IntoResponse;
-use lookback::memory::{BadFactId, MemoryError, Refused};
-use lookback::store::BadName;
-use lookback::{Error, StoreError};
+use lookback_facts::{BadFactId, MemoryError, Refused};
+use lookback_session::Error;
+use lookback_store::BadName;
+use lookback_store::StoreError;
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
 

@@ -4,9 +4,11 @@ use axum::Extension;
 use axum::Json;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
-use lookback::memory::{self, Recall, RecalledPassage};
-use lookback::search::Within;
-use lookback::session::{self, SearchHit};
+use lookback_facts as memory;
+use lookback_facts::{Recall, RecalledPassage};
+use lookback_session as session;
+use lookback_session::SearchHit;
+use lookback_store::search::Within;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

@@ -1,7 +1,7 @@
 //! Times as RFC 3339 text.
 
 use jiff::Timestamp;
-use lookback::transcript::Millis;
+use lookback_engine::transcript::Millis;
 
 /// Returns a time as text, if it is in the range of the calendar.
 pub(super) fn rfc3339(time: Option<Millis>) -> Option<String> {

@@ -122,7 +122,10 @@ fn who_asks_too_often_is_told_when_to_ask_again() {
     let after: u64 = answer.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=30).contains(&after), "{after}");
     // Clients take some words for a conversation that is too long.
-    assert_eq!(Dialect::OpenAiChat.provider_error(Some(429), &answer.body), lookback::ProviderError::Other);
+    assert_eq!(
+        Dialect::OpenAiChat.provider_error(Some(429), &answer.body),
+        lookback_wire::dialect::ProviderError::Other
+    );
     assert_eq!(lab.send("POST", "/v1/chat/completions", &[("authorization", "Bearer other")], "{}").status, 400);
 }
 
@@ -149,7 +152,7 @@ fn what_is_too_large_or_too_deep_is_refused_in_words_that_no_client_takes_for_an
             let answer = lab.send("POST", path, &[], &body);
             assert_eq!(answer.status, 400, "{}", answer.body);
             assert!(answer.body.contains(words), "{}", answer.body);
-            assert_eq!(dialect.provider_error(Some(400), &answer.body), lookback::ProviderError::Other);
+            assert_eq!(dialect.provider_error(Some(400), &answer.body), lookback_wire::dialect::ProviderError::Other);
         }
     }
     assert_eq!(lab.stand_in.count(), 0);

@@ -2,8 +2,8 @@
 
 use super::*;
 use futures_lite::future::block_on;
-use lookback::Limits;
-use lookback::memory::{Memory, Scope, Statement};
+use lookback_engine::policy::Limits;
+use lookback_facts::{Memory, Scope, Statement};
 use stand_in::Fault;
 
 fn adding(adds: &str) -> Lab {

@@ -1,7 +1,12 @@
 //! What passes, what is cut, and what happens if the upstream refuses.
 
-use lookback::policy::Tokens;
-use lookback::{Dialect, Limits, Policy, Session, Settings};
+use lookback_engine::policy::Tokens;
+use lookback_engine::{
+    Settings,
+    policy::{Limits, Policy},
+};
+use lookback_session::Session;
+use lookback_wire::dialect::Dialect;
 use serde_json::json;
 
 use super::{Answer, Client, DIALECTS, Lab, serve};
@@ -116,7 +121,8 @@ fn a_long_conversation_is_cut_and_stays_valid() {
             assert_eq!(answer.header("x-lookback-passed"), None, "{dialect} {turn}");
         }
         assert!(cuts > 10, "{dialect}: {cuts}");
-        let sent = lookback::Request::decode(lab.stand_in.last().unwrap().body.to_vec(), Some(dialect)).unwrap();
+        let sent =
+            lookback_wire::dialect::Request::decode(lab.stand_in.last().unwrap().body.to_vec(), Some(dialect)).unwrap();
         assert!(sent.messages().len() < 40, "{dialect}: {}", sent.messages().len());
         // The session has all of it.
         let session = client.say(&lab, "Last.").session().to_owned();
@@ -182,7 +188,7 @@ fn the_limit_is_below_those_at_which_clients_compact_by_themselves() {
         ("opencode", "claude-sonnet-4-5", |window| window - 32_000),
     ];
     for (client, model, compacts_at) in clients {
-        let window = lookback::models::Models::builtin().find(model).unwrap().window;
+        let window = lookback_wire::models::Models::builtin().find(model).unwrap().window;
         let Some(Tokens::Count(limit)) = Gateway::policy().for_window(Some(window), 0).limits.tokens else {
             panic!("{client}: the limit is a share of the window");
         };

@@ -1,6 +1,6 @@
 //! A store that fails, or does not answer: requests pass as they came, and their messages are recorded later.
 
-use lookback::SqliteStore;
+use lookback_sqlite::SqliteStore;
 use rusqlite::Connection;
 
 use super::*;
@@ -69,7 +69,7 @@ fn whoever_watches_is_told_that_nothing_can_be_recorded() {
     let folder = tempfile::tempdir().unwrap();
     let files = folder.path().join("files");
     let upstream = || "http://127.0.0.1:9".parse().unwrap();
-    let in_files = Gateway::new(lookback::FileStore::open(&files).unwrap()).with_upstream(upstream());
+    let in_files = Gateway::new(lookback_store::FileStore::open(&files).unwrap()).with_upstream(upstream());
     let in_files = Lab { base: serve(in_files), ..Lab::new(None) };
     let in_sqlite = lab(&folder);
     let ready = |lab: &Lab| lab.send("GET", "/readyz", &[], "");

@@ -41,7 +41,7 @@ fn without_keys_no_web_page_reaches_anything() {
             assert_eq!(kind, expected, "{told}");
             let names = if foreign[0].0 == "host" { "--allow-host" } else { "--allow-origin" };
             assert!(told["error"]["message"].as_str().unwrap().contains(names), "{told}");
-            assert_eq!(dialect.provider_error(Some(403), &answer.body), lookback::ProviderError::Other);
+            assert_eq!(dialect.provider_error(Some(403), &answer.body), lookback_wire::dialect::ProviderError::Other);
         }
         for path in READ {
             assert_eq!(lab.send("GET", path, foreign, "").status, 403, "{foreign:?} {path}");

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 
 use super::access::with_keys;
 use super::{Client, Lab};

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use lookback::{Dialect, MemoryStore, Policy};
+use lookback_engine::policy::Policy;
+use lookback_store::MemoryStore;
+use lookback_wire::dialect::Dialect;
 
 use super::{Client, DIALECTS, Lab};
 

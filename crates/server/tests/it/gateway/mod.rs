@@ -16,8 +16,11 @@ mod unreachable;
 
 use std::sync::Arc;
 
-use lookback::{Dialect, MemoryStore, Policy, Session, Settings, Store};
+use lookback_engine::{Settings, policy::Policy};
 use lookback_server::gateway::{Config, Gateway};
+use lookback_session::Session;
+use lookback_store::{MemoryStore, Store};
+use lookback_wire::dialect::Dialect;
 use serde_json::{Value, json};
 use stand_in::StandIn;
 
@@ -206,9 +209,9 @@ impl Client {
     /// What the model said in an answer.
     fn words(&self, answer: &Answer) -> String {
         if !self.stream {
-            return lookback::Response::decode(&answer.body, self.dialect).unwrap().said();
+            return lookback_wire::dialect::Response::decode(&answer.body, self.dialect).unwrap().said();
         }
-        let mut stream = lookback::ResponseStream::new(self.dialect);
+        let mut stream = lookback_wire::dialect::ResponseStream::new(self.dialect);
         stream.read(answer.body.as_bytes());
         stream.response().unwrap().said()
     }

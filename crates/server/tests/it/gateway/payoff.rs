@@ -2,7 +2,7 @@
 
 use super::calls::at;
 use super::*;
-use lookback::Prices;
+use lookback_replay::prices::Prices;
 
 fn lab(holdout: f64) -> Lab {
     Lab::configured_with(&format!("holdout = {holdout}\n[[upstream]]\nurl = \"UPSTREAM\""), at(1500))
@@ -18,7 +18,8 @@ fn a_session_that_is_held_out_is_left_alone() {
             assert_eq!((answer.status, answer.header("x-lookback-held-out")), (200, Some("yes")), "{dialect}");
             assert_eq!(answer.header("x-lookback-cut"), None, "{dialect}");
         }
-        let sent = lookback::Request::decode(lab.stand_in.last().unwrap().body.to_vec(), Some(dialect)).unwrap();
+        let sent =
+            lookback_wire::dialect::Request::decode(lab.stand_in.last().unwrap().body.to_vec(), Some(dialect)).unwrap();
         assert_eq!(sent.messages().len(), 79, "{dialect}");
         lab.stand_in.set_window(400);
         let count = lab.stand_in.count();

@@ -1,6 +1,6 @@
 //! What the gateway tells of its sessions: by REST, and as a server for the Model Context Protocol.
 
-use lookback::Dialect;
+use lookback_wire::dialect::Dialect;
 use serde_json::{Value, json};
 
 use super::access::with_keys;

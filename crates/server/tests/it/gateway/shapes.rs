@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use lookback::Request;
+use lookback_wire::dialect::Request;
 use proptest::prelude::*;
 
 use super::access::with_keys;
@@ -187,7 +187,7 @@ impl Talk {
     /// Takes note of all that was said.
     fn listen(&mut self) {
         let request = Request::decode(self.body().to_string(), Some(self.client.dialect)).unwrap();
-        self.ever.extend(request.messages().iter().map(lookback::Message::text));
+        self.ever.extend(request.messages().iter().map(lookback_wire::message::Message::text));
     }
 
     fn say(&mut self, lab: &Lab, what: &str) {
@@ -212,9 +212,13 @@ impl Talk {
         let what = format!("CALL read {{\"path\":\"{}\"}}", "x".repeat(self.count));
         self.say(lab, &what);
         let request = Request::decode(self.body().to_string(), Some(self.client.dialect)).unwrap();
-        let answer = request.messages().iter().rev().take_while(|message| message.role() == lookback::Role::Assistant);
+        let answer = request
+            .messages()
+            .iter()
+            .rev()
+            .take_while(|message| message.role() == lookback_wire::message::Role::Assistant);
         let calls: Vec<String> =
-            answer.flat_map(lookback::Message::tool_calls).map(|(_, call)| call.id.clone()).collect();
+            answer.flat_map(lookback_wire::message::Message::tool_calls).map(|(_, call)| call.id.clone()).collect();
         for id in &calls {
             let text = format!("A file ({} at {})", self.label, self.count);
             self.client.messages.push(match self.client.dialect {
@@ -464,9 +468,10 @@ impl World {
             for talk in &self.talks[at] {
                 let Some(session) = &talk.session else { continue };
                 let request = Request::decode(talk.body().to_string(), Some(talk.client.dialect)).unwrap();
-                let said = request.messages().iter().filter(|message| message.role() != lookback::Role::System);
+                let said =
+                    request.messages().iter().filter(|message| message.role() != lookback_wire::message::Role::System);
                 let mut kept = texts[session].iter();
-                for text in said.map(lookback::Message::text) {
+                for text in said.map(lookback_wire::message::Message::text) {
                     assert!(kept.any(|kept| *kept == text), "{tenant}: {session} lacks {text}: {:?}", texts[session]);
                 }
             }

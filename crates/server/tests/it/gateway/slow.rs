@@ -173,6 +173,9 @@ fn who_does_not_finish_a_request_is_not_waited_for() {
     // A head that is too long.
     let answer = lab.send("POST", "/v1/messages", &[("x-long", &"x".repeat(2000))], "{}");
     assert_eq!(answer.status, 431, "{}", answer.body);
-    assert_eq!(Dialect::Anthropic.provider_error(Some(431), &answer.body), lookback::ProviderError::Other);
+    assert_eq!(
+        Dialect::Anthropic.provider_error(Some(431), &answer.body),
+        lookback_wire::dialect::ProviderError::Other
+    );
     assert_eq!(lab.stand_in.count(), 0);
 }

@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Mutex;
 
-use lookback::search::Query;
-use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone};
-use lookback::transcript::Millis;
-use lookback::{LogName, StoreError};
+use lookback_engine::transcript::Millis;
+use lookback_store::search::Query;
+use lookback_store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone};
+use lookback_store::{LogName, StoreError};
 
 use super::*;
 use crate::deaf::{Deaf, closed};

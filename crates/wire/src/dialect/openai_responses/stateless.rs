@@ -3,8 +3,9 @@
 use serde_json::value::RawValue;
 
 use super::{Kind, pieces};
-use crate::dialect::{Dialect, RawRequest};
+use crate::dialect::RawRequest;
 use crate::message::Message;
+use crate::wire::Dialect;
 use lookback_content::json::{self, Fields};
 
 /// Returns whether an item is reasoning that only the provider has the content of.

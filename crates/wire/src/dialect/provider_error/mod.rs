@@ -33,7 +33,7 @@ const HEAD: usize = 64 * 1024;
 /// What a provider's error says about the request.
 ///
 /// ```
-/// use lookback_wire::{Dialect, ProviderError};
+/// use lookback_wire::dialect::{Dialect, ProviderError};
 ///
 /// let body = r#"{"type":"error","error":{"type":"invalid_request_error",
 ///     "message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease ..."}}"#;
@@ -71,7 +71,7 @@ impl ProviderError {
     /// that reasoning helps (see `Engine::leave_out_reasoning`).
     ///
     /// ```
-    /// use lookback_wire::Dialect;
+    /// use lookback_wire::dialect::Dialect;
     ///
     /// let body = r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.1.content.0: Invalid `signature` in `thinking` block"}}"#;
     /// assert!(Dialect::Anthropic.provider_error(Some(400), body).refuses_reasoning());
@@ -87,7 +87,7 @@ impl ProviderError {
 /// provider's error is kept.
 ///
 /// ```
-/// use lookback_wire::{TooLong, size::Measure};
+/// use lookback_wire::{dialect::TooLong, size::Measure};
 ///
 /// let long = TooLong::new(Measure::Tokens).actual(130_000).limit(128_000).reserved(4_000);
 /// assert_eq!(

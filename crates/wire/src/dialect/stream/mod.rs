@@ -24,7 +24,7 @@ const MOST: usize = 64 << 20;
 /// then what had come until there.
 ///
 /// ```
-/// use lookback_wire::{Dialect, ResponseStream};
+/// use lookback_wire::dialect::{Dialect, ResponseStream};
 ///
 /// let mut stream = ResponseStream::new(Dialect::OpenAiChat);
 /// stream.read(b"data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"Par\"}}]}\n\ndata: {\"cho");

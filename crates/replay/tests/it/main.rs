@@ -1,0 +1,11 @@
+//! The tests of this crate, as one program: linking one for each file takes longer than running them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod claude_code;
+#[path = "../../../engine/tests/it/common/mod.rs"]
+mod common;
+mod receipts;
+mod recordings;
+mod replay_valid;
+mod timelines;
