@@ -22,7 +22,7 @@ pub fn run() {
     println!("{} messages of a recorded session", messages.len());
     let dialect = recording.dialect;
     let mut session = open(dialect, "none");
-    block_on(session.extend(messages.clone())).expect("a push");
+    block_on(session.append(messages.clone())).expect("a push");
     let new = r#"{"role":"user","content":"And now?"}"#;
     told("push one, window, sources", 30, || {
         block_on(session.push(dialect.decode(new).expect("a message"))).expect("a push");
@@ -40,7 +40,7 @@ pub fn run() {
     for length in [100, 1_000, 10_000, 100_000] {
         println!("{length} messages, the newest 40 are sent");
         let mut session = open(Dialect::OpenAiChat, "messages:max_messages=40,target_messages=20");
-        block_on(session.extend((0..length).map(crate::message).collect())).expect("a push");
+        block_on(session.append((0..length).map(crate::message).collect::<Vec<_>>())).expect("a push");
         told("push, window, messages", 30, || {
             block_on(session.push(Message::user("New"))).expect("a push");
             black_box(block_on(session.window()).expect("a window").to_json().expect("JSON").len());

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures_lite::future::block_on;
 use lookback_engine::Settings;
-use lookback_session as session;
 use lookback_session::Session;
 use lookback_store::MemoryStore;
 use lookback_wire::dialect::Dialect;
@@ -176,7 +175,7 @@ fn search(sessions: &[Vec<&Said>], questions: &[Question]) -> Vec<Found> {
         }
     }
     let find = |question: &Question| {
-        let found = block_on(session::search(&*store, None, &question.text, MOST)).expect("a search");
+        let found = block_on(lookback_store::messages::search(&*store, None, &question.text, MOST)).expect("a search");
         found.iter().filter_map(|hit| ids.get(&(hit.session.to_string(), hit.position)).cloned()).collect()
     };
     questions.iter().map(find).collect()

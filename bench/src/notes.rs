@@ -22,6 +22,7 @@ use lookback_replay::{
     prices::{Price, Prices},
     recording::Recording,
 };
+use lookback_session::Batch;
 use lookback_session::Session;
 use lookback_store::MemoryStore;
 use lookback_tokens::TokenCounter;
@@ -256,7 +257,7 @@ fn play(recording: &Recording, policy: &Policy, mut on_call: impl FnMut(&mut Ses
                 call += 1;
                 on_call(&mut session, call, now);
             }
-            session.receive(message.clone(), Origin::Client, now).await?;
+            session.append(Batch::from(message.clone()).at(now)).await?;
         }
         Ok::<(), lookback_session::Error>(())
     })
@@ -322,7 +323,8 @@ fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [T
         let reaction = sheet.on(&Event::BeforeModel, &run).expect("a sheet, or none");
         let nudge = (call % NUDGE == 0).then(|| NUDGED.to_owned());
         for note in reaction.notes.into_iter().chain(nudge) {
-            block_on(session.receive(Message::user(note), Origin::Lookback, now)).expect("a note");
+            block_on(session.append(Batch::from(Message::user(note)).origin(Origin::Lookback).at(now)))
+                .expect("a note");
         }
         // If the notes need room, the session compacts, and the middleware sees that.
         let (run, mut window) = seen(session, call);

@@ -44,8 +44,8 @@ fn fill(store: &str, name: &str, history: u64) {
     let store = SqliteStore::open_with(store, Durability::System).expect("a store");
     let mut session = block_on(Session::open(store, name, settings())).expect("a session");
     for batch in 0..history / 20 {
-        let messages = (batch * 20..batch * 20 + 20).map(message).collect();
-        block_on(session.extend(messages)).expect("a push");
+        let messages: Vec<_> = (batch * 20..batch * 20 + 20).map(message).collect();
+        block_on(session.append(messages)).expect("a push");
         block_on(session.window()).expect("a window");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use lookback_engine::transcript::Position;
-use lookback_session::Resent;
+use lookback_session::adapter::Resent;
 use lookback_wire::message::Message;
 
 /// Messages that are given to a session, without their contents.

@@ -4,7 +4,7 @@
 use futures_lite::future::block_on;
 use lookback_engine::transcript::{Origin, Position};
 use lookback_session::Session;
-use lookback_session::{Resent, Synced};
+use lookback_session::{Synced, adapter::Resent};
 
 use crate::Failure;
 

@@ -11,7 +11,8 @@ use lookback_engine::transcript::{Entry, Origin, Position};
 use lookback_replay::explain::outcomes;
 use lookback_replay::prices::Price;
 use lookback_replay::receipt::Receipt;
-use lookback_session::{HistoryEntry, Resent};
+use lookback_session::adapter;
+use lookback_session::{HistoryEntry, adapter::Resent};
 use lookback_wire::dialect::{Shown, json_list};
 use lookback_wire::{
     dialect::{Dialect, Preamble, ProviderError, Response, TooLong},
@@ -65,7 +66,7 @@ impl Host {
 
     /// Returns the log.
     pub(crate) fn entries(&self) -> Result<Vec<Entry>, Failure> {
-        self.with(|session| Ok(block_on(session.entries())?))
+        self.with(|session| Ok(block_on(adapter::entries(session))?))
     }
 }
 
@@ -106,7 +107,7 @@ impl Session {
         let (messages, given) = self.decode(messages)?;
         self.host.with(|session| {
             let standing = session.settings().policy.system.one.then(|| shown(session));
-            let written = block_on(session.extend(messages))?;
+            let written = block_on(session.append(messages))?;
             let logged = || written_at(session, &written);
             Ok(given.positions(&written, standing.as_deref().unwrap_or_default(), logged))
         })
@@ -262,7 +263,7 @@ impl Session {
     /// Returns an error if the store fails.
     pub fn why(&self) -> Result<String, Failure> {
         self.host.with(|session| {
-            let entries = block_on(session.entries())?;
+            let entries = block_on(adapter::entries(session))?;
             Ok(why(&outcomes(&entries, session.view(), self.dialect, &session.explain())))
         })
     }
@@ -309,7 +310,7 @@ impl Session {
     /// Returns an error if the store fails.
     pub fn wait_for_summary(&self, mut goes_on: impl FnMut() -> bool) -> Result<(), Failure> {
         // Not with the session, because the function that makes the summary may ask for it.
-        while let Some(mut pending) = self.host.with(|session| Ok(block_on(session.pending())?))? {
+        while let Some(mut pending) = self.host.with(|session| Ok(block_on(adapter::pending(session))?))? {
             let soon = || async {
                 Timer::after(ASKED_EVERY).await;
                 false
@@ -344,7 +345,7 @@ impl Session {
     /// Returns an error if the store fails.
     pub fn html(&self) -> Result<String, Failure> {
         self.host.with(|session| {
-            let entries = block_on(session.entries())?;
+            let entries = block_on(adapter::entries(session))?;
             let outcomes = outcomes(&entries, session.view(), self.dialect, &session.explain());
             // Those of a receipt, if none are named.
             let price = crate::price("anthropic-5m")?;

@@ -7,7 +7,7 @@ use lookback_engine::totals::Excess;
 use lookback_engine::transcript::{Entry, Position};
 use lookback_engine::{Engine, Settings, view::View};
 use lookback_replay::explain::{MessageOutcome, outcomes};
-use lookback_session::{MessageSource, SourceKind, sources};
+use lookback_session::{MessageSource, SourceKind, adapter::sources};
 use lookback_wire::dialect::ConversionError;
 use lookback_wire::dialect::Target;
 use serde_json::json;

@@ -40,7 +40,7 @@ impl Requests {
         let (mut requests, mut numbers) = (Requests::default(), HashMap::new());
         let mut before = Vec::new();
         let answers: Vec<u64> = timeline.calls.iter().map(|call| call.receipt.position).collect();
-        session::each_view(store, log, &answers, &mut |view| {
+        session::adapter::each_view(store, log, &answers, &mut |view| {
             // What cannot be expressed was never sent.
             let sent = view.encode(timeline.dialect).unwrap_or_default();
             let sent: Vec<usize> = sent.into_iter().map(|raw| requests.number(&mut numbers, raw)).collect();

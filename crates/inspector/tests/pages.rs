@@ -9,7 +9,6 @@ use base64::prelude::BASE64_STANDARD;
 use flate2::read::GzDecoder;
 use futures_lite::future::block_on;
 use lookback_engine::Settings;
-use lookback_engine::transcript::Origin;
 use lookback_facts::{Memory, Statement};
 use lookback_inspector::{Contents, Ended, KnownFact, Requests, Story, request};
 use lookback_presets::named;
@@ -20,6 +19,7 @@ use lookback_replay::{
     recording::Recording,
 };
 use lookback_session as session;
+use lookback_session::Batch;
 use lookback_session::Session;
 use lookback_store::{LogName, MemoryStore, Store};
 use lookback_wire::{
@@ -112,7 +112,7 @@ fn the_requests_of_a_page_are_those_that_were_sent_byte_for_byte() {
     let requests = block_on(Requests::read(&store, &name(), &timeline)).unwrap();
     for call in [1, 38, 53, 78] {
         let position = timeline.calls[call - 1].receipt.position;
-        let view = block_on(session::view_at(&store, &name(), position)).unwrap();
+        let view = block_on(session::adapter::view_at(&store, &name(), position)).unwrap();
         let sent: Vec<_> = view.encode(timeline.dialect).unwrap().iter().map(|raw| raw.get().to_owned()).collect();
         assert_eq!(requests.of(call as u64).unwrap(), format!("[{}]", sent.join(",")));
     }
@@ -215,9 +215,9 @@ fn facts_are_told_as_they_stood_at_each_call() {
         let memory = Memory::open(store.clone(), "s").await.unwrap();
         // At the times 0 to 9, the model answers after each second.
         for second in 0..10 {
-            session.receive(Message::user("Go on."), Origin::Client, Some(second * 1_000)).await.unwrap();
+            session.append(Batch::from(Message::user("Go on.")).at(Some(second * 1_000))).await.unwrap();
             session.window().await.unwrap();
-            session.receive(Message::assistant("Done."), Origin::Client, Some(second * 1_000 + 500)).await.unwrap();
+            session.append(Batch::from(Message::assistant("Done.")).at(Some(second * 1_000 + 500))).await.unwrap();
         }
         let at = |statement: Statement, second: i64| statement.time(second * 1_000 + 700);
         memory.remember(at(Statement::finding("It listens on port 5050."), -1)).await.unwrap();
@@ -258,7 +258,7 @@ fn a_request_has_the_names_that_its_dialect_has_for_its_members() {
         }
     });
     let timeline = timeline(&*store);
-    let view = block_on(session::view_at(&*store, &name(), timeline.calls[0].receipt.position)).unwrap();
+    let view = block_on(session::adapter::view_at(&*store, &name(), timeline.calls[0].receipt.position)).unwrap();
     let request: Value = serde_json::from_str(&request(&view, timeline.dialect).unwrap()).unwrap();
     assert_eq!(request["instructions"], "Be brief.");
     assert_eq!(request["input"].as_array().unwrap().len(), 1);

@@ -167,20 +167,6 @@ impl Sources {
 }
 
 impl Session {
-    /// Returns how much [`Session::erase`] would erase.
-    ///
-    /// # Errors
-    /// Returns an error if the store fails.
-    pub async fn erasable(&mut self, old: &OldContents) -> Result<ErasedContents, Error> {
-        self.refresh().await?;
-        let selected = self.select(old).await?;
-        let mut draft = self.engine.clone();
-        if old.is_by_entry() {
-            draft.leave_out(&selected.spans);
-        }
-        Ok(self.plan(old, &selected, draft.view(), None).await?.contents)
-    }
-
     /// Erases contents of the session for good: messages that have left the window, system prompts and tools that were
     /// replaced, and earlier summaries, also on earlier branches; or the entries that are named. In the place of each stands
     /// an [`Erased`](lookback_engine::transcript::Erased) with its role, its size and its times.
@@ -270,7 +256,7 @@ impl Session {
         for _ in 0..TRIES {
             let leave = |engine: &mut Engine| Ok(engine.leave_out(&selected.spans));
             if let Some(written) = self.try_commit_at(None, leave).await? {
-                self.tell(&written);
+                self.report(&written);
                 return Ok(());
             }
         }
@@ -499,4 +485,18 @@ impl Sweep<'_> {
 /// Whether somebody said it. Lookback's own notes have no times, and go with what they were made from.
 fn is_said(entry: &Entry) -> bool {
     matches!(entry, Entry::Message(arrival) if arrival.origin != Origin::Lookback)
+}
+
+/// Returns how much [`Session::erase`] would erase.
+///
+/// # Errors
+/// Returns an error if the store fails.
+pub async fn erasable(session: &mut Session, old: &OldContents) -> Result<ErasedContents, Error> {
+    session.refresh().await?;
+    let selected = session.select(old).await?;
+    let mut draft = session.engine.clone();
+    if old.is_by_entry() {
+        draft.leave_out(&selected.spans);
+    }
+    Ok(session.plan(old, &selected, draft.view(), None).await?.contents)
 }

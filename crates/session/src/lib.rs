@@ -1,14 +1,15 @@
 //! A session: one conversation in a store. Messages are pushed into it, and it returns a window for each model call.
 
+pub mod adapter;
+mod append;
 mod building;
 mod compared;
 mod erase;
 mod error;
 mod hooks;
-pub mod log;
+mod log;
 mod overflow;
 mod policy;
-mod push;
 mod read;
 mod resume;
 mod source;
@@ -17,7 +18,7 @@ mod sync;
 mod unclear;
 mod verify;
 mod views;
-pub mod walk;
+mod walk;
 mod window;
 mod writing;
 
@@ -28,27 +29,25 @@ use lookback_engine::totals::Totals;
 use lookback_engine::transcript::Entry;
 use lookback_engine::view::View;
 use lookback_engine::{Engine, Settings};
-use lookback_wire::message::Message;
 use serde::Serialize;
 
+pub use append::{Batch, RecordedMessage};
+pub use building::SummaryOptions;
 pub use erase::{ErasedContents, OldContents};
 pub use error::Error;
 pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
-pub use lookback_engine::transcript::Label;
-pub use lookback_store::messages::{SearchHit, search};
+use lookback_store::messages::{SearchHit, search};
 pub use overflow::Irreducible;
-pub use push::RecordedMessage;
-pub use read::{HistoryEntry, HistoryQuery, LeftBranch, SessionInfo};
+pub use read::{HistoryEntry, HistoryQuery, SessionInfo};
 pub use resume::Resumed;
-pub use source::{MessageSource, SourceKind, sources};
-pub use summaries::{NewestSummary, NoSummary};
-pub use sync::{Resent, Synced};
+pub use source::{MessageSource, SourceKind};
+pub use summaries::NoSummary;
+pub use sync::Synced;
 pub use verify::{Fault, Verified, verify};
-pub use views::{each_view, view_at};
 pub use window::Window;
 
 use self::log::load;
-use self::policy::{Bound, Policies};
+use self::policy::Bound;
 use self::summaries::Summaries;
 use self::unclear::{Pushed, Unclear};
 use lookback_store::entries::read;
@@ -62,18 +61,28 @@ use lookback_store::{IntoStore, LogName, Store};
 /// - [`push`](Session::push) appends each new message. A client that resends its whole history calls
 ///   [`sync`](Session::sync) instead.
 /// - [`window`](Session::window) repairs and compacts before the call. Send what it returns.
-/// - [`usage`](Session::usage) records the tokens that the provider reports, which makes later counts more accurate.
+/// - [`answered`](Session::answered) appends the answer, and records the tokens that the provider reports.
 /// - If the provider refuses the request as too long, [`overflow`](Session::overflow) makes the window smaller.
+///
+/// | group | methods |
+/// |---|---|
+/// | opening | [`open`](Session::open), [`with_summarizer`](Session::with_summarizer), [`with_hooks`](Session::with_hooks), [`resume`](Session::resume), [`catch_up`](Session::catch_up) |
+/// | appending | [`push`](Session::push), [`append`](Session::append), [`sync`](Session::sync), [`answered`](Session::answered), [`replace`](Session::replace), [`set_preamble`](Session::set_preamble) |
+/// | windows | [`window`](Session::window), [`overflow`](Session::overflow), [`enforce_limits`](Session::enforce_limits), [`wait_for_summary`](Session::wait_for_summary), [`usage`](Session::usage), [`set_policy`](Session::set_policy) |
+/// | looking | [`view`](Session::view), [`explain`](Session::explain), [`stats`](Session::stats), [`info`](Session::info), [`is_unfinished`](Session::is_unfinished), [`name`](Session::name), [`settings`](Session::settings), [`store`](Session::store) |
+/// | history | [`history`](Session::history), [`read`](Session::read), [`search`](Session::search), [`erase`](Session::erase) |
+///
+/// The module [`adapter`] has functions for adapters of frameworks and for servers.
 ///
 /// Several sessions, in any processes, may have the same name. Each sees the others' entries at its next write or
 /// [`catch_up`](Session::catch_up). Nothing is lost or written twice.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
+/// use lookback_engine::Settings;
+/// use lookback_session::Session;
 /// use lookback_store::MemoryStore;
 /// use lookback_wire::message::Message;
-/// use lookback_session::Session;
-/// use lookback_engine::Settings;
 ///
 /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
 /// session.push(Message::user("What is the capital of France?")).await?;
@@ -86,7 +95,6 @@ pub struct Session {
     store: Arc<dyn Store>,
     name: LogName,
     engine: Engine,
-    policies: Option<Arc<Policies>>,
     /// A second policy that the window must meet, with the session's own.
     bound: Option<Box<Bound>>,
     summaries: Summaries,
@@ -138,12 +146,11 @@ impl Session {
         let store = store.into_store();
         let engine = load(&*store, &name, settings).await?;
         let summaries = Summaries::new(&name);
-        let (hooks, policies) = (Hooks::default(), None);
+        let hooks = Hooks::default();
         Ok(Session {
             store,
             name,
             engine,
-            policies,
             bound: None,
             summaries,
             hooks,
@@ -163,11 +170,6 @@ impl Session {
         self.engine.settings()
     }
 
-    /// Returns the tokens of a view, corrected by the provider's usage reports.
-    pub fn tokens_of(&self, view: &View) -> u64 {
-        self.engine.tokens(view)
-    }
-
     /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
@@ -181,15 +183,6 @@ impl Session {
     /// Returns what the model would see now, as far as this session has read the log.
     pub fn view(&self) -> &View {
         self.engine.view()
-    }
-
-    /// Returns every entry of the log, including those of earlier branches.
-    ///
-    /// # Errors
-    /// Returns an error if the store fails.
-    pub async fn entries(&mut self) -> Result<Vec<Entry>, Error> {
-        self.refresh().await?;
-        Ok(read(&*self.store, &self.name, 0..self.engine.end()).await?)
     }
 
     /// Finds the messages of this session that fit a query: the best first, and at most `most` of them (see
@@ -215,8 +208,8 @@ impl Session {
     /// # futures_lite::future::block_on(async {
     /// use std::sync::Arc;
     /// use lookback_store::MemoryStore;
-    /// use lookback_wire::message::Message;
     /// use lookback_session::Session;
+    /// use lookback_wire::message::Message;
     /// use lookback_engine::Settings;
     ///
     /// let store = Arc::new(MemoryStore::new());
@@ -249,7 +242,16 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Messages as the engine shares them with the log, so that a write that has to be repeated copies nothing.
-fn shared(messages: Vec<Message>) -> Vec<Arc<Message>> {
-    messages.into_iter().map(Arc::new).collect()
+/// Returns every entry of the log, including those of earlier branches.
+///
+/// # Errors
+/// Returns an error if the store fails.
+pub async fn entries(session: &mut Session) -> Result<Vec<Entry>, Error> {
+    session.refresh().await?;
+    Ok(read(&*session.store, &session.name, 0..session.engine.end()).await?)
+}
+
+/// Returns the session's engine, as far as the session has read the log.
+pub fn engine(session: &Session) -> &Engine {
+    &session.engine
 }

@@ -62,7 +62,6 @@ impl Session {
     /// # }).unwrap();
     /// ```
     pub async fn overflow(&mut self, cause: TooLong) -> Result<(), Error> {
-        self.follow_policy();
         let reductions = self.reductions;
         if reductions < REDUCTIONS {
             let reduce = |engine: &mut Engine| {
@@ -73,35 +72,12 @@ impl Session {
             let written = self.commit(reduce).await?;
             if written.outcome.plan.as_ref().is_some_and(|plan| plan.verdict == Verdict::Compact) {
                 self.reductions += 1;
-                self.tell(&written);
+                self.report(&written);
                 return Ok(());
             }
         }
         let tokens = self.engine.tokens(self.view());
         Err(Box::new(Irreducible { reductions, tokens, pinned: self.engine.pinned(), cause }).into())
-    }
-
-    /// Leaves out signed reasoning, because the provider refused it (see
-    /// [`ProviderError::refuses_reasoning`](lookback_wire::dialect::ProviderError::refuses_reasoning)). That of an open tool loop
-    /// stays. Returns whether there was any.
-    ///
-    /// # Errors
-    /// Returns an error if the store fails.
-    pub async fn leave_out_reasoning(&mut self) -> Result<bool, Error> {
-        let written = self.commit(|engine| Ok(engine.leave_out_reasoning())).await?;
-        self.tell(&written);
-        Ok(!written.outcome.is_empty())
-    }
-
-    /// Shortens the results of one round now: the oldest round that these stages can make smaller, even if it is the
-    /// open round. Returns the plan, or `None` if no round can be shortened. It drops nothing, and repairs nothing.
-    ///
-    /// # Errors
-    /// Returns an error if the store fails.
-    pub async fn shorten(&mut self, stages: &[Stage]) -> Result<Option<Plan>, Error> {
-        let written = self.commit(|engine| Ok(engine.shorten(stages))).await?;
-        self.tell(&written);
-        Ok(written.outcome.plan)
     }
 }
 
@@ -119,4 +95,27 @@ fn within(cause: TooLong, totals: Totals) -> Limits {
     };
     let limit = scaled.filter(|scaled| *scaled < now).unwrap_or(now - now.div_ceil(4));
     Limits::of(cause.measure, limit)
+}
+
+/// Leaves out signed reasoning, because the provider refused it (see
+/// [`ProviderError::refuses_reasoning`](lookback_wire::dialect::ProviderError::refuses_reasoning)). That of an open tool loop
+/// stays. Returns whether there was any.
+///
+/// # Errors
+/// Returns an error if the store fails.
+pub async fn leave_out_reasoning(session: &mut Session) -> Result<bool, Error> {
+    let written = session.commit(|engine| Ok(engine.leave_out_reasoning())).await?;
+    session.report(&written);
+    Ok(!written.outcome.is_empty())
+}
+
+/// Shortens the results of one round now: the oldest round that these stages can make smaller, even if it is the
+/// open round. Returns the plan, or `None` if no round can be shortened. It drops nothing, and repairs nothing.
+///
+/// # Errors
+/// Returns an error if the store fails.
+pub async fn shorten(session: &mut Session, stages: &[Stage]) -> Result<Option<Plan>, Error> {
+    let written = session.commit(|engine| Ok(engine.shorten(stages))).await?;
+    session.report(&written);
+    Ok(written.outcome.plan)
 }

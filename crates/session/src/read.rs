@@ -11,7 +11,7 @@ use lookback_wire::dialect::Preamble;
 use lookback_wire::message::Message;
 use serde::Serialize;
 
-use super::{Error, PAGE, Session, shared};
+use super::{Error, PAGE, Session};
 use lookback_store::LogName;
 use lookback_store::entries::read;
 use lookback_store::now;
@@ -102,34 +102,6 @@ pub struct SessionInfo {
 }
 
 impl Session {
-    /// Sets the agent and the tags under which all later messages are written.
-    ///
-    /// # Errors
-    /// Returns an error if the store fails.
-    pub async fn label(&mut self, label: Label) -> Result<(), Error> {
-        self.commit(|engine| Ok(engine.label(label.clone()))).await?;
-        Ok(())
-    }
-
-    /// Appends several messages from the client under this label, with the current time: all or none. It is one write,
-    /// so that no other writer's label comes between.
-    pub async fn extend_under(&mut self, label: &Label, messages: Vec<Message>) -> Result<(), Error> {
-        self.follow_policy();
-        if !messages.is_empty() {
-            self.reductions = 0;
-        }
-        let (messages, time) = (shared(messages), now());
-        self.commit(|engine| {
-            let mut entries = engine.label(label.clone());
-            for message in &messages {
-                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
-            }
-            Ok(entries)
-        })
-        .await?;
-        Ok(())
-    }
-
     /// Returns what is known about the session; `None` if nothing was ever written.
     ///
     /// # Errors
@@ -167,70 +139,6 @@ impl Session {
         })
         .await?;
         Ok(history)
-    }
-
-    /// Returns the branches that the conversation has left, the oldest first. A branch that has no message of its own is
-    /// left out. The cost grows with the whole log.
-    ///
-    /// # Errors
-    /// Returns an error if the store fails.
-    ///
-    /// ```
-    /// # futures_lite::future::block_on(async {
-    /// use lookback_store::MemoryStore;
-    /// use lookback_wire::message::Message;
-    /// use lookback_session::Session;
-    ///
-    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Default::default()).await?;
-    /// session.sync(vec![Message::user("Hi"), Message::assistant("Hello")]).await?;
-    /// session.sync(vec![Message::user("Hi"), Message::assistant("Good day")]).await?;
-    /// let left = session.left_branches().await?;
-    /// assert_eq!(left.len(), 1);
-    /// assert_eq!(left[0].messages[1].arrival.message.text(), "Hello");
-    /// # Ok::<(), lookback_session::Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub async fn left_branches(&mut self) -> Result<Vec<LeftBranch>, Error> {
-        self.refresh().await?;
-        let shown: HashSet<_> = self.view().messages().map(|item| item.position()).collect();
-        let (mut all, mut forks, mut preambles) = (Vec::new(), Vec::new(), Vec::new());
-        self.walk_all(&mut |position, entry| {
-            match entry {
-                Entry::Message(arrival) => {
-                    all.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
-                }
-                Entry::Branch { at } => forks.push((position, at)),
-                Entry::Preamble { preamble, .. } => preambles.push((position, preamble)),
-                _ => {}
-            }
-            true
-        })
-        .await?;
-        // Where each branch begins, and what it shares with those before it.
-        let mut begun: Vec<(Position, Vec<Range<Position>>)> = vec![(0, Vec::new())];
-        let mut ends = Vec::with_capacity(forks.len());
-        for (position, at) in forks {
-            ends.push(path_at(&begun, position));
-            let shared = path_at(&begun, at);
-            begun.push((position + 1, shared));
-        }
-        let mut known: HashSet<Position> = on_path(&all, self.view().path()).map(|entry| entry.position).collect();
-        let mut left = Vec::new();
-        for path in ends.iter().rev() {
-            let is_own =
-                |entry: &HistoryEntry| entry.arrival.origin != Origin::Lookback && !known.contains(&entry.position);
-            if on_path(&all, path).any(is_own) {
-                known.extend(on_path(&all, path).map(|entry| entry.position));
-                let messages: Vec<HistoryEntry> = on_path(&all, path).cloned().collect();
-                let end = messages.last().map_or(0, |entry| entry.position);
-                let before = preambles.partition_point(|(position, _)| *position < end);
-                let sent = before.checked_sub(1).and_then(|last| preambles.get(last));
-                let preamble = sent.map(|(_, preamble)| Arc::clone(preamble)).unwrap_or_default();
-                left.push(LeftBranch { messages, preamble });
-            }
-        }
-        left.reverse();
-        Ok(left)
     }
 
     /// Returns the selected messages in the order of the conversation, and records that the session was used. The cost
@@ -302,50 +210,6 @@ impl Session {
             history.drain(..cut(&history, limit));
         }
         Ok(history)
-    }
-
-    /// Returns the newest messages of the conversation within this span of the log, at most `most` of them, in their
-    /// order. The cost does not depend on the length of the history.
-    ///
-    /// # Errors
-    /// Returns an error if the store fails.
-    ///
-    /// ```
-    /// # futures_lite::future::block_on(async {
-    /// use lookback_store::MemoryStore;
-    /// use lookback_wire::message::Message;
-    /// use lookback_session::Session;
-    /// use lookback_engine::Settings;
-    ///
-    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
-    /// session.extend(["one", "two", "three"].map(Message::user).to_vec()).await?;
-    /// let newest = session.newest(0..u64::MAX, 2).await?;
-    /// assert_eq!(newest[0].arrival.message.text(), "two");
-    /// assert_eq!(session.newest(0..newest[0].position, 2).await?.len(), 1);
-    /// # Ok::<(), lookback_session::Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub async fn newest(&mut self, span: Range<Position>, most: usize) -> Result<Vec<HistoryEntry>, Error> {
-        self.refresh().await?;
-        let shown: HashSet<_> = self.view().messages().map(|item| item.position()).collect();
-        let mut newest = Vec::new();
-        for own in self.view().path().iter().rev() {
-            let (start, mut end) = (own.start.max(span.start), own.end.min(span.end));
-            while start < end && newest.len() < most {
-                let page = start.max(end.saturating_sub(PAGE.min(most as u64)))..end;
-                let entries = read(&*self.store, &self.name, page.clone()).await?;
-                let entries: Vec<_> = page.clone().zip(entries).collect();
-                for (position, entry) in entries.into_iter().rev() {
-                    if let Entry::Message(arrival) = entry {
-                        newest.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
-                    }
-                }
-                end = page.start;
-            }
-        }
-        newest.truncate(most);
-        newest.reverse();
-        Ok(newest)
     }
 
     /// Visits the whole log, including earlier branches.
@@ -426,6 +290,117 @@ fn cut(history: &[HistoryEntry], limit: usize) -> usize {
         reach = exchange.and_then(|exchange| ends.get(exchange)).map_or(reach, |end| reach.max(*end));
     }
     history.len()
+}
+
+/// Returns the branches that the conversation has left, the oldest first. A branch that has no message of its own is
+/// left out. The cost grows with the whole log.
+///
+/// # Errors
+/// Returns an error if the store fails.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback_store::MemoryStore;
+/// use lookback_wire::message::Message;
+/// use lookback_session::adapter;
+/// use lookback_session::Session;
+///
+/// let mut session = Session::open(MemoryStore::new(), "chat-1", Default::default()).await?;
+/// session.sync(vec![Message::user("Hi"), Message::assistant("Hello")]).await?;
+/// session.sync(vec![Message::user("Hi"), Message::assistant("Good day")]).await?;
+/// let left = adapter::left_branches(&mut session).await?;
+/// assert_eq!(left.len(), 1);
+/// assert_eq!(left[0].messages[1].arrival.message.text(), "Hello");
+/// # Ok::<(), lookback_session::Error>(())
+/// # }).unwrap();
+/// ```
+pub async fn left_branches(session: &mut Session) -> Result<Vec<LeftBranch>, Error> {
+    session.refresh().await?;
+    let shown: HashSet<_> = session.view().messages().map(|item| item.position()).collect();
+    let (mut all, mut forks, mut preambles) = (Vec::new(), Vec::new(), Vec::new());
+    session
+        .walk_all(&mut |position, entry| {
+            match entry {
+                Entry::Message(arrival) => {
+                    all.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
+                }
+                Entry::Branch { at } => forks.push((position, at)),
+                Entry::Preamble { preamble, .. } => preambles.push((position, preamble)),
+                _ => {}
+            }
+            true
+        })
+        .await?;
+    // Where each branch begins, and what it shares with those before it.
+    let mut begun: Vec<(Position, Vec<Range<Position>>)> = vec![(0, Vec::new())];
+    let mut ends = Vec::with_capacity(forks.len());
+    for (position, at) in forks {
+        ends.push(path_at(&begun, position));
+        let shared = path_at(&begun, at);
+        begun.push((position + 1, shared));
+    }
+    let mut known: HashSet<Position> = on_path(&all, session.view().path()).map(|entry| entry.position).collect();
+    let mut left = Vec::new();
+    for path in ends.iter().rev() {
+        let is_own =
+            |entry: &HistoryEntry| entry.arrival.origin != Origin::Lookback && !known.contains(&entry.position);
+        if on_path(&all, path).any(is_own) {
+            known.extend(on_path(&all, path).map(|entry| entry.position));
+            let messages: Vec<HistoryEntry> = on_path(&all, path).cloned().collect();
+            let end = messages.last().map_or(0, |entry| entry.position);
+            let before = preambles.partition_point(|(position, _)| *position < end);
+            let sent = before.checked_sub(1).and_then(|last| preambles.get(last));
+            let preamble = sent.map(|(_, preamble)| Arc::clone(preamble)).unwrap_or_default();
+            left.push(LeftBranch { messages, preamble });
+        }
+    }
+    left.reverse();
+    Ok(left)
+}
+
+/// Returns the newest messages of the conversation within this span of the log, at most `most` of them, in their
+/// order. The cost does not depend on the length of the history.
+///
+/// # Errors
+/// Returns an error if the store fails.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback_store::MemoryStore;
+/// use lookback_wire::message::Message;
+/// use lookback_session::adapter;
+/// use lookback_session::Session;
+/// use lookback_engine::Settings;
+///
+/// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+/// session.append(["one", "two", "three"].map(Message::user).to_vec()).await?;
+/// let newest = adapter::newest(&mut session, 0..u64::MAX, 2).await?;
+/// assert_eq!(newest[0].arrival.message.text(), "two");
+/// assert_eq!(adapter::newest(&mut session, 0..newest[0].position, 2).await?.len(), 1);
+/// # Ok::<(), lookback_session::Error>(())
+/// # }).unwrap();
+/// ```
+pub async fn newest(session: &mut Session, span: Range<Position>, most: usize) -> Result<Vec<HistoryEntry>, Error> {
+    session.refresh().await?;
+    let shown: HashSet<_> = session.view().messages().map(|item| item.position()).collect();
+    let mut newest = Vec::new();
+    for own in session.view().path().iter().rev() {
+        let (start, mut end) = (own.start.max(span.start), own.end.min(span.end));
+        while start < end && newest.len() < most {
+            let page = start.max(end.saturating_sub(PAGE.min(most as u64)))..end;
+            let entries = read(&*session.store, &session.name, page.clone()).await?;
+            let entries: Vec<_> = page.clone().zip(entries).collect();
+            for (position, entry) in entries.into_iter().rev() {
+                if let Entry::Message(arrival) = entry {
+                    newest.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
+                }
+            }
+            end = page.start;
+        }
+    }
+    newest.truncate(most);
+    newest.reverse();
+    Ok(newest)
 }
 
 #[cfg(test)]

@@ -57,7 +57,6 @@ impl Session {
     /// # }).unwrap();
     /// ```
     pub async fn resume(&mut self, task: Message, turns: u64) -> Result<Resumed, Error> {
-        self.follow_policy();
         self.catch_up().await?;
         if turns == 0 {
             self.begin_with(task).await?;
@@ -117,7 +116,7 @@ impl Session {
         let own = self.engine.settings().policy.clone();
         if own.summary().is_none() {
             let written = self.commit(|engine| Ok(engine.keep_turns(turns))).await?;
-            self.tell(&written);
+            self.report(&written);
             return Ok(());
         }
         if self.view().totals().turns <= turns {

@@ -64,7 +64,8 @@ impl Sent {
 /// Returns an error if the dialect cannot express a message.
 ///
 /// ```
-/// use lookback_session::{SourceKind, sources};
+/// use lookback_session::SourceKind;
+/// use lookback_session::adapter::sources;
 /// use lookback_wire::{dialect::Dialect, message::Message};
 /// use lookback_engine::{Engine, Settings};
 ///

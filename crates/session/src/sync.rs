@@ -11,7 +11,7 @@ use lookback_wire::{dialect::RequestError, message::Message};
 use serde::Serialize;
 
 use super::log::fold;
-use super::{Error, PAGE, Session, TRIES, shared};
+use super::{Batch, Error, PAGE, Session, TRIES};
 use lookback_store::entries::read;
 use lookback_store::now;
 use lookback_store::{Damage, StoreError};
@@ -64,151 +64,32 @@ impl Session {
         let history = if history.iter().all(is_here) { history } else { dialect.convert_all(&history)? };
         let history: Vec<Arc<Message>> = history.into_iter().map(Arc::new).collect();
         let resent: Vec<Resent> = history.iter().map(|message| Resent::of(message)).collect();
-        self.sync_resent(&resent, |index| {
+        sync_resent(self, &resent, |index| {
             let list = "history";
             Ok(history.get(index).cloned().ok_or(RequestError::NoMessage { list, index })?)
         })
         .await
     }
 
-    /// Takes over the client's whole history, as [`Session::sync`] does, and asks only for those messages that the
-    /// session does not have: `message` returns them by their index in the history, in the session's dialect.
-    ///
-    /// The cost is that of the new messages. The others cost as much as comparing their digests.
-    ///
-    /// # Errors
-    /// The same as [`Session::push`], and the errors of `message`.
-    ///
-    /// ```
-    /// # futures_lite::future::block_on(async {
-    /// use lookback_session::Resent;
-    /// use lookback_store::MemoryStore;
-    /// use lookback_wire::message::Message;
-    /// use lookback_session::Session;
-    ///
-    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Default::default()).await?;
-    /// session.push(Message::user("Hi")).await?;
-    /// let history = [Message::user("Hi"), Message::assistant("Hello"), Message::user("Bye")];
-    /// let resent: Vec<Resent> = history.iter().map(Resent::of).collect();
-    /// let mut asked = Vec::new();
-    /// let synced = session.sync_resent(&resent, |index| {
-    ///     asked.push(index);
-    ///     Ok(history[index].clone().into())
-    /// });
-    /// assert_eq!(synced.await?.new, 2);
-    /// assert_eq!(asked, [1, 2]);
-    /// # Ok::<(), lookback_session::Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub async fn sync_resent(
-        &mut self,
-        history: &[Resent],
-        mut message: impl FnMut(usize) -> Result<Arc<Message>, Error> + Send,
-    ) -> Result<Synced, Error> {
-        self.follow_policy();
-        self.refresh().await?;
-        // A repeated system message is not logged, so it must not be looked for.
-        let (one, mut standing) = (self.engine.settings().policy.system.one, None);
-        let mut repeats = |resent: &Resent| {
-            one && resent.role == Role::System && standing.replace(resent.digest) == Some(resent.digest)
-        };
-        let logged = history.iter().enumerate().filter(|(_, resent)| !repeats(resent));
-        let (indexes, digests): (Vec<usize>, Vec<u128>) = logged.map(|(index, resent)| (index, resent.digest)).unzip();
-        for _ in 0..TRIES {
-            let known = self.common(&digests).await?;
-            let length = self.view().history_len();
-            let fork = if known < length { Some(self.view_after(known).await) } else { None };
-            let fork = match fork {
-                // Somebody has erased what it was to be read from.
-                Some(Err(Error::Store(StoreError::Damaged { .. }))) if self.catch_up().await? => continue,
-                fork => fork.transpose()?,
-            };
-            let new = indexes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
-            let new = new.iter().map(|index| message(*index)).collect::<Result<Vec<_>, Error>>()?;
-            let (time, changes) = (now(), fork.is_some() || !new.is_empty());
-            let change = |engine: &mut Engine| {
-                let mut entries = fork.map(|(view, at)| go_back(engine, view, at)).unwrap_or_default();
-                for message in &new {
-                    entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
-                }
-                Ok(entries)
-            };
-            if self.try_commit(change).await?.is_some() {
-                if changes {
-                    self.reductions = 0;
-                }
-                return Ok(Synced { known, new: new.len() as u64, left: length.saturating_sub(known) });
-            }
-        }
-        Err(self.overtaken())
-    }
-
-    /// Returns whether the next window is certainly all of this history, as it is: it goes on where the session ends, and
-    /// what is new exceeds no limit, whatever its tokens are. `bytes` is the length of what is new, as JSON (see
-    /// [`Engine::has_room`]).
-    ///
-    /// Whoever knows that may send the history before the session has it.
-    pub fn has_room(&self, history: &[Resent], bytes: u64) -> bool {
-        let view = self.view();
-        let known = usize::try_from(view.history_len()).unwrap_or(usize::MAX);
-        let Some((begin, new)) = history.split_at_checked(known) else { return false };
-        let is_alone = !self.stale && self.policies.is_none() && self.bound.is_none();
-        let begin: Vec<u128> = begin.iter().map(|resent| resent.digest).collect();
-        is_alone
-            && !self.settings().policy.system.one
-            && view::chained(&begin) == view.chain()
-            && self.engine.has_room(new.len() as u64, bytes)
-    }
-
-    /// Replaces all messages of the session by these, in one write. The old ones stay in the log, as an earlier branch:
-    /// [`Session::entries`] and [`Session::search`] still find them.
+    /// Replaces all messages of the session by these, in one write; none clears it. The old ones stay in the log, as an
+    /// earlier branch: [`Session::search`] still finds them. To erase a log, see [`purge`](lookback_store::purge).
     ///
     /// # Errors
     /// The same as [`Session::push`].
-    pub async fn replace(&mut self, messages: Vec<Message>) -> Result<(), Error> {
-        self.follow_policy();
+    pub async fn replace(&mut self, batch: impl Into<Batch>) -> Result<(), Error> {
+        let batch = batch.into();
         self.reductions = 0;
-        let (messages, time) = (shared(messages), now());
-        self.commit(|engine| {
-            let mut entries = go_back(engine, View::default(), 0);
-            for message in &messages {
-                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
-            }
-            Ok(entries)
-        })
-        .await?;
-        Ok(())
-    }
-
-    /// Replaces all messages as [`Session::replace`] does, then enforces the limits as [`Session::enforce_limits`]
-    /// does, in the same write.
-    ///
-    /// # Errors
-    /// The same as [`Session::push`].
-    pub async fn replace_enforcing_limits(&mut self, messages: Vec<Message>) -> Result<(), Error> {
-        self.follow_policy();
-        self.reductions = 0;
-        let (messages, time) = (shared(messages), now());
         let change = |engine: &mut Engine| {
             let mut entries = go_back(engine, View::default(), 0);
-            for message in &messages {
-                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
+            entries.extend(batch.receive(engine, false)?);
+            if batch.enforces {
+                entries.extend(engine.enforce_limits().entries);
             }
-            entries.extend(engine.enforce_limits().entries);
             Ok(entries)
         };
         let written = self.commit(change).await?;
-        self.tell(&written);
+        self.report(&written);
         Ok(())
-    }
-
-    /// Removes all messages from the session. The old log stays readable; to erase it, see
-    /// [`purge`](lookback_store::purge).
-    ///
-    /// # Errors
-    /// Returns an error if the store fails.
-    pub async fn clear(&mut self) -> Result<(), Error> {
-        self.replace(Vec::new()).await
     }
 
     /// The number of messages, from the first, that a history has in common with this session.
@@ -331,4 +212,92 @@ fn go_back(engine: &mut Engine, mut view: View, at: Position) -> Vec<Entry> {
     engine.set_target(&target);
     engine.checkpoint(&mut entries);
     entries
+}
+
+/// Takes over the client's whole history, as [`Session::sync`] does, and asks only for those messages that the
+/// session does not have: `message` returns them by their index in the history, in the session's dialect.
+///
+/// The cost is that of the new messages. The others cost as much as comparing their digests.
+///
+/// # Errors
+/// The same as [`Session::push`], and the errors of `message`.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback_session::adapter;
+/// use lookback_session::adapter::Resent;
+/// use lookback_store::MemoryStore;
+/// use lookback_wire::message::Message;
+/// use lookback_session::Session;
+///
+/// let mut session = Session::open(MemoryStore::new(), "chat-1", Default::default()).await?;
+/// session.push(Message::user("Hi")).await?;
+/// let history = [Message::user("Hi"), Message::assistant("Hello"), Message::user("Bye")];
+/// let resent: Vec<Resent> = history.iter().map(Resent::of).collect();
+/// let mut asked = Vec::new();
+/// let synced = adapter::sync_resent(&mut session, &resent, |index| {
+///     asked.push(index);
+///     Ok(history[index].clone().into())
+/// });
+/// assert_eq!(synced.await?.new, 2);
+/// assert_eq!(asked, [1, 2]);
+/// # Ok::<(), lookback_session::Error>(())
+/// # }).unwrap();
+/// ```
+pub async fn sync_resent(
+    session: &mut Session,
+    history: &[Resent],
+    mut message: impl FnMut(usize) -> Result<Arc<Message>, Error> + Send,
+) -> Result<Synced, Error> {
+    session.refresh().await?;
+    // A repeated system message is not logged, so it must not be looked for.
+    let (one, mut standing) = (session.engine.settings().policy.system.one, None);
+    let mut repeats =
+        |resent: &Resent| one && resent.role == Role::System && standing.replace(resent.digest) == Some(resent.digest);
+    let logged = history.iter().enumerate().filter(|(_, resent)| !repeats(resent));
+    let (indexes, digests): (Vec<usize>, Vec<u128>) = logged.map(|(index, resent)| (index, resent.digest)).unzip();
+    for _ in 0..TRIES {
+        let known = session.common(&digests).await?;
+        let length = session.view().history_len();
+        let fork = if known < length { Some(session.view_after(known).await) } else { None };
+        let fork = match fork {
+            // Somebody has erased what it was to be read from.
+            Some(Err(Error::Store(StoreError::Damaged { .. }))) if session.catch_up().await? => continue,
+            fork => fork.transpose()?,
+        };
+        let new = indexes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
+        let new = new.iter().map(|index| message(*index)).collect::<Result<Vec<_>, Error>>()?;
+        let (time, changes) = (now(), fork.is_some() || !new.is_empty());
+        let change = |engine: &mut Engine| {
+            let mut entries = fork.map(|(view, at)| go_back(engine, view, at)).unwrap_or_default();
+            for message in &new {
+                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
+            }
+            Ok(entries)
+        };
+        if session.try_commit(change).await?.is_some() {
+            if changes {
+                session.reductions = 0;
+            }
+            return Ok(Synced { known, new: new.len() as u64, left: length.saturating_sub(known) });
+        }
+    }
+    Err(session.overtaken())
+}
+
+/// Returns whether the next window is certainly all of this history, as it is: it goes on where the session ends, and
+/// what is new exceeds no limit, whatever its tokens are. `bytes` is the length of what is new, as JSON (see
+/// [`Engine::has_room`]).
+///
+/// Whoever knows that may send the history before the session has it.
+pub fn has_room(session: &Session, history: &[Resent], bytes: u64) -> bool {
+    let view = session.view();
+    let known = usize::try_from(view.history_len()).unwrap_or(usize::MAX);
+    let Some((begin, new)) = history.split_at_checked(known) else { return false };
+    let is_alone = !session.stale && session.bound.is_none();
+    let begin: Vec<u128> = begin.iter().map(|resent| resent.digest).collect();
+    is_alone
+        && !session.settings().policy.system.one
+        && view::chained(&begin) == view.chain()
+        && session.engine.has_room(new.len() as u64, bytes)
 }

@@ -1,11 +1,9 @@
 //! Messages of which it is not known whether they were written: if they are pushed again, they are not written twice.
 
-use std::sync::Arc;
-
 use lookback_engine::transcript::{Entry, Origin, Position};
 use lookback_wire::message::Message;
 
-use super::{Error, Session};
+use super::{Batch, Error, Session};
 use lookback_store::now;
 use lookback_store::{Record, StoreError};
 
@@ -18,9 +16,9 @@ pub(super) struct Pushed {
 }
 
 impl Pushed {
-    pub(super) fn new<'a>(origin: Origin, messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Self {
+    pub(super) fn new(batch: &Batch) -> Self {
         let exactly = |message: &Message| (message.digest(), message.wire().map(|wire| wire.raw.get().to_owned()));
-        Pushed { origin, messages: messages.into_iter().map(|message| exactly(message)).collect() }
+        Pushed { origin: batch.origin, messages: batch.messages.iter().map(|(message, _)| exactly(message)).collect() }
     }
 }
 

@@ -37,7 +37,6 @@ impl Session {
     /// # Errors
     /// Returns an error if pinned groups exceed a hard limit, or if the store fails.
     pub async fn window(&mut self) -> Result<Window<'_>, Error> {
-        self.follow_policy();
         let mut entries = self.tend().await;
         // Also if the engine is read anew from the log in between.
         let told_cold = self.told_cold;
@@ -63,44 +62,6 @@ impl Session {
             view,
             entries,
         })
-    }
-
-    /// Returns what could be sent now, without recording anything: for looking at a session in the middle of a turn. It
-    /// has a stand-in for each missing result, but the session goes on waiting for the result. No limit is enforced.
-    ///
-    /// ```
-    /// # futures_lite::future::block_on(async {
-    /// use lookback_store::MemoryStore;
-    /// use lookback_wire::message::{Message, ToolCall};
-    /// use lookback_session::Session;
-    /// use lookback_engine::Settings;
-    ///
-    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
-    /// session.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).await?;
-    /// assert!(session.preview().to_json()?.contains("interrupted"));
-    /// session.push(Message::tool_result("c1", "buy milk")).await?;
-    /// assert!(session.preview().to_json()?.contains("buy milk"));
-    /// # Ok::<(), lookback_session::Error>(())
-    /// # }).unwrap();
-    /// ```
-    pub fn preview(&self) -> Window<'_> {
-        let view = self.engine.preview();
-        let (tokens, target) = (self.engine.tokens(&view), self.engine.target().clone());
-        Window { over: self.engine.over(&view), view, target, tokens, plan: None, entries: Vec::new() }
-    }
-
-    /// Returns the window under the current limits, with the calls of the newest message still open (see
-    /// [`Engine::glance`]).
-    pub fn glance(&self) -> Cow<'_, View> {
-        self.engine.glance()
-    }
-
-    /// Says that the provider's cache no longer has the window, for example because the last usage report shows it. The
-    /// next window may then be cut for free (see [`Cold`](lookback_engine::policy::Cold)). Pauses are recognized without this, by the
-    /// times with which messages arrive.
-    pub fn cache_is_cold(&mut self) {
-        self.told_cold = true;
-        self.engine.cache_is_cold();
     }
 
     /// Records the input tokens that the provider reported for the last window, cached ones included. Lookback's counts
@@ -152,19 +113,7 @@ impl Session {
         }
     }
 
-    /// Appends an answer that the client does not get, because somebody between it and the model goes on with the answer's
-    /// tool calls. It is in the window, and not in the conversation. Returns its positions.
-    ///
-    /// Whoever does that appends the results with [`Session::receive`], as [`Origin::Lookback`].
-    ///
-    /// # Errors
-    /// The same as [`Session::push`].
-    pub async fn answered_aside(&mut self, response: Response) -> Result<Vec<Position>, Error> {
-        self.record(response, Origin::Lookback).await
-    }
-
     async fn record(&mut self, response: Response, origin: Origin) -> Result<Vec<Position>, Error> {
-        self.follow_policy();
         let reported = self.settings().model.clone().zip(response.input);
         let report =
             reported.map(|(model, reported)| UsageReport { model, asked: None, estimated: self.sent, reported });
@@ -185,27 +134,8 @@ impl Session {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn enforce_limits(&mut self) -> Result<(), Error> {
-        self.follow_policy();
         self.tend().await;
         self.decide(Engine::enforce_limits).await?;
-        Ok(())
-    }
-
-    /// Makes the window smaller now, by this policy instead of the session's own, and repairs nothing. Returns the
-    /// plan, which says what was done. A plan that asks for a summary does nothing.
-    ///
-    /// # Errors
-    /// Returns an error if the store fails.
-    pub async fn compact(&mut self, policy: &Policy) -> Result<Option<Plan>, Error> {
-        let written = self.commit(|engine| Ok(engine.compact(policy))).await?;
-        self.tell(&written);
-        Ok(written.outcome.plan)
-    }
-
-    /// Removes notes from the window (see [`Engine::dismiss`]).
-    pub async fn dismiss(&mut self, leaves: fn(&Item) -> bool) -> Result<(), Error> {
-        let written = self.commit(|engine| Ok(engine.dismiss(leaves))).await?;
-        self.tell(&written);
         Ok(())
     }
 
@@ -307,4 +237,66 @@ impl Window<'_> {
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
+}
+
+/// Returns what could be sent now, without recording anything: for looking at a session in the middle of a turn. It
+/// has a stand-in for each missing result, but the session goes on waiting for the result. No limit is enforced.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback_store::MemoryStore;
+/// use lookback_wire::message::{Message, ToolCall};
+/// use lookback_session::adapter;
+/// use lookback_session::Session;
+/// use lookback_engine::Settings;
+///
+/// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+/// session.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).await?;
+/// assert!(adapter::preview(&mut session).to_json()?.contains("interrupted"));
+/// session.push(Message::tool_result("c1", "buy milk")).await?;
+/// assert!(adapter::preview(&mut session).to_json()?.contains("buy milk"));
+/// # Ok::<(), lookback_session::Error>(())
+/// # }).unwrap();
+/// ```
+pub fn preview(session: &Session) -> Window<'_> {
+    let view = session.engine.preview();
+    let (tokens, target) = (session.engine.tokens(&view), session.engine.target().clone());
+    Window { over: session.engine.over(&view), view, target, tokens, plan: None, entries: Vec::new() }
+}
+
+/// Says that the provider's cache no longer has the window, for example because the last usage report shows it. The
+/// next window may then be cut for free (see [`Cold`](lookback_engine::policy::Cold)). Pauses are recognized without this, by the
+/// times with which messages arrive.
+pub fn cache_is_cold(session: &mut Session) {
+    session.told_cold = true;
+    session.engine.cache_is_cold();
+}
+
+/// Appends an answer that the client does not get, because somebody between it and the model goes on with the answer's
+/// tool calls. It is in the window, and not in the conversation. Returns its positions.
+///
+/// Whoever does that appends the results with [`Session::append`], as [`Origin::Lookback`].
+///
+/// # Errors
+/// The same as [`Session::push`].
+pub async fn answered_aside(session: &mut Session, response: Response) -> Result<Vec<Position>, Error> {
+    session.record(response, Origin::Lookback).await
+}
+
+/// Removes notes from the window (see [`Engine::dismiss`]).
+pub async fn dismiss(session: &mut Session, leaves: fn(&Item) -> bool) -> Result<(), Error> {
+    let written = session.commit(|engine| Ok(engine.dismiss(leaves))).await?;
+    session.report(&written);
+    Ok(())
+}
+
+/// Makes the window smaller now, by this policy instead of the session's own, and repairs nothing. Returns the
+/// plan, which says what was done. A plan that asks for a summary does nothing.
+///
+/// # Errors
+/// Returns an error if the store fails.
+pub async fn compact(session: &mut Session, policy: &Policy) -> Result<Option<Plan>, Error> {
+    let written = session.commit(|engine| Ok(engine.compact(policy))).await?;
+    session.report(&written);
+    Ok(written.outcome.plan)
 }

@@ -63,7 +63,7 @@ impl Session {
                 Ok(outcome)
             };
             let written = self.commit(decided).await?;
-            self.tell(&written);
+            self.report(&written);
             outcome = written.outcome;
             entries.append(&mut outcome.entries);
             let Some(request) = outcome.summary_request.take().filter(|_| tries < TRIES) else { break };
@@ -78,7 +78,7 @@ impl Session {
     }
 
     /// Reports the compactions among the entries that were written.
-    pub(super) fn tell<T: Recorded>(&self, written: &Written<T>) {
+    pub(super) fn report<T: Recorded>(&self, written: &Written<T>) {
         for entry in written.outcome.entries() {
             let Entry::Compaction(compaction) = entry else { continue };
             let gone = compaction.groups.iter().filter(|group| group.decision.action.is_gone());

@@ -12,7 +12,7 @@ use super::{Completion, Summarizer, SummarizerError, SummaryTask};
 /// A summarizer that calls an async function of yours.
 ///
 /// If the function uses a client that runs on tokio, such as `reqwest`, it needs tokio's runtime where it is called.
-/// Enable the feature `tokio` of this crate, or pass `tokio::spawn` to `Session::with_spawner` and
+/// Enable the feature `tokio` of this crate, or pass `tokio::spawn` to `SummaryOptions::spawner` and
 /// `FactSheet::with_spawner`. Without either, the result is [`SummarizerError::NoRuntime`], and the session does not
 /// try again.
 ///

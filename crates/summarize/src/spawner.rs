@@ -23,7 +23,7 @@ pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// runtime there: it panics, which becomes [`SummarizerError::NoRuntime`]. Two ways give it one:
 ///
 /// - With the feature `tokio` of this crate, a job that begins within a tokio runtime is spawned on that runtime.
-/// - Without it, `Session::with_spawner` and
+/// - Without it, `SummaryOptions::spawner` and
 ///   `FactSheet::with_spawner` take `tokio::spawn`, or the `spawn` of any
 ///   other executor.
 ///
@@ -60,11 +60,6 @@ impl Spawner {
         if matches!(error, SummarizerError::NoRuntime { .. }) {
             self.failed.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// Forgets the failures of another summarizer.
-    pub fn forget(&self) {
-        self.failed.store(false, Ordering::Relaxed);
     }
 
     /// Whether a job needed a runtime, and another try would not find one either.

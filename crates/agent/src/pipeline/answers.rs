@@ -14,6 +14,7 @@ use super::chain::ToolAnswer;
 use super::state::Sent;
 use super::steps::Step;
 use lookback_session::Error;
+use lookback_session::adapter;
 
 impl ToolOutcome {
     /// The outcome of a call that was open when the run ended.
@@ -109,7 +110,7 @@ impl Pipeline {
         (self.exchange.open, self.exchange.reported) = (calls, false);
         let Sent { view, tokens, since } = self.exchange.sent.take().unwrap_or_else(|| {
             let view = self.look();
-            Sent { tokens: self.session.tokens_of(&view), view, since: Instant::now() }
+            Sent { tokens: adapter::engine(&self.session).tokens(&view), view, since: Instant::now() }
         });
         match &usage {
             Some(usage) => self.run.costs.add(usage.input, usage.output),

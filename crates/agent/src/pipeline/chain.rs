@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::super::{Cause, Event, Flow, MiddlewareError, Note, OnFailure, Reaction, Run, Stopped, ToolStatus, ToolUse};
 use super::{Asking, Pipeline};
 use lookback_session::Error;
+use lookback_session::adapter;
 
 /// The number of failures that are remembered.
 const FAILURES: usize = 64;
@@ -73,7 +74,7 @@ impl Pipeline {
             iteration: self.run.iteration,
             iterations: self.options.iterations,
             sub_agent: self.options.sub_agent,
-            tokens: self.session.tokens_of(&view),
+            tokens: adapter::engine(&self.session).tokens(&view),
             view,
             spent: self.run.costs.spent,
             new_tokens: self.run.costs.new,
@@ -98,7 +99,7 @@ impl Pipeline {
         if let Some(policy) = policy {
             let window = self.session.settings().model_window;
             let bound = self.run.bound.take().map_or(*policy.clone(), |bound| bound.tightened(&policy, window));
-            self.session.bind(Some(bound.clone()));
+            adapter::bind(&mut self.session, Some(bound.clone()));
             self.run.bound = Some(bound);
         }
         if flow != Flow::Continue {

@@ -13,6 +13,7 @@ use super::Pipeline;
 use super::state::Sent;
 use super::steps::Step;
 use lookback_facts::LeftMessage;
+use lookback_session::Batch;
 use lookback_session::Error;
 use lookback_store::entries::read;
 use lookback_store::now;
@@ -59,8 +60,8 @@ impl Pipeline {
         if !self.was_written(is_it).await? {
             self.writing = Some(self.session.stats().entries);
             match arrival {
-                Arrival::Capped(origin) => self.session.receive(message, origin, now()).await?,
-                Arrival::Whole => self.session.receive_whole(message).await?,
+                Arrival::Capped(origin) => self.session.append(Batch::from(message).origin(origin).at(now())).await?,
+                Arrival::Whole => self.session.append(Batch::from(message).whole()).await?,
             };
         }
         self.writing = None;

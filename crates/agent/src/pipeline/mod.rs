@@ -19,6 +19,7 @@ use self::state::{Exchange, Notes, Options, RunState, Shown};
 use self::steps::Step;
 use super::slot::Slot;
 use super::{Call, EndReason, Event, MiddlewareError, Stopped};
+use lookback_session::adapter;
 use lookback_session::{Error, Session};
 
 /// A session with middleware around its model calls, for one run of an agent after another.
@@ -56,7 +57,7 @@ impl Pipeline {
     /// Returns the session without the middleware and the limits that it added. A run that is under way is left as it
     /// is.
     pub fn into_session(mut self) -> Session {
-        self.session.bind(None);
+        adapter::bind(&mut self.session, None);
         self.session
     }
 

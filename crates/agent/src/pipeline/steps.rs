@@ -10,6 +10,7 @@ use super::Pipeline;
 use super::state::RunState;
 use lookback_facts::sheet;
 use lookback_session::Error;
+use lookback_session::adapter;
 
 /// Middleware up to this order is asked before the window of a call is made.
 const BEFORE_WINDOW: u32 = 15;
@@ -92,7 +93,7 @@ impl Pipeline {
     /// Begins a run whose task is in the session.
     pub(super) async fn begin(&mut self) -> Result<(), Error> {
         // The notes of the runs before are about those runs. Fact sheets are not, and stay.
-        self.session.dismiss(|note| !sheet::is_any_sheet(&note.message().text())).await?;
+        adapter::dismiss(&mut self.session, |note| !sheet::is_any_sheet(&note.message().text())).await?;
         self.ask(Event::Start, self.all()).await?;
         self.go_on(Step::Iteration);
         self.begin_iteration();
@@ -103,7 +104,7 @@ impl Pipeline {
     pub(super) fn begin_anew(&mut self) {
         self.run = RunState::default();
         self.notes.pending.clear();
-        self.session.bind(None);
+        adapter::bind(&mut self.session, None);
     }
 
     /// Begins an iteration, or ends the run if it has had all of them.

@@ -15,6 +15,7 @@ use lookback_engine::Settings;
 use lookback_facts::Memory;
 use lookback_presets as presets;
 use lookback_session::Session;
+use lookback_session::SummaryOptions;
 use lookback_session::{CompactionOutcome, Hooks};
 use lookback_store::MemoryStore;
 use lookback_summarize::{Function, SummarizeOptions, Summarizer, SummarizerError, summarize};
@@ -72,7 +73,7 @@ async fn session() -> Session {
 /// What a session summarizes a conversation of twelve messages as.
 async fn summary_of(mut session: Session) -> Option<String> {
     let messages = (0..12).map(|number| Message::user(format!("Message {number} says more than nothing.")));
-    session.extend(messages.collect()).await.unwrap();
+    session.append(messages.collect::<Vec<_>>()).await.unwrap();
     session.window().await.unwrap();
     session.wait_for_summary().await.unwrap();
     session.view().summary().map(|summary| summary.text.clone())
@@ -101,7 +102,8 @@ async fn facts_drawn(sheet: impl FnOnce(FactSheet) -> FactSheet) -> usize {
 #[test]
 fn a_summarizer_that_runs_on_tokio_is_spawned_by_tokio() {
     in_each_runtime(|| async {
-        let session = session().await.with_summarizer(client("They counted.")).with_spawner(tokio::spawn);
+        let session =
+            session().await.with_summarizer(SummaryOptions::new(client("They counted.")).spawner(tokio::spawn));
         assert_eq!(summary_of(session).await.as_deref(), Some("They counted."));
     });
 }
@@ -191,7 +193,7 @@ fn a_summarizer_without_the_runtime_that_it_needs_is_told_of_and_not_asked_again
     block_on(async {
         let mut session = session().await.with_summarizer(model).with_hooks(hooks);
         let messages = (0..12).map(|number| Message::user(format!("Message {number} says more than nothing.")));
-        session.extend(messages.collect()).await.unwrap();
+        session.append(messages.collect::<Vec<_>>()).await.unwrap();
         for number in 0..5 {
             session.push(Message::user(format!("One more: {number}."))).await.unwrap();
             session.window().await.unwrap();

@@ -16,7 +16,7 @@ use futures_lite::future::block_on;
 use lookback_engine::Settings;
 use lookback_engine::transcript::{Millis, Origin};
 use lookback_facts::{Facts, Memory, Scope};
-use lookback_session as session;
+use lookback_session::adapter;
 use lookback_session::{Error, Session};
 use lookback_session::{HistoryEntry, OldContents};
 use lookback_store::search::Query;
@@ -211,7 +211,7 @@ pub(super) fn minute(time: Option<Millis>) -> String {
 fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     let mut session = existing(name, place)?;
     if json {
-        for entry in block_on(session.entries())? {
+        for entry in block_on(adapter::entries(&mut session))? {
             output::json_line(&entry)?;
         }
         return Ok(());
@@ -262,7 +262,7 @@ fn erased(session: &Session, history: &[HistoryEntry]) -> u64 {
 fn export(name: &str, current: bool, place: &StoreArg) -> Result<(), Failure> {
     let mut session = existing(name, place)?;
     let history = block_on(session.history())?;
-    let left = if current { Vec::new() } else { block_on(session.left_branches())? };
+    let left = if current { Vec::new() } else { block_on(adapter::left_branches(&mut session))? };
     let gone = erased(&session, &history);
     if gone > 0 {
         output::warning(&format!(
@@ -340,7 +340,7 @@ fn search(
     limit: usize,
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    let found = block_on(session::search(store, log, query, limit))?;
+    let found = block_on(lookback_store::messages::search(store, log, query, limit))?;
     if json {
         for hit in &found {
             output::json_line(hit)?;
@@ -348,7 +348,7 @@ fn search(
     } else if found.is_empty() {
         output::tell("nothing found");
     } else {
-        let row = |hit: &session::SearchHit| {
+        let row = |hit: &lookback_store::messages::SearchHit| {
             [output::plain(hit.session.as_str()), hit.position.to_string(), output::plain(&hit.excerpt)]
         };
         output::line(&output::text_of(&output::table(["session", "entry", "text"], &[0, 2], found.iter().map(row))))?;

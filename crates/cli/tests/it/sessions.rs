@@ -314,7 +314,7 @@ fn an_export_holds_one_line_a_message_however_it_was_written() {
         let request =
             Request::decode("[{\r\n \"role\": \"user\",\n \"content\": \"a\\nb\" }]", Some(Dialect::OpenAiChat))
                 .unwrap();
-        session.extend(request.into_messages()).await.unwrap();
+        session.append(request.into_messages()).await.unwrap();
     });
     let export = lab.run(&["sessions", "export", "pretty", "--store", "s.db"]);
     let lines = export.lines();

@@ -4,11 +4,11 @@ use std::fs;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback_engine::transcript::Origin;
 use lookback_engine::{
     Settings,
     policy::{Limits, Policy},
 };
+use lookback_session::Batch;
 use lookback_session::Session;
 use lookback_sqlite::SqliteStore;
 use lookback_store::Record;
@@ -164,7 +164,7 @@ fn what_was_said_long_ago_is_erased_after_it_was_listed() {
         let mut session = block_on(Session::open(store.clone(), name, settings.clone())).unwrap();
         for days in [100, 90, 50, 40, 2, 1] {
             let (message, time) = (Message::user(format!("It was {days} days ago.")), now - days * 86_400_000);
-            block_on(session.receive(message, Origin::Client, Some(time))).unwrap();
+            block_on(session.append(Batch::from(message).at(Some(time)))).unwrap();
         }
         block_on(session.window()).unwrap();
     }
@@ -201,7 +201,7 @@ fn messages_without_a_date_are_told_of_and_erased_by_their_entries() {
     let mut session = block_on(Session::open(store, "a", settings)).unwrap();
     for number in 0..6 {
         let message = Message::user(format!("The pin is {number}4711."));
-        block_on(session.receive(message, Origin::Client, None)).unwrap();
+        block_on(session.append(Batch::from(message).at(None))).unwrap();
     }
     block_on(session.window()).unwrap();
     let erase = |arguments: &[&str]| lab.run(&[&["sessions", "erase", "--store", "s.db"][..], arguments].concat());

@@ -5,6 +5,7 @@ use lookback_wire::dialect::Shown;
 use lookback_wire::message::Message;
 
 use super::{Error, Tags};
+use lookback_session::adapter;
 use lookback_session::{HistoryEntry, Session};
 
 /// Messages that are read from a log at a time.
@@ -55,7 +56,7 @@ impl Kept {
         // Messages before the first user message are a turn, too.
         let (mut before, mut begun) = (u64::MAX, false);
         'log: loop {
-            let page = session.newest(0..before, PAGE).await?;
+            let page = adapter::newest(session, 0..before, PAGE).await?;
             let Some(first) = page.first() else { break };
             before = first.position;
             for message in page.into_iter().rev().filter(|entry| entry.arrival.size.messages > 0) {

@@ -18,7 +18,9 @@ use super::{Error, MemoryEntry, Options, ReadOptions, Stats, WriteOptions};
 use crate::OptionError;
 use crate::error::at_least_one;
 use crate::openai::DIALECT;
+use lookback_session::Batch;
 use lookback_session::HistoryQuery;
+use lookback_session::adapter;
 use lookback_store::now;
 use lookback_store::{IntoStore, LogName, MemoryStore, Store, purge};
 
@@ -177,10 +179,10 @@ impl SlidingWindowMemory {
         }
         let mut label = Label::default().tags(labels(&options.tags));
         label.agent = options.agent_name.clone();
-        session.extend_under(&label, new).await?;
+        session.append(Batch::from(new).label(label)).await?;
         let keeping = keeping(self.options);
         if !keeping.limits.fits(&session.view().totals())
-            && let Err(error) = session.compact(&keeping).await
+            && let Err(error) = adapter::compact(session, &keeping).await
         {
             // The messages are written, and the next write tries again. A caller who saw an error would write them
             // twice.

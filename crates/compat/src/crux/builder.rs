@@ -10,6 +10,7 @@ use lookback_wire::message::Role;
 
 use super::{Error, SlidingWindow, log_of, settings};
 use crate::error::at_least_one;
+use lookback_session::SummaryOptions;
 use lookback_session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, Session};
 use lookback_store::{IntoStore, MemoryStore, Store};
 use lookback_summarize::Job;
@@ -119,7 +120,7 @@ impl SlidingWindowBuilder {
     }
 
     /// Sets the function that starts the making of a summary in the background, for example `tokio::spawn`. What it
-    /// returns is dropped. See [`Session::with_spawner`].
+    /// returns is dropped. See [`SummaryOptions::spawner`].
     pub fn spawner<R>(self, spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
         SlidingWindowBuilder { spawner: Some(Spawner::new(spawn)), ..self }
     }
@@ -150,16 +151,16 @@ impl SlidingWindowBuilder {
         let counter = settings.counter.clone();
         let focus = ["decisions", "key facts", "user preferences"];
         let hooks = self.hooks();
-        let mut session = Session::open(self.store, &name, settings).await?;
-        session = session.with_summarizer(self.summarizer).with_focus(focus).with_hooks(hooks);
         // Crux takes whatever its summarizer says.
-        session = session.with_summary_check(false);
+        let mut options = SummaryOptions::new(self.summarizer).focus(focus).check(false);
         if let Some(time_limit) = self.time_limit {
-            session = session.with_time_limit(time_limit);
+            options = options.time_limit(time_limit);
         }
         if let Some(spawner) = self.spawner {
-            session = session.with_spawner(move |job| spawner.spawn(job));
+            options = options.spawner(move |job| spawner.spawn(job));
         }
+        let session = Session::open(self.store, &name, settings).await?;
+        let session = session.with_summarizer(options).with_hooks(hooks);
         Ok(SlidingWindow { session: Mutex::new(session), counter, batch })
     }
 

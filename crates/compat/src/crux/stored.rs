@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{DIALECT, Error, log_of, settings};
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_store::IntoStore;
 
 /// The value of a key.
@@ -77,7 +78,7 @@ pub async fn get(store: impl IntoStore, key: &str) -> Result<Option<Stored>, Err
     if session.stats().entries == 0 {
         return Ok(None);
     }
-    let summary = session.newest_summary().await?;
+    let summary = adapter::newest_summary(&session).await?;
     let content = if kind == SUMMARY {
         summary.map(|summary| summary.text)
     } else {

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::{Error, SlidingWindowBuilder};
 use crate::openai::decoded;
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_store::LogName;
 use lookback_summarize::Summarizer;
 
@@ -99,7 +100,7 @@ impl SlidingWindow {
     /// Returns an error if the store fails.
     pub async fn get_messages(&self) -> Result<Vec<Message>, Error> {
         let session = self.wait_for_summary().await?;
-        let window = session.preview();
+        let window = adapter::preview(&session);
         Ok(decoded(&window.messages()?)?)
     }
 
@@ -125,7 +126,7 @@ impl SlidingWindow {
         loop {
             let mut session = self.session.lock().await;
             session.catch_up().await?;
-            let Some(pending) = session.pending().await? else { return Ok(session) };
+            let Some(pending) = adapter::pending(&mut session).await? else { return Ok(session) };
             let summary = session.view().summary_position();
             if standing.replace(summary).is_some_and(|before| before != summary) {
                 taken += 1;

@@ -15,7 +15,9 @@ use super::{ChatMemoryError, LimitInMessages, LimitInTokens};
 use crate::OptionError;
 use crate::openai::{DIALECT, decoded};
 use lookback_session as session;
+use lookback_session::Batch;
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_store::{LogName, Store, StoreError, purge};
 
 /// A memory with a limit in messages.
@@ -118,7 +120,7 @@ impl<M> ChatMemory<M> {
         let policy = self.inner.policy()?;
         let mut slot = self.inner.session.lock().await;
         let open = self.inner.open(&mut slot, policy).await?;
-        open.session.extend_enforcing_limits(messages).await?;
+        open.session.append(Batch::from(messages).enforcing_limits()).await?;
         self.inner.note(open).await;
         Ok(())
     }
@@ -142,7 +144,7 @@ impl<M> ChatMemory<M> {
         let policy = self.inner.policy()?;
         let mut slot = self.inner.session.lock().await;
         let open = self.inner.open(&mut slot, policy).await?;
-        open.session.replace_enforcing_limits(messages).await?;
+        open.session.replace(Batch::from(messages).enforcing_limits()).await?;
         self.inner.note(open).await;
         Ok(())
     }
@@ -157,7 +159,7 @@ impl<M> ChatMemory<M> {
         let policy = Policy { mode: Mode::OnRead, ..self.inner.policy()? };
         let mut slot = self.inner.session.lock().await;
         let open = self.inner.open(&mut slot, policy).await?;
-        let view = open.session.glance();
+        let view = adapter::engine(&open.session).glance();
         if view.messages().all(Item::is_own) {
             // Nothing of the conversation can be sent yet. The opening that Lookback adds would be a question that
             // nobody asked.

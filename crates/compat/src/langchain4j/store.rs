@@ -13,7 +13,7 @@ use lookback_tokens::TokenCounter;
 use lookback_wire::{dialect::ConversionError, message::Message};
 
 use super::id::id_of;
-use lookback_session::log::load;
+use lookback_session::adapter::load;
 use lookback_store::search::Query;
 use lookback_store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone};
 

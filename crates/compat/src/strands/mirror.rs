@@ -66,7 +66,7 @@ impl Mirror {
         {
             let end = self.session.stats().entries;
             if !new.is_empty() {
-                self.session.extend(new.to_vec()).await?;
+                self.session.append(new.to_vec()).await?;
             }
             self.find(digests, end);
             if self.is_true() {

@@ -1,5 +1,6 @@
 //! The sliding window, which keeps the newest messages of a list from a user message on.
 
+use lookback_session::adapter;
 use std::sync::Arc;
 
 use async_lock::Mutex;
@@ -217,7 +218,9 @@ impl SlidingWindowConversationManager {
         } else if cause.is_some() && self.truncate && shorten(mirror, messages).await? {
             Some(mirror.write_back(messages)?)
         } else if let Some(policy) = self.policy(mirror, messages, first, cause.is_some())
-            && mirror.session.compact(&policy).await?.is_some_and(|plan| plan.verdict == Verdict::Compact)
+            && adapter::compact(&mut mirror.session, &policy)
+                .await?
+                .is_some_and(|plan| plan.verdict == Verdict::Compact)
         {
             Some(mirror.write_back(messages)?)
         } else {
@@ -366,7 +369,7 @@ async fn shorten(mirror: &mut Mirror, messages: &mut [Message]) -> Result<bool, 
         return Ok(true);
     }
     let stages = [Stage::TruncateResults { to, except_newest: 0 }, Stage::ClearMedia { except_newest: 0 }];
-    Ok(mirror.session.shorten(&stages).await?.is_some())
+    Ok(adapter::shorten(&mut mirror.session, &stages).await?.is_some())
 }
 
 /// Returns how a long result is truncated.

@@ -15,6 +15,7 @@ use super::places::has_calls;
 use super::{CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ModelError, SummarizingOptions};
 use crate::OptionError;
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_store::messages::SearchHit;
 use lookback_store::{IntoStore, MemoryStore, Store};
 use lookback_summarize::{Completion, Extractive, Summarizer, SummarizerError, SummaryTask, passages, run};
@@ -244,9 +245,9 @@ impl SummarizingConversationManager {
         }
         let (new, replaced) = (new.to_vec(), u64::from(standing.is_some()));
         let session = self.session(inner).await?;
-        session.extend(new).await?;
+        session.append(new).await?;
         // The session's window is never used, so it is kept as small as possible.
-        session.compact(&forgetful()).await?;
+        adapter::compact(session, &forgetful()).await?;
         messages.splice(..n, [summary.clone()]);
         inner.summary = Some(summary);
         inner.removed += n as u64 - replaced;

@@ -4,6 +4,7 @@
 //! numbers and fractions need no test, because they are not a `u64`.
 
 use crate::vectors;
+use lookback_session::Batch;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -524,10 +525,10 @@ fn tags_come_back_as_they_were_whatever_is_in_them() {
         assert_eq!(texts(&block_on(memory.search(&of)).unwrap()), [format!("under tag {index}")]);
     }
     // Labels that other programs or older versions have written are keys without values.
-    let label = lookback_session::Label::default().tags(["empty"]);
+    let label = lookback_engine::transcript::Label::default().tags(["empty"]);
     let mut session =
         block_on(lookback_session::Session::open(store, "other", lookback_engine::Settings::default())).unwrap();
-    block_on(session.label(label)).unwrap();
+    block_on(session.append(Batch::default().label(label))).unwrap();
     block_on(session.push(Message::user("from elsewhere"))).unwrap();
     let tags = Tags::from([("empty".to_owned(), String::new())]);
     let of = ReadOptions::session("other").tags(tags.clone());

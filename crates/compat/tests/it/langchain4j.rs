@@ -465,7 +465,7 @@ fn what_was_evicted_is_found_until_the_memory_is_cleared() {
     let builder = MessageWindowChatMemory::builder().max_messages(1);
     let memory = builder.chat_memory_store(store.clone()).build().unwrap();
     block_on(memory.add_all(vec![Message::user("the blue boat"), Message::user("the red boat")])).unwrap();
-    let found = || block_on(lookback_session::search(&*store, None, "blue", 9)).unwrap().len();
+    let found = || block_on(lookback_store::messages::search(&*store, None, "blue", 9)).unwrap().len();
     assert_eq!(found(), 1);
     block_on(memory.clear()).unwrap();
     assert_eq!((found(), block_on(store.list("")).unwrap().len()), (0, 0));

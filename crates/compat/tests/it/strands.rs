@@ -17,6 +17,7 @@ use lookback_compat::strands::{
 use lookback_engine::Settings;
 use lookback_engine::transcript::Entry;
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_store::{MemoryStore, Store};
 use lookback_summarize::{Ask, Completion, Function, Summarizer, SummarizerError, SummaryTask};
 use lookback_wire::dialect::Shown;
@@ -670,7 +671,7 @@ fn none_of_it_is_ever_lost() {
     assert!(is_valid(&list));
     let settings = Settings::default().dialect(DIALECT);
     let mut session = block_on(Session::open(store.clone(), "agent-1", settings)).unwrap();
-    let entries = block_on(session.entries()).unwrap();
+    let entries = block_on(adapter::entries(&mut session)).unwrap();
     let messages = entries.iter().filter_map(|entry| match entry {
         Entry::Message(arrival) => Some(arrival.message.text()),
         _ => None,

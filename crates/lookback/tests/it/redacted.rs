@@ -15,9 +15,9 @@ use lookback_facts::{
     Export, FactEntry, FactKind, LeftMessage, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
 };
 use lookback_replay::recording::Recording;
-use lookback_session as session;
 use lookback_session::HistoryQuery;
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_sqlite::SqliteStore;
 use lookback_store::Record;
 use lookback_store::{FileStore, LogName, MemoryStore, Store};
@@ -65,8 +65,8 @@ fn stores_and_sessions_say_no_word() {
             let history = session.history().await.unwrap();
             assert_eq!(history.len(), 3);
             hides(&history);
-            hides(&session.entries().await.unwrap());
-            let found = session::search(&*store, Some(&log), MARK, 9).await.unwrap();
+            hides(&adapter::entries(&mut session).await.unwrap());
+            let found = lookback_store::messages::search(&*store, Some(&log), MARK, 9).await.unwrap();
             assert!(!found.is_empty());
             hides(&found);
             let recalled = memory::recall(&*store, &log, &Recall::query(MARK)).await.unwrap();

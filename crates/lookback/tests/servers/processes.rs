@@ -21,6 +21,7 @@ use lookback_engine::{
 use lookback_facts::Memory;
 use lookback_location::Location;
 use lookback_session::OldContents;
+use lookback_session::SummaryOptions;
 use lookback_session::verify;
 use lookback_session::{Error, Session};
 use lookback_store::{Store, StoreError};
@@ -168,7 +169,7 @@ fn work_until_killed(url: &str, session: &str, id: &str) {
             0 => drop(block_on(session.push(Message::user(text("push")))).unwrap()),
             1 => {
                 let both = vec![Message::user(text("one")), Message::assistant(text("two"))];
-                drop(block_on(session.extend(both)).unwrap());
+                drop(block_on(session.append(both)).unwrap());
                 println!("done {}", text("two"));
             }
             2 => drop(block_on(session.window()).unwrap()),
@@ -240,8 +241,8 @@ fn erase_until_killed(url: &str, id: &str) {
         let mut session = block_on(Session::open(store.clone(), &name, settings())).unwrap();
         let old = (0..70).map(|old| Message::user(format!("{old} secret of {name}")));
         let new = ["one", "two", "three"].map(|new| Message::user(format!("{new} of {name}")));
-        block_on(session.extend(old.collect())).unwrap();
-        block_on(session.extend(new.to_vec())).unwrap();
+        block_on(session.append(old.collect::<Vec<_>>())).unwrap();
+        block_on(session.append(new.to_vec())).unwrap();
         block_on(session.window()).unwrap();
         println!("begun {name}");
         match n % 2 {
@@ -334,7 +335,7 @@ fn a_copy_that_is_killed_goes_on_where_it_stopped() {
             let mut session = block_on(Session::open(from.clone(), &format!("copied-{n}"), settings())).unwrap();
             for part in 0..5 {
                 let messages = (0..40).map(|m| Message::user(format!("message {m} of {part}, which is copied")));
-                block_on(session.extend(messages.collect())).unwrap();
+                block_on(session.append(messages.collect::<Vec<_>>())).unwrap();
                 block_on(session.window()).unwrap();
             }
         }
@@ -440,7 +441,7 @@ fn summarize(url: &str, id: &str, go: &Path) {
     let policy = Policy { limits: Limits::messages(3), stages: vec![Stage::Summarize(summary)], ..Policy::unlimited() };
     let session = block_on(Session::open(open(url), "claimed", Settings::default().policy(policy))).unwrap();
     let slow = Slow { id: id.to_owned(), go: go.to_owned() };
-    let mut session = session.with_summarizer(slow).with_time_limit(TIME_LIMIT);
+    let mut session = session.with_summarizer(SummaryOptions::new(slow).time_limit(TIME_LIMIT));
     for n in 0..6 {
         block_on(session.push(Message::user(format!("message {n} of {id} says a little more")))).unwrap();
     }

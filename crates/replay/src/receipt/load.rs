@@ -5,7 +5,7 @@ use lookback_tokens::TokenCounter;
 use super::{Ledger, Receipt};
 use crate::prices::Price;
 use lookback_session::Session;
-use lookback_session::walk::{Step, walk};
+use lookback_session::adapter::{Step, walk};
 use lookback_store::{LogName, Store, StoreError};
 
 impl Receipt {

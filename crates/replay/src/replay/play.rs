@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback_engine::Settings;
 use lookback_engine::plan::Verdict;
-use lookback_engine::transcript::{Entry, Millis, Origin};
+use lookback_engine::transcript::{Entry, Millis};
 use lookback_wire::dialect::Severity;
 use lookback_wire::dialect::{Dialect, Request};
 use lookback_wire::edit::{Change, Edit};
@@ -21,6 +21,9 @@ use super::{ReplayedCall, Report, Reported};
 use crate::cache::Cache;
 use crate::prices::Price;
 use crate::recording::{RecordedMessage, RecordedUsage, Recording};
+use lookback_session::Batch;
+use lookback_session::SummaryOptions;
+use lookback_session::adapter;
 use lookback_session::{Error, Session, Window};
 use lookback_store::{LogName, MemoryStore, Record, Store, StoreError, now};
 
@@ -46,7 +49,8 @@ pub async fn replay(
     let store = Arc::new(MemoryStore::new());
     let dialect = settings.dialect;
     // Summaries run at once, so that each is there at the next call, however slow the machine.
-    let mut session = Session::open(store.clone(), "replay", settings).await?.with_spawner(block_on);
+    let session = Session::open(store.clone(), "replay", settings).await?;
+    let mut session = session.with_summarizer(SummaryOptions::default().spawner(block_on));
     session.set_preamble(&recording.preamble).await?;
     let mut seen = Seen::default();
     seen.set_preamble(&recording.preamble);
@@ -158,7 +162,7 @@ impl Player<'_> {
     async fn call(&mut self, index: usize, answer: &Message) -> Result<ReplayedCall, Error> {
         if self.cold.contains(&index) {
             self.cache.expire();
-            self.session.cache_is_cold();
+            adapter::cache_is_cold(&mut self.session);
         }
         let window = self.session.window().await?;
         let charge = self.cache.call(&with_unrecorded(self.unrecorded, blocks(&window)), self.now);
@@ -201,7 +205,7 @@ impl Player<'_> {
     /// Brings a message into the session.
     async fn receive(&mut self, recorded: &RecordedMessage) -> Result<(), Error> {
         let position = self.session.stats().entries;
-        self.session.receive(recorded.message.clone(), Origin::Client, self.now).await?;
+        self.session.append(Batch::from(recorded.message.clone()).at(self.now)).await?;
         let text = said(&recorded.message);
         self.seen.push(position, &text);
         self.stretches.push(position, &text);

@@ -4,7 +4,7 @@ use lookback_tokens::TokenCounter;
 
 use super::{Builder, Timeline};
 use crate::prices::Price;
-use lookback_session::walk::{Step, walk};
+use lookback_session::adapter::{Step, walk};
 use lookback_store::{LogName, Store, StoreError};
 
 impl Timeline {

@@ -9,11 +9,12 @@ use std::ops::ControlFlow;
 use crate::common::{Case, Run, case};
 use futures_lite::future::block_on;
 use lookback_engine::Settings;
-use lookback_engine::transcript::Origin;
 use lookback_replay::recording::RecordedMessage;
 use lookback_replay::replay::{Replay, ReplayedCall, replay};
 use lookback_replay::{prices::Prices, recording::Recording};
+use lookback_session::Batch;
 use lookback_session::Session;
+use lookback_session::SummaryOptions;
 use lookback_store::MemoryStore;
 use lookback_wire::dialect::Severity;
 use lookback_wire::{
@@ -42,14 +43,16 @@ fn checked(messages: &[String]) -> Dialect {
 /// Returns the windows of a replay, as files for `check`.
 fn windows(recording: &Recording, settings: Settings) -> Result<Vec<String>, lookback_session::Error> {
     block_on(async {
-        let mut session = Session::open(MemoryStore::new(), "replay", settings).await?.with_spawner(block_on);
+        let mut session = Session::open(MemoryStore::new(), "replay", settings)
+            .await?
+            .with_summarizer(SummaryOptions::default().spawner(block_on));
         session.set_preamble(&recording.preamble).await?;
         let mut windows = Vec::new();
         for (index, RecordedMessage { message, time, .. }) in recording.messages.iter().enumerate() {
             if index > 0 && message.role() == Role::Assistant {
                 windows.push(session.window().await?.to_json()?);
             }
-            session.receive(message.clone(), Origin::Client, *time).await?;
+            session.append(Batch::from(message.clone()).at(*time)).await?;
         }
         Ok::<_, lookback_session::Error>(windows)
     })

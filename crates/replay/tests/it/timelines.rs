@@ -13,6 +13,7 @@ use lookback_replay::timeline::{Fate, Row, RowKind, State, Timeline};
 use lookback_replay::{prices::Prices, recording::Recording};
 use lookback_session as session;
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_store::Record;
 use lookback_store::{LogName, MemoryStore, Store};
 use lookback_tokens::Estimate;
@@ -33,7 +34,7 @@ pub(crate) fn shows_what_each_call_saw(store: &dyn Store, name: &LogName) {
     let end = block_on(store.head(name, None)).unwrap().map_or(0, |head| head.end);
     let answers = timeline.calls.iter().map(|call| call.receipt.position);
     for (call, position) in (1..).zip(answers.chain([end])) {
-        let view = block_on(session::view_at(store, name, position)).unwrap();
+        let view = block_on(session::adapter::view_at(store, name, position)).unwrap();
         let sent = view.messages().map(|item| (item.position(), item.message().digest(), item.size().tokens));
         let shown = timeline.window(call).map(|(row, state)| (row.position, row.message.digest(), state.tokens));
         assert_eq!(shown.collect::<Vec<_>>(), sent.collect::<Vec<_>>(), "call {call} at {position}");
@@ -100,7 +101,7 @@ fn what_is_gone_has_the_reason_that_an_explanation_gives() {
         let timeline = timeline(&*store, &name);
         let entries = block_on(async {
             let mut session = Session::open(store.clone(), "s", Settings::default()).await.unwrap();
-            session.entries().await.unwrap()
+            adapter::entries(&mut session).await.unwrap()
         });
         let session = block_on(Session::open(store.clone(), "s", Settings::default())).unwrap();
         let outcomes = outcomes(&entries, session.view(), timeline.dialect, &session.explain());

@@ -6,6 +6,7 @@ use lookback_agent::{Event, FactSheet, Flow, Middleware, Progress, Reaction, Run
 use lookback_engine::transcript::{Origin, Position};
 use lookback_engine::view::View;
 use lookback_facts::{Memory, tools};
+use lookback_session::Batch;
 use lookback_session::{Error, Session};
 use lookback_store::LogName;
 use lookback_store::Tenant;
@@ -160,7 +161,7 @@ pub(super) fn calls(message: &Message, offered: &[Offered], rounds: u32) -> Opti
 /// Appends notes to a session.
 pub(super) async fn write(session: &mut Session, notes: Vec<String>) -> Result<(), Error> {
     for note in notes {
-        session.receive(Message::user(note), Origin::Lookback, None).await?;
+        session.append(Batch::from(Message::user(note)).origin(Origin::Lookback).at(None)).await?;
     }
     Ok(())
 }

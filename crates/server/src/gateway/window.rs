@@ -8,7 +8,9 @@ use lookback_engine::transcript::{Entry, Origin};
 use lookback_engine::{Settings, policy::Policy};
 use lookback_facts::{Memory, MemoryError};
 use lookback_replay::prices::Prices;
-use lookback_session::Resent;
+use lookback_session::Batch;
+use lookback_session::adapter;
+use lookback_session::adapter::Resent;
 use lookback_session::{Error, Session};
 use lookback_store::Tenant;
 use lookback_store::{MemoryStore, Store, StoreError};
@@ -150,11 +152,12 @@ impl Windows<'_> {
             let policy = if is_held { &alone } else { self.policy(turn) };
             let mut open = turn.line.session.lock().await;
             let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
-            let synced = session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
+            let synced =
+                adapter::sync_resent(session, &turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
             if !is_held {
                 turn.offered = aside::offered(&turn.adds, request, preamble, session.view());
             }
-            session.set_target(&turn.model.target);
+            adapter::set_target(session, &turn.model.target);
             session.set_preamble(&aside::preamble(request, preamble, &turn.offered)).await?;
             if is_held {
                 // If it was cut before it was held out, its window is not what is sent.
@@ -193,7 +196,7 @@ impl Windows<'_> {
         let bytes = (known..request.len()).map(|index| request.bytes(index).map_or(0, str::len) as u64).sum();
         session.view().preamble().unwrap_or(&Preamble::default()).is_same(preamble)
             && (known..request.len()).all(is_text)
-            && session.has_room(&turn.resent, bytes)
+            && adapter::has_room(session, &turn.resent, bytes)
     }
 
     /// Returns whether a turn is left alone: whether the line is that it is about.
@@ -224,7 +227,7 @@ impl Windows<'_> {
     ) -> Result<Sending, NoWindow> {
         self.with_open(&turn.line, async |Open { session, .. }| {
             if reasoning {
-                session.leave_out_reasoning().await?;
+                adapter::leave_out_reasoning(session).await?;
             }
             Ok(self.sending(session, turn, request, true).await?)
         })
@@ -243,14 +246,14 @@ impl Windows<'_> {
         self.with_open(&turn.line, async |Open { session, watch, .. }| {
             let dollars = dollars(session, &response);
             // If another request of the line came meanwhile, this one goes on where it was.
-            session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
+            adapter::sync_resent(session, &turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
             if !turn.is_measured {
                 response.input = None;
             }
             response.message = request.resendable(response.message);
-            let at = session.answered_aside(response).await?.first().copied();
+            let at = adapter::answered_aside(session, response).await?.first().copied();
             for result in watch.results(session, calls, at).await {
-                session.receive(result, Origin::Lookback, None).await?;
+                session.append(Batch::from(result).origin(Origin::Lookback).at(None)).await?;
             }
             Ok((self.sending(session, turn, request, false).await?, dollars))
         })

@@ -184,7 +184,7 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
     overview.sort.sort(&mut overview.sessions);
     overview.filter = asked.filter;
     if !asked.words.trim().is_empty() {
-        let found = session::search(&*inspector.store, None, asked.words.as_str(), MOST_FOUND).await?;
+        let found = lookback_store::messages::search(&*inspector.store, None, asked.words.as_str(), MOST_FOUND).await?;
         let hits = found.into_iter().map(|hit| (hit.session.to_string(), hit.position, hit.excerpt));
         let (facts, is_all) = inspector.facts_with(&asked.words, &names, &derived).await?;
         overview.found = Some(Found::new(asked.words, hits).facts(facts, is_all));
@@ -280,7 +280,7 @@ async fn request(Extension(inspector): Extension<Inspector>, Query(asked): Query
     let log = inspector.known(&asked.name).await?;
     let read = inspector.shelf.read(&log).await?;
     let call = read.timeline.call(asked.call).ok_or_else(Fault::no_call)?;
-    let view = session::view_at(&*inspector.store, &log.name, call.receipt.position).await?;
+    let view = session::adapter::view_at(&*inspector.store, &log.name, call.receipt.position).await?;
     let text = lookback_inspector::request(&view, read.timeline.dialect).ok_or_else(Fault::broken)?;
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }

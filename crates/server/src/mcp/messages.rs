@@ -7,6 +7,7 @@
 use lookback_engine::Settings;
 use lookback_facts::Memory;
 use lookback_facts::tools::Reply;
+use lookback_session::adapter;
 use lookback_session::{Error, Session};
 use lookback_wire::message::{Message, Role};
 use rmcp::model::JsonObject;
@@ -68,7 +69,7 @@ pub(super) async fn remember(memory: &Memory, arguments: &JsonObject) -> Reply {
 
 async fn keep(memory: &Memory, given: Vec<Said>) -> Result<String, Error> {
     let mut session = Session::open(memory.store().clone(), memory.session().as_str(), Settings::default()).await?;
-    let newest = session.newest(0..u64::MAX, given.len()).await?;
+    let newest = adapter::newest(&mut session, 0..u64::MAX, given.len()).await?;
     let newest = newest.iter().map(|entry| (entry.arrival.message.role(), entry.arrival.message.text()));
     let known = overlap(&newest.collect::<Vec<Said>>(), &given);
     let new: Vec<Message> = given.into_iter().skip(known).map(message).collect();
@@ -76,8 +77,8 @@ async fn keep(memory: &Memory, given: Vec<Said>) -> Result<String, Error> {
     if count == 0 {
         return Ok("All of these messages were already kept.".to_owned());
     }
-    session.extend(new).await?;
-    let kept = session.newest(0..u64::MAX, count).await?;
+    session.append(new).await?;
+    let kept = adapter::newest(&mut session, 0..u64::MAX, count).await?;
     let ends = kept.first().zip(kept.last()).map(|(first, last)| (first.position, last.position));
     let place = match ends {
         Some((first, last)) if first == last => format!(" as #{first}"),

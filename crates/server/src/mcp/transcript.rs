@@ -8,6 +8,7 @@ use lookback_engine::Settings;
 use lookback_engine::transcript::Position;
 use lookback_session::HistoryEntry;
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_store::LogName;
 use lookback_store::Store;
 use lookback_tokens::Estimate;
@@ -35,7 +36,7 @@ pub(super) async fn read(
     let mut session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
     let positions = span.map_or(0..u64::MAX, |span| *span.start()..span.end().saturating_add(1));
     // One more message shows whether there are older ones.
-    let mut newest = session.newest(positions, MESSAGES + 1).await?;
+    let mut newest = adapter::newest(&mut session, positions, MESSAGES + 1).await?;
     let older = newest.len() > MESSAGES;
     newest.drain(..newest.len().saturating_sub(MESSAGES));
 

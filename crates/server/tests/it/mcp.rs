@@ -49,7 +49,7 @@ async fn write(store: &Arc<dyn Store>, session: &str, messages: Vec<Message>) {
     // This dialect can express all messages.
     let settings = Settings::default().dialect(Dialect::Anthropic);
     let mut session = Session::open(store.clone(), session, settings).await.unwrap();
-    session.extend(messages).await.unwrap();
+    session.append(messages).await.unwrap();
 }
 
 async fn read(client: &Client, address: &str) -> Result<String, ErrorData> {

@@ -51,7 +51,7 @@ impl Session {
             Look::TakenUp(entries) => Ok(entries),
             Look::Wait => Ok(Vec::new()),
             // Without the runtime that the summarizer needs, every try would fail as the first one did.
-            Look::Free(_) if self.summaries.spawner.lacks_runtime() => Ok(Vec::new()),
+            Look::Free(_) if self.summaries.options.spawner.lacks_runtime() => Ok(Vec::new()),
             Look::Free(free) => {
                 self.catch_up().await?;
                 // Other writers may have had their entries summarized: then the window must be decided on again.
@@ -69,10 +69,10 @@ impl Session {
         let (summaries, name) = (&mut self.summaries, &self.name);
         let Free { end, failures } = free;
         let request = summaries.missed.take_into(request, self.engine.view());
-        let time_limit = summaries.time_limit;
+        let time_limit = summaries.options.time_limit;
         let until = now().unwrap_or_default().saturating_add(millis(time_limit.saturating_add(GRACE)));
         let claim = request.claim.clone();
-        let model = summaries.summarizer.model().to_owned();
+        let model = summaries.options.summarizer.model().to_owned();
         let id = unique();
         // Before the claim is written, too: whoever finds it there finds that somebody works on it.
         let (at_work, by) = (AtWork::on(&id), Maker::here());
@@ -93,15 +93,15 @@ impl Session {
         let evicted_count = request.messages.len() as u64;
         let total_tokens = self.engine.tokens(self.engine.view());
         let span = self.hooks.start(&CompactStart { session: name.clone(), evicted_count, total_tokens });
-        let task = calls::task(&request).focus(summaries.focus.iter().cloned());
-        let messages = if summaries.check { request.messages } else { Vec::new() };
+        let task = calls::task(&request).focus(summaries.options.focus.iter().cloned());
+        let messages = if summaries.options.check { request.messages } else { Vec::new() };
         let making = Making {
             store: self.store.clone(),
             session: name.clone(),
             log: summaries.log.clone(),
             at: end + 1,
-            summarizer: summaries.summarizer.clone(),
-            spawner: summaries.spawner.clone(),
+            summarizer: summaries.options.summarizer.clone(),
+            spawner: summaries.options.spawner.clone(),
             counter: self.engine.settings().counter.clone(),
             hooks: self.hooks.clone(),
             time_limit,
@@ -115,7 +115,7 @@ impl Session {
             drop(at_work);
             drop(closes);
         };
-        summaries.spawner.spawn(Box::pin(made.instrument(span)));
+        summaries.options.spawner.spawn(Box::pin(made.instrument(span)));
         Ok(())
     }
 }

@@ -40,7 +40,7 @@ impl Session {
         if written.outcome.plan.as_ref().is_some_and(|plan| plan.verdict == Verdict::Wait) {
             return Ok(LetGo::Waits);
         }
-        self.tell(&written);
+        self.report(&written);
         match let_go().append(&*self.store, &self.summaries.log, end).await {
             // Somebody else has written it down.
             Err(StoreError::Conflict { .. }) => {}

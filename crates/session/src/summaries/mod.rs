@@ -17,21 +17,18 @@ mod take_up;
 mod wait;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use self::missed::Missed;
-use super::Session;
+use super::{Session, SummaryOptions};
 use lookback_store::LogName;
-use lookback_summarize::{Extractive, Spawner, Summarizer};
 
 pub use making::NoSummary;
 pub(crate) use note::check as check_note;
 pub(super) use old::old_summaries;
-pub use take_up::NewestSummary;
+pub use take_up::{NewestSummary, newest_summary};
+pub use wait::pending;
 
-/// The default time limit of a summary.
-const TIME_LIMIT: Duration = Duration::from_secs(120);
 /// How much longer its claim holds: time to write the result.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a session waits before it looks again whether another process is done.
@@ -41,12 +38,7 @@ const LOOK_SOON: Duration = Duration::from_millis(20);
 
 /// How a session's summaries are made, and the state of the current one.
 pub(super) struct Summaries {
-    pub(super) summarizer: Arc<dyn Summarizer>,
-    pub(super) focus: Vec<String>,
-    pub(super) spawner: Spawner,
-    pub(super) time_limit: Duration,
-    /// Whether a summary is checked against what it replaces.
-    pub(super) check: bool,
+    pub(super) options: SummaryOptions,
     log: LogName,
     work: Work,
     missed: Missed,
@@ -73,11 +65,7 @@ struct Seen {
 impl Summaries {
     pub(super) fn new(name: &LogName) -> Self {
         Summaries {
-            summarizer: Arc::new(Extractive::default()),
-            focus: ["decisions", "facts", "preferences"].map(str::to_owned).to_vec(),
-            spawner: Spawner::default(),
-            time_limit: TIME_LIMIT,
-            check: true,
+            options: SummaryOptions::default(),
             log: name.summary_of(),
             work: Work::None,
             missed: Missed::default(),
@@ -93,7 +81,10 @@ impl fmt::Debug for Summaries {
             Work::Ours { .. } => "ours",
             Work::Wait { .. } => "wait",
         };
-        f.debug_struct("Summaries").field("summarizer", &self.summarizer).field("work", &work).finish_non_exhaustive()
+        f.debug_struct("Summaries")
+            .field("summarizer", &self.options.summarizer)
+            .field("work", &work)
+            .finish_non_exhaustive()
     }
 }
 

@@ -93,25 +93,6 @@ impl Session {
         }
     }
 
-    /// The running summary, for a reader that changes nothing. If one is ready but not taken up yet, that one. One that was
-    /// erased says nothing, and counts as none.
-    pub async fn newest_summary(&self) -> Result<Option<NewestSummary>, Error> {
-        let Newest { note, .. } = self.summaries.newest(&*self.store).await?;
-        Ok(match note {
-            Some(Note::Made { claim, text, .. })
-                if !text.is_empty()
-                    && claim.replaces == self.view().summary_position()
-                    && claim.covers.iter().all(|span| self.view().is_on_path(span)) =>
-            {
-                Some(NewestSummary { text, replaces: claim.covers })
-            }
-            _ => {
-                let current = self.view().summary().filter(|summary| !summary.text.is_empty());
-                current.map(|summary| NewestSummary { text: summary.text.clone(), replaces: Vec::new() })
-            }
-        })
-    }
-
     /// Reads the newest note, and takes up a summary that is ready.
     pub(super) async fn look(&mut self) -> Result<Look, Error> {
         // Nobody looks before our own summary has ended, or is late.
@@ -208,4 +189,23 @@ impl Session {
         self.hooks.end(&Span::current(), &end_of(&self.name, tokens, 0, Duration::ZERO, outcome));
         Ok(true)
     }
+}
+
+/// The running summary, for a reader that changes nothing. If one is ready but not taken up yet, that one. One that was
+/// erased says nothing, and counts as none.
+pub async fn newest_summary(session: &Session) -> Result<Option<NewestSummary>, Error> {
+    let Newest { note, .. } = session.summaries.newest(&*session.store).await?;
+    Ok(match note {
+        Some(Note::Made { claim, text, .. })
+            if !text.is_empty()
+                && claim.replaces == session.view().summary_position()
+                && claim.covers.iter().all(|span| session.view().is_on_path(span)) =>
+        {
+            Some(NewestSummary { text, replaces: claim.covers })
+        }
+        _ => {
+            let current = session.view().summary().filter(|summary| !summary.text.is_empty());
+            current.map(|summary| NewestSummary { text: summary.text.clone(), replaces: Vec::new() })
+        }
+    })
 }

@@ -27,7 +27,7 @@ impl Summaries {
 
     /// How long a claim holds.
     pub(super) fn patience(&self) -> Duration {
-        self.time_limit.saturating_add(GRACE)
+        self.options.time_limit.saturating_add(GRACE)
     }
 }
 
@@ -38,53 +38,53 @@ impl Session {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn wait_for_summary(&mut self) -> Result<(), Error> {
-        while let Some(pending) = self.pending().await? {
+        while let Some(pending) = pending(self).await? {
             pending.await;
         }
         Ok(())
     }
+}
 
-    /// Takes up the summary that is ready, or begins the one that is due. If one is being made, returns a future that
-    /// resolves when this should be called again; `None` if there is nothing to wait for.
-    ///
-    /// It does the same as [`Session::wait_for_summary`], for callers that let others use the session while they wait.
-    ///
-    /// # Errors
-    /// Returns an error if the store fails.
-    pub async fn pending(&mut self) -> Result<Option<Job>, Error> {
-        let mut seen = false;
-        loop {
-            if let Work::Wait { until } = &mut self.summaries.work {
-                *until = Instant::now();
+/// Takes up the summary that is ready, or begins the one that is due. If one is being made, returns a future that
+/// resolves when this should be called again; `None` if there is nothing to wait for.
+///
+/// It does the same as [`Session::wait_for_summary`], for callers that let others use the session while they wait.
+///
+/// # Errors
+/// Returns an error if the store fails.
+pub async fn pending(session: &mut Session) -> Result<Option<Job>, Error> {
+    let mut seen = false;
+    loop {
+        if let Work::Wait { until } = &mut session.summaries.work {
+            *until = Instant::now();
+        }
+        let before = session.engine.end();
+        session.enforce_limits().await?;
+        match &session.summaries.work {
+            Work::Ours { done, until, .. } => {
+                let (done, until) = (done.clone(), *until);
+                return Ok(Some(Box::pin(async move {
+                    // The channel is closed at the end, and nothing is sent.
+                    let ended = async { _ = done.recv().await };
+                    let late = async { _ = async_io::Timer::at(until).await };
+                    future::or(ended, late).await;
+                })));
             }
-            let before = self.engine.end();
-            self.enforce_limits().await?;
-            match &self.summaries.work {
-                Work::Ours { done, until, .. } => {
-                    let (done, until) = (done.clone(), *until);
-                    return Ok(Some(Box::pin(async move {
-                        // The channel is closed at the end, and nothing is sent.
-                        let ended = async { _ = done.recv().await };
-                        let late = async { _ = async_io::Timer::at(until).await };
-                        future::or(ended, late).await;
-                    })));
-                }
-                Work::None if self.engine.end() > before => {}
-                Work::None => return Ok(None),
-                Work::Wait { .. } => {
-                    let Newest { end, note } = self.summaries.newest(&*self.store).await?;
-                    let patience = self.summaries.patience();
-                    match note {
-                        Some(Note::Started { until, .. }) if self.summaries.left(end, until, patience).is_some() => {
-                            return Ok(Some(Box::pin(async { _ = async_io::Timer::after(LOOK_SOON).await })));
-                        }
-                        // It has just ended, or it cannot be taken up yet: a second look tells which.
-                        Some(Note::Made { .. } | Note::Refused { .. }) if !std::mem::replace(&mut seen, true) => {}
-                        Some(Note::Failed { retry, failures, .. })
-                            if self.summaries.left(end, retry, wait(failures)).is_none()
-                                && !std::mem::replace(&mut seen, true) => {}
-                        _ => return Ok(None),
+            Work::None if session.engine.end() > before => {}
+            Work::None => return Ok(None),
+            Work::Wait { .. } => {
+                let Newest { end, note } = session.summaries.newest(&*session.store).await?;
+                let patience = session.summaries.patience();
+                match note {
+                    Some(Note::Started { until, .. }) if session.summaries.left(end, until, patience).is_some() => {
+                        return Ok(Some(Box::pin(async { _ = async_io::Timer::after(LOOK_SOON).await })));
                     }
+                    // It has just ended, or it cannot be taken up yet: a second look tells which.
+                    Some(Note::Made { .. } | Note::Refused { .. }) if !std::mem::replace(&mut seen, true) => {}
+                    Some(Note::Failed { retry, failures, .. })
+                        if session.summaries.left(end, retry, wait(failures)).is_none()
+                            && !std::mem::replace(&mut seen, true) => {}
+                    _ => return Ok(None),
                 }
             }
         }

@@ -15,7 +15,10 @@ use lookback_engine::{
 use lookback_facts::{LeftMessage, Memory, Recall, Scope, Statement, recall};
 use lookback_replay::prices::Prices;
 use lookback_replay::receipt::Receipt;
+use lookback_session::Batch;
 use lookback_session::Session;
+use lookback_session::SummaryOptions;
+use lookback_session::adapter;
 use lookback_session::verify;
 use lookback_session::{ErasedContents, OldContents};
 use lookback_sqlite::SqliteStore;
@@ -57,7 +60,7 @@ fn filled(store: &Arc<dyn Store>, days: u64) -> Session {
         } else {
             (Message::assistant(text), Origin::Model)
         };
-        block_on(session.receive(message, origin, time)).unwrap();
+        block_on(session.append(Batch::from(message).origin(origin).at(time))).unwrap();
         block_on(session.window()).unwrap();
     }
     session
@@ -138,7 +141,7 @@ fn the_names_of_what_is_erased_leave_the_index_and_the_next_window() {
             for day in days {
                 let name = [NAME, "kept_0815"].get(usize::try_from(day).unwrap()).copied().unwrap_or("it");
                 let text = format!("{name}: {}", "some prose, and more of it ".repeat(16));
-                block_on(session.receive(Message::user(text), Origin::Client, time_of(day))).unwrap();
+                block_on(session.append(Batch::from(Message::user(text)).at(time_of(day)))).unwrap();
                 block_on(session.window()).unwrap();
             }
         };
@@ -146,7 +149,7 @@ fn the_names_of_what_is_erased_leave_the_index_and_the_next_window() {
         say(&mut session, 0..40);
         // Somebody who has the session open all the time.
         let mut other = open();
-        let window = session.preview().to_json().unwrap();
+        let window = adapter::preview(&session).to_json().unwrap();
         assert!(window.contains(NAME) && window.contains("kept_0815"), "{kind}: the index has both: {window}");
 
         assert_eq!(block_on(session.erase(&first_day())).unwrap().messages, 1, "{kind}");
@@ -168,20 +171,26 @@ fn the_names_of_what_is_erased_leave_the_index_and_the_next_window() {
 
 /// A session whose running summary says this, and is made at once.
 fn summarizing(store: &Arc<dyn Store>, summary: &'static str) -> Session {
+    summarizing_with(store, summary, |options| options.spawner(block_on))
+}
+
+fn summarizing_with(
+    store: &Arc<dyn Store>,
+    summary: &'static str,
+    with: impl FnOnce(SummaryOptions) -> SummaryOptions,
+) -> Session {
     let stage = Stage::Summarize(Summarize { budget: 60, ..Summarize::default() });
     let policy = Policy { limits: Limits::messages(6), stages: vec![stage], ..Policy::unlimited() };
-    block_on(Session::open(store.clone(), "chat", Settings::default().policy(policy)))
-        .unwrap()
-        .with_summarizer(Function::new("short", move |_| async move { Ok(summary.to_owned()) }))
-        .with_summary_check(false)
-        .with_spawner(block_on)
+    block_on(Session::open(store.clone(), "chat", Settings::default().policy(policy))).unwrap().with_summarizer(with(
+        SummaryOptions::new(Function::new("short", move |_| async move { Ok(summary.to_owned()) })).check(false),
+    ))
 }
 
 fn speak(session: &mut Session, days: Range<u64>) {
     for day in days {
         let name = if day == 0 { NAME } else { "it" };
         let text = format!("About {name}: {}", "we speak at length ".repeat(9));
-        block_on(session.receive(Message::user(text), Origin::Client, time_of(day))).unwrap();
+        block_on(session.append(Batch::from(Message::user(text)).at(time_of(day)))).unwrap();
         block_on(session.window()).unwrap();
         block_on(session.wait_for_summary()).unwrap();
     }
@@ -192,7 +201,7 @@ fn with_derived(store: &Arc<dyn Store>) -> (Session, Memory) {
     let mut session = summarizing(store, "The password is hunter2_4711.");
     speak(&mut session, 0..30);
     let note = Message::user(format!("Remember {NAME}."));
-    block_on(session.receive(note, Origin::Lookback, None)).unwrap();
+    block_on(session.append(Batch::from(note).origin(Origin::Lookback).at(None))).unwrap();
     speak(&mut session, 30..31);
     assert!(session.view().summary().unwrap().text.contains(NAME));
     let memory = block_on(Memory::open(store.clone(), "chat")).unwrap();
@@ -215,11 +224,15 @@ fn what_was_made_from_what_is_erased_is_erased_with_it() {
     let folder = tempfile::tempdir().unwrap();
     for (kind, store) in everywhere(folder.path()) {
         let (mut session, memory) = with_derived(&store);
-        let erasable = block_on(session.erasable(&first_day())).unwrap();
+        let erasable = block_on(adapter::erasable(&mut session, &first_day())).unwrap();
         assert!(!quoting(&*store, NAME).is_empty(), "{kind}: nothing was erased yet");
         assert_eq!(block_on(session.erase(&first_day())).unwrap(), erasable, "{kind}");
         assert_eq!(erasable.messages, 1, "{kind}");
-        assert_eq!(block_on(session.erasable(&first_day())).unwrap(), ErasedContents::default(), "{kind}");
+        assert_eq!(
+            block_on(adapter::erasable(&mut session, &first_day())).unwrap(),
+            ErasedContents::default(),
+            "{kind}"
+        );
         drop(session);
 
         let mut session = summarizing(&store, "They spoke.");
@@ -240,11 +253,11 @@ fn what_was_made_from_what_is_erased_can_be_kept() {
     let folder = tempfile::tempdir().unwrap();
     for (kind, store) in everywhere(folder.path()) {
         let (mut session, memory) = with_derived(&store);
-        let shown = session.preview().to_json().unwrap();
+        let shown = adapter::preview(&session).to_json().unwrap();
         assert_eq!(block_on(session.erase(&first_day().keep_drawn(true))).unwrap().messages, 1, "{kind}");
-        assert_eq!(session.preview().to_json().unwrap(), shown, "{kind}");
+        assert_eq!(adapter::preview(&session).to_json().unwrap(), shown, "{kind}");
         assert_eq!(facts(&memory).len(), 3, "{kind}");
-        let entries = block_on(session.entries()).unwrap();
+        let entries = block_on(adapter::entries(&mut session)).unwrap();
         assert!(matches!(entries[0], Entry::Erased(_)), "{kind}");
     }
 }
@@ -256,7 +269,7 @@ fn messages_without_a_date_are_told_of_and_erased_by_their_entries() {
         let mut session = open(&store, 4);
         for n in 0..12 {
             let text = if n < 2 { format!("The pin is {NAME}.") } else { format!("It is number {n}.") };
-            block_on(session.receive(Message::user(text), Origin::Client, None)).unwrap();
+            block_on(session.append(Batch::from(Message::user(text)).at(None))).unwrap();
             block_on(session.window()).unwrap();
         }
         let told = block_on(session.erase(&all())).unwrap();
@@ -264,12 +277,12 @@ fn messages_without_a_date_are_told_of_and_erased_by_their_entries() {
         let erased = block_on(session.erase(&OldContents::default().entries(told.undated_entries))).unwrap();
         assert_eq!((erased.messages, erased.undated, erased.needed), (8, 0, 0), "{kind}");
         is_gone(kind, folder.path(), &store, &mut session);
-        assert_eq!(block_on(session.erasable(&all())).unwrap(), ErasedContents::default(), "{kind}");
+        assert_eq!(block_on(adapter::erasable(&mut session, &all())).unwrap(), ErasedContents::default(), "{kind}");
 
         // What the window shows can be erased by its entry, as long as the next call does not need it.
         let shown: Vec<u64> = session.view().messages().map(|item| item.position()).collect();
         let by_entry = |at: u64| OldContents::default().entries(std::iter::once(at..at + 1));
-        let erasable = block_on(session.erasable(&by_entry(shown[1]))).unwrap();
+        let erasable = block_on(adapter::erasable(&mut session, &by_entry(shown[1]))).unwrap();
         let erased = block_on(session.erase(&by_entry(shown[1]))).unwrap();
         assert_eq!((erased.messages, erased.needed), (1, 0), "{kind}");
         assert_eq!(erased, erasable, "{kind}");
@@ -279,7 +292,7 @@ fn messages_without_a_date_are_told_of_and_erased_by_their_entries() {
         );
         let erased = block_on(session.erase(&by_entry(shown[3]))).unwrap();
         assert_eq!((erased.messages, erased.needed), (0, 1), "{kind}");
-        assert!(session.preview().to_json().unwrap().contains("It is number 11."), "{kind}");
+        assert!(adapter::preview(&session).to_json().unwrap().contains("It is number 11."), "{kind}");
         is_gone(kind, folder.path(), &store, &mut session);
     }
 }
@@ -290,12 +303,13 @@ fn a_summary_and_facts_that_are_being_made_of_what_is_erased_come_to_nothing() {
     for (kind, store) in everywhere(folder.path()) {
         let jobs: Arc<Mutex<Vec<Job>>> = Arc::default();
         let waiting = jobs.clone();
-        let mut session = summarizing(&store, "The password is hunter2_4711.")
-            .with_spawner(move |job| waiting.lock().unwrap().push(job));
+        let mut session = summarizing_with(&store, "The password is hunter2_4711.", |options| {
+            options.spawner(move |job| waiting.lock().unwrap().push(job))
+        });
         for day in 0..8 {
             let name = if day == 0 { NAME } else { "it" };
             let text = format!("About {name}: {}", "we speak at length ".repeat(9));
-            block_on(session.receive(Message::user(text), Origin::Client, time_of(day))).unwrap();
+            block_on(session.append(Batch::from(Message::user(text)).at(time_of(day)))).unwrap();
             block_on(session.window()).unwrap();
         }
         let job = jobs.lock().unwrap().pop().expect("a summary of the first messages is being made");
@@ -319,7 +333,7 @@ fn what_was_erased_is_in_no_file_and_no_index() {
         let store = lookback_location::open(folder.path().join(name)).unwrap();
         let mut session = filled(&store, 200);
         assert!(holds(folder.path(), SECRET), "{name}");
-        let shown = session.preview().to_json().unwrap();
+        let shown = adapter::preview(&session).to_json().unwrap();
 
         let erased = block_on(session.erase(&all())).unwrap();
         assert_eq!(erased.messages, 196, "{name}: all but those that the window shows");
@@ -330,9 +344,9 @@ fn what_was_erased_is_in_no_file_and_no_index() {
         assert_eq!(block_on(store.search(None, &Query::new("day"), 9)).unwrap().len(), 4, "{name}");
         assert!(block_on(verify(&*store, |_| {})).unwrap().faults.is_empty(), "{name}");
         // The session goes on, here and after it is opened again.
-        assert_eq!(session.preview().to_json().unwrap(), shown, "{name}");
+        assert_eq!(adapter::preview(&session).to_json().unwrap(), shown, "{name}");
         let mut session = open(&store, 4);
-        assert_eq!(session.preview().to_json().unwrap(), shown, "{name}");
+        assert_eq!(adapter::preview(&session).to_json().unwrap(), shown, "{name}");
         block_on(session.push(Message::user("And now?"))).unwrap();
         assert!(block_on(session.window()).unwrap().to_json().unwrap().contains("And now?"));
         assert_eq!(session.stats().messages, 201);
@@ -363,7 +377,7 @@ fn what_is_younger_is_kept() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let mut session = filled(&store, 200);
     let old = OldContents::default().before(LONG_AGO + 50 * DAY);
-    let erasable = block_on(session.erasable(&old)).unwrap();
+    let erasable = block_on(adapter::erasable(&mut session, &old)).unwrap();
     assert_eq!(erasable.messages, 50);
     assert_eq!(block_on(session.history()).unwrap().len(), 200, "nothing was erased yet");
     assert_eq!(block_on(session.erase(&old)).unwrap(), erasable);
@@ -384,13 +398,13 @@ fn what_a_summary_covers_is_erased_and_the_summary_stays() {
     let settings = Settings::default().policy(policy);
     let (made, mut count) = (Arc::new(AtomicU64::new(0)), 0);
     let counted = made.clone();
-    let mut session = block_on(Session::open(store.clone(), "chat", settings))
-        .unwrap()
-        .with_summarizer(Function::new("short", move |_| {
+    let mut session = block_on(Session::open(store.clone(), "chat", settings)).unwrap().with_summarizer(
+        SummaryOptions::new(Function::new("short", move |_| {
             let number = counted.fetch_add(1, Ordering::SeqCst);
             async move { Ok(format!("Summary {number} of what they agreed on.")) }
         }))
-        .with_spawner(block_on);
+        .spawner(block_on),
+    );
     while made.load(Ordering::SeqCst) < 3 {
         count += 1;
         block_on(session.push(Message::user(format!("Number {count}: {}", "we speak at length ".repeat(9))))).unwrap();
@@ -398,12 +412,12 @@ fn what_a_summary_covers_is_erased_and_the_summary_stays() {
         block_on(session.wait_for_summary()).unwrap();
         block_on(session.window()).unwrap();
     }
-    let shown = session.preview().to_json().unwrap();
+    let shown = adapter::preview(&session).to_json().unwrap();
     let in_window = session.view().messages().filter(|item| !item.is_own()).count() as u64;
     assert!(["Summary 0", "Summary 1", "Summary 2", "Number 1:"].iter().all(|text| holds(folder.path(), text)));
     let erased = block_on(session.erase(&OldContents::default().summarized(true))).unwrap();
     assert_eq!(erased.messages, count - in_window);
-    assert_eq!(session.preview().to_json().unwrap(), shown);
+    assert_eq!(adapter::preview(&session).to_json().unwrap(), shown);
     assert!(shown.contains("Summary 2"));
     assert!(["Summary 0", "Summary 1", "Number 1:"].iter().all(|text| !holds(folder.path(), text)));
     assert!(block_on(verify(&*store, |_| {})).unwrap().faults.is_empty());
@@ -424,11 +438,11 @@ fn arguments_that_a_checkpoint_quotes_are_erased() {
         block_on(session.push(message)).unwrap();
         block_on(session.window()).unwrap();
     }
-    let entries = block_on(session.entries()).unwrap();
+    let entries = block_on(adapter::entries(&mut session)).unwrap();
     let quotes = |entry: &&Entry| serde_json::to_string(entry).unwrap().contains(SECRET);
     assert!(entries.iter().filter(quotes).any(|entry| matches!(entry, Entry::Checkpoint(_))));
     block_on(session.erase(&all())).unwrap();
-    let entries = block_on(session.entries()).unwrap();
+    let entries = block_on(adapter::entries(&mut session)).unwrap();
     assert_eq!(
         entries.iter().filter(quotes).map(|entry| serde_json::to_string(entry).unwrap()).collect::<Vec<_>>(),
         [""; 0]
@@ -485,7 +499,7 @@ fn a_recall_says_what_was_erased() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let mut session = filled(&store, 20);
     block_on(session.erase(&OldContents::default().before(LONG_AGO + 3 * DAY))).unwrap();
-    let entries = block_on(session.entries()).unwrap();
+    let entries = block_on(adapter::entries(&mut session)).unwrap();
     let erased: Vec<u64> =
         (0..).zip(&entries).filter(|(_, entry)| matches!(entry, Entry::Erased(_))).map(|(at, _)| at).collect();
     assert_eq!(erased, [0, 1, 2]);
@@ -559,13 +573,13 @@ fn an_erasure_that_was_broken_off_is_finished_by_the_next() {
     let store: Arc<dyn Store> =
         Arc::new(Meddled { inner: inner.clone(), breaks: breaks.clone(), ..Meddled::default() });
     let mut session = filled(&store, 100);
-    let shown = session.preview().to_json().unwrap();
-    let erasable = block_on(session.erasable(&all())).unwrap();
+    let shown = adapter::preview(&session).to_json().unwrap();
+    let erasable = block_on(adapter::erasable(&mut session, &all())).unwrap();
     block_on(session.erase(&all())).unwrap_err();
     // Half of it is erased. Nobody goes back there any more, and everybody can go on.
     let left = block_on(open(&inner, 4).history()).unwrap().len() as u64;
     assert!(left > 4 && left < 100, "{left}");
-    assert_eq!(open(&inner, 4).preview().to_json().unwrap(), shown);
+    assert_eq!(adapter::preview(&open(&inner, 4)).to_json().unwrap(), shown);
     let end = session.stats().entries;
     breaks.store(false, Ordering::SeqCst);
     let rest = block_on(session.erase(&all())).unwrap();

@@ -9,6 +9,7 @@ use lookback_engine::{
     policy::{Limits, Mode, Pace, Policy, SystemRule},
     transcript::Entry,
 };
+use lookback_session::adapter;
 use lookback_session::{CompactionOutcome, Hooks};
 use lookback_session::{Error, Session};
 use lookback_store::MemoryStore;
@@ -31,7 +32,7 @@ fn say(session: &mut Session, text: &str) {
 fn round(session: &mut Session, number: usize, length: usize) {
     let call = Message::assistant_with_calls("", [ToolCall::new(format!("c{number}"), "read", "{}")]);
     let result = Message::tool_result(format!("c{number}"), "x".repeat(length));
-    block_on(session.extend(vec![call, result])).unwrap();
+    block_on(session.append(vec![call, result])).unwrap();
 }
 
 fn shown(session: &mut Session) -> Vec<String> {
@@ -257,7 +258,7 @@ fn proactive_compaction_is_a_share_of_the_models_window() {
         assert!(tokens <= window / 2, "{tokens}");
     }
     assert!(session.view().messages().count() as u64 >= window / 2 / each - 4);
-    let cuts = block_on(session.entries()).unwrap();
+    let cuts = block_on(adapter::entries(&mut session)).unwrap();
     assert!(cuts.iter().any(|entry| matches!(entry, Entry::Compaction(_))));
 }
 
@@ -319,17 +320,5 @@ fn messages_that_a_client_syncs_or_replaces_give_overflow_its_tries_back() {
         while session.overflow(long).await.is_ok() {}
         session.replace(all).await.unwrap();
         session.overflow(long).await.unwrap();
-    });
-}
-
-#[test]
-fn a_policy_from_a_callback_holds_for_what_is_synced_too() {
-    block_on(async {
-        let one = |_: &_| Policy { system: SystemRule { one: true, ..SystemRule::default() }, ..Policy::unlimited() };
-        let mut session =
-            Session::open(MemoryStore::new(), "chat", Settings::default()).await.unwrap().with_policies(one);
-        let history = vec![Message::system("first"), Message::user("Hello"), Message::system("second")];
-        session.sync(history).await.unwrap();
-        assert_eq!(session.preview().messages().unwrap().len(), 2);
     });
 }

@@ -6,6 +6,7 @@ use lookback_engine::policy::Policy;
 use lookback_engine::transcript::Origin;
 use lookback_engine::view::Item;
 use lookback_presets as presets;
+use lookback_session::Batch;
 use lookback_session::Session;
 use lookback_sqlite::SqliteStore;
 use lookback_store::{FileStore, IntoStore, MemoryStore};
@@ -79,7 +80,7 @@ fn resumes(dialect: Dialect, store: impl IntoStore + Clone) {
             let mut before = Session::open(store.clone(), &name, settings.clone()).await.unwrap();
             for entry in &vector.history {
                 let (message, origin) = message(entry);
-                before.receive(message, origin, None).await.unwrap();
+                before.append(Batch::from(message).origin(origin).at(None)).await.unwrap();
             }
             if vector.policy.is_some() {
                 before.window().await.unwrap();

@@ -6,14 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_lite::future::block_on;
 use lookback_engine::policy::Keep;
+use lookback_engine::transcript::Label;
 use lookback_engine::transcript::{Entry, Millis, Origin, spans};
 use lookback_engine::{
     Engine, Settings,
     policy::{Limits, Policy, SystemRule},
 };
 use lookback_replay::recording::RecordedMessage;
+use lookback_session::Batch;
+use lookback_session::HistoryQuery;
 use lookback_session::Session;
-use lookback_session::{HistoryQuery, Label};
+use lookback_session::adapter;
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::{Query, Within};
 use lookback_store::{Durability, FileStore, LogName, MemoryStore, Store};
@@ -58,7 +61,7 @@ fn message(n: u64) -> Message {
 }
 
 fn count(session: &mut Session) -> usize {
-    let entries = block_on(session.entries()).unwrap();
+    let entries = block_on(adapter::entries(session)).unwrap();
     entries.iter().filter(|entry| matches!(entry, Entry::Message(_))).count()
 }
 
@@ -91,7 +94,7 @@ fn windows_are_those_of_an_engine_fed_the_same() {
             if n % 4 == 0 {
                 session = open(&store, settings(8));
             }
-            block_on(session.receive(message(n), Origin::Client, None)).unwrap();
+            block_on(session.append(Batch::from(message(n)).at(None))).unwrap();
             engine.receive(message(n), Origin::Client, None).unwrap();
             if n % 2 == 1 {
                 engine.window();
@@ -265,7 +268,7 @@ fn a_phrase_is_found_word_for_word_and_a_search_is_limited_to_who_spoke_and_when
         }
         block_on(session.push(named("ann", "the open port"))).unwrap();
         block_on(session.push(Message::assistant("the open port, then"))).unwrap();
-        block_on(session.label(Label::default().agent("scout"))).unwrap();
+        block_on(session.append(Batch::default().label(Label::default().agent("scout")))).unwrap();
         block_on(session.push(Message::assistant("open it"))).unwrap();
         // The agent is not the person who asks it.
         block_on(session.push(Message::user("open another"))).unwrap();
@@ -353,7 +356,7 @@ fn a_session_is_read_by_number_tag_and_text() {
     over_each(|store| {
         let mut session = open(&store, settings(4));
         let label = |agent: &str, tags: &[&str]| Label::default().agent(agent).tags(tags.iter().copied());
-        block_on(session.label(label("scout", &["a"]))).unwrap();
+        block_on(session.append(Batch::default().label(label("scout", &["a"])))).unwrap();
         block_on(session.push(Message::user("The port is 5050."))).unwrap();
         block_on(
             session
@@ -361,7 +364,7 @@ fn a_session_is_read_by_number_tag_and_text() {
         )
         .unwrap();
         block_on(session.push(Message::tool_result("c1", "green is the host"))).unwrap();
-        block_on(session.label(label("writer", &["a", "b"]))).unwrap();
+        block_on(session.append(Batch::default().label(label("writer", &["a", "b"])))).unwrap();
         for n in 0..6 {
             block_on(session.push(Message::user(format!("port number {n}")))).unwrap();
         }
@@ -407,13 +410,15 @@ fn the_newest_messages_are_those_of_the_branch() {
         let history: Vec<_> = block_on(session.history()).unwrap().iter().map(key).collect();
         assert_eq!(history.len(), 25);
         for most in [0, 1, 4, 7, 24, 25, 26, 1_000] {
-            let newest: Vec<_> = block_on(session.newest(0..u64::MAX, most)).unwrap().iter().map(key).collect();
+            let newest: Vec<_> =
+                block_on(adapter::newest(&mut session, 0..u64::MAX, most)).unwrap().iter().map(key).collect();
             assert_eq!(newest, history[25 - most.min(25)..], "{most}");
         }
         let (from, to) = (history[3].0, history[22].0);
-        let within: Vec<_> = block_on(session.newest(from..to, 1_000)).unwrap().iter().map(key).collect();
+        let within: Vec<_> =
+            block_on(adapter::newest(&mut session, from..to, 1_000)).unwrap().iter().map(key).collect();
         assert_eq!(within, history[3..22]);
-        let within: Vec<_> = block_on(session.newest(from..to, 5)).unwrap().iter().map(key).collect();
+        let within: Vec<_> = block_on(adapter::newest(&mut session, from..to, 5)).unwrap().iter().map(key).collect();
         assert_eq!(within, history[17..22]);
     });
 }
@@ -424,9 +429,9 @@ fn tags_go_along_to_another_branch() {
         let mut session = open(&store, settings(9));
         let label = |tag: &str| Label::default().tags([tag]);
         let user = |text: &str| Message::user(text);
-        block_on(session.label(label("a"))).unwrap();
+        block_on(session.append(Batch::default().label(label("a")))).unwrap();
         block_on(session.push(user("one port"))).unwrap();
-        block_on(session.label(label("b"))).unwrap();
+        block_on(session.append(Batch::default().label(label("b")))).unwrap();
         block_on(session.push(user("two ports, a port each"))).unwrap();
         block_on(session.sync(vec![user("one port"), user("another port")])).unwrap();
         let read = |session: &mut Session, tag: &str, query: Option<&str>| -> Vec<String> {
@@ -448,15 +453,18 @@ fn tags_go_along_to_another_branch() {
 fn messages_are_replaced_at_once_and_the_old_log_stays_readable() {
     over_each(|store| {
         let mut session = open(&store, settings(50));
-        block_on(session.extend((0..5).map(message).collect())).unwrap();
+        block_on(session.append((0..5).map(message).collect::<Vec<_>>())).unwrap();
         let before = count(&mut session);
         block_on(session.replace(vec![Message::user("a new beginning")])).unwrap();
         assert_eq!(window(&mut session), r#"[{"role":"user","content":"a new beginning"}]"#);
         assert_eq!(window(&mut open(&store, settings(50))), window(&mut session));
         assert_eq!(block_on(session.history()).unwrap().len(), 1);
         assert!(count(&mut session) > before);
-        assert!(matches!(block_on(session.entries()).unwrap()[0], lookback_engine::transcript::Entry::Message(_)));
-        block_on(session.clear()).unwrap();
+        assert!(matches!(
+            block_on(adapter::entries(&mut session)).unwrap()[0],
+            lookback_engine::transcript::Entry::Message(_)
+        ));
+        block_on(session.replace(Batch::default())).unwrap();
         assert_eq!(window(&mut session), "[]");
         assert_eq!(block_on(session.read(&HistoryQuery::default().query("beginning"))).unwrap().len(), 1);
     });
@@ -470,14 +478,14 @@ fn what_a_session_does_can_be_done_on_any_thread() {
     let open = is_send(Session::open(MemoryStore::new(), "s", settings(4)));
     let mut session = is_send(block_on(open).unwrap());
     block_on(is_send(session.push(Message::user("one")))).unwrap();
-    block_on(is_send(session.extend(vec![Message::assistant("two")]))).unwrap();
+    block_on(is_send(session.append(vec![Message::assistant("two")]))).unwrap();
     block_on(is_send(session.sync(vec![Message::user("one")]))).unwrap();
-    block_on(is_send(session.label(Label::default()))).unwrap();
-    block_on(is_send(session.compact(&Policy::unlimited()))).unwrap();
+    block_on(is_send(session.append(Batch::default().label(Label::default())))).unwrap();
+    block_on(is_send(adapter::compact(&mut session, &Policy::unlimited()))).unwrap();
     block_on(is_send(session.enforce_limits())).unwrap();
     block_on(is_send(session.read(&HistoryQuery::default()))).unwrap();
     block_on(is_send(session.window())).unwrap();
-    block_on(is_send(session.clear())).unwrap();
+    block_on(is_send(session.replace(Batch::default()))).unwrap();
 }
 
 #[test]
@@ -487,9 +495,9 @@ fn messages_and_what_they_evict_are_one_write() {
         let mut session = open(&store, Settings::default().policy(policy));
         let said = |texts: &[&str]| texts.iter().map(|text| Message::user(*text)).collect::<Vec<_>>();
         let shown = |session: &Session| session.view().messages().map(|item| item.message().text()).collect::<Vec<_>>();
-        block_on(session.extend_enforcing_limits(said(&["a", "b", "c"]))).unwrap();
+        block_on(session.append(Batch::from(said(&["a", "b", "c"])).enforcing_limits())).unwrap();
         assert_eq!(shown(&session), ["b", "c"]);
-        block_on(session.replace_enforcing_limits(said(&["d", "e", "f"]))).unwrap();
+        block_on(session.replace(Batch::from(said(&["d", "e", "f"])).enforcing_limits())).unwrap();
         assert_eq!(shown(&session), ["e", "f"]);
         assert_eq!(shown(&open(&store, settings(2))), ["e", "f"]);
         assert_eq!(count(&mut session), 6);
@@ -585,18 +593,22 @@ fn a_push_returns_the_positions_of_its_messages() {
         assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), [0]);
         // The same again is ignored.
         assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), Vec::<u64>::new());
-        assert_eq!(block_on(session.extend(["one", "two"].map(Message::user).to_vec())).unwrap(), [1, 2]);
+        assert_eq!(block_on(session.append(["one", "two"].map(Message::user).to_vec())).unwrap(), [1, 2]);
         // Another writer was faster.
         let mut other = open(&store, session.settings().clone());
         assert_eq!(block_on(other.push(Message::user("three"))).unwrap(), [3]);
         let recorded = |text: &str, time| RecordedMessage::new(Message::user(text), time);
         let received = vec![recorded("four", Some(4)), recorded("five", None)];
-        assert_eq!(block_on(session.receive_all(received, Origin::Client)).unwrap(), [4, 5]);
-        assert_eq!(block_on(session.receive(Message::assistant("six"), Origin::Model, None)).unwrap(), [6]);
+        assert_eq!(block_on(session.append(Batch::from_iter(received))).unwrap(), [4, 5]);
+        assert_eq!(
+            block_on(session.append(Batch::from(Message::assistant("six")).origin(Origin::Model).at(None))).unwrap(),
+            [6]
+        );
         // Between the messages there are compactions.
         let managed =
-            block_on(session.extend_enforcing_limits(["seven", "eight"].map(Message::user).to_vec())).unwrap();
-        let entries = block_on(session.entries()).unwrap();
+            block_on(session.append(Batch::from(["seven", "eight"].map(Message::user).to_vec()).enforcing_limits()))
+                .unwrap();
+        let entries = block_on(adapter::entries(&mut session)).unwrap();
         let text = |position: &u64| match &entries[usize::try_from(*position).unwrap()] {
             Entry::Message(arrival) => arrival.message.text(),
             entry => panic!("{entry:?}"),

@@ -15,6 +15,9 @@ use lookback_engine::{
     policy::{Limits, Mode, Pace, Policy, Stage, Summarize, SystemRule},
     transcript::Entry,
 };
+use lookback_session::Batch;
+use lookback_session::SummaryOptions;
+use lookback_session::adapter;
 use lookback_session::{ErasedContents, OldContents, SourceKind};
 use lookback_session::{Error, Session, Window};
 use lookback_store::{MemoryStore, Store};
@@ -227,7 +230,7 @@ impl Life {
             Op::Overflow(room) => {
                 self.only_summaries = false;
                 self.window();
-                let tokens = |session: &Session| session.preview().tokens();
+                let tokens = |session: &Session| adapter::preview(session).tokens();
                 let before = tokens(&self.session);
                 let mut long = TooLong::new(lookback_wire::size::Measure::Tokens);
                 long.limit = *room;
@@ -254,10 +257,10 @@ impl Life {
                 self.expected.clone_from(&messages);
                 self.erased.clear();
                 if messages.is_empty() {
-                    block_on(self.session.clear()).unwrap();
+                    block_on(self.session.replace(Batch::default())).unwrap();
                 } else if count % 2 == 0 {
                     self.only_summaries &= self.policy.hard.is_none();
-                    block_on(self.session.replace_enforcing_limits(messages)).unwrap();
+                    block_on(self.session.replace(Batch::from(messages).enforcing_limits())).unwrap();
                 } else {
                     block_on(self.session.replace(messages)).unwrap();
                 }
@@ -283,10 +286,10 @@ impl Life {
                 assert_eq!((again.known, again.new, again.left), (length, 0, 0));
             }
             Op::Reopen => {
-                let before = self.session.preview().to_json().unwrap();
+                let before = adapter::preview(&self.session).to_json().unwrap();
                 let totals = self.session.view().totals();
                 self.session = open(&self.store, self.dialect, &self.policy, &self.jobs, &self.instant);
-                assert_eq!(self.session.preview().to_json().unwrap(), before);
+                assert_eq!(adapter::preview(&self.session).to_json().unwrap(), before);
                 assert_eq!(self.session.view().totals(), totals);
             }
             Op::Other => {
@@ -301,15 +304,15 @@ impl Life {
                 assert!(block_on(self.session.catch_up()).unwrap());
             }
             Op::Erase { summarized } => {
-                let before = self.session.preview().to_json().unwrap();
+                let before = adapter::preview(&self.session).to_json().unwrap();
                 let said = self.said();
                 let old = OldContents::default().summarized(*summarized);
                 let old = if *summarized { old } else { old.before(i64::MAX) };
-                let erasable = block_on(self.session.erasable(&old)).unwrap();
+                let erasable = block_on(adapter::erasable(&mut self.session, &old)).unwrap();
                 assert_eq!(block_on(self.session.erase(&old)).unwrap(), erasable);
-                assert_eq!(block_on(self.session.erasable(&old)).unwrap(), ErasedContents::default());
+                assert_eq!(block_on(adapter::erasable(&mut self.session, &old)).unwrap(), ErasedContents::default());
                 if *summarized || erasable.bytes == 0 {
-                    assert_eq!(self.session.preview().to_json().unwrap(), before);
+                    assert_eq!(adapter::preview(&self.session).to_json().unwrap(), before);
                 }
                 // Only what was made from the messages is made anew.
                 assert_eq!(self.said(), said);
@@ -348,7 +351,7 @@ impl Life {
     }
 
     fn holds(&mut self) {
-        let preview = self.session.preview();
+        let preview = adapter::preview(&self.session);
         agree(&preview);
         self.check(&preview.to_json().unwrap());
         let history = block_on(self.session.history()).unwrap();
@@ -360,7 +363,7 @@ impl Life {
         );
         assert_eq!(self.session.stats().messages, self.expected.len() as u64);
         if self.only_summaries {
-            let entries = block_on(self.session.entries()).unwrap();
+            let entries = block_on(adapter::entries(&mut self.session)).unwrap();
             let (mut summaries, mut gone) = (HashMap::new(), HashSet::new());
             for (position, entry) in (0u64..).zip(&entries) {
                 match entry {
@@ -429,14 +432,11 @@ fn open(
     };
     let settings = Settings::default().dialect(dialect).policy(policy.clone()).model(model);
     let (jobs, instant) = (jobs.clone(), instant.clone());
-    block_on(Session::open(store.clone(), "life", settings))
-        .unwrap()
-        .with_summarizer(Function::new("short", |_| async { Ok("In short.".to_owned()) }))
-        .with_spawner(
-            move |job| {
-                if instant.load(Ordering::SeqCst) { block_on(job) } else { jobs.lock().unwrap().push(job) }
-            },
-        )
+    block_on(Session::open(store.clone(), "life", settings)).unwrap().with_summarizer(
+        SummaryOptions::new(Function::new("short", |_| async { Ok("In short.".to_owned()) })).spawner(move |job| {
+            if instant.load(Ordering::SeqCst) { block_on(job) } else { jobs.lock().unwrap().push(job) }
+        }),
+    )
 }
 
 fn config() -> Config {

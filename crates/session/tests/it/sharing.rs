@@ -10,6 +10,7 @@ use lookback_engine::{
     policy::{Limits, Policy, Stage, Summarize},
     transcript::Entry,
 };
+use lookback_session::adapter;
 use lookback_session::{Error, Session};
 use lookback_sqlite::SqliteStore;
 use lookback_store::{Durability, FileStore, MemoryStore, Store, StoreError};
@@ -64,7 +65,7 @@ fn holds_all(store: Arc<dyn Store>, writers: &[String], count: usize) {
     }
     assert_eq!(texts.len(), writers.len() * count);
     let mut last = None;
-    for (position, entry) in block_on(session.entries()).unwrap().iter().enumerate() {
+    for (position, entry) in block_on(adapter::entries(&mut session)).unwrap().iter().enumerate() {
         if let Entry::Compaction(compaction) = entry
             && let Some(summary) = &compaction.summary
         {

@@ -13,6 +13,7 @@ use lookback_engine::{
     policy::{Limits, Policy, Stage},
 };
 use lookback_session::Session;
+use lookback_session::SummaryOptions;
 use lookback_session::{CompactionOutcome, Hooks};
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::Query;
@@ -360,11 +361,13 @@ fn work_that_a_spawner_drops_is_done_again_at_once() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let model = Scripted::new(|_, _| Ok("short".into()));
     let spawned = AtomicUsize::new(0);
-    let mut session = open(&store, settings(2, 100), &model).with_spawner(move |job| {
-        if spawned.fetch_add(1, Ordering::SeqCst) > 0 {
-            block_on(job);
-        }
-    });
+    let mut session = open(&store, settings(2, 100), &model).with_summarizer(
+        SummaryOptions::new(model.clone()).spawner(move |job| {
+            if spawned.fetch_add(1, Ordering::SeqCst) > 0 {
+                block_on(job);
+            }
+        }),
+    );
     for number in 0..4 {
         say(&mut session, number);
     }
@@ -463,7 +466,7 @@ fn a_summarizer_that_hangs_is_given_up_in_time() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let limit = Duration::from_millis(50);
     let session = block_on(Session::open(store, "chat", settings(2, 100))).unwrap();
-    let mut session = session.with_summarizer(Hangs).with_time_limit(limit);
+    let mut session = session.with_summarizer(SummaryOptions::new(Hangs).time_limit(limit));
     for number in 0..4 {
         say(&mut session, number);
     }
@@ -637,7 +640,8 @@ fn a_claim_of_a_wrong_clock_stops_summaries_no_longer_than_a_reader_is_patient()
         note["by"]["machine"] = "another".into();
     });
     // Five seconds of grace are added to what a summary may take.
-    let mut session = open(&store, settings(2, 100), &model).with_time_limit(Duration::ZERO);
+    let mut session = open(&store, settings(2, 100), &model)
+        .with_summarizer(SummaryOptions::new(model.clone()).time_limit(Duration::ZERO));
     let shown = texts(&mut session);
     assert_eq!(model.calls(), 0, "it may still be at work");
     assert_eq!(shown.len(), 2, "the limit does not wait for somebody of whom nobody knows: {shown:?}");
@@ -664,8 +668,8 @@ fn a_claim_whose_work_was_dropped_holds_nobody_up_who_opens_the_session() {
         let model = Scripted::new(|_, _| Ok("short".into()));
         let jobs: Arc<Mutex<Vec<Job>>> = Arc::default();
         let waiting = jobs.clone();
-        let mut session =
-            open(&store, settings(2, 100), &model).with_spawner(move |job| waiting.lock().unwrap().push(job));
+        let mut session = open(&store, settings(2, 100), &model)
+            .with_summarizer(SummaryOptions::new(model.clone()).spawner(move |job| waiting.lock().unwrap().push(job)));
         (0..4).for_each(|number| say(&mut session, number));
         block_on(session.enforce_limits()).unwrap();
         assert_eq!(jobs.lock().unwrap().len(), 1);

@@ -7,6 +7,7 @@ use futures_lite::future::block_on;
 use lookback_engine::{Settings, transcript::Entry};
 use lookback_facts::{Memory, SheetOptions};
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_store::Record;
 use lookback_store::{LogName, MemoryStore, Store};
 use lookback_tokens::Estimate;
@@ -45,7 +46,7 @@ fn sessions_show_what_they_showed() {
     ];
     for (log, dialect) in logs {
         let session = opened(log, dialect);
-        assert_eq!(session.preview().to_json().unwrap(), file(&format!("{log}.window.json")), "{log}");
+        assert_eq!(adapter::preview(&session).to_json().unwrap(), file(&format!("{log}.window.json")), "{log}");
     }
 }
 
@@ -56,7 +57,7 @@ fn what_is_beside_the_messages_is_read() {
     assert_eq!(view.label().agent.as_deref(), Some("coder"));
     assert!(view.preamble().unwrap().tools.as_ref().unwrap().get().contains("read"));
     assert_ne!(view.calibration("gpt-4o"), lookback_tokens::Calibration::default());
-    let entries = block_on(session.entries()).unwrap();
+    let entries = block_on(adapter::entries(&mut session)).unwrap();
     let count = |counts: fn(&Entry) -> bool| entries.iter().filter(|entry| counts(entry)).count();
     assert!(count(|entry| matches!(entry, Entry::Repair(_))) > 0);
     assert!(count(|entry| matches!(entry, Entry::Compaction(_))) > 0);
@@ -73,7 +74,7 @@ fn a_late_result_takes_the_place_of_its_stand_in() {
     let policy = lookback_presets::named("messages:max_messages=8,keep.first=2").unwrap();
     let mut session = block_on(Session::open(store, "late", Settings::default().policy(policy))).unwrap();
     let (stand_in, late) = ("[No result: the tool call was interrupted.]", "late, and real");
-    let shown = session.preview().to_json().unwrap();
+    let shown = adapter::preview(&session).to_json().unwrap();
     assert!(shown.contains(stand_in) && !shown.contains(late), "{shown}");
     for number in 0..3 {
         block_on(session.push(lookback_wire::message::Message::assistant(format!("answer {number}")))).unwrap();

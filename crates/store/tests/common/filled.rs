@@ -9,6 +9,7 @@ use lookback_engine::{
 };
 use lookback_facts::{Memory, Statement};
 use lookback_session::Session;
+use lookback_session::SummaryOptions;
 use lookback_session::{Fault, verify};
 use lookback_store::{Derived, Tombstone, checksum};
 use lookback_store::{LogName, Store};
@@ -26,10 +27,10 @@ pub(crate) fn fill(store: &Arc<dyn Store>) -> Vec<LogName> {
         let stage = Stage::Summarize(Summarize { budget: 60, ..Summarize::default() });
         let policy = Policy { limits: Limits::messages(6), stages: vec![stage], ..Policy::unlimited() };
         let settings = Settings::default().policy(policy);
-        let mut session = block_on(Session::open(store.clone(), "chat", settings))
-            .unwrap()
-            .with_summarizer(Function::new("short", |_| async { Ok("They spoke of fruit.".to_owned()) }))
-            .with_spawner(block_on);
+        let mut session = block_on(Session::open(store.clone(), "chat", settings)).unwrap().with_summarizer(
+            SummaryOptions::new(Function::new("short", |_| async { Ok("They spoke of fruit.".to_owned()) }))
+                .spawner(block_on),
+        );
         for n in 0..80 {
             let fruit = ["apples", "pears", "plums"][n % 3];
             block_on(session.push(Message::user(format!("The basket of day {n} has {fruit}.")))).unwrap();

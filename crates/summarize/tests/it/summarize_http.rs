@@ -15,6 +15,7 @@ use lookback_engine::{
     policy::{Limits, Policy, Stage},
 };
 use lookback_session::Session;
+use lookback_session::SummaryOptions;
 use lookback_session::{CompactionOutcome, Hooks};
 use lookback_store::MemoryStore;
 use lookback_summarize::{
@@ -367,8 +368,10 @@ fn why_a_try_failed_is_told_when_the_time_of_a_session_is_up() {
         ..Policy::unlimited()
     };
     let session = Session::open(MemoryStore::new(), "chat", Settings::default().policy(policy));
-    let mut session =
-        block_on(session).unwrap().with_summarizer(model).with_hooks(hooks).with_time_limit(Duration::from_secs(2));
+    let mut session = block_on(session)
+        .unwrap()
+        .with_summarizer(SummaryOptions::new(model).time_limit(Duration::from_secs(2)))
+        .with_hooks(hooks);
     for number in 0..4 {
         block_on(session.push(Message::user(format!("message {number} says a little more than nothing")))).unwrap();
     }

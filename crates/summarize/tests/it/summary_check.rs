@@ -12,6 +12,7 @@ use lookback_engine::{
 };
 use lookback_replay::recording::Recording;
 use lookback_session::Session;
+use lookback_session::SummaryOptions;
 use lookback_session::{CompactionOutcome, Hooks, SummaryRefused};
 use lookback_store::{MemoryStore, Store};
 use lookback_summarize::{
@@ -198,7 +199,7 @@ fn a_bad_summary_is_asked_for_once_more_with_what_was_wrong() {
     ] {
         let told = Told::default();
         let mut session = told.open(&memory(), &[bad, GOOD]);
-        block_on(session.extend(talk())).unwrap();
+        block_on(session.append(talk())).unwrap();
         assert_eq!(summarized(&mut session).as_deref(), Some(GOOD), "{bad}");
         assert_eq!((told.calls(), told.outcomes()), (2, vec!["summarized"]), "{bad}");
         let refused = told.refused.lock().unwrap();
@@ -214,7 +215,7 @@ fn a_summary_that_is_bad_twice_is_not_published_and_what_it_covers_leaves_withou
     for bad in [INVENTED, OTHER_PORT, DROPPED, GERMAN, order().as_str()] {
         let told = Told::default();
         let mut session = told.open(&memory(), &[bad]);
-        block_on(session.extend(talk())).unwrap();
+        block_on(session.append(talk())).unwrap();
         assert_eq!(summarized(&mut session), None, "{bad}");
         assert_eq!((told.calls(), told.outcomes()), (2, vec!["refused", "cut"]), "{bad}");
         let again: Vec<bool> = told.refused.lock().unwrap().iter().map(|refused| refused.again).collect();
@@ -230,10 +231,10 @@ fn a_summary_that_is_bad_twice_is_not_published_and_what_it_covers_leaves_withou
 fn the_summary_before_a_refused_one_stays() {
     let told = Told::default();
     let mut session = told.open(&memory(), &[GOOD, OTHER_PORT]);
-    block_on(session.extend(talk())).unwrap();
+    block_on(session.append(talk())).unwrap();
     assert_eq!(summarized(&mut session).as_deref(), Some(GOOD));
     let more = ["Is it fast?", "Is it safe?", "Is it done?"].map(Message::user);
-    block_on(session.extend(more.to_vec())).unwrap();
+    block_on(session.append(more.to_vec())).unwrap();
     assert_eq!(summarized(&mut session).as_deref(), Some(GOOD));
     assert_eq!((told.calls(), told.outcomes()), (3, vec!["summarized", "refused", "cut"]));
     let texts: Vec<String> = session.view().messages().map(|item| item.message().text()).collect();
@@ -244,7 +245,7 @@ fn the_summary_before_a_refused_one_stays() {
 fn another_session_lets_go_what_was_refused_and_asks_nobody() {
     let (store, told) = (memory(), Told::default());
     let mut session = told.open(&store, &[INVENTED]);
-    block_on(session.extend(talk())).unwrap();
+    block_on(session.append(talk())).unwrap();
     block_on(session.enforce_limits()).unwrap();
     drop(session);
     let log = "chat".parse::<lookback_store::LogName>().unwrap().summary_of();
@@ -257,7 +258,7 @@ fn another_session_lets_go_what_was_refused_and_asks_nobody() {
     assert_eq!(summarized(&mut session), None);
     assert_eq!((next.calls(), session.view().messages().count()), (0, 4));
     // The next batch has its summary.
-    block_on(session.extend(vec![Message::user("Is it safe?"), Message::user("Is it done?")])).unwrap();
+    block_on(session.append(vec![Message::user("Is it safe?"), Message::user("Is it done?")])).unwrap();
     summarized(&mut session);
     assert!(next.calls() > 0);
 }
@@ -265,8 +266,9 @@ fn another_session_lets_go_what_was_refused_and_asks_nobody() {
 #[test]
 fn a_session_can_do_without_the_check() {
     let told = Told::default();
-    let mut session = told.open(&memory(), &[INVENTED]).with_summary_check(false);
-    block_on(session.extend(talk())).unwrap();
+    let mut session =
+        told.open(&memory(), &[]).with_summarizer(SummaryOptions::new(told.model(&[INVENTED])).check(false));
+    block_on(session.append(talk())).unwrap();
     assert_eq!(summarized(&mut session).as_deref(), Some(INVENTED));
     assert_eq!((told.calls(), told.refused.lock().unwrap().len()), (1, 0));
 }

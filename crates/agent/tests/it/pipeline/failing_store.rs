@@ -9,6 +9,7 @@ use lookback_agent::{CallUsage, Event, Failure, Middleware, Pipeline, Reaction, 
 use lookback_engine::Settings;
 use lookback_engine::transcript::Entry;
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_store::search::Query;
 use lookback_store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback_store::{LogName, MemoryStore, Store, StoreError};
@@ -141,7 +142,7 @@ fn results_of_the_same_words_are_not_taken_for_one_another() {
             let mut other = Session::open(store.clone(), "run", Settings::default().dialect(dialect)).await.unwrap();
             other.push(Message::tool_result("c1", "ok")).await.unwrap();
             run.tool(&two, ok).await.unwrap();
-            let entries = run.into_session().entries().await.unwrap();
+            let entries = adapter::entries(&mut run.into_session()).await.unwrap();
             let results: Vec<_> = entries.iter().filter_map(result_of).collect();
             assert_eq!(results, ["c1", "c2"], "{dialect}");
         });
@@ -176,7 +177,7 @@ fn a_result_that_was_given_stands_there_once_whatever_is_asked_for_next() {
                     run.tool(&one, ok).await.unwrap();
                 }
                 let mut session = run.into_session();
-                let entries = session.entries().await.unwrap();
+                let entries = adapter::entries(&mut session).await.unwrap();
                 let results: Vec<_> = entries.iter().filter_map(result_of).collect();
                 assert_eq!(results, ["c1", "c2"], "{fault:?} {stop}");
                 let texts: Vec<_> = session.view().messages().skip(2).map(|item| item.message().text()).collect();
@@ -229,7 +230,7 @@ fn an_overflow_that_failed_in_the_store_is_told_once_and_makes_the_window_smalle
                     run.overflow(TOO_LONG).await.unwrap();
                 }
                 run.next().await.unwrap().unwrap();
-                let entries = run.into_session().entries().await.unwrap();
+                let entries = adapter::entries(&mut run.into_session()).await.unwrap();
                 let new = entries.get(usize::try_from(before).unwrap()..).unwrap();
                 let of = |is_it: fn(&Entry) -> bool| new.iter().filter(|entry| is_it(entry)).count();
                 let notes = of(|entry| matches!(entry, Entry::Message(arrival) if arrival.message.text() == "Sorry."));
@@ -253,7 +254,7 @@ fn an_answer_that_failed_in_the_store_is_reported_once() {
             let usage = CallUsage::default().input(call.tokens * 2).model("gpt-4o");
             run.answered(Message::assistant("One."), Some(usage.clone())).await.unwrap_err();
             run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
-            let entries = run.into_session().entries().await.unwrap();
+            let entries = adapter::entries(&mut run.into_session()).await.unwrap();
             let new = entries.get(usize::try_from(before).unwrap()..).unwrap();
             let reports = new.iter().filter(|entry| matches!(entry, Entry::Usage(_))).count();
             let answers = new.iter().filter(|entry| matches!(entry, Entry::Message(_))).count();

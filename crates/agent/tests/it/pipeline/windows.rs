@@ -7,12 +7,10 @@ use futures_lite::future::block_on;
 use lookback_agent::{
     Budget, ContextFilter, Event, Failure, Middleware, MiddlewareSettings, Pipeline, Progress, Reaction, Run, Stopped,
 };
+use lookback_engine::Settings;
 use lookback_engine::transcript::Origin;
-use lookback_engine::{
-    Settings,
-    policy::{Limits, Policy},
-};
 use lookback_presets as presets;
+use lookback_session::Batch;
 use lookback_session::Session;
 use lookback_store::MemoryStore;
 use lookback_wire::{dialect::Dialect, message::Message};
@@ -58,7 +56,7 @@ fn what_one_middleware_did_no_other_undoes() {
                     break;
                 }
                 let answer = asks(calls);
-                alone.receive(answer.clone(), Origin::Model, None).await.unwrap();
+                alone.append(Batch::from(answer.clone()).origin(Origin::Model).at(None)).await.unwrap();
                 for tool in run.answered(answer, None).await.unwrap() {
                     run.tool(&tool, |_| async { Ok::<_, String>(" ") }).await.unwrap();
                 }
@@ -111,29 +109,6 @@ fn every_message_that_leaves_the_window_is_reported_once_to_each_middleware() {
             told.sort_unstable();
             assert_eq!(told, gone);
         }
-    });
-}
-
-#[test]
-fn a_policy_by_name_does_not_undo_what_a_middleware_tightened() {
-    block_on(async {
-        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
-        // A new policy at each use.
-        let asked = AtomicU64::new(100);
-        let session = session.with_policies(move |_| {
-            let limits = Limits { rounds: Some(asked.fetch_add(1, Ordering::Relaxed)), ..Limits::default() };
-            Policy { limits, ..Policy::unlimited() }
-        });
-        let mut run = Pipeline::new(session).with(ContextFilter::rounds(2).unwrap()).with_iterations(6);
-        run.start(Message::user("Find out why the build fails.")).await.unwrap();
-        let mut most = 0;
-        while let Some(call) = run.next().await.unwrap() {
-            most = most.max(call.view.totals().rounds);
-            for tool in run.answered(asks(call.iteration), None).await.unwrap() {
-                run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
-            }
-        }
-        assert_eq!(most, 2);
     });
 }
 

@@ -13,6 +13,7 @@ use lookback_agent::{
 use lookback_engine::policy::Policy;
 use lookback_engine::transcript::{Entry, Origin};
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_store::MemoryStore;
 use lookback_wire::dialect::TooLong;
 use lookback_wire::size::Measure;
@@ -135,7 +136,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
         drop(held);
         let asked = std::mem::take(&mut *asked.lock().unwrap());
         let mut session = run.into_session();
-        let results: Vec<_> = session.entries().await.unwrap().iter().filter_map(result_of).collect();
+        let results: Vec<_> = adapter::entries(&mut session).await.unwrap().iter().filter_map(result_of).collect();
         // The session is valid and can go on.
         session.push(Message::user("Go on.")).await.unwrap();
         let sent = serde_json::from_str(&session.window().await.unwrap().to_json().unwrap()).unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback_engine::Settings;
 use lookback_engine::transcript::Position;
+use lookback_session::adapter;
 use lookback_session::{ErasedContents, OldContents};
 use lookback_session::{Error, Session};
 use lookback_store::{LogName, Store};
@@ -77,7 +78,7 @@ async fn of_session(
     yes: bool,
 ) -> Result<ErasedContents, Error> {
     let mut session = Session::open(store.clone(), session.as_str(), Settings::default()).await?;
-    if yes { session.erase(old).await } else { session.erasable(old).await }
+    if yes { session.erase(old).await } else { adapter::erasable(&mut session, old).await }
 }
 
 /// Tells what was asked for, or may have been, and is kept.

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback_engine::transcript::Origin;
 use lookback_replay::recording::Recording;
+use lookback_session::Batch;
 use lookback_session::{Error, Session};
 use lookback_store::Store;
 use lookback_wire::dialect::Dialect;
@@ -57,7 +57,7 @@ fn import(store: &Arc<dyn Store>, recording: Recording, place: &str) -> Result<u
     }
     let count = new.len() as u64;
     if !new.is_empty() {
-        block_on(session.receive_all(new, Origin::Client)).map_err(failed)?;
+        block_on(session.append(Batch::from_iter(new))).map_err(failed)?;
     }
     Ok(count)
 }

@@ -6,6 +6,7 @@ use futures_lite::future::block_on;
 use lookback_engine::{Settings, view::View};
 use lookback_replay::timeline::{Fate, Row, State, Timeline};
 use lookback_session as session;
+use lookback_session::adapter;
 use lookback_session::{Error, Session};
 use lookback_store::{LogName, Store};
 use lookback_wire::dialect::Dialect;
@@ -49,7 +50,7 @@ fn now(store: &Arc<dyn Store>, name: &str) -> Result<(), Failure> {
     // What has to be repaired depends on the format.
     let settings = Settings::default().dialect(dialect);
     let session = block_on(Session::open(store.clone(), name, settings))?;
-    output::json_line(&session.preview().messages().map_err(Error::from)?)
+    output::json_line(&adapter::preview(&session).messages().map_err(Error::from)?)
 }
 
 /// Reads the timeline of a session.
@@ -74,7 +75,7 @@ fn view(store: &dyn Store, log: &LogName, timeline: &Timeline, call: u64) -> Res
         Some(call) => call.receipt.position,
         None => block_on(store.head(log, None))?.map_or(0, |head| head.end),
     };
-    Ok(block_on(session::view_at(store, log, position))?)
+    Ok(block_on(session::adapter::view_at(store, log, position))?)
 }
 
 /// Returns the rows that were there at a call, each with its state, in the order in which they are shown.

@@ -84,7 +84,7 @@ fn an_erasure_of_old_contents_lets_a_session_expire_no_later() {
     let settings = Settings::default().policy(Policy { limits: Limits::messages(2), ..Policy::unlimited() });
     block_on(async {
         let mut session = Session::open(store.clone(), "chat", settings).await.unwrap();
-        session.extend((0..9).map(|n| Message::user(format!("apple {n}"))).collect()).await.unwrap();
+        session.append((0..9).map(|n| Message::user(format!("apple {n}"))).collect::<Vec<_>>()).await.unwrap();
         session.window().await.unwrap();
         let moments = || {
             let keys = ["", ":records", ":checkpoints", ":texts"].map(|of| format!("{prefix}{{|chat}}{of}"));

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use lookback_facts::tools::Tool;
-use lookback_session::Resent;
+use lookback_session::adapter::Resent;
 use lookback_wire::{dialect::Preamble, message::Role};
 use serde::Serialize;
 use serde_json::value::RawValue;

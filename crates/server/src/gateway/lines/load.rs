@@ -5,8 +5,8 @@ use std::sync::Arc;
 use lookback_engine::Settings;
 use lookback_engine::transcript::{Arrival, Origin};
 use lookback_facts::tools;
-use lookback_session::Resent;
 use lookback_session::Session;
+use lookback_session::adapter::Resent;
 use lookback_store::{LogName, Store, StoreError};
 
 use super::choose::{Known, Tools};

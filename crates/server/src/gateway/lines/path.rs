@@ -1,6 +1,6 @@
 //! The path of a conversation: what was said in it, message by message, as far as it is remembered.
 
-use lookback_session::Resent;
+use lookback_session::adapter::Resent;
 use lookback_wire::message::{Message, Role};
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lookback_session::Resent;
+use lookback_session::adapter::Resent;
 use lookback_wire::dialect::Dialect;
 
 use super::super::adds::Add;

@@ -6,8 +6,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use lookback_facts as memory;
 use lookback_facts::{Recall, RecalledPassage};
-use lookback_session as session;
-use lookback_session::SearchHit;
+use lookback_store::messages::SearchHit;
 use lookback_store::search::Within;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -154,7 +153,7 @@ pub(super) async fn search(
 ) -> Result<Json<Found>, Fault> {
     let Query(Sought { query, limit }) = sought?;
     let limit = bounded(limit, 10, 100)?;
-    let found = session::search(&*visit.store()?, None, query.as_str(), limit).await?;
+    let found = lookback_store::messages::search(&*visit.store()?, None, query.as_str(), limit).await?;
     Ok(Json(Found { found: found.into_iter().map(Hit::from).collect() }))
 }
 

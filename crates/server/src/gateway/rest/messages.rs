@@ -8,6 +8,7 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query};
 use lookback_engine::Settings;
 use lookback_session::HistoryEntry;
+use lookback_session::adapter;
 use lookback_session::{Error, Session};
 use lookback_wire::message::Message;
 use lookback_wire::{dialect::Dialect, message::Role};
@@ -109,7 +110,7 @@ pub(super) async fn list(
     let (store, name) = existing(&visit, &named.session).await?;
     let mut session = Session::open(store, name.as_str(), Settings::default()).await?;
     // One more tells whether there are older ones.
-    let mut newest = session.newest(0..before.map_or(u64::MAX, Number::get), limit + 1).await?;
+    let mut newest = adapter::newest(&mut session, 0..before.map_or(u64::MAX, Number::get), limit + 1).await?;
     let has_more = newest.len() > limit;
     newest.drain(..newest.len().saturating_sub(limit));
     let before = newest.first().filter(|_| has_more).map(|first| first.position);
@@ -134,7 +135,7 @@ pub(super) async fn window(
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
     // What has to be repaired depends on the format.
     let session = Session::open(store, name.as_str(), Settings::default().dialect(dialect)).await?;
-    let window = session.preview();
+    let window = adapter::preview(&session);
     let messages = window.messages().map_err(Error::from)?.into_iter().map(Cow::into_owned).collect();
     let (tokens, history) = (window.tokens(), window.view().history_len());
     Ok(Json(Window { dialect: dialect.name().to_owned(), tokens, history, messages }))

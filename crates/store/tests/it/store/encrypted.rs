@@ -77,7 +77,7 @@ fn no_file_has_what_was_said() {
             // The messages of sessions are found all the same.
             let found = session.search(&Query::new("passwords"), 9).await.unwrap();
             assert_eq!(found.len(), 1);
-            let found = lookback_session::search(&store, None, Query::new("see"), 9).await.unwrap();
+            let found = lookback_store::messages::search(&store, None, Query::new("see"), 9).await.unwrap();
             assert_eq!(found.iter().map(|hit| hit.position).collect::<Vec<_>>(), [1]);
         });
     }

@@ -9,6 +9,7 @@ use futures_lite::future::block_on;
 use lookback_engine::Settings;
 use lookback_facts::{Memory, Statement};
 use lookback_session::Session;
+use lookback_session::adapter;
 use lookback_session::verify;
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::{Query, Within};
@@ -41,7 +42,7 @@ fn observed(store: &Arc<dyn Store>) -> Result<Vec<String>, StoreError> {
         }
         let session = Session::open(store.clone(), "chat", Settings::default());
         match block_on(session) {
-            Ok(session) => seen.push(session.preview().to_json().unwrap()),
+            Ok(session) => seen.push(adapter::preview(&session).to_json().unwrap()),
             Err(lookback_session::Error::Store(error)) => return Err(error),
             Err(error) => panic!("{error}"),
         }
@@ -166,7 +167,7 @@ fn a_session_opens_whichever_records_are_said_to_be_checkpoints_and_verify_tells
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
     fill(&store);
     let open = || block_on(Session::open(store.clone(), "chat", Settings::default()));
-    let shown = open().unwrap().preview().to_json().unwrap();
+    let shown = adapter::preview(&open().unwrap()).to_json().unwrap();
     let end = block_on(store.head(&name("chat"), None)).unwrap().unwrap().end;
     assert!(block_on(store.head(&name("chat"), None)).unwrap().unwrap().checkpoint.is_some());
     for at in (0..end).map(|at| at.cast_signed()) {
@@ -178,7 +179,7 @@ fn a_session_opens_whichever_records_are_said_to_be_checkpoints_and_verify_tells
         let file = Connection::open(&path).unwrap();
         flip(&file);
         let session = open().unwrap_or_else(|error| panic!("entry {at}: {error}"));
-        assert_eq!(session.preview().to_json().unwrap(), shown, "entry {at}");
+        assert_eq!(adapter::preview(&session).to_json().unwrap(), shown, "entry {at}");
         assert!(is_found(&store), "entry {at}");
         flip(&file);
     }

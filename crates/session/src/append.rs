@@ -1,0 +1,221 @@
+//! Appending what arrives: one message, a batch of them in one write, and the preamble.
+
+use std::sync::Arc;
+
+use lookback_engine::Engine;
+use lookback_engine::policy::Policy;
+use lookback_engine::transcript::{Entry, Label, Millis, Origin, Position};
+use lookback_store::now;
+use lookback_wire::dialect::{Preamble, Target};
+use lookback_wire::message::Message;
+
+use super::unclear::Pushed;
+use super::{Error, Session};
+#[cfg(doc)]
+use lookback_store::StoreError;
+
+/// A message, and when it arrived.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct RecordedMessage {
+    /// The message.
+    pub message: Message,
+    /// When it arrived, if that is known.
+    pub time: Option<Millis>,
+}
+
+impl RecordedMessage {
+    /// Creates a message with the time at which it arrived.
+    pub fn new(message: Message, time: Option<Millis>) -> Self {
+        RecordedMessage { message, time }
+    }
+}
+
+/// Messages that are appended together: all or none, in one write (see [`Session::append`]).
+///
+/// A list of messages is a batch from the client, which arrives now. Recorded messages keep their times.
+///
+/// ```
+/// use lookback_engine::transcript::Origin;
+/// use lookback_session::Batch;
+/// use lookback_wire::message::Message;
+///
+/// let batch = Batch::from(Message::user("Hi")).origin(Origin::Lookback).at(Some(1_700_000_000_000));
+/// # let _ = batch;
+/// ```
+#[derive(derive_more::Debug, Clone, Default)]
+#[must_use = "a batch does nothing until it is appended"]
+pub struct Batch {
+    #[debug("{}", messages.len())]
+    pub(super) messages: Vec<(Arc<Message>, Option<Millis>)>,
+    pub(super) origin: Origin,
+    label: Option<Label>,
+    whole: bool,
+    pub(super) enforces: bool,
+}
+
+impl Batch {
+    /// Sets who the messages come from. The default is the client.
+    pub fn origin(self, origin: Origin) -> Self {
+        Batch { origin, ..self }
+    }
+
+    /// Sets when the messages arrived; `None` if that is not known.
+    pub fn at(mut self, time: Option<Millis>) -> Self {
+        self.messages.iter_mut().for_each(|(_, arrived)| *arrived = time);
+        self
+    }
+
+    /// Sets the agent and the tags under which these and all later messages are written. It is in the same write, so no
+    /// other writer's label comes between.
+    pub fn label(self, label: Label) -> Self {
+        Batch { label: Some(label), ..self }
+    }
+
+    /// Shows the messages whole, even if the policy shortens results on arrival.
+    pub fn whole(self) -> Self {
+        Batch { whole: true, ..self }
+    }
+
+    /// Enforces the limits after each message, as [`Session::enforce_limits`] does, in the same write; if the batch
+    /// replaces the session's messages, once after the last. Summaries wait for the next window.
+    pub fn enforcing_limits(self) -> Self {
+        Batch { enforces: true, ..self }
+    }
+
+    /// Takes the messages in, and returns the entries.
+    pub(super) fn receive(&self, engine: &mut Engine, each: bool) -> Result<Vec<Entry>, Error> {
+        let own = self.whole.then(|| engine.settings().policy.clone());
+        if let Some(own) = &own {
+            engine.set_policy(Policy { arrival: None, caps: None, repeats: None, ..own.clone() });
+        }
+        let received = self.receive_under_policy(engine, each);
+        if let Some(own) = own {
+            engine.set_policy(own);
+        }
+        received
+    }
+
+    fn receive_under_policy(&self, engine: &mut Engine, each: bool) -> Result<Vec<Entry>, Error> {
+        let mut entries = self.label.clone().map(|label| engine.label(label)).unwrap_or_default();
+        for (message, time) in &self.messages {
+            let arrived = engine.receive(message.clone(), self.origin, *time)?;
+            // A message that is ignored changes nothing, so nothing else does either.
+            if !arrived.is_empty() {
+                entries.extend(arrived);
+                if each && self.enforces {
+                    entries.extend(engine.enforce_limits().entries);
+                }
+            }
+        }
+        Ok(entries)
+    }
+}
+
+impl FromIterator<RecordedMessage> for Batch {
+    fn from_iter<I: IntoIterator<Item = RecordedMessage>>(recorded: I) -> Self {
+        let messages = recorded.into_iter().map(|recorded| (Arc::new(recorded.message), recorded.time)).collect();
+        Batch { messages, ..Batch::default() }
+    }
+}
+
+impl From<Arc<Message>> for Batch {
+    fn from(message: Arc<Message>) -> Self {
+        Batch { messages: vec![(message, now())], ..Batch::default() }
+    }
+}
+
+impl From<Message> for Batch {
+    fn from(message: Message) -> Self {
+        Arc::new(message).into()
+    }
+}
+
+impl From<Vec<Message>> for Batch {
+    fn from(messages: Vec<Message>) -> Self {
+        let time = now();
+        messages.into_iter().map(|message| RecordedMessage::new(message, time)).collect()
+    }
+}
+
+impl Session {
+    /// Appends a message from the client, with the current time. Returns the positions of its entries in the log: one,
+    /// or several if the session's dialect needs several messages for it, or none if it was ignored because it repeats
+    /// the only system message.
+    ///
+    /// # Errors
+    /// Returns an error if the session's dialect cannot express the message, or if the store fails. If a server did not
+    /// answer, it may have written the message all the same (see [`StoreError::is_unclear`]). Push the message again, before
+    /// anything else: if it was written, it is found, and not written twice.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback_engine::Settings;
+    /// use lookback_session::Session;
+    /// use lookback_store::MemoryStore;
+    /// use lookback_wire::message::Message;
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+    /// assert_eq!(session.push(Message::user("What is in notes.txt?")).await?, [0]);
+    /// # Ok::<(), lookback_session::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn push(&mut self, message: impl Into<Arc<Message>>) -> Result<Vec<Position>, Error> {
+        self.append(message.into()).await
+    }
+
+    /// Appends several messages: all or none, in one write. Returns their positions. A [`Batch`] says more about them,
+    /// such as who they come from.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback_engine::{Settings, policy::{Limits, Policy}};
+    /// use lookback_session::{Batch, Session};
+    /// use lookback_store::MemoryStore;
+    /// use lookback_wire::message::Message;
+    ///
+    /// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
+    /// let settings = Settings::default().policy(policy);
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
+    /// session.append(vec![Message::user("one"), Message::user("two"), Message::user("three")]).await?;
+    /// assert_eq!(session.view().messages().count(), 3);
+    /// session.append(Batch::from(Message::user("four")).enforcing_limits()).await?;
+    /// assert_eq!(session.view().messages().count(), 2);
+    /// # Ok::<(), lookback_session::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn append(&mut self, batch: impl Into<Batch>) -> Result<Vec<Position>, Error> {
+        let batch = batch.into();
+        // A note of Lookback's must not reset the count: with a note at each try, the tries would never end.
+        if batch.origin != Origin::Lookback && !batch.messages.is_empty() {
+            self.reductions = 0;
+        }
+        let pushed = Pushed::new(&batch);
+        if let Some(positions) = self.finish_push(&pushed).await? {
+            return Ok(positions);
+        }
+        self.pushing = Some(pushed);
+        let written = self.commit(|engine| batch.receive(engine, true)).await;
+        self.pushing = None;
+        let written = written?;
+        self.report(&written);
+        Ok(written.messages())
+    }
+
+    /// Sets the preamble: the system prompt and the tools, if they are sent outside the messages.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn set_preamble(&mut self, preamble: &Preamble) -> Result<(), Error> {
+        self.commit(|engine| Ok(engine.set_preamble(preamble))).await?;
+        Ok(())
+    }
+}
+
+/// Sets where requests go, as far as the settings do not say it (see [`Engine::set_target`]). Nothing is recorded.
+pub fn set_target(session: &mut Session, target: &Target) {
+    session.engine.set_target(target);
+}
