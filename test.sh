@@ -102,7 +102,7 @@ mcp() {
 }
 
 clients() {
-    cargo build -p stand-in -p lookback-cli --locked
+    cargo build -p stand-in -p lookback-cli --features lookback-cli/full --locked
     .venv/bin/python crates/cli/tests/clients/run.py
 }
 

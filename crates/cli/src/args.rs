@@ -85,6 +85,16 @@ pub(crate) enum Command {
     Mcp(McpArgs),
     #[cfg(feature = "server")]
     Serve(ServeArgs),
+    // A small build shows these, and leaves them to a full one (`full.rs`).
+    /// Show what a model saw of the sessions in a store, in a browser
+    #[cfg(not(feature = "server"))]
+    Inspect,
+    /// Serve a memory to any MCP client
+    #[cfg(not(feature = "server"))]
+    Mcp,
+    /// Serve a gateway in front of any model
+    #[cfg(not(feature = "server"))]
+    Serve,
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  lookback completions bash >> ~/.bash_completion")]
     Completions {

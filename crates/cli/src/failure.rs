@@ -114,6 +114,9 @@ pub(crate) enum Failure {
     #[cfg(not(feature = "encryption"))]
     #[error("{variable} is set, but this build of Lookback cannot encrypt; build it with the feature `encryption`")]
     NoEncryption { variable: &'static str },
+    #[cfg(not(all(feature = "postgres", feature = "redis", feature = "server")))]
+    #[error("this build of Lookback has no servers; install it with `cargo install --path crates/cli --features full`")]
+    NoServers,
     #[cfg(feature = "server")]
     #[error("the system has no data folder for this user; name the store with --store")]
     NoDataFolder,
@@ -159,66 +162,22 @@ impl From<io::Error> for Failure {
 impl Failure {
     /// Returns the exit code: 1 if the answer is no, 2 if the question could not be understood or the system failed.
     fn code(&self) -> u8 {
-        match self {
+        let is_no = matches!(
+            self,
             Failure::Session(Error::HardLimitExceeded(_) | Error::Irreducible(_))
-            | Failure::Replay { error: Error::HardLimitExceeded(_), .. }
-            | Failure::Memory(MemoryError::Refused(
-                Refused::Gone { .. } | Refused::Private { .. } | Refused::NoBlocker { .. } | Refused::Trusted { .. },
-            ))
-            | Failure::NoFact { .. }
-            | Failure::NoCall { .. }
-            | Failure::OtherSession { .. }
-            | Failure::NoSession { .. } => 1,
-            Failure::Unreadable { .. }
-            | Failure::Text { .. }
-            | Failure::Request { .. }
-            | Failure::Recording { .. }
-            | Failure::Several { .. }
-            | Failure::SeveralPages { .. }
-            | Failure::SeveralErased { .. }
-            | Failure::NoTranscript { .. }
-            | Failure::Prices { .. }
-            | Failure::NoPrices { .. }
-            | Failure::NoPricesIn(_)
-            | Failure::Policy { .. }
-            | Failure::Empty(_)
-            | Failure::Handler(_)
-            | Failure::Replay { .. }
-            | Failure::Session(_)
-            | Failure::Store(_)
-            | Failure::KbFolder(_)
-            | Failure::Import { .. }
-            | Failure::Copy(_)
-            | Failure::Memory(_)
-            | Failure::Export { .. }
-            | Failure::Kb(_)
-            | Failure::WhoseFact { .. }
-            | Failure::WhoseFacts(_)
-            | Failure::NoFacts(_)
-            | Failure::FolderOfSessions(_)
-            | Failure::OwnStore(_)
-            | Failure::Folder { .. }
-            | Failure::Location(_)
-            | Failure::NoKeys { .. }
-            | Failure::Unwritable { .. }
-            | Failure::NoCalls
-            | Failure::Output(_)
-            | Failure::Json(_) => 2,
-            #[cfg(feature = "encryption")]
-            Failure::Key { .. } => 2,
-            #[cfg(not(feature = "encryption"))]
-            Failure::NoEncryption { .. } => 2,
-            #[cfg(feature = "server")]
-            Failure::NoDataFolder | Failure::NoToken { .. } | Failure::Token { .. } => 2,
-            #[cfg(feature = "server")]
-            Failure::Serve(_)
-            | Failure::Upstream(_)
-            | Failure::Config { .. }
-            | Failure::ConfigPolicy { .. }
-            | Failure::NoRandom(_) => 2,
-            #[cfg(feature = "otel")]
-            Failure::Telemetry(_) => 2,
-        }
+                | Failure::Replay { error: Error::HardLimitExceeded(_), .. }
+                | Failure::Memory(MemoryError::Refused(
+                    Refused::Gone { .. }
+                        | Refused::Private { .. }
+                        | Refused::NoBlocker { .. }
+                        | Refused::Trusted { .. },
+                ))
+                | Failure::NoFact { .. }
+                | Failure::NoCall { .. }
+                | Failure::OtherSession { .. }
+                | Failure::NoSession { .. }
+        );
+        if is_no { 1 } else { 2 }
     }
 
     /// Returns whether the message has several lines, like the errors of the TOML parser, which show a place in a file.

@@ -10,6 +10,8 @@ mod commands;
 mod exit;
 mod failure;
 mod findings;
+#[cfg(not(all(feature = "postgres", feature = "redis", feature = "server")))]
+mod full;
 mod input;
 mod interruption;
 mod json;
@@ -31,6 +33,11 @@ use clap::Parser;
 ///
 /// It writes to standard output and standard error, and may be called once in a process.
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
+    let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
+    #[cfg(not(all(feature = "postgres", feature = "redis", feature = "server")))]
+    if full::is_needed(&args) {
+        return full::run(&args).unwrap_or_else(|failure| failure.report().number());
+    }
     let args = match args::Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => {

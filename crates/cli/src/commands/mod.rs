@@ -41,6 +41,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Mcp(args) => mcp::run(args),
         #[cfg(feature = "server")]
         Command::Serve(args) => serve::run(args),
+        #[cfg(not(feature = "server"))]
+        Command::Inspect | Command::Mcp | Command::Serve => Err(Failure::NoServers),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "lookback", &mut script);

@@ -1,0 +1,72 @@
+//! Commands and stores that a small build lacks. In a clone, `cargo run` builds the program again with all of them, when
+//! one is first asked for.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::process::Command;
+
+use crate::failure::Failure;
+
+/// The commands of the feature `server`.
+const COMMANDS: [&str; 3] = ["inspect", "mcp", "serve"];
+/// How the URLs of the stores begin that have a server.
+const SERVERS: [&str; 6] = ["postgres://", "postgresql://", "redis://", "rediss://", "valkey://", "valkeys://"];
+
+/// Returns whether a command line, or the environment, asks for more than this build has.
+pub(crate) fn is_needed(args: &[OsString]) -> bool {
+    let is_server = |text: &OsStr| {
+        let text = text.to_string_lossy();
+        let value = text.strip_prefix("--store=").unwrap_or(&text);
+        SERVERS.iter().any(|begin| value.starts_with(begin))
+    };
+    let command = args.iter().skip(1).find(|arg| *arg != "help" && !arg.to_string_lossy().starts_with('-'));
+    command.is_some_and(|command| COMMANDS.iter().any(|known| command == known))
+        || args.iter().any(|arg| is_server(arg))
+        || env::var_os("LOOKBACK_STORE").is_some_and(|place| is_server(&place))
+}
+
+/// Runs the same command with a full build, which `cargo run` makes, and returns its exit code. An error if this program
+/// was not started by `cargo run`.
+pub(crate) fn run(args: &[OsString]) -> Result<u8, Failure> {
+    let here = env!("CARGO_MANIFEST_DIR");
+    let cargo = env::var_os("CARGO").filter(|_| env::var_os("CARGO_MANIFEST_DIR").is_some_and(|folder| folder == here));
+    let mut command = Command::new(cargo.ok_or(Failure::NoServers)?);
+    command.args(["run", "--features", "full", "--manifest-path"]).arg(format!("{here}/Cargo.toml"));
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    command.arg("--").args(args.iter().skip(1));
+    replace(command).map_err(Failure::from)
+}
+
+/// Becomes this command, so that signals reach it.
+#[cfg(unix)]
+fn replace(mut command: Command) -> io::Result<u8> {
+    use std::os::unix::process::CommandExt;
+
+    Err(command.exec())
+}
+
+#[cfg(not(unix))]
+fn replace(mut command: Command) -> io::Result<u8> {
+    let code = command.status()?.code();
+    Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_and_their_stores_are_told_from_the_rest() {
+        let is_needed = |line: &str| is_needed(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        assert!(is_needed("lookback serve --upstream https://api.openai.com"));
+        assert!(is_needed("lookback inspect") && is_needed("lookback help mcp"));
+        assert!(is_needed("lookback sessions list --store postgres://db/agents"));
+        assert!(is_needed("lookback sessions list --store=valkey://db"));
+        assert!(!is_needed("lookback"));
+        assert!(!is_needed("lookback replay serve.jsonl --html redis.html"));
+        assert!(!is_needed("lookback --help"));
+    }
+}
