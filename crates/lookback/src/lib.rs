@@ -32,7 +32,6 @@
 //! | `postgres` | no | A store in PostgreSQL. |
 //! | `redis` | no | A store in Redis or Valkey. |
 //! | `encryption` | no | A store that encrypts the contents of another. |
-//! | `conformance` | no | The tests that every store must pass, for your own store. |
 //! | `http` | no | Summaries by a model over OpenAI's or Anthropic's API. |
 //! | `facts` | no | Facts by a JSON schema of yours, which is validated. |
 //! | `otel` | no | OpenTelemetry metrics of model calls and windows, without an exporter. |

@@ -1,9 +1,4 @@
-//! The parts of messages, and errors in them.
+//! The contents of messages, what a request says beside them, and errors in them.
 
-pub use lookback_wire::dialect::{
-    ConversionError, DecodeError, Finding, Preamble, Problem, RequestError, Severity, Target, TooLong,
-};
-pub use lookback_wire::message::{
-    AssistantPart, Content, Media, MediaSource, Opaque, PartRef, Reasoning, ResultItem, Role, SystemPart, ToolResult,
-    UserPart, Wire,
-};
+pub use lookback_wire::dialect::{ConversionError, DecodeError, Preamble, RequestError, TooLong};
+pub use lookback_wire::message::{Content, Role, ToolResult};

@@ -2,7 +2,6 @@
 //! tool, or end the run.
 
 pub use lookback_agent::{
-    AtHard, Budget, BudgetError, Call, CallUsage, Cause, ContextFilter, EndReason, Event, FactSheet, Failure, Flow,
-    Middleware, MiddlewareError, MiddlewareSettings, ModelAnswer, Note, Observe, OnFailure, Pipeline, Progress,
-    Reaction, Run, Stopped, ToolOutcome, ToolStatus, ToolUse,
+    Budget, Call, CallUsage, ContextFilter, EndReason, Event, FactSheet, Failure, Flow, Middleware, MiddlewareError,
+    MiddlewareSettings, Note, Observe, OnFailure, Pipeline, Progress, Reaction, Run, Stopped, ToolOutcome, ToolUse,
 };

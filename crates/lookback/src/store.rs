@@ -1,16 +1,12 @@
-//! Where logs are kept: the trait [`Store`] and the stores that come with Lookback.
+//! More stores than those at the root, and what can be done with any: open it by its URL, copy it, delete what is old.
+//!
+//! What a store of your own needs is in the crate `lookback-store`.
 
-pub use lookback_location::{Location, open};
+pub use lookback_location::open;
 #[cfg(feature = "postgres")]
 pub use lookback_postgres::PostgresStore;
 #[cfg(feature = "redis")]
 pub use lookback_redis::RedisStore;
-#[cfg(feature = "conformance")]
-pub use lookback_store::conformance;
-pub use lookback_store::search::{Lookup, Query};
 #[cfg(feature = "encryption")]
-pub use lookback_store::{BadKey, EncryptedStore, Key};
-pub use lookback_store::{
-    BadName, BadTenant, Damage, Durability, Expired, Head, Hit, IntoStore, LogInfo, LogName, Record, Retention,
-    StoreError, StoreFuture, Tenant, copy, prune,
-};
+pub use lookback_store::{EncryptedStore, Key};
+pub use lookback_store::{LogName, Retention, StoreError, Tenant, copy, prune, purge};
