@@ -5,7 +5,7 @@ use crate::search::Query;
 use crate::{LogName, Store, purge};
 
 /// Keeps derived logs apart from sessions, and erases a session with what is derived from it.
-pub async fn keeps_derived_logs_apart(store: &dyn Store) {
+pub(super) async fn keeps_derived_logs_apart(store: &dyn Store) {
     let long = name(&"x".repeat(LogName::LONGEST));
     let plain = name("team/one");
     for log in [&long, &plain] {

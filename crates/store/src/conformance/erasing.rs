@@ -5,7 +5,7 @@ use crate::search::Query;
 use crate::{Head, Store, Tombstone, checksum};
 
 /// Puts tombstones in the place of records, and of no others.
-pub async fn erases_records(store: &dyn Store) {
+pub(super) async fn erases_records(store: &dyn Store) {
     let (log, other) = (name("team/one"), name("team/two"));
     let records = || vec![record("apple pie"), record("banana"), checkpoint(), record("apple juice"), record("cherry")];
     for log in [&log, &other] {

@@ -5,7 +5,7 @@ use crate::search::Query;
 use crate::{Hit, LogName, Store};
 
 /// Lists logs by their prefix, byte for byte, and erases all of them.
-pub async fn lists_by_prefix(store: &dyn Store) {
+pub(super) async fn lists_by_prefix(store: &dyn Store) {
     let names =
         ["A", "a", "a%b", "a*b", "aXb", "a_b", "ab", "a\u{10ffff}z", "a\u{10ffff}", "e\u{301}", "\u{e9}/x", "[a]"];
     for text in names {

@@ -5,7 +5,7 @@ use crate::search::Query;
 use crate::{Head, LogName, Record, Store, StoreError};
 
 /// Appends only at the end of a log, and reads, lists, finds and erases what was appended.
-pub async fn keeps_logs(store: &dyn Store) {
+pub(super) async fn keeps_logs(store: &dyn Store) {
     let (one, two) = (name("one"), name("team/two \u{e9}"));
     let bodies = |texts: &[&str]| texts.iter().map(|text| record(text).body).collect::<Vec<_>>();
 

@@ -1,13 +1,13 @@
 //! What every store must do, as a suite that anybody who writes one can run against it.
 //!
-//! Each function takes a store in which nothing is, asserts what a store promises, and leaves nothing in it. It panics
-//! at the first promise that is not kept, as a test does. [`conforms`] runs them one after another.
+//! [`conforms`] takes a store in which nothing is, asserts what a store promises, and leaves nothing in it. It panics at
+//! the first promise that is not kept, as a test does.
 //!
 //! ```
 //! use lookback_store::MemoryStore;
 //! use lookback_store::conformance;
 //!
-//! futures_lite::future::block_on(conformance::conforms(&MemoryStore::new()));
+//! futures_lite::future::block_on(conformance::conforms(MemoryStore::new()));
 //! ```
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "it is a test")]
 
@@ -21,20 +21,28 @@ mod tenants;
 mod times;
 mod writers;
 
-use super::{LogName, Record, Store};
+use std::sync::Arc;
 
-pub use derived::keeps_derived_logs_apart;
-pub use erasing::erases_records;
-pub use lists::lists_by_prefix;
-pub use logs::keeps_logs;
+use super::{IntoStore, LogName, Record};
+
+use derived::keeps_derived_logs_apart;
+use erasing::erases_records;
+use lists::lists_by_prefix;
+use logs::keeps_logs;
 pub use names::keeps_names_apart;
-pub use search::{finds_alike, ranks_alike};
-pub use tenants::keeps_tenants_apart;
-pub use times::keeps_times;
+use search::{finds_alike, ranks_alike};
+use tenants::keeps_tenants_apart;
+use times::keeps_times;
 pub use writers::keeps_every_append;
 
-/// Runs the suite, but for what needs several writers (see [`keeps_every_append`]).
-pub async fn conforms(store: &dyn Store) {
+/// Runs the suite. Two writers at once use the same store; for a store that several processes share, run
+/// [`keeps_every_append`] with several of it, too.
+pub async fn conforms(store: impl IntoStore) {
+    let shared = store.into_store();
+    let writers = [Arc::clone(&shared), Arc::clone(&shared)];
+    // On threads of their own, so that a store whose driver runs here goes on meanwhile.
+    blocking::unblock(move || keeps_every_append(&writers, 25)).await;
+    let store = &*shared;
     keeps_logs(store).await;
     keeps_times(store).await;
     lists_by_prefix(store).await;

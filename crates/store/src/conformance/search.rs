@@ -5,7 +5,7 @@ use crate::search::{Query, Within};
 use crate::{LogName, Record, Store};
 
 /// Finds the same words in texts of many languages.
-pub async fn finds_alike(store: &dyn Store) {
+pub(super) async fn finds_alike(store: &dyn Store) {
     let texts = [
         "The caf\u{e9} in Z\u{fc}rich serves cr\u{e8}me br\u{fb}l\u{e9}e",
         "cafe\u{301}s, and a na\u{ef}ve cafe",
@@ -81,7 +81,7 @@ pub async fn finds_alike(store: &dyn Store) {
 }
 
 /// Finds the same records in the same order, and those of a speaker or a time only.
-pub async fn ranks_alike(store: &dyn Store) {
+pub(super) async fn ranks_alike(store: &dyn Store) {
     let said = |text: &str, role: &str, time| Record::new("{}").text(text).role(role).time(time);
     let (one, two) = (name("one"), name("two"));
     let first = vec![

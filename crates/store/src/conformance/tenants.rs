@@ -9,7 +9,7 @@ use crate::{Store, Tenant};
 
 /// Keeps tenants apart from each other and from the store itself: nothing that one reads, lists, finds or erases is
 /// another's.
-pub async fn keeps_tenants_apart(store: &dyn Store) {
+pub(super) async fn keeps_tenants_apart(store: &dyn Store) {
     // Names that a store might take for one another, or for a path, a pattern or a part of a query.
     let names =
         ["a", "A", "a ", "a/b", "..", "%61", "a%", "a_", "*", "'", "\"", "\u{e9}", "e\u{301}", "a\u{10ffff}", "=", ":"];

@@ -4,7 +4,7 @@ use super::{name, record};
 use crate::{LogInfo, Store};
 
 /// Keeps when a log was created and last used.
-pub async fn keeps_times(store: &dyn Store) {
+pub(super) async fn keeps_times(store: &dyn Store) {
     let log = name("timed");
     let times = || async {
         let info = store.info(&log).await.unwrap().unwrap();

@@ -39,24 +39,24 @@ fn record(text: &str) -> Record {
 
 #[test]
 fn a_store_in_memory_conforms() {
-    block_on(conformance::conforms(&MemoryStore::new()));
+    block_on(conformance::conforms(MemoryStore::new()));
 }
 
 #[test]
 fn a_store_of_another_crate_conforms() {
-    block_on(conformance::conforms(&OwnStore::default()));
+    block_on(conformance::conforms(OwnStore::default()));
 }
 
 #[test]
 fn a_store_in_sqlite_conforms() {
     let folder = tempfile::tempdir().unwrap();
-    block_on(conformance::conforms(&SqliteStore::open(folder.path().join("s.db")).unwrap()));
+    block_on(conformance::conforms(SqliteStore::open(folder.path().join("s.db")).unwrap()));
 }
 
 #[test]
 fn a_store_in_files_conforms() {
     let folder = tempfile::tempdir().unwrap();
-    block_on(conformance::conforms(&FileStore::open(folder.path().join("s")).unwrap()));
+    block_on(conformance::conforms(FileStore::open(folder.path().join("s")).unwrap()));
 }
 
 #[test]

@@ -27,9 +27,9 @@ fn connect(url: &str) -> PostgresStore {
 
 #[test]
 fn a_store_in_postgres_conforms() {
-    block_on(conformance::conforms(&connect(&Server::shared().database())));
+    block_on(conformance::conforms(connect(&Server::shared().database())));
     let prepared = format!("{}?prepare=yes", Server::shared().database());
-    block_on(conformance::conforms(&connect(&prepared)));
+    block_on(conformance::conforms(connect(&prepared)));
     let stores: Vec<Arc<dyn Store>> = (0..4).map(|_| Arc::new(connect(&prepared)) as Arc<dyn Store>).collect();
     conformance::keeps_every_append(&stores, 25);
 }
@@ -37,7 +37,7 @@ fn a_store_in_postgres_conforms() {
 #[test]
 fn a_store_in_partitions_conforms() {
     let url = format!("{}?partitions=4&schema=parts", Server::shared().database());
-    block_on(conformance::conforms(&connect(&url)));
+    block_on(conformance::conforms(connect(&url)));
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_database_that_isolates_transactions_wholly_refuses_some_and_they_are_tried_
     let (server, url) = (Server::shared(), Server::shared().database());
     let database = url.rsplit('/').next().unwrap();
     server.sql("postgres", &format!("ALTER DATABASE {database} SET default_transaction_isolation = 'serializable'"));
-    block_on(conformance::conforms(&connect(&url)));
+    block_on(conformance::conforms(connect(&url)));
     let stores: Vec<Arc<dyn Store>> = (0..8).map(|_| Arc::new(connect(&url)) as Arc<dyn Store>).collect();
     conformance::keeps_every_append(&stores, 25);
     // The server counts after a while.
@@ -236,7 +236,7 @@ fn a_pooler_in_transaction_mode_changes_nothing() {
     let _pooler = Process::start(&command, &folder.path().join("log"));
     wait_for(port);
     let url = server.by_way_of(&server.database(), port);
-    block_on(conformance::conforms(&connect(&url)));
+    block_on(conformance::conforms(connect(&url)));
     let stores: Vec<Arc<dyn Store>> = (0..6).map(|_| Arc::new(connect(&url)) as Arc<dyn Store>).collect();
     conformance::keeps_every_append(&stores, 10);
 }

@@ -33,12 +33,12 @@ fn connect(url: &str) -> RedisStore {
 
 #[test]
 fn a_store_in_redis_conforms() {
-    block_on(conformance::conforms(&connect(&Server::shared().url())));
+    block_on(conformance::conforms(connect(&Server::shared().url())));
 }
 
 #[test]
 fn a_store_whose_sessions_expire_conforms() {
-    block_on(conformance::conforms(&connect(&format!("{}&ttl=1h", Server::shared().url()))));
+    block_on(conformance::conforms(connect(&format!("{}&ttl=1h", Server::shared().url()))));
 }
 
 #[test]

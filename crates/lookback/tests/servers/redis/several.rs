@@ -44,7 +44,7 @@ fn cluster() -> Vec<Server> {
 fn a_store_in_a_cluster_conforms() {
     let nodes = cluster();
     let hosts: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
-    block_on(conformance::conforms(&connect(&format!("redis://{}/?prefix=a", hosts.join(",")))));
+    block_on(conformance::conforms(connect(&format!("redis://{}/?prefix=a", hosts.join(",")))));
     // One of them is enough to find the others.
     let url = format!("redis://{}", hosts[0]);
     let stores: Vec<Arc<dyn Store>> = (0..4).map(|_| Arc::new(connect(&url)) as Arc<dyn Store>).collect();
