@@ -24,7 +24,7 @@ pub fn run() {
     let mut session = open(dialect, "none");
     block_on(session.append(messages.clone())).expect("a push");
     let new = r#"{"role":"user","content":"And now?"}"#;
-    told("push one, window, sources", 30, || {
+    report("push one, window, sources", 30, || {
         block_on(session.push(dialect.decode(new).expect("a message"))).expect("a push");
         let window = block_on(session.window()).expect("a window");
         black_box(window.sources().expect("sources").len());
@@ -33,7 +33,7 @@ pub fn run() {
     block_on(known.sync(messages.clone())).expect("a history");
     let texts: Vec<String> =
         messages.iter().map(|message| message.wire().expect("JSON").raw.get().to_owned()).collect();
-    told("sync all, which are known, as text", 30, || {
+    report("sync all, which are known, as text", 30, || {
         let history = texts.iter().map(|text| dialect.decode(text).expect("a message")).collect();
         black_box(block_on(known.sync(history)).expect("a history"));
     });
@@ -41,7 +41,7 @@ pub fn run() {
         println!("{length} messages, the newest 40 are sent");
         let mut session = open(Dialect::OpenAiChat, "messages:max_messages=40,target_messages=20");
         block_on(session.append((0..length).map(crate::message).collect::<Vec<_>>())).expect("a push");
-        told("push, window, messages", 30, || {
+        report("push, window, messages", 30, || {
             block_on(session.push(Message::user("New"))).expect("a push");
             black_box(block_on(session.window()).expect("a window").to_json().expect("JSON").len());
         });
@@ -55,7 +55,7 @@ fn open(dialect: Dialect, policy: &str) -> Session {
 }
 
 /// Prints the median of the times, in microseconds.
-fn told(name: &str, runs: u32, mut work: impl FnMut()) {
+fn report(name: &str, runs: u32, mut work: impl FnMut()) {
     let times = (0..runs).map(|_| time(&mut work).as_secs_f64() * 1e6);
     println!("  {name:52} {:12.1} us", median(times));
 }

@@ -135,7 +135,7 @@ fn cjk(length: usize) -> String {
 type Make = fn(usize) -> String;
 
 fn hostile() -> Vec<(&'static str, Make)> {
-    fn of(set: &str, length: usize) -> String {
+    fn random_text(set: &str, length: usize) -> String {
         let set: Vec<char> = set.chars().collect();
         let mut random = random(1);
         let mut text = String::new();
@@ -146,14 +146,14 @@ fn hostile() -> Vec<(&'static str, Make)> {
     }
     vec![
         ("one letter", |length| "a".repeat(length)),
-        ("random letters", |length| of("abcdefghijklmnopqrstuvwxyz", length)),
-        ("mixed letters", |length| of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", length)),
-        ("base64", |length| of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/", length)),
+        ("random letters", |length| random_text("abcdefghijklmnopqrstuvwxyz", length)),
+        ("mixed letters", |length| random_text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", length)),
+        ("base64", |length| random_text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/", length)),
         ("spaces", |length| " ".repeat(length)),
         ("line breaks", |length| "\n".repeat(length)),
-        ("spaces and tabs", |length| of(" \t", length)),
-        ("digits", |length| of("0123456789", length)),
-        ("signs", |length| of("!?#$%&*+-=", length)),
-        ("ideographs", |length| of("漢字文化東京大学日本語", length)),
+        ("spaces and tabs", |length| random_text(" \t", length)),
+        ("digits", |length| random_text("0123456789", length)),
+        ("signs", |length| random_text("!?#$%&*+-=", length)),
+        ("ideographs", |length| random_text("漢字文化東京大学日本語", length)),
     ]
 }

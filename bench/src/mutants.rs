@@ -22,7 +22,7 @@ struct Place {
 }
 
 /// Returns all mutants of a body. Of several places at which it can be broken in one way, the first and the last are taken.
-pub(crate) fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
+pub(crate) fn all(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
     let mut mutants = Vec::new();
     let mut add = |kind, changed: Option<Value>| {
         mutants.extend(changed.map(|body| Mutant { kind, body: body.to_string() }));
@@ -47,7 +47,7 @@ pub(crate) fn of(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
         let call = &calls[at];
         add("the arguments are a list", with_list(dialect, body, call));
         let sibling = calls.iter().find(|other| other.list == call.list && other.index != call.index);
-        let sibling = sibling.filter(|_| dialect != Dialect::OpenAiResponses && dialect != Dialect::Gemini);
+        let sibling = if dialect != Dialect::OpenAiResponses && dialect != Dialect::Gemini { sibling } else { None };
         add("two calls have one identifier", sibling.and_then(|sibling| with_id(dialect, body, call, &sibling.id)));
     }
     // Other makers' models, which some reach by this dialect, have few of the rules.

@@ -176,7 +176,7 @@ struct Text {
 }
 
 impl Text {
-    fn of(text: &str) -> Self {
+    fn new(text: &str) -> Self {
         let mut engine = Engine::new(settings(Policy::unlimited()));
         let message = Message::user(text);
         let digest = message.digest();
@@ -206,10 +206,10 @@ impl Sheets {
             state(&memory, facts, 0);
             facts += 1;
         }
-        let mut texts = vec![Text::of(&sheet(&memory).text)];
+        let mut texts = vec![Text::new(&sheet(&memory).text)];
         for change in 1..100 {
             state(&memory, change % facts, change);
-            texts.push(Text::of(&sheet(&memory).text));
+            texts.push(Text::new(&sheet(&memory).text));
         }
         Sheets { budget, facts, texts }
     }
@@ -267,7 +267,7 @@ fn play(recording: &Recording, policy: &Policy, mut on_call: impl FnMut(&mut Ses
 /// Measures windows without notes, and with the texts in places outside the session.
 fn elsewhere(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [Total; 7]) {
     let mut meters = PLACES.map(|_| Meter::new());
-    let nudge = Text::of(NUDGED);
+    let nudge = Text::new(NUDGED);
     totals.iter_mut().enumerate().filter(|(place, _)| !OURS.contains(place)).for_each(|(_, total)| total.sessions += 1);
     play(recording, policy, |session, call, now| {
         let window = blocks(&block_on(session.window()).expect("a window"));
@@ -281,7 +281,7 @@ fn elsewhere(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &m
         meters[4].call(&with(&window, &put_in), &[], now, &mut totals[4]);
         let known = in_system(&window, &[sheet]);
         meters[5].call(&with(&known, &nudges), &[], now, &mut totals[5]);
-        let status = Text::of(&format!(
+        let status = Text::new(&format!(
             "# Status\nIteration {call} of 200 ({} %)\nTokens: {} of 1,000,000 used [OK]\nProgress: {} of the last 5 calls \
              brought new evidence.\nWork on the task, and report when it is done.",
             call / 2,
@@ -332,7 +332,9 @@ fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [T
         meters[0].call(&window, &[], now, &mut totals[OURS[0]]);
         let newest: Vec<bool> = run.view.messages().map(|item| item.is_note()).collect();
         let notes = newest.iter().rev().take_while(|is_note| **is_note).count();
-        if let Some(before) = window.len().checked_sub(notes + 1).filter(|_| notes > 0) {
+        if notes > 0
+            && let Some(before) = window.len().checked_sub(notes + 1)
+        {
             // A fixed block has a marker after it.
             window[before].fixed = true;
         }

@@ -107,7 +107,7 @@ fn break_them(requests: &[Recorded]) {
     let mut rows: BTreeMap<String, [u32; 3]> = BTreeMap::new();
     for recorded in requests {
         let body: Value = serde_json::from_str(&recorded.body).expect("JSON");
-        for mutant in mutants::of(recorded.dialect, &recorded.path, &body) {
+        for mutant in mutants::all(recorded.dialect, &recorded.path, &body) {
             let text = mutant.body.replace(mutants::HALF, "half: \\ud83d");
             let found = match Request::decode(text.as_bytes(), Some(recorded.dialect)) {
                 Ok(request) => recorded.dialect.check(&request.with_path(&recorded.path)),

@@ -37,9 +37,9 @@ pub fn run() {
     let kinds: Vec<(&str, String, Floor)> = vec![
         ("SQLite", format!("sqlite:{}", path("s.db").display()), sqlite(&path("raw.db"))),
         ("files", format!("files:{}", path("files").display()), file(&path("raw.jsonl"))),
-        ("PostgreSQL", database.clone(), of_postgres(&database)),
-        ("  prepared", format!("{prepared}?prepare=yes"), of_postgres(&prepared)),
-        ("Redis", redis.url(), of_redis(redis.port)),
+        ("PostgreSQL", database.clone(), postgres_floor(&database)),
+        ("  prepared", format!("{prepared}?prepare=yes"), postgres_floor(&prepared)),
+        ("Redis", redis.url(), redis_floor(redis.port)),
     ];
     println!("A durable append of one message of {MESSAGE} bytes, beside one raw insert in the same engine\n");
     println!(
@@ -160,7 +160,7 @@ fn file(path: &Path) -> Floor {
     Floor { insert: Box::new(insert), written: Box::new(written_here) }
 }
 
-fn of_postgres(url: &str) -> Floor {
+fn postgres_floor(url: &str) -> Floor {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
     let connected = runtime.block_on(tokio_postgres::connect(url, tokio_postgres::NoTls));
@@ -183,7 +183,7 @@ fn of_postgres(url: &str) -> Floor {
     Floor { insert: Box::new(insert), written: Box::new(written) }
 }
 
-fn of_redis(port: u16) -> Floor {
+fn redis_floor(port: u16) -> Floor {
     let connect = || {
         let client = ::redis::Client::open(format!("redis://127.0.0.1:{port}")).expect("a URL");
         client.get_connection().expect("a connection")

@@ -28,7 +28,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// Returns one of these values.
-    pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub fn choose<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 

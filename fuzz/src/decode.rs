@@ -3,7 +3,10 @@
 use lookback_engine::{Engine, Settings};
 use lookback_wire::dialect::{Finding, Shown};
 use lookback_wire::message::{PartRef, ResultItem};
-use lookback_wire::{dialect::{Dialect, Problem, Request}, message::{Message, Role}};
+use lookback_wire::{
+    dialect::{Dialect, Problem, Request},
+    message::{Message, Role},
+};
 use serde_json::value::RawValue;
 
 use crate::{faults, sent};

@@ -23,7 +23,10 @@ pub use view::view;
 
 use lookback_engine::Engine;
 use lookback_wire::dialect::Severity;
-use lookback_wire::{dialect::{Dialect, Finding, Problem, Request}, message::Message};
+use lookback_wire::{
+    dialect::{Dialect, Finding, Problem, Request},
+    message::Message,
+};
 use serde_json::value::RawValue;
 
 /// Returns the messages that an engine would send now.

@@ -4,8 +4,8 @@ use lookback_engine::group::{Group, GroupKind, Pin};
 use lookback_engine::plan::{Action, Plan, Verdict};
 use lookback_engine::policy::Caps;
 use lookback_engine::policy::{Cold, Index, Keep, Payback, Repeats, Tokens};
-use lookback_engine::totals::Totals;
 use lookback_engine::policy::{Limits, Mode, Pace, Policy, Stage, Summarize, SystemRule};
+use lookback_engine::totals::Totals;
 use lookback_tokens::cut::{Truncation, Unit};
 use lookback_wire::Start;
 use lookback_wire::size::{Measure, Size};
@@ -33,15 +33,16 @@ pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
         target: bytes.option(limits),
         hard: bytes.option(limits),
         keep: if bytes.coin() { keep } else { Keep::default() },
-        start: bytes.of(&[Start::Any, Start::UserOrToolPair, Start::User]),
+        start: bytes.choose(&[Start::Any, Start::UserOrToolPair, Start::User]),
         arrival: bytes.option(truncation),
         stages: (0..bytes.below(4)).map(|_| stage(bytes)).collect(),
-        mode: bytes.of(&[Mode::Recorded, Mode::OnRead]),
+        mode: bytes.choose(&[Mode::Recorded, Mode::OnRead]),
         drop_block: bytes.coin(),
         system: SystemRule { one: bytes.coin(), first: bytes.coin(), counted: bytes.coin() },
-        pace: bytes.of(&[Pace::Call, Pace::Calls(0), Pace::Calls(3), Pace::Turn]),
+        pace: bytes.choose(&[Pace::Call, Pace::Calls(0), Pace::Calls(3), Pace::Turn]),
         cold: bytes.option(|bytes| Cold { after: bytes.size(), limits: limits(bytes), target: limits(bytes) }),
-        payback: bytes.option(|bytes| Payback { write: bytes.of(&[12.5, 1.0, 0.0, f64::NAN]), limits: limits(bytes) }),
+        payback: bytes
+            .option(|bytes| Payback { write: bytes.choose(&[12.5, 1.0, 0.0, f64::NAN]), limits: limits(bytes) }),
         caps: bytes.option(|bytes| Caps { file: bytes.size(), other: bytes.size(), names: bytes.size() }),
         repeats: bytes.option(|bytes| Repeats { lines: bytes.size(), tokens: bytes.size() }),
         index: bytes.option(|bytes| Index { budget: bytes.size() }),
@@ -51,7 +52,7 @@ pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
 
 fn limits(bytes: &mut Bytes<'_>) -> Limits {
     let tokens = |bytes: &mut Bytes<'_>| match bytes.below(8) {
-        0 => Tokens::Share(bytes.of(&[0.0, -1.0, 0.5, 1.0, 7.0, f64::NAN, f64::INFINITY])),
+        0 => Tokens::Share(bytes.choose(&[0.0, -1.0, 0.5, 1.0, 7.0, f64::NAN, f64::INFINITY])),
         _ => Tokens::Count(bytes.size()),
     };
     let mut limit = || bytes.option(Bytes::size);
@@ -60,7 +61,7 @@ fn limits(bytes: &mut Bytes<'_>) -> Limits {
 }
 
 fn truncation(bytes: &mut Bytes<'_>) -> Truncation {
-    let unit = bytes.of(&[Unit::Characters, Unit::Tokens]);
+    let unit = bytes.choose(&[Unit::Characters, Unit::Tokens]);
     Truncation { head: bytes.size(), tail: bytes.size(), unit, marker: bytes.coin().then(|| "<{cut}>".to_owned()) }
 }
 
@@ -84,7 +85,7 @@ fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
         [Pin::Preamble, Pin::System, Pin::LaterSystem, Pin::Task, Pin::Newest, Pin::OpenRound, Pin::First, Pin::Last];
     let mut groups = Vec::new();
     while bytes.any() && groups.len() < 64 {
-        let (pin, size_now, mut kept) = (bytes.option(|bytes| bytes.of(&PINS)), size(bytes), size(bytes));
+        let (pin, size_now, mut kept) = (bytes.option(|bytes| bytes.choose(&PINS)), size(bytes), size(bytes));
         // Only a group that is not pinned can be wholly stale. Then nothing is left of it.
         if pin.is_some() {
             kept.messages = size_now.messages;
@@ -92,7 +93,7 @@ fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
             kept = Size::default();
         }
         groups.push(Group {
-            kind: bytes.of(&[
+            kind: bytes.choose(&[
                 GroupKind::Preamble,
                 GroupKind::System,
                 GroupKind::Summary,
@@ -124,7 +125,7 @@ fn holds(groups: &[Group], policy: &Policy, plan: &Plan) {
         assert!(!decision.action.is_gone() || decision.after == Size::default());
         assert_eq!(decision.before, group.size);
     }
-    assert_eq!(plan.before, Totals::of(groups.iter().map(|group| (group, group.size))));
+    assert_eq!(plan.before, Totals::sum(groups.iter().map(|group| (group, group.size))));
     let hard = policy.hard.unwrap_or_default();
     let over: Vec<_> = policy.limits.excesses(&plan.after).chain(hard.excesses(&plan.after)).collect();
     assert_eq!(plan.over, over, "what is exceeded still is said");

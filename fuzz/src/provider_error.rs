@@ -3,8 +3,8 @@
 
 use std::mem::discriminant;
 
-use lookback_wire::size::Measure;
 use lookback_wire::dialect::{Dialect, ProviderError};
+use lookback_wire::size::Measure;
 
 const STATUSES: [Option<u16>; 8] = [None, Some(200), Some(400), Some(401), Some(404), Some(413), Some(429), Some(500)];
 

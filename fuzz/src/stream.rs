@@ -11,11 +11,11 @@ pub fn stream(data: &[u8]) {
     whole.read(bytes);
     let mut pieces = ResponseStream::new(dialect);
     bytes.chunks(usize::from(*length).max(1)).for_each(|piece| pieces.read(piece));
-    assert_eq!(told(&whole), told(&pieces), "{dialect}");
+    assert_eq!(state(&whole), state(&pieces), "{dialect}");
 }
 
 /// All that a stream tells.
-fn told(stream: &ResponseStream) -> impl PartialEq + std::fmt::Debug {
+fn state(stream: &ResponseStream) -> impl PartialEq + std::fmt::Debug {
     let response = stream.response().map(|response| {
         let raw = response.message.wire().map(|wire| wire.raw.get().to_owned());
         let usage = (response.input, response.cached, response.written, response.output);

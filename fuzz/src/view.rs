@@ -1,8 +1,16 @@
 //! Any sequence of messages, valid or broken, with windows between them: what is sent keeps the rules, and follows
 //! from the log.
 
-use lookback_engine::{Engine, Settings, transcript::{Entry, Transcript}, policy::Mode, view::View};
-use lookback_wire::{dialect::{Dialect, Request}, message::Message};
+use lookback_engine::{
+    Engine, Settings,
+    policy::Mode,
+    transcript::{Entry, Transcript},
+    view::View,
+};
+use lookback_wire::{
+    dialect::{Dialect, Request},
+    message::Message,
+};
 use serde_json::{Value, json};
 
 use crate::{Bytes, faults, sent};
@@ -11,7 +19,7 @@ use crate::{Bytes, faults, sent};
 /// window.
 pub fn view(data: &[u8]) {
     let mut bytes = Bytes::new(data);
-    let dialect = bytes.of(&Dialect::ALL);
+    let dialect = bytes.choose(&Dialect::ALL);
     let policy = if bytes.coin() { crate::plan::policy(&mut bytes) } else { Default::default() };
     let model_window = bytes.option(Bytes::size);
     let records = policy.mode == Mode::Recorded;
@@ -109,7 +117,7 @@ fn some<T>(bytes: &mut Bytes<'_>, mut one: impl FnMut(&mut Bytes<'_>) -> T) -> V
 }
 
 fn text(bytes: &mut Bytes<'_>) -> &'static str {
-    bytes.of(&TEXTS)
+    bytes.choose(&TEXTS)
 }
 
 fn input(bytes: &mut Bytes<'_>) -> Value {
@@ -123,21 +131,21 @@ fn input(bytes: &mut Bytes<'_>) -> Value {
 fn openai(bytes: &mut Bytes<'_>) -> Value {
     let content = |bytes: &mut Bytes<'_>| match bytes.below(4) {
         0 => Value::Null,
-        1 => some(bytes, |bytes| json!({"type": bytes.of(&["text", "x"]), "text": text(bytes)})).into(),
+        1 => some(bytes, |bytes| json!({"type": bytes.choose(&["text", "x"]), "text": text(bytes)})).into(),
         _ => text(bytes).into(),
     };
     match bytes.below(8) {
-        0 => json!({"role": bytes.of(&["system", "developer"]), "content": content(bytes)}),
+        0 => json!({"role": bytes.choose(&["system", "developer"]), "content": content(bytes)}),
         1 | 2 => json!({"role": "user", "content": content(bytes)}),
         3 => json!({"role": "assistant", "content": content(bytes)}),
         4 | 5 => {
             let call = |bytes: &mut Bytes<'_>| {
                 let arguments = input(bytes).to_string();
-                json!({"id": bytes.of(&IDS), "type": "function", "function": {"name": "f", "arguments": arguments}})
+                json!({"id": bytes.choose(&IDS), "type": "function", "function": {"name": "f", "arguments": arguments}})
             };
             json!({"role": "assistant", "content": content(bytes), "tool_calls": some(bytes, call)})
         }
-        _ => json!({"role": "tool", "tool_call_id": bytes.of(&IDS), "content": content(bytes)}),
+        _ => json!({"role": "tool", "tool_call_id": bytes.choose(&IDS), "content": content(bytes)}),
     }
 }
 
@@ -152,10 +160,13 @@ fn anthropic(bytes: &mut Bytes<'_>) -> Value {
     let user = |bytes: &mut Bytes<'_>| {
         let block = match bytes.below(6) {
             0 | 1 => json!({"type": "text", "text": text(bytes)}),
-            2 => bytes.of(&[0, 1]).eq(&0).then(image).unwrap_or_else(|| json!({"type": "x"})),
-            3 => json!({"type": "tool_result", "tool_use_id": bytes.of(&IDS), "is_error": bytes.coin()}),
+            2 => bytes.choose(&[0, 1]).eq(&0).then(image).unwrap_or_else(|| json!({"type": "x"})),
+            3 => json!({"type": "tool_result", "tool_use_id": bytes.choose(&IDS), "is_error": bytes.coin()}),
             _ => {
-                json!({"type": "tool_result", "tool_use_id": bytes.of(&IDS), "content": text(bytes), "is_error": bytes.coin()})
+                json!({
+                    "type": "tool_result", "tool_use_id": bytes.choose(&IDS), "content": text(bytes),
+                    "is_error": bytes.coin(),
+                })
             }
         };
         marked(bytes, block)
@@ -166,7 +177,7 @@ fn anthropic(bytes: &mut Bytes<'_>) -> Value {
         2 => json!({"type": "redacted_thinking", "data": "EmwK"}),
         3 | 4 => json!({"type": "text", "text": text(bytes)}),
         _ => {
-            let block = json!({"type": "tool_use", "id": bytes.of(&IDS), "name": "f", "input": input(bytes)});
+            let block = json!({"type": "tool_use", "id": bytes.choose(&IDS), "name": "f", "input": input(bytes)});
             marked(bytes, block)
         }
     };
@@ -181,24 +192,24 @@ fn anthropic(bytes: &mut Bytes<'_>) -> Value {
 
 fn responses(bytes: &mut Bytes<'_>) -> Value {
     let content = |bytes: &mut Bytes<'_>, kind: &str| match bytes.below(4) {
-        0 => some(bytes, |bytes| json!({"type": bytes.of(&[kind, "x"]), "text": text(bytes)})).into(),
+        0 => some(bytes, |bytes| json!({"type": bytes.choose(&[kind, "x"]), "text": text(bytes)})).into(),
         _ => Value::from(text(bytes)),
     };
     let said = |bytes: &mut Bytes<'_>| match bytes.below(8) {
-        0 => json!({"type": "reasoning", "id": bytes.of(&["rs_1", "rs_2", "x"]), "summary": [], "status": null}),
+        0 => json!({"type": "reasoning", "id": bytes.choose(&["rs_1", "rs_2", "x"]), "summary": [], "status": null}),
         1 => json!({"type": "reasoning", "encrypted_content": "gAAA"}),
         2 | 3 => json!({"type": "message", "role": "assistant", "content": content(bytes, "output_text")}),
-        4 => json!({"type": bytes.of(&["web_search_call", "compaction", "x"]), "id": "x"}),
-        5 => json!({"type": "custom_tool_call", "call_id": bytes.of(&IDS), "name": "f", "input": text(bytes)}),
+        4 => json!({"type": bytes.choose(&["web_search_call", "compaction", "x"]), "id": "x"}),
+        5 => json!({"type": "custom_tool_call", "call_id": bytes.choose(&IDS), "name": "f", "input": text(bytes)}),
         _ => {
             let arguments = input(bytes).to_string();
-            json!({"type": "function_call", "call_id": bytes.of(&IDS), "name": "f", "arguments": arguments})
+            json!({"type": "function_call", "call_id": bytes.choose(&IDS), "name": "f", "arguments": arguments})
         }
     };
     match bytes.below(8) {
-        0 => json!({"role": bytes.of(&["system", "developer"]), "content": content(bytes, "input_text")}),
+        0 => json!({"role": bytes.choose(&["system", "developer"]), "content": content(bytes, "input_text")}),
         1 | 2 => json!({"role": "user", "content": content(bytes, "input_text")}),
-        3 => json!({"type": bytes.of(&["compaction_trigger", "additional_tools"])}),
+        3 => json!({"type": bytes.choose(&["compaction_trigger", "additional_tools"])}),
         4 | 5 => {
             let mut items = vec![said(bytes)];
             items.extend(some(bytes, said));
@@ -206,16 +217,18 @@ fn responses(bytes: &mut Bytes<'_>) -> Value {
         }
         _ => {
             let output = match bytes.below(3) {
-                0 => some(bytes, |bytes| json!({"type": bytes.of(&["input_text", "x"]), "text": text(bytes)})).into(),
+                0 => {
+                    some(bytes, |bytes| json!({"type": bytes.choose(&["input_text", "x"]), "text": text(bytes)})).into()
+                }
                 _ => Value::from(text(bytes)),
             };
-            json!({"type": "function_call_output", "call_id": bytes.of(&IDS), "output": output})
+            json!({"type": "function_call_output", "call_id": bytes.choose(&IDS), "output": output})
         }
     }
 }
 
 fn gemini(bytes: &mut Bytes<'_>) -> Value {
-    let id = |bytes: &mut Bytes<'_>| bytes.coin().then(|| bytes.of(&IDS));
+    let id = |bytes: &mut Bytes<'_>| bytes.coin().then(|| bytes.choose(&IDS));
     let user = |bytes: &mut Bytes<'_>| match bytes.below(8) {
         0 => json!({"inlineData": {"mimeType": "image/png", "data": "iVBO"}}),
         1 => json!({"x": 1}),
@@ -227,7 +240,7 @@ fn gemini(bytes: &mut Bytes<'_>) -> Value {
                 2 => json!({"error": text(bytes)}),
                 _ => json!({"output": text(bytes)}),
             };
-            json!({"functionResponse": {"id": id(bytes), "name": bytes.of(&["f", "g"]), "response": response}})
+            json!({"functionResponse": {"id": id(bytes), "name": bytes.choose(&["f", "g"]), "response": response}})
         }
     };
     let model = |bytes: &mut Bytes<'_>| match bytes.below(8) {
@@ -236,7 +249,7 @@ fn gemini(bytes: &mut Bytes<'_>) -> Value {
         2 | 3 => json!({"text": text(bytes)}),
         4 => json!({"thought": true}),
         _ => {
-            let call = json!({"id": id(bytes), "name": bytes.of(&["f", "g"]), "args": input(bytes)});
+            let call = json!({"id": id(bytes), "name": bytes.choose(&["f", "g"]), "args": input(bytes)});
             match bytes.coin() {
                 true => json!({"functionCall": call, "thoughtSignature": "c2ln"}),
                 false => json!({"functionCall": call}),
@@ -244,7 +257,7 @@ fn gemini(bytes: &mut Bytes<'_>) -> Value {
         }
     };
     if bytes.coin() {
-        json!({"role": bytes.of(&["user", "function"]), "parts": some(bytes, user)})
+        json!({"role": bytes.choose(&["user", "function"]), "parts": some(bytes, user)})
     } else {
         json!({"role": "model", "parts": some(bytes, model)})
     }
@@ -262,8 +275,8 @@ fn bedrock(bytes: &mut Bytes<'_>) -> Value {
                 1 => json!({"image": {"format": "png", "source": {"bytes": "iVBO"}}}),
                 _ => json!({"text": text(bytes)}),
             };
-            let status = bytes.of(&["error", "success"]);
-            json!({"toolResult": {"toolUseId": bytes.of(&IDS), "content": some(bytes, item), "status": status}})
+            let status = bytes.choose(&["error", "success"]);
+            json!({"toolResult": {"toolUseId": bytes.choose(&IDS), "content": some(bytes, item), "status": status}})
         }
     };
     let assistant = |bytes: &mut Bytes<'_>| match bytes.below(8) {
@@ -271,7 +284,7 @@ fn bedrock(bytes: &mut Bytes<'_>) -> Value {
         1 => json!({"reasoningContent": {"reasoningText": {"text": text(bytes), "signature": "EqQB"}}}),
         2 => json!({"reasoningContent": {"reasoningText": {"text": text(bytes)}}}),
         3 | 4 => json!({"text": text(bytes)}),
-        _ => json!({"toolUse": {"toolUseId": bytes.of(&IDS), "name": "f", "input": input(bytes)}}),
+        _ => json!({"toolUse": {"toolUseId": bytes.choose(&IDS), "name": "f", "input": input(bytes)}}),
     };
     if bytes.coin() {
         json!({"role": "user", "content": some(bytes, user)})

@@ -5,9 +5,12 @@
 //! which counts the dependencies, too.
 
 use lookback_engine::policy::Caps;
-use lookback_engine::{Engine, Settings, policy::{Index, Limits, Policy, Repeats, Stage}};
-use lookback_tokens::cut::Truncation;
+use lookback_engine::{
+    Engine, Settings,
+    policy::{Index, Limits, Policy, Repeats, Stage},
+};
 use lookback_tokens::Uncounted;
+use lookback_tokens::cut::Truncation;
 use lookback_wire::dialect::{Dialect, Request};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -224,12 +227,12 @@ pub struct Program {
 
 impl Program {
     /// Makes a program from a fuzzer's bytes.
-    pub fn of(data: &[u8]) -> Program {
+    pub fn from_bytes(data: &[u8]) -> Program {
         let mut bytes = Bytes::new(data);
-        let (dialect, compacts) = (bytes.of(&Dialect::ALL), bytes.coin());
+        let (dialect, compacts) = (bytes.choose(&Dialect::ALL), bytes.coin());
         let mut motifs = Vec::new();
         while bytes.any() && motifs.len() < 12 {
-            motifs.push((bytes.of(&Motif::ALL), 8 * bytes.below(256)));
+            motifs.push((bytes.choose(&Motif::ALL), 8 * bytes.below(256)));
         }
         Program { dialect, compacts, motifs }
     }
@@ -288,7 +291,7 @@ impl Program {
 
 /// Checks that the program of these bytes stays within the bound.
 pub fn work(data: &[u8]) {
-    let program = Program::of(data);
+    let program = Program::from_bytes(data);
     let (bytes, steps) = program.run();
     let most = BASE + MOST_STEPS_A_BYTE * bytes;
     assert!(steps <= most, "{steps} steps for {bytes} bytes, where {most} may be: {program:?}");

@@ -25,7 +25,7 @@ impl Random {
         (self.next() % most.max(1) as u64) as usize
     }
 
-    fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+    fn choose<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 }
@@ -110,7 +110,7 @@ fn scramble(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
             3 => data.extend_from_within(a..b),
             4 if a < data.len() => data[a] = random.next() as u8,
             _ => {
-                let other = random.of(seeds).clone();
+                let other = random.choose(seeds).clone();
                 data.truncate(a);
                 data.extend_from_slice(&other[random.below(other.len())..]);
             }
@@ -121,7 +121,7 @@ fn scramble(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
 /// Changes values. The result is JSON, often of a wrong shape.
 fn rearrange(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
     let Ok(mut value) = serde_json::from_slice::<Value>(data) else { return scramble(random, seeds, data) };
-    let mut other = serde_json::from_slice::<Value>(random.of(seeds).as_slice()).unwrap_or_default();
+    let mut other = serde_json::from_slice::<Value>(random.choose(seeds).as_slice()).unwrap_or_default();
     for _ in 0..=random.below(6) {
         let donor = pick(random, &mut other).clone();
         let target = pick(random, &mut value);
@@ -187,7 +187,7 @@ fn drive(body: fn(&[u8]), runs: u64, mut input: impl FnMut(&mut Random) -> Vec<u
 /// Returns random bytes of random length. Many of them are small.
 fn noise(random: &mut Random) -> Vec<u8> {
     let length = random.below(400);
-    let most = *random.of(&[8, 64, 256]);
+    let most = *random.choose(&[8, 64, 256]);
     (0..length).map(|_| random.below(most) as u8).collect()
 }
 
@@ -196,7 +196,7 @@ fn decode() {
     let seeds = seeds();
     seeds.iter().for_each(|seed| lookback_fuzz::decode(seed));
     drive(lookback_fuzz::decode, 20_000, |random| {
-        let mut data = random.of(&seeds).clone();
+        let mut data = random.choose(&seeds).clone();
         match random.below(4) {
             0 => scramble(random, &seeds, &mut data),
             _ => rearrange(random, &seeds, &mut data),
@@ -224,12 +224,12 @@ fn count() {
             // Few different characters make long runs.
             let alphabet: Vec<char> = "aA1 \t\n\r.'-=/漢ก้é\u{301}😀ſ\u{3000}".chars().collect();
             let few = 1 + random.below(4);
-            let set: Vec<char> = (0..few).map(|_| *random.of(&alphabet)).collect();
-            let text: String = (0..random.below(300)).map(|_| *random.of(&set)).collect();
+            let set: Vec<char> = (0..few).map(|_| *random.choose(&alphabet)).collect();
+            let text: String = (0..random.below(300)).map(|_| *random.choose(&set)).collect();
             [vec![random.next() as u8], text.into_bytes()].concat()
         }
         _ => {
-            let mut data = random.of(&seeds).clone();
+            let mut data = random.choose(&seeds).clone();
             scramble(random, &seeds, &mut data);
             data
         }
@@ -241,7 +241,7 @@ fn provider_error() {
     let seeds = errors();
     seeds.iter().for_each(|seed| lookback_fuzz::provider_error(seed));
     drive(lookback_fuzz::provider_error, 5_000, |random| {
-        let mut data = random.of(&seeds).clone();
+        let mut data = random.choose(&seeds).clone();
         scramble(random, &seeds, &mut data);
         data
     });
@@ -281,7 +281,7 @@ fn stream() {
     let seeds = streams();
     seeds.iter().for_each(|seed| lookback_fuzz::stream(seed));
     drive(lookback_fuzz::stream, 5_000, |random| {
-        let mut data = random.of(&seeds).clone();
+        let mut data = random.choose(&seeds).clone();
         scramble(random, &seeds, &mut data);
         data
     });
@@ -291,7 +291,7 @@ fn stream() {
 fn body() {
     let seeds = seeds();
     drive(lookback_fuzz::body, 5_000, |random| {
-        let mut data = random.of(&seeds).clone();
+        let mut data = random.choose(&seeds).clone();
         match random.below(3) {
             0 => scramble(random, &seeds, &mut data),
             _ => rearrange(random, &seeds, &mut data),

@@ -13,7 +13,7 @@ type Called<T> = ThreadsafeFunction<T, (), T, Status, false, true>;
 /// The system prompt, the prompt, the budget of tokens, and where the answer goes.
 type Asked = FnArgs<(String, String, u32, Waiting)>;
 /// The name of an event, and what it says as JSON.
-type Told = FnArgs<(String, String)>;
+type EventArgs = FnArgs<(String, String)>;
 
 /// Where a summary goes.
 #[napi]
@@ -44,7 +44,7 @@ impl Waiting {
 /// Returns the functions as callbacks.
 pub(crate) fn callbacks(
     summarizer: Option<Function<'_, Asked, ()>>,
-    on_event: Option<Function<'_, Told, ()>>,
+    on_event: Option<Function<'_, EventArgs, ()>>,
 ) -> napi::Result<Callbacks> {
     let mut callbacks = Callbacks::default();
     if let Some(function) = summarizer {
@@ -57,7 +57,7 @@ pub(crate) fn callbacks(
         }));
     }
     if let Some(function) = on_event {
-        let called: Called<Told> = function.build_threadsafe_function().weak::<true>().build()?;
+        let called: Called<EventArgs> = function.build_threadsafe_function().weak::<true>().build()?;
         callbacks.on_event = Some(Arc::new(move |event: &str, told: String| {
             called.call((event.to_owned(), told).into(), ThreadsafeFunctionCallMode::NonBlocking);
         }));

@@ -91,7 +91,7 @@ impl Functions {
         }
         if !locked(&self.listeners).is_empty() {
             let functions = self.clone();
-            callbacks.on_event = Some(Arc::new(move |event: &str, told: String| functions.tell(event, &told)));
+            callbacks.on_event = Some(Arc::new(move |event: &str, told: String| functions.emit(event, &told)));
         }
         callbacks
     }
@@ -125,8 +125,8 @@ impl Functions {
         });
     }
 
-    /// Tells an event.
-    fn tell(&self, event: &str, told: &str) {
+    /// Emits an event.
+    fn emit(&self, event: &str, told: &str) {
         interpreter::with(|py| {
             let listeners: Vec<_> = locked(&self.listeners)
                 .iter()

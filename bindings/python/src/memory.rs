@@ -25,7 +25,7 @@ impl Memory {
     }
 
     /// Does something without the interpreter's lock, and returns its JSON as objects.
-    fn told<'py>(
+    fn detached_json<'py>(
         &self,
         py: Python<'py>,
         work: impl FnOnce(&bindings::Memory) -> Result<String, bindings::Failure> + Send,
@@ -72,18 +72,18 @@ impl Memory {
             "kind": kind, "text": text, "about": about, "confidence": confidence, "by": by, "trust": trust,
             "tags": tags.unwrap_or_default(), "supersedes": supersedes.unwrap_or_default(), "shared": shared,
         });
-        self.told(py, move |memory| memory.remember(&statement.to_string()))
+        self.detached_json(py, move |memory| memory.remember(&statement.to_string()))
     }
 
     /// Returns the current facts: the session's, then the shared ones.
     fn facts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.told(py, bindings::Memory::facts)
+        self.detached_json(py, bindings::Memory::facts)
     }
 
     /// Returns the current facts that have any of these words: the best first.
     #[pyo3(signature = (query, limit=10))]
     fn search<'py>(&self, py: Python<'py>, query: &str, limit: usize) -> PyResult<Bound<'py, PyAny>> {
-        self.told(py, |memory| memory.search(query, limit))
+        self.detached_json(py, |memory| memory.search(query, limit))
     }
 
     /// Ends a blocker, and says what resolved it.
@@ -99,25 +99,25 @@ impl Memory {
 
     /// Returns what happened to a fact, to those that it replaced, and to those that replaced it.
     fn history<'py>(&self, py: Python<'py>, id: &str) -> PyResult<Bound<'py, PyAny>> {
-        self.told(py, |memory| memory.history(id))
+        self.detached_json(py, |memory| memory.history(id))
     }
 
     /// Returns the fact sheet: its text for the model, within a budget of tokens, and what it shows and leaves out.
     #[pyo3(signature = (*, budget=None, model=None))]
     fn sheet<'py>(&self, py: Python<'py>, budget: Option<u64>, model: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
-        self.told(py, |memory| memory.sheet(budget, model))
+        self.detached_json(py, |memory| memory.sheet(budget, model))
     }
 
     /// Returns the tools with which a model reads and writes its memory, for the `tools` of a request.
     #[pyo3(signature = (dialect="openai-chat"))]
     fn tools<'py>(&self, py: Python<'py>, dialect: &str) -> PyResult<Bound<'py, PyAny>> {
-        self.told(py, |memory| memory.tools(dialect))
+        self.detached_json(py, |memory| memory.tools(dialect))
     }
 
     /// Carries out a model's call of one of the tools, and returns the text of the result, and whether it is an error.
     fn call<'py>(&self, py: Python<'py>, tool: &str, arguments: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let arguments = input::object(arguments, "arguments")?;
-        self.told(py, move |memory| memory.call(tool, &arguments))
+        self.detached_json(py, move |memory| memory.call(tool, &arguments))
     }
 
     fn __repr__(&self) -> String {

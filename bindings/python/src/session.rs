@@ -28,7 +28,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Does something without the interpreter's lock, and returns its JSON as objects.
-    fn told<'py>(
+    fn detached_json<'py>(
         &self,
         py: Python<'py>,
         work: impl FnOnce(&bindings::Session) -> Result<String, Failure> + Send,
@@ -94,7 +94,7 @@ impl Session {
     /// Takes over a whole history: what is known is recognized, and the rest is appended.
     fn sync<'py>(&self, py: Python<'py>, history: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let history = input::messages(history)?;
-        self.told(py, |session| session.sync(&history))
+        self.detached_json(py, |session| session.sync(&history))
     }
 
     /// Says what comes with the messages of each request, because the provider counts it: the system prompt, if it is not
@@ -138,28 +138,28 @@ impl Session {
     /// Finds messages by words, also those that have left the window: the best first.
     #[pyo3(signature = (query, limit=10))]
     fn search<'py>(&self, py: Python<'py>, query: &str, limit: usize) -> PyResult<Bound<'py, PyAny>> {
-        self.told(py, |session| session.search(query, limit))
+        self.detached_json(py, |session| session.search(query, limit))
     }
 
     /// Returns the messages of the conversation, with their positions in the log, and whether the window shows them.
     fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.told(py, bindings::Session::history)
+        self.detached_json(py, bindings::Session::history)
     }
 
     /// Returns the messages of the conversation as they came, with all that has left the window.
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.told(py, bindings::Session::messages)
+        self.detached_json(py, bindings::Session::messages)
     }
 
     /// Returns what became of every message, and why.
     fn why<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.told(py, bindings::Session::why)
+        self.detached_json(py, bindings::Session::why)
     }
 
     /// Returns what each call has sent and cost, and what it would have cost without a window.
     #[pyo3(signature = (price="anthropic-5m"))]
     fn receipt<'py>(&self, py: Python<'py>, price: &str) -> PyResult<Bound<'py, PyAny>> {
-        self.told(py, |session| session.receipt(&bindings::price(price)?))
+        self.detached_json(py, |session| session.receipt(&bindings::price(price)?))
     }
 
     /// Changes the policy, from the next window on.
@@ -177,7 +177,7 @@ impl Session {
         turns: Option<u64>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let task = input::messages(task)?;
-        self.told(py, |session| session.resume(&task, turns))
+        self.detached_json(py, |session| session.resume(&task, turns))
     }
 
     /// Waits until the summary that is being made is done.

@@ -15,7 +15,7 @@ use crate::failure::chained;
 pub type Summarize = Arc<dyn Fn(Ask, Answer) + Send + Sync>;
 
 /// A function that is told of an event: its name, and what it says, as JSON.
-pub type Tell = Arc<dyn Fn(&str, String) + Send + Sync>;
+pub type EventListener = Arc<dyn Fn(&str, String) + Send + Sync>;
 
 /// The functions that a session calls. They must return soon: what takes time happens elsewhere.
 #[derive(Clone, Default)]
@@ -23,7 +23,7 @@ pub struct Callbacks {
     /// Makes the summaries. Without it, sentences of the conversation itself are chosen.
     pub summarizer: Option<Summarize>,
     /// Is told of compactions.
-    pub on_event: Option<Tell>,
+    pub on_event: Option<EventListener>,
 }
 
 impl fmt::Debug for Callbacks {
@@ -81,7 +81,7 @@ impl Callbacks {
 
     /// Returns the functions that are told of compactions: as hooks, and as what holds their events back.
     pub(crate) fn hooks(&self) -> (Hooks, Arc<Events>) {
-        let events = Arc::new(Events { tell: self.on_event.clone(), held: Mutex::default() });
+        let events = Arc::new(Events { listener: self.on_event.clone(), held: Mutex::default() });
         if self.on_event.is_none() {
             return (Hooks::default(), events);
         }
@@ -92,7 +92,7 @@ impl Callbacks {
                 let told = json!({
                     "session": session.to_string(), "evicted_count": evicted_count, "total_tokens": total_tokens,
                 });
-                start.tell("compact_start", told.to_string());
+                start.emit("compact_start", told.to_string());
             })
             .on_compact_end(move |event: &CompactEnd| {
                 let (outcome, reason) = match &event.outcome {
@@ -110,7 +110,7 @@ impl Callbacks {
                     "summary_tokens": event.summary_tokens,
                     "seconds": event.duration.as_secs_f64(),
                 });
-                end.tell("compact_end", told.to_string());
+                end.emit("compact_end", told.to_string());
             })
             .on_summary_refused(move |event: &SummaryRefused| {
                 let SummaryRefused { session, model, faults, again, .. } = event;
@@ -121,7 +121,7 @@ impl Callbacks {
                     "invented": faults.invented,
                     "missing": faults.missing,
                 });
-                refused.tell("summary_refused", told.to_string());
+                refused.emit("summary_refused", told.to_string());
             });
         (hooks, events)
     }
@@ -130,7 +130,7 @@ impl Callbacks {
 /// Tells the events of a session. Those that happen while a thread works with the session are told when it is done,
 /// because what is told may ask the session something.
 pub(crate) struct Events {
-    tell: Option<Tell>,
+    listener: Option<EventListener>,
     held: Mutex<Held>,
 }
 
@@ -143,7 +143,7 @@ struct Held {
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("tells", &self.tell.is_some()).finish_non_exhaustive()
+        f.debug_struct("Events").field("tells", &self.listener.is_some()).finish_non_exhaustive()
     }
 }
 
@@ -158,14 +158,14 @@ impl Events {
         std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner)).events
     }
 
-    pub(crate) fn tell(&self, event: &'static str, told: String) {
-        let Some(tell) = &self.tell else { return };
+    pub(crate) fn emit(&self, event: &'static str, told: String) {
+        let Some(listener) = &self.listener else { return };
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.by == Some(thread::current().id()) {
             held.events.push((event, told));
         } else {
             drop(held);
-            tell(event, told);
+            listener(event, told);
         }
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Given {
 
 impl Given {
     pub(crate) fn new(messages: &[Message], spans: Vec<Range<usize>>) -> Given {
-        Given { messages: messages.iter().map(Resent::of).collect(), spans }
+        Given { messages: messages.iter().map(Resent::from_message).collect(), spans }
     }
 
     /// Returns the position of each element. `written` are those of the messages that are in the log, in order.
@@ -30,7 +30,7 @@ impl Given {
         logged: impl FnOnce() -> Vec<(Position, Resent)>,
     ) -> Vec<Position> {
         if written.len() == self.messages.len() {
-            return self.of_elements(written.iter().copied());
+            return self.element_positions(written.iter().copied());
         }
         let digests: HashMap<Position, u128> =
             logged().into_iter().map(|(position, resent)| (position, resent.digest)).collect();
@@ -46,10 +46,10 @@ impl Given {
             let nearest = positions.last().copied().or_else(|| written.peek().copied()).unwrap_or_default();
             positions.push(known.get(&message.digest).copied().unwrap_or(nearest));
         }
-        self.of_elements(positions.into_iter())
+        self.element_positions(positions.into_iter())
     }
 
-    fn of_elements(&self, positions: impl Iterator<Item = Position>) -> Vec<Position> {
+    fn element_positions(&self, positions: impl Iterator<Item = Position>) -> Vec<Position> {
         self.spans.iter().zip(positions).flat_map(|(span, position)| span.clone().map(move |_| position)).collect()
     }
 }

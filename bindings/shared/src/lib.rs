@@ -20,7 +20,7 @@ mod stateless;
 mod told;
 mod window;
 
-pub use callbacks::{Answer, Ask, Callbacks, Summarize, Tell};
+pub use callbacks::{Answer, Ask, Callbacks, EventListener, Summarize};
 pub use failure::{Failure, Kind};
 pub use logging::log_to;
 pub use memory::{Memory, Statement};

@@ -39,7 +39,7 @@ impl Logged {
         synced: Synced,
     ) -> Result<(), Failure> {
         let new = session.view().messages().filter(|item| !item.is_own() && item.position() >= end);
-        let mut new: Vec<_> = new.map(|item| (item.position(), Resent::of(item.message()))).collect();
+        let mut new: Vec<_> = new.map(|item| (item.position(), Resent::from_message(item.message()))).collect();
         new.sort_by_key(|(position, _)| *position);
         // A result that came too late is not shown yet, and then the log has to be read.
         if was_known && synced.left == 0 && new.len() as u64 == synced.new {
@@ -47,7 +47,7 @@ impl Logged {
         } else {
             let said = block_on(session.history())?.into_iter();
             let said = said.filter(|entry| entry.arrival.origin != Origin::Lookback);
-            self.messages = said.map(|entry| (entry.position, Resent::of(&entry.arrival.message))).collect();
+            self.messages = said.map(|entry| (entry.position, Resent::from_message(&entry.arrival.message))).collect();
         }
         self.chain = session.view().chain();
         Ok(())

@@ -12,14 +12,14 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 ///
 /// If something in the process is told already, it stays that, and the function is not called.
 pub fn log_to(level: Level, tell: impl Fn(Level, String) + Send + Sync + 'static) {
-    let layer = Told(tell).with_filter(LevelFilter::from_level(level));
+    let layer = LogLayer(tell).with_filter(LevelFilter::from_level(level));
     // It fails only in that case.
     let _ = tracing::subscriber::set_global_default(Registry::default().with(layer));
 }
 
-struct Told<F>(F);
+struct LogLayer<F>(F);
 
-impl<S: Subscriber, F: Fn(Level, String) + 'static> Layer<S> for Told<F> {
+impl<S: Subscriber, F: Fn(Level, String) + 'static> Layer<S> for LogLayer<F> {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         if event.metadata().target().starts_with("lookback") {
             let mut sentence = Sentence::default();

@@ -91,7 +91,7 @@ impl Memory {
     /// # Errors
     /// Returns an error if the fact is not a current blocker, or if the store fails.
     pub fn resolve(&self, id: &str, with: &str) -> Result<(), Failure> {
-        Ok(block_on(self.here()?.resolve(fact(id)?, with, Source::of(Speaker::Person)))?)
+        Ok(block_on(self.here()?.resolve(fact(id)?, with, Source::new(Speaker::Person)))?)
     }
 
     /// Removes a fact from the fact sheet. Its versions stay readable.
@@ -99,7 +99,7 @@ impl Memory {
     /// # Errors
     /// Returns an error if the fact is not current, or if the store fails.
     pub fn forget(&self, id: &str, why: Option<&str>) -> Result<(), Failure> {
-        let (memory, id, source) = (self.here()?, fact(id)?, Source::of(Speaker::Person));
+        let (memory, id, source) = (self.here()?, fact(id)?, Source::new(Speaker::Person));
         Ok(match why {
             Some(why) => block_on(memory.forget_because(id, why, source)),
             None => block_on(memory.forget(id, source)),
@@ -151,7 +151,7 @@ impl Statement {
             Some(by) => serde_json::from_value(by)
                 .map_err(|_| Failure::decode("by", "not `person`, `model` or {\"tool\": NAME}"))?,
         };
-        let mut statement = LibraryStatement::new(kind, self.text, Source::of(by));
+        let mut statement = LibraryStatement::new(kind, self.text, Source::new(by));
         statement.about = self.about;
         statement.trust = self.trust;
         statement.tags = self.tags;

@@ -60,7 +60,7 @@ impl Host {
         let done = work(&mut session);
         let told = self.events.release();
         drop(session);
-        told.into_iter().for_each(|(event, told)| self.events.tell(event, told));
+        told.into_iter().for_each(|(event, told)| self.events.emit(event, told));
         done
     }
 
@@ -170,7 +170,7 @@ impl Session {
         let window = block_on(session.window())?;
         // The log ends behind the last entry of its path.
         let end = window.view().path().last().map_or(0, |span| span.end);
-        Ok(Window::of(&window, settings, self.host.clone(), end))
+        Ok(Window::from_session(&window, settings, self.host.clone(), end))
     }
 
     /// Records what the model answered: its message, and the tokens that the provider reports. It takes the whole response,
@@ -273,7 +273,7 @@ impl Session {
     /// # Errors
     /// Returns an error if the store fails.
     pub fn receipt(&self, price: &Price) -> Result<String, Failure> {
-        self.host.with(|session| Ok(json!(block_on(Receipt::of_session(session, price))?).to_string()))
+        self.host.with(|session| Ok(json!(block_on(Receipt::for_session(session, price))?).to_string()))
     }
 
     /// Changes the policy, from the next window on.
@@ -374,7 +374,7 @@ fn written_at(session: &lookback_session::Session, written: &[Position]) -> Vec<
     let (Some(first), Some(last)) = (written.first(), written.last()) else { return Vec::new() };
     let bodies = block_on(session.store().read(session.name(), *first..last + 1)).unwrap_or_default();
     let entries = (*first..).zip(bodies).filter_map(|(position, body)| match serde_json::from_str(&body) {
-        Ok(Entry::Message(arrival)) => Some((position, Resent::of(&arrival.message))),
+        Ok(Entry::Message(arrival)) => Some((position, Resent::from_message(&arrival.message))),
         _ => None,
     });
     entries.collect()
@@ -382,5 +382,5 @@ fn written_at(session: &lookback_session::Session, written: &[Position]) -> Vec<
 
 /// The messages that the window shows, without their contents.
 fn shown(session: &lookback_session::Session) -> Vec<(Position, Resent)> {
-    session.view().messages().map(|item| (item.position(), Resent::of(item.message()))).collect()
+    session.view().messages().map(|item| (item.position(), Resent::from_message(item.message()))).collect()
 }

@@ -6,7 +6,7 @@ use lookback_wire::dialect::{Dialect, Request};
 use serde_json::Value;
 
 use crate::options::settings;
-use crate::told::told;
+use crate::told::with_words;
 use crate::{Failure, Model, Window};
 
 /// Returns the window of a request, which is the JSON of a list of messages, or of all that is sent with them.
@@ -38,7 +38,7 @@ pub fn repair(request: &str, model: &Model) -> Result<Window, Failure> {
 pub fn check(request: &str, model: &Model) -> Result<String, Failure> {
     let request = read(request, model)?;
     let findings = request.dialect().check(&request);
-    let told = findings.iter().map(|finding| told(finding, &finding.problem.to_string()));
+    let told = findings.iter().map(|finding| with_words(finding, &finding.problem.to_string()));
     Ok(Value::from_iter(told).to_string())
 }
 
@@ -61,5 +61,5 @@ fn run(settings: Settings, request: &Request) -> Result<Window, Failure> {
         return Err(lookback_session::Error::from(exceeded).into());
     }
     let view = run.outcome.on_read.take().map_or_else(|| engine.view().clone(), |view| *view);
-    Ok(Window::of_engine(&engine, view, run.entries))
+    Ok(Window::from_engine(&engine, view, run.entries))
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Returns a value as JSON, with what it says in words.
-pub(crate) fn told(value: &impl Serialize, words: &str) -> Value {
+pub(crate) fn with_words(value: &impl Serialize, words: &str) -> Value {
     with(json!(value), "words", words.into())
 }
 
@@ -19,7 +19,7 @@ pub(crate) fn with(mut object: Value, name: &str, value: Value) -> Value {
 
 /// Returns what became of messages, as JSON.
 pub(crate) fn why(outcomes: &[MessageOutcome]) -> String {
-    Value::from_iter(outcomes.iter().map(|outcome| told(outcome, &in_words(outcome)))).to_string()
+    Value::from_iter(outcomes.iter().map(|outcome| with_words(outcome, &in_words(outcome)))).to_string()
 }
 
 /// Returns why messages became what they are, in words.

@@ -60,7 +60,7 @@ impl Source {
 
 impl Window {
     /// Takes over what a session made. The log ends at `end`.
-    pub(crate) fn of(
+    pub(crate) fn from_session(
         window: &lookback_session::Window<'_>,
         settings: Settings,
         host: Arc<Host>,
@@ -73,7 +73,7 @@ impl Window {
     }
 
     /// The window of an engine that has run a whole request.
-    pub(crate) fn of_engine(engine: &Engine, view: View, entries: Vec<Entry>) -> Window {
+    pub(crate) fn from_engine(engine: &Engine, view: View, entries: Vec<Entry>) -> Window {
         Window {
             tokens: engine.tokens(&view),
             over: engine.over(&view),

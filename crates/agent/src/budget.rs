@@ -172,7 +172,7 @@ impl Budget {
     ///
     /// let price = Prices::builtin().find("anthropic-5m").unwrap().clone();
     /// let mut session = Session::open(MemoryStore::new(), "agent-1", Settings::default()).await?;
-    /// let before = Receipt::of_session(&session, &price).await?;
+    /// let before = Receipt::for_session(&session, &price).await?;
     /// let budget = Budget::reported(1_000_000).with_session_cost(20.00, &price, &before);
     /// let run = Pipeline::new(session).with(budget);
     /// # let _ = run;

@@ -43,7 +43,7 @@ const WAITING: usize = 1_024;
 ///
 /// let store = Arc::new(MemoryStore::new());
 /// let memory = Memory::open(store.clone(), "agent-1").await?;
-/// memory.state(Scope::Shared, Statement::new(FactKind::Preference, "Use pnpm.", Source::of(Speaker::Person))).await?;
+/// memory.state(Scope::Shared, Statement::new(FactKind::Preference, "Use pnpm.", Source::new(Speaker::Person))).await?;
 ///
 /// let session = Session::open(store, "agent-1", Settings::default()).await?;
 /// let mut run = Pipeline::new(session).with(FactSheet::new(memory));

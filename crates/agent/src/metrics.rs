@@ -23,7 +23,7 @@ pub(super) struct Metrics {
 impl Default for Metrics {
     /// Instruments of the global meter, as it is set at this time.
     fn default() -> Self {
-        Metrics::of(&global::meter("lookback"))
+        Metrics::new(&global::meter("lookback"))
     }
 }
 
@@ -53,7 +53,7 @@ impl About<'_> {
 }
 
 impl Metrics {
-    pub(super) fn of(meter: &Meter) -> Self {
+    pub(super) fn new(meter: &Meter) -> Self {
         let histogram = |name: &'static str, about: &'static str| {
             let histogram = meter.u64_histogram(name).with_unit("{token}").with_description(about);
             histogram.with_boundaries(semconv::tokens()).build()

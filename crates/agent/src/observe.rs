@@ -35,7 +35,7 @@ impl Observe {
     #[cfg(feature = "otel")]
     #[must_use]
     pub fn with_meter(self, meter: &opentelemetry::metrics::Meter) -> Self {
-        Observe { metrics: metrics::Metrics::of(meter), ..self }
+        Observe { metrics: metrics::Metrics::new(meter), ..self }
     }
 
     /// Has the cost of calls recorded as metrics, at this price, beside what their input would have cost without a

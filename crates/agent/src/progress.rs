@@ -174,7 +174,10 @@ impl Progress {
 
     /// Says once that the calls go in cycles.
     fn cycle(&mut self) -> Option<String> {
-        let period = self.state.cycle.filter(|_| !self.state.told_cycle)?;
+        if self.state.told_cycle {
+            return None;
+        }
+        let period = self.state.cycle?;
         self.state.told_cycle = true;
         let times = repeats(period);
         Some(match period {
@@ -187,7 +190,10 @@ impl Progress {
 
     /// Says once that a call fails in the same way again and again.
     fn repeated_failure(&mut self) -> Option<String> {
-        let (tool, times) = self.state.repeated.as_ref().filter(|_| !self.state.told_repeated)?;
+        if self.state.told_repeated {
+            return None;
+        }
+        let (tool, times) = self.state.repeated.as_ref()?;
         let note = format!(
             "The same call of `{tool}` failed in the same way {times} times. Change its arguments, use another tool, or say what \
              is in the way."

@@ -201,7 +201,7 @@ pub struct CallUsage {
 
 impl CallUsage {
     /// Reads the usage of a response. `None` if it does not report its input tokens.
-    pub fn of(response: &Response) -> Option<Self> {
+    pub fn from_response(response: &Response) -> Option<Self> {
         let output = response.output.unwrap_or_default();
         Some(CallUsage { provider: None, model: response.model.clone(), input: response.input?, output })
     }

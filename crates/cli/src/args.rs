@@ -374,7 +374,7 @@ pub(crate) struct StoreArg {
 impl StoreArg {
     pub(crate) const DEFAULT: &str = ".lookback/lookback.db";
 
-    pub(crate) fn of(named: Option<PathBuf>) -> Self {
+    pub(crate) fn new(named: Option<PathBuf>) -> Self {
         StoreArg { named }
     }
 

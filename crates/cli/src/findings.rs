@@ -13,7 +13,7 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub(crate) fn of(finding: &'a Finding) -> Line<'a> {
+    pub(crate) fn from_finding(finding: &'a Finding) -> Line<'a> {
         let Finding { rule, severity, path, problem, .. } = finding;
         Line { rule, severity: *severity, path, problem, message: problem.to_string() }
     }

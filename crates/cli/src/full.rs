@@ -30,7 +30,8 @@ pub(crate) fn is_needed(args: &[OsString]) -> bool {
 /// was not started by `cargo run`.
 pub(crate) fn run(args: &[OsString]) -> Result<u8, Failure> {
     let here = env!("CARGO_MANIFEST_DIR");
-    let cargo = env::var_os("CARGO").filter(|_| env::var_os("CARGO_MANIFEST_DIR").is_some_and(|folder| folder == here));
+    let is_run_by_cargo = env::var_os("CARGO_MANIFEST_DIR").is_some_and(|folder| folder == here);
+    let cargo = if is_run_by_cargo { env::var_os("CARGO") } else { None };
     let mut command = Command::new(cargo.ok_or(Failure::NoServers)?);
     command.args(["run", "--features", "full", "--manifest-path"]).arg(format!("{here}/Cargo.toml"));
     if !cfg!(debug_assertions) {

@@ -54,7 +54,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     // A link is not followed here: shells pass `<(COMMAND)` as a link to a pipe, and the command writes to it by
     // itself.
     if is_pipe(fs::symlink_metadata(path)?.file_type()) {
-        output::tell(&format!("waiting for input on the pipe {}", output::plain(&place(path))));
+        output::message(&format!("waiting for input on the pipe {}", output::plain(&place(path))));
     }
     if fs::metadata(path)?.is_file() { fs::read(path) } else { bounded(File::open(path)?) }
 }
@@ -114,7 +114,7 @@ impl Document {
     pub(crate) fn read_all(path: &Path, dialect: Option<Dialect>) -> Result<Vec<Document>, Failure> {
         let text = text(path)?;
         let place = place(path);
-        let shape = Shape::of(text.as_bytes());
+        let shape = Shape::detect(text.as_bytes());
         if !matches!(shape, Shape::Recording | Shape::ClaudeCode) && !shape.is_foreign() {
             let request = Request::decode(text.as_str(), dialect).map_err(|fault| Failure::Request { place, fault })?;
             return Ok(vec![Document { request, id: None, text }]);

@@ -38,7 +38,7 @@ pub(crate) fn note(what: &str) {
 }
 
 /// Prints one or more lines. Pass a value through [`plain`] first if it may contain line breaks.
-pub(crate) fn tell(what: &str) {
+pub(crate) fn message(what: &str) {
     let _ = writeln!(anstream::stderr(), "{}", plain_lines(what));
 }
 
@@ -136,7 +136,9 @@ fn fitted(table: &Table, spare: &[usize], width: Option<usize>) -> String {
         }
         hide(&mut table, &[*column]);
     }
-    if let Some(width) = width.filter(|_| is_wide(&table)) {
+    if let Some(width) = width
+        && is_wide(&table)
+    {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::try_from(width).unwrap_or(u16::MAX));
         let widths = table.column_max_content_widths();
         for (column, widest) in table.column_iter_mut().zip(widths).filter(|(column, _)| column.constraint().is_none())

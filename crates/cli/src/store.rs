@@ -45,7 +45,7 @@ fn home() -> Option<PathBuf> {
 
 /// Returns the store in the user's data folder. `None` if the system has no such folder.
 #[cfg(feature = "server")]
-pub(crate) fn of_user() -> Option<PathBuf> {
+pub(crate) fn user_store() -> Option<PathBuf> {
     // The specification of these variables says to ignore paths that are not absolute.
     let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = if cfg!(windows) {

@@ -118,7 +118,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Merges objects. If several have the same key, the members of the first one are kept.
-    pub fn of_all(objects: &[Fields<'a>]) -> Self {
+    pub fn merge(objects: &[Fields<'a>]) -> Self {
         let (mut here, mut all) = (HashSet::new(), Vec::new());
         for object in objects {
             let missing: Vec<&Field<'a>> = object.0.iter().filter(|field| !here.contains(&*field.name)).collect();

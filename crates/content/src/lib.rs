@@ -3,14 +3,21 @@
 //!
 //! It knows neither messages nor providers.
 
+#[doc(hidden)]
 pub mod base64;
+#[doc(hidden)]
 pub mod identifiers;
+#[doc(hidden)]
 pub mod json;
+#[doc(hidden)]
 pub mod pdf;
 mod redacted;
+#[doc(hidden)]
 pub mod text;
 
-pub use redacted::{HasContent, Redacted};
+#[doc(hidden)]
+pub use redacted::HasContent;
+pub use redacted::Redacted;
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

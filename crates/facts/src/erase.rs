@@ -87,7 +87,7 @@ impl Meant<'_> {
             }
             for (position, body) in page.zip(bodies) {
                 let entry = serde_json::from_str(&body)
-                    .map_err(|error| StoreError::damaged(self.log, position, Damage::of_body(&error)))?;
+                    .map_err(|error| StoreError::damaged(self.log, position, Damage::from_json_error(&error)))?;
                 entries.push((entry, body));
             }
         }
@@ -153,7 +153,7 @@ impl Meant<'_> {
             let forgotten: Vec<Record> = (found.end..)
                 .zip(&found.standing)
                 .map(|(position, id)| {
-                    let source = Source { session: Some(self.session.to_string()), ..Source::of(Speaker::Person) };
+                    let source = Source { session: Some(self.session.to_string()), ..Source::new(Speaker::Person) };
                     let entry = FactEntry::Forgotten { id: *id, why: None, source, time: None };
                     let body = serde_json::to_string(&entry)
                         .map_err(|error| StoreError::unwritable(self.log, position, error))?;

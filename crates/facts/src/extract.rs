@@ -122,7 +122,7 @@ impl Memory {
         let mut messages = messages.to_vec();
         {
             let mut known = self.caught_up().await.map_err(MemoryError::from)?;
-            let facts = known.of(Scope::Session);
+            let facts = known.facts(Scope::Session);
             messages.retain(|left| !is_drawn(facts, left.position));
         }
         if messages.is_empty() {
@@ -176,7 +176,7 @@ impl Memory {
         let mut known = self.known.lock().await;
         for _ in 0..TRIES {
             self.read_on(&mut known).await?;
-            let facts = known.of(Scope::Session);
+            let facts = known.facts(Scope::Session);
             let positions = messages.iter().map(|left| left.position);
             let left: Vec<Position> = positions.filter(|position| !is_drawn(facts, *position)).collect();
             if left.is_empty() {

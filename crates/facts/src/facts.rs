@@ -120,7 +120,7 @@ impl Facts {
 
     /// Returns a fact, or `None` if it is not current.
     pub fn get(&self, id: FactId) -> Option<&Fact> {
-        self.standing.get(&id.position).filter(|_| id.scope == self.scope)
+        if id.scope == self.scope { self.standing.get(&id.position) } else { None }
     }
 
     /// Returns the fact by which this session has replaced a shared one for itself.
@@ -147,7 +147,7 @@ impl Facts {
     /// use lookback_facts::{FactEntry, FactKind, Facts, Judgment, Scope, Source, Speaker, Statement};
     ///
     /// let mut facts = Facts::new(Scope::Session);
-    /// let said = |text| Statement::new(FactKind::Finding, text, Source::of(Speaker::Model));
+    /// let said = |text| Statement::new(FactKind::Finding, text, Source::new(Speaker::Model));
     /// facts.apply(&FactEntry::Stated(said("The service listens on port 5050.")));
     /// let again = facts.judge(&said("the service listens on port 5050"))?;
     /// assert_eq!(again, Judgment::Again { id: "f0".parse()? });
@@ -158,7 +158,7 @@ impl Facts {
     pub fn judge(&self, statement: &Statement) -> Result<Judgment, Refused> {
         check(statement)?;
         let takes = |id: &FactId| self.may_take(*id, statement.trust()).is_ok();
-        let (same, thing) = Sameness::of(statement);
+        let (same, thing) = Sameness::keys(statement);
         let same: Vec<FactId> = self.alike(Some(same)).collect();
         let thing = self.alike(thing).filter(|id| !same.contains(id));
         let thing: Vec<FactId> = thing.collect();
@@ -206,7 +206,7 @@ impl Facts {
 
     /// Returns the current fact that says the same, whoever said it.
     pub(super) fn same(&self, statement: &Statement) -> Option<FactId> {
-        self.alike(Some(Sameness::of(statement).0)).next()
+        self.alike(Some(Sameness::keys(statement).0)).next()
     }
 
     /// Checks that a source with this much trust may remove or replace a fact.
@@ -226,7 +226,9 @@ impl Facts {
         match entry {
             FactEntry::Stated(statement) => self.state(position, statement),
             FactEntry::Confirmed { id, confidence, source, trust, time } => {
-                if let Some(fact) = self.standing.get_mut(&id.position).filter(|_| id.scope == self.scope) {
+                if id.scope == self.scope
+                    && let Some(fact) = self.standing.get_mut(&id.position)
+                {
                     fact.confirmations = fact.confirmations.saturating_add(1);
                     fact.confidence = fact.confidence.max(*confidence);
                     let worth = source.by.trust();
@@ -289,7 +291,7 @@ impl Facts {
     /// Updates the disputes between the facts that are about the same thing as a statement: each names the newest of
     /// the others.
     fn settle(&mut self, statement: &Statement) {
-        let about: Vec<FactId> = self.alike(Sameness::of(statement).1).collect();
+        let about: Vec<FactId> = self.alike(Sameness::keys(statement).1).collect();
         for id in &about {
             if let Some(fact) = self.standing.get_mut(&id.position) {
                 fact.disputes = about.iter().find(|other| *other != id).copied();
@@ -309,6 +311,6 @@ impl Facts {
 
 /// Returns the keys by which other facts can be like a statement.
 fn keys(statement: &Statement) -> impl Iterator<Item = Sameness> {
-    let (same, thing) = Sameness::of(statement);
+    let (same, thing) = Sameness::keys(statement);
     [same].into_iter().chain(thing)
 }

@@ -88,7 +88,7 @@ impl FactEvent {
 
     /// The fact that it states.
     fn stated(&self) -> Option<FactId> {
-        self.fact().filter(|_| matches!(self.entry, FactEntry::Stated(_)))
+        if matches!(self.entry, FactEntry::Stated(_)) { self.fact() } else { None }
     }
 
     /// The facts that it replaces.

@@ -27,6 +27,7 @@ use lookback_engine::transcript::Position;
 use serde::Serialize;
 
 pub use entry::FactEntry;
+#[doc(hidden)]
 pub use erase::{Drawn, erase_drawn};
 pub use extract::{DrawError, LeftMessage};
 pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
@@ -165,7 +166,7 @@ impl Memory {
             for id in shared {
                 known.shared.may_take(*id, statement.trust())?;
             }
-            let facts = known.of(scope);
+            let facts = known.facts(scope);
             let judgment = facts.judge(&statement)?;
             let NewEntry { id, entry } = facts.entry(&statement, &judgment);
             if self.append(facts, &[entry]).await? {
@@ -315,7 +316,7 @@ impl Memory {
         let mut known = self.known.lock().await;
         for _ in 0..TRIES {
             self.read_on(&mut known).await?;
-            let facts = known.of(id.scope);
+            let facts = known.facts(id.scope);
             let entry = entry(facts.get(id).ok_or(Refused::Gone { id })?, source.clone())?;
             if self.append(facts, &[entry]).await? {
                 return Ok(());

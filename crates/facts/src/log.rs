@@ -35,7 +35,7 @@ impl Known {
         }
     }
 
-    pub(super) fn of(&mut self, scope: Scope) -> &mut Facts {
+    pub(super) fn facts(&mut self, scope: Scope) -> &mut Facts {
         match scope {
             Scope::Session => &mut self.session,
             Scope::Shared => &mut self.shared,
@@ -49,7 +49,7 @@ impl Memory {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn entries(&self, scope: Scope) -> Result<Vec<FactEntry>, MemoryError> {
-        let end = self.caught_up().await?.of(scope).end();
+        let end = self.caught_up().await?.facts(scope).end();
         let log = self.log(scope);
         let mut entries = Vec::new();
         while (entries.len() as u64) < end {
@@ -85,7 +85,7 @@ impl Memory {
             let begun = known.begun(scope);
             let erased = *begun != created && begun.is_some();
             *begun = created;
-            let facts = known.of(scope);
+            let facts = known.facts(scope);
             if erased || facts.end() > end {
                 // The log was erased, and perhaps created again.
                 *facts = Facts::new(scope);
@@ -131,7 +131,7 @@ pub(super) async fn read(
 ) -> Result<Vec<FactEntry>, StoreError> {
     let bodies = store.read(log, span.clone()).await?;
     let parse = |(position, body): (Position, String)| {
-        serde_json::from_str(&body).map_err(|error| StoreError::damaged(log, position, Damage::of_body(&error)))
+        serde_json::from_str(&body).map_err(|error| StoreError::damaged(log, position, Damage::from_json_error(&error)))
     };
     span.zip(bodies).map(parse).collect()
 }

@@ -38,7 +38,7 @@ impl Memory {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn get(&self, id: FactId) -> Result<Option<Fact>, MemoryError> {
-        Ok(self.caught_up().await?.of(id.scope).get(id).cloned())
+        Ok(self.caught_up().await?.facts(id.scope).get(id).cloned())
     }
 
     /// Returns what was stated under an identifier, even if the fact is no longer current.

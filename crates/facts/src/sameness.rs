@@ -25,7 +25,7 @@ pub(super) enum Sameness {
 impl Sameness {
     /// Returns the key of statements that say the same, and the key of statements about the same thing. The second is
     /// `None` if nothing says what the statement is about.
-    pub(super) fn of(statement: &Statement) -> (Self, Option<Self>) {
+    pub(super) fn keys(statement: &Statement) -> (Self, Option<Self>) {
         let kind = statement.kind;
         let text = words(&statement.text);
         let about = statement.about.as_deref().map(words);
@@ -68,17 +68,17 @@ fn words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (index, word) in plain.unwrap_or(text).split_whitespace().enumerate() {
         let mut rest = word.chars();
-        let first = rest.next().filter(|_| index == 0 && rest.clone().next().is_none_or(char::is_lowercase));
+        let first = rest.next();
         let start = out.len();
         if !out.is_empty() {
             out.push(' ');
         }
         match first {
-            Some(first) => {
+            Some(first) if index == 0 && rest.clone().next().is_none_or(char::is_lowercase) => {
                 out.extend(first.to_lowercase());
                 out.push_str(rest.as_str());
             }
-            None => out.push_str(word),
+            _ => out.push_str(word),
         }
         if matches!(out.get(start..), Some(" the")) {
             out.truncate(start);

@@ -11,7 +11,7 @@ use crate::story::{Story, Trial};
 use crate::text::visible;
 
 /// Renders the table and the pictures, and the form in which policies are tried out. Nothing if there are neither.
-pub(crate) fn of(story: &Story<'_>) -> Markup {
+pub(crate) fn render(story: &Story<'_>) -> Markup {
     if story.alternatives.is_empty() && story.trial.is_none() {
         return html! {};
     }

@@ -23,7 +23,7 @@ pub(crate) struct Calls<'a> {
 }
 
 impl Calls<'_> {
-    pub(crate) fn of(timeline: &Timeline, contents: Contents) -> Calls<'_> {
+    pub(crate) fn new(timeline: &Timeline, contents: Contents) -> Calls<'_> {
         let is_added = |kind| matches!(kind, RowKind::Summary | RowKind::Note | RowKind::Index);
         let added =
             timeline.rows.iter().enumerate().filter(|(_, row)| is_added(row.kind)).map(|(index, _)| index).collect();
@@ -189,9 +189,9 @@ fn happened(call: &Call) -> String {
     let mut notes = Vec::new();
     if call.receipt.compacted {
         notes.push(Occasion::compaction(call.receipt.occasion));
+    } else if let Some(broken) = call.receipt.prefix_break {
+        notes.push(broken.as_str().to_owned());
     }
-    let broken = call.receipt.prefix_break.filter(|_| !call.receipt.compacted);
-    notes.extend(broken.map(|broken| broken.as_str().to_owned()));
     if call.receipt.cold && call.receipt.prefix_break.is_none() {
         notes.push("cache cold".to_owned());
     }

@@ -44,7 +44,7 @@ fn rendered(part: PartRef<'_>, pairs: &Pairs) -> Markup {
             }
             pre.json { (block(&indented(&call.arguments))) }
         },
-        PartRef::ToolResult(result) => of_result(result, pairs),
+        PartRef::ToolResult(result) => tool_result(result, pairs),
         PartRef::Image(media) => picture(media),
         PartRef::Document(media) => document(media),
         PartRef::Opaque(opaque) => html! {
@@ -54,7 +54,7 @@ fn rendered(part: PartRef<'_>, pairs: &Pairs) -> Markup {
     }
 }
 
-fn of_result(result: &ToolResult, pairs: &Pairs) -> Markup {
+fn tool_result(result: &ToolResult, pairs: &Pairs) -> Markup {
     html! {
         p.label {
             "result"

@@ -20,7 +20,7 @@ use crate::rows::{fate, why};
 use crate::story::{Contents, Story};
 
 /// Renders the data of a page.
-pub(crate) fn of(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> Markup {
+pub(crate) fn render(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> Markup {
     let timeline = story.timeline;
     let mut reasons = Reasons::default();
     let rows: Vec<Vec<(u64, usize, u64, i64)>> = timeline
@@ -29,18 +29,18 @@ pub(crate) fn of(story: &Story<'_>, contents: Contents, fragments: &Fragments) -
         .enumerate()
         .map(|(row, of)| {
             let state = |(index, state): (usize, &State)| {
-                let form = fragments.of_state(row, index).and_then(|form| i64::try_from(form).ok()).unwrap_or(-1);
+                let form = fragments.state_form(row, index).and_then(|form| i64::try_from(form).ok()).unwrap_or(-1);
                 let tokens = if state.is_shown { state.tokens } else { of.tokens };
                 (state.call, reasons.number(state), tokens, form)
             };
             of.states.iter().enumerate().map(state).collect()
         })
         .collect();
-    let told = Calls::of(timeline, contents);
+    let told = Calls::new(timeline, contents);
     let calls: Vec<String> = timeline.calls.iter().map(|call| told.one(call).into_string()).collect();
     let events: Vec<u64> =
         timeline.calls.iter().filter(|call| told.is_event(call)).map(|call| call.receipt.number).collect();
-    let requests = story.requests.filter(|_| contents == Contents::Shown);
+    let requests = if contents == Contents::Shown { story.requests } else { None };
     let preambles: Vec<_> = match requests {
         Some(_) => timeline.preambles.iter().map(|sent| (sent.call, members(sent, timeline.dialect))).collect(),
         None => Vec::new(),

@@ -69,7 +69,7 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                     }
                     @if is_served { noscript { (calls::neighbors(story, call)) } }
                     div #told aria-live="polite" {
-                        @if let Some(first) = first { (Calls::of(timeline, contents).one(first)) }
+                        @if let Some(first) = first { (Calls::new(timeline, contents).one(first)) }
                         @else { p { "No call was made yet." } }
                     }
                     div.tools.script hidden {
@@ -86,7 +86,7 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
                     }
                     (rows::list(timeline, call, contents, fragments))
                 }
-                (alternatives::of(story))
+                (alternatives::render(story))
                 @if contents == Contents::Shown { (facts::table(story, call)) }
                 section aria-labelledby="calls-title" {
                     h2 #calls-title { "All calls" }
@@ -97,7 +97,7 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
             }
             @if story.may_edit { p { a href=(edit::address(story.name, "delete", "")) { "Delete this session…" } } }
             footer { p { "Made by Lookback " (env!("CARGO_PKG_VERSION")) ". This page loads nothing" @if is_served { " from elsewhere" } "." } }
-            (data::of(story, contents, fragments))
+            (data::render(story, contents, fragments))
         },
         SCRIPT,
         is_served,

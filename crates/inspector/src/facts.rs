@@ -73,7 +73,7 @@ impl KnownFact {
         for known in known.values_mut() {
             let id = known.fact.id;
             // A dispute begins and ends with what happens to other facts, and so does what a session replaces for itself.
-            if let Some(fact) = own.get(id).or_else(|| shared.get(id).filter(|_| own.over(id).is_none())) {
+            if let Some(fact) = own.get(id).or_else(|| if own.over(id).is_none() { shared.get(id) } else { None }) {
                 (known.fact, known.ended) = (fact.clone(), None);
             }
         }
@@ -99,7 +99,8 @@ const MOST: usize = 200;
 fn call_of(session: &str, timeline: &Timeline, entry: &FactEntry) -> u64 {
     let has_times = timeline.calls.iter().any(|call| call.time.is_some());
     let is_here = |source: &&Source| source.session.as_deref().is_none_or(|name| name == session);
-    let is_after = |call: &&Call| match (entry.time().filter(|_| has_times), entry.source().filter(is_here)) {
+    let said = if has_times { entry.time() } else { None };
+    let is_after = |call: &&Call| match (said, entry.source().filter(is_here)) {
         (Some(said), _) => call.time.is_some_and(|answered| said <= answered),
         (None, Some(Source { message: Some(message), .. })) => call.receipt.position > *message,
         // It was always known.

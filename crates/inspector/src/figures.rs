@@ -51,7 +51,7 @@ const DAY: Millis = 24 * 60 * 60 * 1_000;
 
 impl Figures {
     /// Computes the figures of a session.
-    pub fn of(timeline: &Timeline) -> Figures {
+    pub fn from_timeline(timeline: &Timeline) -> Figures {
         let total = &timeline.total;
         let mut figures = Figures {
             calls: total.calls,

@@ -29,14 +29,14 @@ pub(crate) struct Fragments {
 }
 
 /// Renders the contents of all rows. If they are served and many, it is only found out which forms there are.
-pub(crate) fn of(timeline: &Timeline, parts: &Parts) -> Fragments {
-    let pairs = Pairs::of(&timeline.rows);
+pub(crate) fn render(timeline: &Timeline, parts: &Parts) -> Fragments {
+    let pairs = Pairs::from_rows(&timeline.rows);
     let is_packed = *parts == Parts::Packed;
     let bytes = timeline.rows.iter().map(|row| row.tokens).sum::<u64>().saturating_mul(BYTES_OF_TOKEN);
     let is_rendered = is_packed || usize::try_from(bytes).is_ok_and(|bytes| bytes <= FEW);
     let mut fragments = Fragments { is_packed, is_rendered, ..Fragments::default() };
     for row in &timeline.rows {
-        let (forms, of_states) = of_row(row, &pairs, is_packed || (is_rendered && fragments.bytes <= FEW));
+        let (forms, of_states) = row_forms(row, &pairs, is_packed || (is_rendered && fragments.bytes <= FEW));
         fragments.bytes += forms.iter().map(String::len).sum::<usize>();
         fragments.rows.push(forms);
         fragments.forms.push(of_states);
@@ -48,11 +48,11 @@ pub(crate) fn of(timeline: &Timeline, parts: &Parts) -> Fragments {
 ///
 /// A page whose [parts](crate::Parts) are served asks for them. `None` if there is no such row.
 pub fn forms(timeline: &Timeline, pairs: &Pairs, row: usize) -> Option<Vec<String>> {
-    Some(of_row(timeline.rows.get(row)?, pairs, true).0)
+    Some(row_forms(timeline.rows.get(row)?, pairs, true).0)
 }
 
 /// Returns the forms of a row, and the form of each of its states.
-fn of_row(row: &Row, pairs: &Pairs, is_rendered: bool) -> (Vec<String>, Vec<Option<usize>>) {
+fn row_forms(row: &Row, pairs: &Pairs, is_rendered: bool) -> (Vec<String>, Vec<Option<usize>>) {
     let rendered = |markup: &dyn Fn() -> Markup| if is_rendered { markup().into_string() } else { String::new() };
     let mut forms = vec![rendered(&|| content::whole(&row.message, pairs))];
     let mut known: Vec<(&[Edit], usize)> = Vec::new();
@@ -87,7 +87,7 @@ impl Fragments {
     }
 
     /// Returns the form in which a state of a row sends it; `None` if it does not.
-    pub(crate) fn of_state(&self, row: usize, state: usize) -> Option<usize> {
+    pub(crate) fn state_form(&self, row: usize, state: usize) -> Option<usize> {
         *self.forms.get(row)?.get(state)?
     }
 

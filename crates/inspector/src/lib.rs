@@ -48,15 +48,25 @@ mod rows;
 mod story;
 mod text;
 
+#[doc(hidden)]
 pub use edit::Change;
+#[doc(hidden)]
 pub use facts::{Ended, KnownFact};
+#[doc(hidden)]
 pub use figure::figure;
+#[doc(hidden)]
 pub use figures::{Day, Figures};
+#[doc(hidden)]
 pub use fragments::forms;
+#[doc(hidden)]
 pub use overview::{Found, Listed, Overview, Sort};
+#[doc(hidden)]
 pub use requests::{Requests, request};
+#[doc(hidden)]
 pub use rows::Pairs;
-pub use story::{Alternative, Contents, Parts, Story, Trial};
+#[doc(hidden)]
+pub use story::{Alternative, Parts, Trial};
+pub use story::{Contents, Story};
 
 /// Compiles the example of the README.
 #[cfg(doctest)]

@@ -51,7 +51,7 @@ enum Color {
 }
 
 impl Color {
-    fn of(row: &Row, state: &State) -> Color {
+    fn for_state(row: &Row, state: &State) -> Color {
         match (row.kind, state.fate) {
             (RowKind::Summary, _) => Color::Summary,
             (RowKind::Index, _) => Color::Index,
@@ -64,7 +64,7 @@ impl Color {
     }
 
     /// The color of the end of a message that leaves.
-    fn of_end(state: &State) -> Color {
+    fn at_end(state: &State) -> Color {
         match state.fate {
             Fate::Decided { action: Action::Summarize, .. } => Color::Summarized,
             _ => Color::Dropped,
@@ -132,7 +132,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(calls: u64) -> Columns {
+    fn new(calls: u64) -> Columns {
         Columns { calls, count: calls.clamp(1, MOST_COLUMNS) }
     }
 
@@ -169,7 +169,7 @@ pub(crate) fn highest(timeline: &Timeline) -> u64 {
 /// Draws a session. `highest` is the number of tokens at the top.
 pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> Markup {
     let calls = timeline.calls.len() as u64;
-    let columns = Columns::of(calls);
+    let columns = Columns::new(calls);
     let scale = STACK / (float(highest) * 1.04);
     let shapes = stack(timeline, columns, scale);
     let y = |tokens: u64| TOP + STACK - float(tokens) * scale;
@@ -231,7 +231,7 @@ pub(crate) fn legend(timeline: &Timeline) -> Markup {
         .rows
         .iter()
         .flat_map(|row| row.states.iter().map(move |state| (row, state)))
-        .map(|(row, state)| if state.is_shown { Color::of(row, state) } else { Color::of_end(state) })
+        .map(|(row, state)| if state.is_shown { Color::for_state(row, state) } else { Color::at_end(state) })
         .collect();
     if timeline.preambles.iter().any(|sent| sent.size.tokens > 0) {
         colors.push(Color::Preamble);
@@ -297,13 +297,13 @@ fn stack(timeline: &Timeline, columns: Columns, scale: f64) -> Shapes {
         while let Some((_, row, state)) = changes.next_if(|(at, ..)| *at <= call) {
             if !state.is_shown {
                 if shown.remove(&row).is_some() {
-                    ends.push((row, Color::of_end(state)));
+                    ends.push((row, Color::at_end(state)));
                     is_anew = true;
                 }
                 continue;
             }
             let Some(of) = timeline.rows.get(row) else { continue };
-            let color = Color::of(of, state);
+            let color = Color::for_state(of, state);
             let is_last = shown.last_key_value().is_none_or(|(last, _)| *last < row);
             is_anew |= shown.insert(row, (color, state.tokens)).is_some() || !is_last;
             added.push(Bar { row, color, from: column, tokens: state.tokens });

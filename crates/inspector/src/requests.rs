@@ -64,7 +64,7 @@ impl Requests {
     }
 
     /// Returns the messages of a call, from 1, as a JSON list.
-    pub fn of(&self, call: u64) -> Option<String> {
+    pub fn get(&self, call: u64) -> Option<String> {
         let calls = self.calls.get(..usize::try_from(call).ok()?)?;
         let mut sent: Vec<usize> = Vec::new();
         for (same, more) in calls {

@@ -29,7 +29,7 @@ pub struct Pairs {
 
 impl Pairs {
     /// Finds the calls and the results in rows.
-    pub fn of(rows: &[Row]) -> Pairs {
+    pub fn from_rows(rows: &[Row]) -> Pairs {
         let mut pairs = Pairs::default();
         for (index, row) in rows.iter().enumerate() {
             for (_, call) in row.message.tool_calls() {
@@ -58,7 +58,7 @@ impl Pairs {
 /// Of a long session, what is not sent is for readers without a script, whose browser reads it at once. To others it is text
 /// until the script comes to it, so that they see the rest sooner.
 pub(crate) fn list(timeline: &Timeline, call: u64, contents: Contents, fragments: &Fragments) -> Markup {
-    let pairs = Pairs::of(&timeline.rows);
+    let pairs = Pairs::from_rows(&timeline.rows);
     let rows: Vec<(usize, &Row)> = timeline.rows.iter().enumerate().collect();
     let is_sent = |row: &Row| rows.len() <= MOST_AT_ONCE || row.at(call).is_some_and(|state| state.is_shown);
     html! {
@@ -90,7 +90,7 @@ fn some(rows: &[(usize, &Row)], call: u64, contents: Contents, fragments: &Fragm
                 }
                 p.why { (state.map(why).unwrap_or_default()) }
                 @if contents == Contents::Shown && fragments.are_few() {
-                    @let form = at.and_then(|at| fragments.of_state(*index, at)).unwrap_or(0);
+                    @let form = at.and_then(|at| fragments.state_form(*index, at)).unwrap_or(0);
                     div.body { (PreEscaped(fragments.form(*index, form).unwrap_or_default())) }
                 }
             }

@@ -152,7 +152,7 @@ impl<'a> Story<'a> {
     /// Returns one HTML document. Unless its [parts](Parts) are served, it has all of it, and opens from a disk.
     pub fn to_html(&self, contents: Contents) -> String {
         let fragments = match contents {
-            Contents::Shown => fragments::of(self.timeline, &self.parts),
+            Contents::Shown => fragments::render(self.timeline, &self.parts),
             Contents::Masked => fragments::Fragments::default(),
         };
         document::whole(self, contents, &fragments)

@@ -55,7 +55,7 @@ fn example(policy: &str) -> MemoryStore {
 }
 
 /// A session of these messages, with a call before each of the model's.
-fn of(messages: Vec<Message>) -> MemoryStore {
+fn store_with(messages: Vec<Message>) -> MemoryStore {
     let store = std::sync::Arc::new(MemoryStore::new());
     block_on(async {
         let settings =
@@ -114,9 +114,9 @@ fn the_requests_of_a_page_are_those_that_were_sent_byte_for_byte() {
         let position = timeline.calls[call - 1].receipt.position;
         let view = block_on(session::adapter::view_at(&store, &name(), position)).unwrap();
         let sent: Vec<_> = view.encode(timeline.dialect).unwrap().iter().map(|raw| raw.get().to_owned()).collect();
-        assert_eq!(requests.of(call as u64).unwrap(), format!("[{}]", sent.join(",")));
+        assert_eq!(requests.get(call as u64).unwrap(), format!("[{}]", sent.join(",")));
     }
-    assert!(requests.of(79).is_none());
+    assert!(requests.get(79).is_none());
     let page = Story::new("s", &timeline, price()).with_requests(&requests).to_html(Contents::Shown);
     assert_eq!(packed(&page, "requests"), serde_json::to_value(&requests).unwrap());
 }
@@ -142,7 +142,7 @@ fn contents_are_text_whatever_they_contain() {
         messages.push(Message::tool_result(&id, *text));
         messages.push(Message::assistant(*text));
     }
-    let store = of(messages);
+    let store = store_with(messages);
     let timeline = timeline(&store);
     let requests = block_on(Requests::read(&store, &name(), &timeline)).unwrap();
     let story = Story::new(HOSTILE[0], &timeline, price()).with_policy(HOSTILE[1]).with_requests(&requests);
@@ -189,7 +189,7 @@ fn without_contents_a_page_has_sizes_and_reasons_and_no_words() {
 #[test]
 fn a_session_without_calls_has_a_page() {
     for messages in [vec![], vec![Message::user("Hello.")]] {
-        let page = Story::new("s", &timeline(&of(messages)), price()).to_html(Contents::Shown);
+        let page = Story::new("s", &timeline(&store_with(messages)), price()).to_html(Contents::Shown);
         assert!(page.contains("No call was made yet."));
     }
 }

@@ -55,7 +55,7 @@ impl Location {
     pub fn parse(text: impl AsRef<OsStr>) -> Result<Self, StoreError> {
         let text = text.as_ref();
         // A text that is not UTF-8 is a path.
-        let Some(url) = text.to_str() else { return Ok(Location::of_path(text)) };
+        let Some(url) = text.to_str() else { return Ok(Location::from_path(text)) };
         match url.split_once(':') {
             Some(("sqlite", path)) => Ok(Location::Sqlite(path.into())),
             Some(("files", path)) => Ok(Location::Files(path.into())),
@@ -69,11 +69,11 @@ impl Location {
                     "expected sqlite:, files:, memory:, postgres://, redis://, rediss:// or valkey:// at its beginning";
                 Err(StoreError::Url { reason })
             }
-            _ => Ok(Location::of_path(text)),
+            _ => Ok(Location::from_path(text)),
         }
     }
 
-    fn of_path(path: &OsStr) -> Self {
+    fn from_path(path: &OsStr) -> Self {
         let path = PathBuf::from(path);
         if is_folder(&path) { Location::Files(path) } else { Location::Sqlite(path) }
     }

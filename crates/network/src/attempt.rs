@@ -44,7 +44,7 @@ impl Unresolved {
     }
 
     /// Adds an append whose answer was lost.
-    pub fn keep(&self, scope: &Scope, log: &LogName, attempt: Attempt) {
+    pub fn record(&self, scope: &Scope, log: &LogName, attempt: Attempt) {
         let mut kept = self.lock();
         if kept.len() == Unresolved::MOST {
             kept.pop_front();

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 pub use attempt::{Attempt, Unresolved};
 pub use tls::{Refused, tls_config};
-pub use trouble::{Trouble, out_of_reach, told};
+pub use trouble::{Trouble, describe, out_of_reach};
 
 use lookback_store::StoreError;
 
@@ -77,7 +77,7 @@ impl Tries {
 
     /// Waits before the next try. Returns `false` if there is no time for one: it would be broken off, and nobody would
     /// learn why the last one failed.
-    pub async fn again(&mut self) -> bool {
+    pub async fn back_off(&mut self) -> bool {
         let wait = self.wait;
         self.wait = (wait * 2).min(WAITS.1);
         let needs = self.begun.elapsed().min(WAITS.1);

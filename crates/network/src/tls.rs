@@ -21,7 +21,7 @@ impl Refused {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn keep(&self, error: &rustls::Error) {
+    fn record(&self, error: &rustls::Error) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
     }
 }
@@ -79,7 +79,7 @@ impl ServerCertVerifier for Verifier {
         match &self.checked {
             Some(checked) => {
                 let verified = checked.verify_server_cert(certificate, between, name, ocsp, now);
-                verified.inspect_err(|error| self.refused.keep(error))
+                verified.inspect_err(|error| self.refused.record(error))
             }
             None => Ok(ServerCertVerified::assertion()),
         }

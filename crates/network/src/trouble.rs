@@ -12,8 +12,8 @@ use lookback_store::StoreError;
 pub struct Trouble(Mutex<Option<String>>);
 
 impl Trouble {
-    /// Keeps why a connection failed.
-    pub fn keep(&self, cause: String) {
+    /// Records why a connection failed.
+    pub fn record(&self, cause: String) {
         *self.lock() = Some(cause);
     }
 
@@ -47,7 +47,7 @@ pub fn out_of_reach(place: &str, patience: Duration, cause: String) -> StoreErro
 }
 
 /// The words of a driver's error and of its causes. Some drivers say what their cause says, which is told once.
-pub fn told(error: &(dyn Error + 'static)) -> String {
+pub fn describe(error: &(dyn Error + 'static)) -> String {
     let mut words: Vec<String> = successors(Some(error), |&error| error.source()).map(ToString::to_string).collect();
     words.dedup();
     words.join(": ")
@@ -64,12 +64,12 @@ mod tests {
     fn the_last_cause_is_told_until_the_server_is_there() {
         let (trouble, second) = (Trouble::default(), Duration::from_secs(1));
         assert!(trouble.error("redis://host", second).is_none());
-        trouble.keep("the host was not found".to_owned());
-        trouble.keep(told(&io::Error::other("the certificate is not valid")));
+        trouble.record("the host was not found".to_owned());
+        trouble.record(describe(&io::Error::other("the certificate is not valid")));
         let error = trouble.error("redis://host", second).unwrap();
         assert!(error.is_unclear());
         assert_eq!(
-            told(&error),
+            describe(&error),
             "the store redis://host cannot be reached; check that its server runs, and its address: the certificate is \
              not valid, tried for 1s"
         );

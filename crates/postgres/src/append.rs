@@ -39,13 +39,13 @@ pub(super) async fn append(
         is_repeated |= failure.is_unclear();
         // A log that is where the writer believes after all was erased meanwhile, or begun.
         let is_raced = matches!(failure, Failure::Store(StoreError::Locked { .. }));
-        if !(failure.may_pass() || is_raced) || !tries.again().await {
+        if !(failure.may_pass() || is_raced) || !tries.back_off().await {
             let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
             let error = explain(&database.place, database.patience, failure);
             if !is_repeated || is_refused {
                 return Err(error);
             }
-            database.unresolved.keep(scope, log, attempt);
+            database.unresolved.record(scope, log, attempt);
             return Err(unclear(&database.place, error));
         }
     }

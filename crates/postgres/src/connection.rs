@@ -70,7 +70,7 @@ impl Database {
         let tries = &mut Tries::new(self.patience);
         loop {
             match self.try_fixed(tries, sql, params).await {
-                Err(failure) if failure.may_pass() && tries.again().await => {}
+                Err(failure) if failure.may_pass() && tries.back_off().await => {}
                 done => return done.map_err(|failure| explain(&self.place, self.patience, failure)),
             }
         }
@@ -90,7 +90,7 @@ impl Database {
         let mut tries = Tries::new(patience);
         loop {
             match self.try_rows(&tries, sql, params).await {
-                Err(failure) if failure.may_pass() && tries.again().await => {}
+                Err(failure) if failure.may_pass() && tries.back_off().await => {}
                 done => return done.map_err(|failure| explain(&self.place, patience, failure)),
             }
         }
@@ -153,7 +153,7 @@ impl Database {
                 // Of several addresses, the driver tells of the last one. A certificate that is not accepted stays so.
                 let refused = |why: String| StoreError::Unreachable { place: self.place.clone(), source: why.into() };
                 let failure = self.refused.take().map(refused).map_or(failure, Failure::Store);
-                self.trouble.keep(failure.told());
+                self.trouble.record(failure.describe());
                 failure
             }
         })

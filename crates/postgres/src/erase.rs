@@ -27,7 +27,7 @@ pub(super) async fn delete(database: &Database, scope: &Scope, logs: Option<&[Lo
     let mut known = 0;
     loop {
         match once(database, &tries, params, &mut known).await {
-            Err(failure) if failure.may_pass() && tries.again().await => {}
+            Err(failure) if failure.may_pass() && tries.back_off().await => {}
             done => {
                 let erased = done.map_err(|failure| explain(&database.place, database.patience, failure))?;
                 return Ok(erased.max(known));
@@ -81,7 +81,7 @@ pub(super) async fn replace(
         loop {
             // If the answer is lost, another try finds other checksums, and changes nothing.
             match replace_once(database, &tries, (scope, log), tombstones).await {
-                Err(failure) if failure.may_pass() && tries.again().await => {}
+                Err(failure) if failure.may_pass() && tries.back_off().await => {}
                 done => {
                     done.map_err(|failure| explain(&database.place, database.patience, failure))?;
                     break;

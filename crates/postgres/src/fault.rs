@@ -6,7 +6,7 @@ use std::time::Duration;
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::{DbError, SqlState};
 
-use lookback_network::{out_of_reach, told};
+use lookback_network::{describe, out_of_reach};
 use lookback_store::StoreError;
 
 /// An error inside a call.
@@ -64,15 +64,15 @@ impl Failure {
     }
 
     /// Returns the words for why a connection failed.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         match self {
             Failure::Driver(error) => match error.as_db_error() {
                 Some(said) => Said::new(said).to_string(),
-                None => told(error),
+                None => describe(error),
             },
-            Failure::Pool(error) => told(error),
+            Failure::Pool(error) => describe(error),
             Failure::Late => "there was no answer in time".to_owned(),
-            Failure::Store(error) => told(error),
+            Failure::Store(error) => describe(error),
         }
     }
 
@@ -135,7 +135,7 @@ pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> Stor
     };
     let Some(said) = error.as_db_error() else {
         return match may_pass {
-            true => out_of_reach(&place, patience, told(&error)),
+            true => out_of_reach(&place, patience, describe(&error)),
             false => StoreError::Unreachable { place, source: Box::new(error) },
         };
     };

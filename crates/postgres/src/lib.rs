@@ -182,7 +182,7 @@ impl Store for PostgresStore {
     }
 
     fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(Arc::new(PostgresStore { database: self.database.clone(), scope: self.scope.of(tenant) }))
+        Ok(Arc::new(PostgresStore { database: self.database.clone(), scope: self.scope.for_tenant(tenant) }))
     }
 
     fn check(&self) -> StoreFuture<'_, Vec<String>> {

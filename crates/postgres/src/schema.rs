@@ -33,7 +33,7 @@ pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
         };
         match done {
             Ok(()) => {}
-            Err(failure) if (failure.may_pass() || is_raced(&failure)) && tries.again().await => {}
+            Err(failure) if (failure.may_pass() || is_raced(&failure)) && tries.back_off().await => {}
             Err(failure) => return Err(explain(&database.place, database.patience, failure)),
         }
     }

@@ -97,7 +97,7 @@ impl Words<'_> {
         }
     }
 
-    fn of_tenant(&self) -> Vec<String> {
+    fn tenant_terms(&self) -> Vec<String> {
         match self.scope.terms().pop() {
             Some(own) => vec![own],
             None => vec![Scope::OF_TENANTS.to_owned()],
@@ -136,7 +136,8 @@ impl Index for Words<'_> {
              WHERE scope = $1 AND ($2::text IS NULL OR name = $2) AND $3::text[] IS NOT NULL
              UNION ALL {counted}"
         );
-        let (scope, log, of_tenant) = (self.scope.as_str(), self.log.as_ref().map(LogName::as_str), self.of_tenant());
+        let (scope, log, of_tenant) =
+            (self.scope.as_str(), self.log.as_ref().map(LogName::as_str), self.tenant_terms());
         let params: &[(&(dyn ToSql + Sync), Type)] =
             &[(&scope, Type::TEXT), (&log, Type::TEXT), (&of_tenant, Type::TEXT_ARRAY), (&terms, Type::TEXT_ARRAY)];
         let mut counts = HashMap::new();
@@ -163,7 +164,8 @@ impl Index for Words<'_> {
             return Ok(Vec::new());
         }
         let (schema, within) = (&self.database.schema, self.within());
-        let (scope, log, of_tenant) = (self.scope.as_str(), self.log.as_ref().map(LogName::as_str), self.of_tenant());
+        let (scope, log, of_tenant) =
+            (self.scope.as_str(), self.log.as_ref().map(LogName::as_str), self.tenant_terms());
         let (most, times) = (signed(most as u64), self.times.clone());
         let (since, until) = times.map(RangeInclusive::into_inner).unzip();
         let mut params: Vec<(&(dyn ToSql + Sync), Type)> = vec![

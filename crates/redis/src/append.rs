@@ -45,14 +45,14 @@ pub(super) async fn append(
             Err(failure) => failure,
         };
         is_unclear |= failure.is_unclear();
-        if !failure.may_pass() || !tries.again().await {
+        if !failure.may_pass() || !tries.back_off().await {
             let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
             let error = explain(&server.place, server.patience, failure);
             if is_refused {
                 return Err(error);
             }
             // Whatever failed: an earlier try, or the driver's own, may have written it.
-            server.unresolved.keep(scope, log, attempt);
+            server.unresolved.record(scope, log, attempt);
             return Err(if is_unclear { unclear(&server.place, error) } else { error });
         }
     }
@@ -141,9 +141,9 @@ impl Packed {
     }
 
     fn command(&self, server: &Server, scope: &Scope, log: &LogName, nonce: u64, time: Option<Millis>) -> Cmd {
-        let mut keys: Vec<String> = Keys::of(&server.prefix, scope, log).into_all().into();
+        let mut keys: Vec<String> = Keys::new(&server.prefix, scope, log).into_all().into();
         if server.ttl.is_some() {
-            keys.extend(Keys::of_session(&server.prefix, scope, log));
+            keys.extend(Keys::for_session(&server.prefix, scope, log));
         }
         let mut name = "";
         if self.attempt.at == 0 && !server.is_cluster() {
@@ -169,9 +169,9 @@ fn number(number: Option<i64>) -> String {
 }
 
 pub(super) async fn touch(server: &Server, scope: &Scope, log: &LogName, time: Millis) -> Result<bool, StoreError> {
-    let mut keys = vec![Keys::of(&server.prefix, scope, log).log];
+    let mut keys = vec![Keys::new(&server.prefix, scope, log).log];
     if server.ttl.is_some() {
-        keys.extend(Keys::of_session(&server.prefix, scope, log));
+        keys.extend(Keys::for_session(&server.prefix, scope, log));
     }
     let args = [time.to_string(), number(server.milliseconds_to_live())];
     server.run(&TOUCH, &keys, &args).await

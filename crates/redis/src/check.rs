@@ -19,8 +19,8 @@ pub(super) async fn check(server: &Server, scope: &Scope) -> Result<Vec<String>,
     for scope in scopes(server, scope).await? {
         for log in names(server, &scope, "").await? {
             // Others may have written, or erased contents, between one look and the next.
-            if of_log(server, &scope, &log).await?.is_some() {
-                wrong.extend(of_log(server, &scope, &log).await?);
+            if check_log(server, &scope, &log).await?.is_some() {
+                wrong.extend(check_log(server, &scope, &log).await?);
             }
         }
     }
@@ -28,8 +28,8 @@ pub(super) async fn check(server: &Server, scope: &Scope) -> Result<Vec<String>,
 }
 
 /// What is wrong with a log. What was appended after the first look is left out.
-async fn of_log(server: &Server, scope: &Scope, log: &LogName) -> Result<Option<String>, StoreError> {
-    let keys = Keys::of(&server.prefix, scope, log);
+async fn check_log(server: &Server, scope: &Scope, log: &LogName) -> Result<Option<String>, StoreError> {
+    let keys = Keys::new(&server.prefix, scope, log);
     let counted = [keys.log.clone(), keys.records.clone(), keys.texts.clone()];
     let counts: Option<(u64, u64, u64, u64)> = server.run(&COUNT, &counted, NO_ARGUMENTS).await?;
     let Some((says_records, says_texts, records, texts)) = counts else { return Ok(None) };
@@ -95,7 +95,7 @@ pub(super) async fn nameless(server: &Server, scope: &Scope) -> Result<Vec<Strin
     // The lists last: what is begun meanwhile was not found.
     for scope in scopes(server, scope).await? {
         for log in names(server, &scope, "").await? {
-            for key in Keys::of(&server.prefix, &scope, &log).into_all() {
+            for key in Keys::new(&server.prefix, &scope, &log).into_all() {
                 found.remove(&key);
             }
         }

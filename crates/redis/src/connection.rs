@@ -21,7 +21,7 @@ use super::config::{Sentinel, Settings};
 use super::dial::{Driver, dial, late};
 use super::fault::{Failure, code, explain, may_pass};
 use super::risk::Risk;
-use lookback_network::{Refused, Tries, Trouble, Unresolved, patience_for_a_host, tls_config, told};
+use lookback_network::{Refused, Tries, Trouble, Unresolved, describe, patience_for_a_host, tls_config};
 use lookback_store::StoreError;
 
 /// How many commands are sent to a cluster at once.
@@ -125,7 +125,7 @@ impl Server {
     ) -> Result<T, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("EVALSHA").arg(script.get_hash()).arg(keys.len()).arg(keys).arg(args);
-        let mut values = self.again(self.patience, &Call::Script { pipeline, script, waits: false }).await?;
+        let mut values = self.retry(self.patience, &Call::Script { pipeline, script, waits: false }).await?;
         self.understood(values.pop().unwrap_or(Value::Nil))
     }
 
@@ -134,20 +134,20 @@ impl Server {
         if commands.is_empty() {
             return Ok(Vec::new());
         }
-        self.again(patience, &Call::Each(commands)).await
+        self.retry(patience, &Call::Each(commands)).await
     }
 
     /// Runs a command on each primary, and returns their answers.
     pub(super) async fn everywhere(&self, command: Cmd) -> Result<Vec<Value>, StoreError> {
-        self.again(self.patience, &Call::Everywhere(command)).await
+        self.retry(self.patience, &Call::Everywhere(command)).await
     }
 
     /// Tries until it is done, or until there is no time left.
-    async fn again(&self, patience: Duration, call: &Call) -> Result<Vec<Value>, StoreError> {
+    async fn retry(&self, patience: Duration, call: &Call) -> Result<Vec<Value>, StoreError> {
         let mut tries = Tries::new(patience);
         loop {
             match self.once(&tries, call).await {
-                Err(failure) if failure.may_pass() && tries.again().await => {}
+                Err(failure) if failure.may_pass() && tries.back_off().await => {}
                 done => return done.map_err(|failure| explain(&self.place, patience, failure)),
             }
         }
@@ -183,9 +183,9 @@ impl Server {
         }
         // The futures of the driver are deep. A box keeps the compiler from looking into them.
         let new: RedisFuture<'_, Link> = Box::pin(self.new_link());
-        let link = new.await.inspect_err(|error| self.trouble.keep(told(error)))?;
+        let link = new.await.inspect_err(|error| self.trouble.record(describe(error)))?;
         self.trouble.end();
-        *kept = Some(Kept { link: link.clone(), made: Instant::now() });
+        *kept = Some(PooledLink { link: link.clone(), made: Instant::now() });
         Ok(link)
     }
 
@@ -291,12 +291,12 @@ fn login(user: Option<&str>, password: Option<&str>) -> RedisConnectionInfo {
 
 /// Connections that take turns.
 struct Links {
-    kept: Vec<Mutex<Option<Kept>>>,
+    kept: Vec<Mutex<Option<PooledLink>>>,
     /// The one that is used next.
     next: AtomicUsize,
 }
 
-struct Kept {
+struct PooledLink {
     link: Link,
     made: Instant,
 }

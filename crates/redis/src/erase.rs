@@ -51,7 +51,7 @@ pub(super) async fn replace(
     if tombstones.is_empty() {
         return Ok(());
     }
-    let Keys { log: key, records, texts, .. } = Keys::of(&server.prefix, scope, log);
+    let Keys { log: key, records, texts, .. } = Keys::new(&server.prefix, scope, log);
     let mut wanted: HashMap<u64, Option<(usize, Text)>> =
         tombstones.iter().map(|tombstone| (tombstone.position, None)).collect();
     let mut first = 0;
@@ -88,13 +88,13 @@ pub(super) async fn replace(
 
 /// Whether each of these logs exists.
 async fn exist(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<Vec<bool>, StoreError> {
-    let asked = logs.iter().map(|log| redis::cmd("EXISTS").arg(Keys::of(&server.prefix, scope, log).log).take());
+    let asked = logs.iter().map(|log| redis::cmd("EXISTS").arg(Keys::new(&server.prefix, scope, log).log).take());
     let exist = server.each(server.patience, asked.collect()).await?;
     Ok(exist.iter().map(|exists| *exists == Value::Int(1)).collect())
 }
 
 fn keys_of(server: &Server, scope: &Scope, log: &LogName) -> [String; 4] {
-    Keys::of(&server.prefix, scope, log).into_all()
+    Keys::new(&server.prefix, scope, log).into_all()
 }
 
 /// Erases logs in a cluster: those of one session together.
@@ -114,7 +114,7 @@ async fn forget(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<(), 
     let names = keys::names(&server.prefix, scope);
     if !server.is_cluster() {
         let mut keys = vec![names];
-        keys.extend(logs.iter().map(|log| Keys::of(&server.prefix, scope, log).log));
+        keys.extend(logs.iter().map(|log| Keys::new(&server.prefix, scope, log).log));
         let texts: Vec<String> = logs.iter().map(LogName::to_string).collect();
         return server.run::<u64>(&FORGET, &keys, &texts).await.map(|_| ());
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError};
 
-use lookback_network::{out_of_reach, told};
+use lookback_network::{describe, out_of_reach};
 use lookback_store::StoreError;
 
 /// An error inside a call.
@@ -80,12 +80,12 @@ fn is_of_network(error: &RedisError) -> bool {
 
 /// Whether a certificate was not accepted, or the name that it must have is none: that stays so.
 fn is_refused(error: &RedisError) -> bool {
-    let kind = of_system(error).map(io::Error::kind);
+    let kind = system_error(error).map(io::Error::kind);
     matches!(kind, Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput))
 }
 
 /// The error of the system that is the cause of one of the driver, which shares it between its copies.
-fn of_system(error: &RedisError) -> Option<&io::Error> {
+fn system_error(error: &RedisError) -> Option<&io::Error> {
     let source = error.source()?;
     match source.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
         Some(shared) => shared.downcast_ref(),
@@ -127,7 +127,7 @@ pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> Stor
             }
             ErrorKind::MasterNameNotFoundBySentinel => StoreError::Missing { place },
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => StoreError::NotAStore { place },
-            _ if may_pass => out_of_reach(&place, patience, told(&error)),
+            _ if may_pass => out_of_reach(&place, patience, describe(&error)),
             _ => StoreError::Unreachable { place, source: Box::new(error) },
         };
     };

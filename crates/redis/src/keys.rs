@@ -18,7 +18,7 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub(super) fn of(prefix: &str, scope: &Scope, log: &LogName) -> Keys {
+    pub(super) fn new(prefix: &str, scope: &Scope, log: &LogName) -> Keys {
         let session = log.session();
         // A cluster chooses the slot by what is in braces.
         let mut key = format!("{prefix}{{{}|{}}}", escaped(scope.as_str()), escaped(session.as_str()));
@@ -34,10 +34,10 @@ impl Keys {
     }
 
     /// The keys of a session and of all logs that are derived from it.
-    pub(super) fn of_session(prefix: &str, scope: &Scope, log: &LogName) -> Vec<String> {
+    pub(super) fn for_session(prefix: &str, scope: &Scope, log: &LogName) -> Vec<String> {
         let session = log.session();
         let derived = Derived::ALL.into_iter().map(|derived| session.derive(derived));
-        derived.chain([session.clone()]).flat_map(|log| Keys::of(prefix, scope, &log).into_all()).collect()
+        derived.chain([session.clone()]).flat_map(|log| Keys::new(prefix, scope, &log).into_all()).collect()
     }
 
     pub(super) fn into_all(self) -> [String; 4] {
@@ -102,12 +102,12 @@ mod tests {
 
     #[test]
     fn the_keys_of_a_session_have_one_tag() {
-        let scope = Scope::default().of(&"a|b".parse().unwrap());
+        let scope = Scope::default().for_tenant(&"a|b".parse().unwrap());
         let session: LogName = "team/{x}|%é".parse().unwrap();
         let tag = "lookback{a%7Cb%1F|team/%7Bx%7D%7C%25é}";
-        assert_eq!(Keys::of("lookback", &scope, &session).log, tag);
-        assert_eq!(Keys::of("lookback", &scope, &session).texts, format!("{tag}:texts"));
-        let keys = Keys::of_session("lookback", &scope, &session.facts_of());
+        assert_eq!(Keys::new("lookback", &scope, &session).log, tag);
+        assert_eq!(Keys::new("lookback", &scope, &session).texts, format!("{tag}:texts"));
+        let keys = Keys::for_session("lookback", &scope, &session.facts_of());
         assert_eq!(keys.len(), 16);
         assert!(keys.iter().all(|key| key.starts_with(tag)), "{keys:?}");
         assert!(keys.contains(&format!("{tag}memory:team/%7Bx%7D%7C%25é:facts:records")));
@@ -117,7 +117,7 @@ mod tests {
     fn the_pattern_of_a_namespace_stands_for_nothing_else() {
         let scope = Scope::default();
         assert_eq!(pattern("a*[b]", &scope), "a\\*\\[b\\]{*");
-        assert_eq!(pattern("p", &scope.of(&"acme".parse().unwrap())), "p{acme%1F*");
+        assert_eq!(pattern("p", &scope.for_tenant(&"acme".parse().unwrap())), "p{acme%1F*");
     }
 
     #[test]
@@ -125,11 +125,11 @@ mod tests {
         let (root, tenant) = (Scope::default(), "a".parse().unwrap());
         let names = ["a", "a|b", "a%7Cb", "memory:a", "a:records", "a}b"];
         let mut keys = Vec::new();
-        for scope in [root.of(&tenant), root.of(&tenant).of(&tenant), root] {
+        for scope in [root.for_tenant(&tenant), root.for_tenant(&tenant).for_tenant(&tenant), root] {
             for name in names {
                 let name: LogName = name.parse().unwrap();
                 for log in [name.facts_of(), name.summary_of(), name.shared_of(), name] {
-                    keys.extend(Keys::of("p", &scope, &log).into_all());
+                    keys.extend(Keys::new("p", &scope, &log).into_all());
                 }
             }
             keys.push(self::names("p", &scope));

@@ -238,7 +238,7 @@ impl Store for RedisStore {
     }
 
     fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(Arc::new(RedisStore { server: self.server.clone(), scope: self.scope.of(tenant) }))
+        Ok(Arc::new(RedisStore { server: self.server.clone(), scope: self.scope.for_tenant(tenant) }))
     }
 
     fn check(&self) -> StoreFuture<'_, Vec<String>> {

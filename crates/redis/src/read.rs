@@ -22,7 +22,7 @@ pub(super) async fn spans(
     log: &LogName,
     spans: &[Range<u64>],
 ) -> Result<Vec<Vec<String>>, StoreError> {
-    let keys = Keys::of(&server.prefix, scope, log);
+    let keys = Keys::new(&server.prefix, scope, log);
     let mut limits = Vec::with_capacity(spans.len() * 2);
     for span in spans {
         // Nothing is between 1 and 0.
@@ -57,7 +57,7 @@ pub(super) async fn head(
     log: &LogName,
     before: Option<u64>,
 ) -> Result<Option<Head>, StoreError> {
-    let keys = Keys::of(&server.prefix, scope, log);
+    let keys = Keys::new(&server.prefix, scope, log);
     let before = before.map_or("+inf".to_owned(), |before| format!("({before}"));
     let found: Option<(u64, i64)> = server.run(&HEAD, &[keys.log, keys.checkpoints], &[before]).await?;
     Ok(found.map(|(end, newest)| Head::new(end, u64::try_from(newest).ok())))
@@ -69,7 +69,7 @@ pub(super) async fn tail(
     scope: &Scope,
     log: &LogName,
 ) -> Result<Option<(Head, Vec<String>)>, StoreError> {
-    let keys = Keys::of(&server.prefix, scope, log);
+    let keys = Keys::new(&server.prefix, scope, log);
     let read: Option<(u64, i64, Vec<Vec<u8>>)> =
         server.run(&TAIL, &[keys.log, keys.records, keys.checkpoints], NO_ARGUMENTS).await?;
     let Some((end, newest, packed)) = read else { return Ok(None) };
@@ -94,7 +94,7 @@ pub(super) async fn described(
     const FIELDS: [&str; 5] = ["length", "bytes", "created", "used", "texts"];
     let mut described = Vec::with_capacity(logs.len());
     for logs in logs.chunks(CHUNK) {
-        let key = |log| Keys::of(&server.prefix, scope, log).log;
+        let key = |log| Keys::new(&server.prefix, scope, log).log;
         let commands = logs.iter().map(|log| redis::cmd("HMGET").arg(key(log)).arg(&FIELDS).take()).collect();
         for (log, value) in logs.iter().zip(server.each(server.patience, commands).await?) {
             described.extend(log_info(server, log, value)?);

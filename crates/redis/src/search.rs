@@ -94,7 +94,7 @@ impl Search<'_> {
     /// Reads texts.
     fn add(&self, texts: &mut Texts, logs: &[(LogInfo, u64)], parts: &[Part]) -> Result<(), StoreError> {
         let commands = parts.iter().filter_map(|part| {
-            let key = Keys::of(&self.server.prefix, &self.scope, &logs.get(part.log as usize)?.0.name).texts;
+            let key = Keys::new(&self.server.prefix, &self.scope, &logs.get(part.log as usize)?.0.name).texts;
             Some(redis::cmd("LRANGE").arg(key).arg(part.first).arg(part.end - 1).take())
         });
         let values = self.in_time(self.server.each(LONGEST, commands.collect::<Vec<Cmd>>()))?;

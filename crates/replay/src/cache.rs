@@ -99,7 +99,7 @@ impl Charge {
     }
 
     /// Returns what a request of this many tokens costs, if the cache has this many of them at its beginning.
-    fn of(price: &Price, tokens: u64, cached: Option<u64>) -> Charge {
+    fn new(price: &Price, tokens: u64, cached: Option<u64>) -> Charge {
         let read = cached.map_or(0, |tokens| price.cacheable(tokens));
         let rest = tokens - read;
         let pays = price.write > 1.0 && price.cacheable(tokens) > 0;
@@ -146,7 +146,7 @@ impl Cache {
         let hit = prefixes.iter().rev().find(|(prefix, ..)| live(prefix)).copied();
         let had = |prefix: &u128| self.entries.contains_key(prefix) || self.expired.contains(prefix);
         let cold = hit.is_none() && prefixes.iter().any(|(prefix, ..)| had(prefix));
-        let charge = Charge::of(&self.price, tokens, hit.map(|(_, tokens, _)| tokens));
+        let charge = Charge::new(&self.price, tokens, hit.map(|(_, tokens, _)| tokens));
         let breaks = self.last.is_some_and(|last| !prefixes.iter().any(|(prefix, ..)| *prefix == last));
         for (prefix, _, _) in prefixes.iter().filter(|(_, tokens, marked)| *marked && self.price.cacheable(*tokens) > 0)
         {

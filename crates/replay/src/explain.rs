@@ -59,7 +59,7 @@ pub fn outcomes(
     target: impl Into<Target>,
     explanation: &Explanation,
 ) -> Vec<MessageOutcome> {
-    let past = PastDecisions::of(entries);
+    let past = PastDecisions::from_entries(entries);
     let mut mended = mends(view, target);
     let shown: HashMap<Position, &Item> = view.messages().map(|item| (item.position(), item)).collect();
     let mut present: HashMap<Position, (usize, &Decision)> = HashMap::new();
@@ -124,7 +124,7 @@ pub(crate) struct PastDecisions {
 }
 
 impl PastDecisions {
-    fn of(entries: &[Entry]) -> PastDecisions {
+    fn from_entries(entries: &[Entry]) -> PastDecisions {
         let mut past = PastDecisions::default();
         for (compaction, entry) in (0..).zip(entries) {
             if let Entry::Compaction(record) = entry {

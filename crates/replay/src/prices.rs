@@ -89,11 +89,11 @@ impl Price {
     /// let body = r#"{"role": "assistant", "content": [], "usage": {"input_tokens": 1000, "output_tokens": 100,
     ///     "cache_read_input_tokens": 10000, "cache_creation_input_tokens": 2000}}"#;
     /// let response = Response::decode(body, Dialect::Anthropic)?;
-    /// let cost = Prices::builtin().find("anthropic-5m").unwrap().of_call(&response).unwrap();
+    /// let cost = Prices::builtin().find("anthropic-5m").unwrap().call_cost(&response).unwrap();
     /// assert!((cost - (1000.0 + 10000.0 * 0.1 + 2000.0 * 1.25) * 3e-6 - 100.0 * 15e-6).abs() < 1e-9);
     /// # Ok::<(), lookback_wire::dialect::DecodeError>(())
     /// ```
-    pub fn of_call(&self, response: &Response) -> Option<f64> {
+    pub fn call_cost(&self, response: &Response) -> Option<f64> {
         let input = response.input?;
         let (read, written) = (response.cached.unwrap_or(0), response.written.unwrap_or(0));
         let uncached = input.saturating_sub(read).saturating_sub(written);

@@ -23,7 +23,10 @@ pub(crate) fn is_foreign(headers: &HeaderMap, may_follow: bool) -> bool {
 /// Returns the one origin that a request has, if it is one of these.
 pub(crate) fn named<'a>(headers: &'a HeaderMap, origins: &[String]) -> Option<&'a HeaderValue> {
     let mut given = headers.get_all(ORIGIN).iter();
-    let origin = given.next().filter(|_| given.next().is_none())?;
+    let origin = given.next()?;
+    if given.next().is_some() {
+        return None;
+    }
     let is_it = |named: &String| origin.as_bytes().eq_ignore_ascii_case(named.as_bytes());
     origins.iter().any(is_it).then_some(origin)
 }

@@ -413,9 +413,9 @@ impl Session {
                     Some(_) => (last, undated) = (position + 1, Undated::default()),
                     None if is_said(&entry) && !is_shown => {
                         undated.messages += 1;
-                        match undated.spans.last_mut().filter(|_| !is_apart) {
-                            Some(span) => span.end = position + 1,
-                            None => undated.spans.push(position..position + 1),
+                        match undated.spans.last_mut() {
+                            Some(span) if !is_apart => span.end = position + 1,
+                            _ => undated.spans.push(position..position + 1),
                         }
                         is_apart = false;
                     }

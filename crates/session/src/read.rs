@@ -264,8 +264,12 @@ fn exchanges(history: &[HistoryEntry]) -> Vec<Option<usize>> {
 /// Extends the selection to whole tool exchanges.
 fn widen(history: &[HistoryEntry], selected: &mut [bool]) {
     let exchanges = exchanges(history);
-    let hit: HashSet<usize> =
-        exchanges.iter().zip(&*selected).filter_map(|(exchange, selected)| exchange.filter(|_| *selected)).collect();
+    let hit: HashSet<usize> = exchanges
+        .iter()
+        .zip(&*selected)
+        .filter(|(_, selected)| **selected)
+        .filter_map(|(exchange, _)| *exchange)
+        .collect();
     for (selected, exchange) in selected.iter_mut().zip(exchanges) {
         *selected |= exchange.is_some_and(|exchange| hit.contains(&exchange));
     }

@@ -107,14 +107,14 @@ pub fn sources(view: &View, target: impl Into<Target>) -> Result<Vec<MessageSour
             let behind =
                 sent.last().is_some_and(|last| role == Role::User && last.role == Role::System && last.gives_way);
             let at = sent.len() - usize::from(behind);
-            match at.checked_sub(1).and_then(|before| sent.get_mut(before)).filter(|_| merged) {
-                Some(before) => {
+            match at.checked_sub(1).and_then(|before| sent.get_mut(before)) {
+                Some(before) if merged => {
                     before.positions.push(item.position());
                     before.own &= item.is_own();
                     before.changed = true;
                     before.gives_way &= gives_way;
                 }
-                None => {
+                _ => {
                     let (positions, own) = (vec![item.position()], item.is_own());
                     sent.insert(at, Sent { role, positions, own, changed: changed || !is_ours, gives_way });
                 }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     /// The sources as one looks at them: positions and kinds.
-    fn of(view: &View, dialect: Dialect) -> Vec<(Vec<Position>, SourceKind)> {
+    fn positions_and_kinds(view: &View, dialect: Dialect) -> Vec<(Vec<Position>, SourceKind)> {
         let sources = sources(view, dialect).unwrap();
         assert_eq!(sources.len(), view.encode(dialect).unwrap().len());
         sources.into_iter().map(|source| (source.positions, source.kind)).collect()
@@ -158,10 +158,10 @@ mod tests {
     fn neighbors_of_one_role_are_one_message_where_they_are_merged() {
         let engine = engine(Dialect::Anthropic, &[USER, USER, ASSISTANT, USER]);
         let expected: Vec<_> = (0..4).map(|position| (vec![position], SourceKind::Unchanged)).collect();
-        assert_eq!(of(engine.view(), Dialect::Anthropic), expected);
+        assert_eq!(positions_and_kinds(engine.view(), Dialect::Anthropic), expected);
         let user = r#"{"role":"user","content":[{"text":"Go on."}]}"#;
         let engine = self::engine(Dialect::Bedrock, &[user, user]);
-        assert_eq!(of(engine.view(), Dialect::Bedrock), [(vec![0, 1], SourceKind::Changed)]);
+        assert_eq!(positions_and_kinds(engine.view(), Dialect::Bedrock), [(vec![0, 1], SourceKind::Changed)]);
     }
 
     #[test]
@@ -175,11 +175,11 @@ mod tests {
             (vec![2], SourceKind::Unchanged),
             (vec![5], SourceKind::Unchanged),
         ];
-        assert_eq!(of(engine.view(), Dialect::Anthropic), expected);
+        assert_eq!(positions_and_kinds(engine.view(), Dialect::Anthropic), expected);
         // Where one may be anywhere, it does not.
         let engine = self::engine(Dialect::OpenAiChat, &[SYSTEM, USER, SYSTEM, USER]);
         let expected: Vec<_> = (0..4).map(|position| (vec![position], SourceKind::Unchanged)).collect();
-        assert_eq!(of(engine.view(), Dialect::OpenAiChat), expected);
+        assert_eq!(positions_and_kinds(engine.view(), Dialect::OpenAiChat), expected);
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
                 _ => vec![(vec![3, 2], SourceKind::Changed)],
             };
             let begin = [(vec![0], SourceKind::Unchanged), (vec![1], SourceKind::Unchanged)];
-            assert_eq!(of(engine.view(), dialect), [&begin[..], &own].concat(), "{dialect}");
+            assert_eq!(positions_and_kinds(engine.view(), dialect), [&begin[..], &own].concat(), "{dialect}");
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
     fn a_surplus_cache_marker_changes_a_message() {
         let marked = r#"{"role":"user","content":[{"type":"text","text":"Hi","cache_control":{"type":"ephemeral"}}]}"#;
         let engine = engine(Dialect::Anthropic, &[marked, ASSISTANT].repeat(5));
-        let changed: Vec<_> = of(engine.view(), Dialect::Anthropic)
+        let changed: Vec<_> = positions_and_kinds(engine.view(), Dialect::Anthropic)
             .into_iter()
             .filter(|(_, kind)| *kind == SourceKind::Changed)
             .map(|(positions, _)| positions)
@@ -220,10 +220,12 @@ mod tests {
         let results = r#"{"role":"user","content":[
             {"type":"tool_result","tool_use_id":"c1","content":"1"},{"type":"tool_result","tool_use_id":"c2","content":"2"}]}"#;
         let engine = engine(Dialect::Anthropic, &[USER, calls, results]);
-        let positions: Vec<_> =
-            of(engine.view(), Dialect::OpenAiChat).into_iter().map(|(positions, _)| positions).collect();
+        let positions: Vec<_> = positions_and_kinds(engine.view(), Dialect::OpenAiChat)
+            .into_iter()
+            .map(|(positions, _)| positions)
+            .collect();
         assert_eq!(positions, [[0], [1], [2], [2]]);
         let is_changed = |(_, kind): &(_, SourceKind)| *kind == SourceKind::Changed;
-        assert!(of(engine.view(), Dialect::OpenAiChat).iter().all(is_changed));
+        assert!(positions_and_kinds(engine.view(), Dialect::OpenAiChat).iter().all(is_changed));
     }
 }

@@ -45,7 +45,7 @@ impl Resent {
     }
 
     /// Returns what it takes to recognize a message.
-    pub fn of(message: &Message) -> Resent {
+    pub fn from_message(message: &Message) -> Resent {
         Resent { digest: message.digest(), role: message.role() }
     }
 }
@@ -63,7 +63,7 @@ impl Session {
         let is_here = |message: &Message| message.wire().is_some_and(|wire| wire.dialect == dialect);
         let history = if history.iter().all(is_here) { history } else { dialect.convert_all(&history)? };
         let history: Vec<Arc<Message>> = history.into_iter().map(Arc::new).collect();
-        let resent: Vec<Resent> = history.iter().map(|message| Resent::of(message)).collect();
+        let resent: Vec<Resent> = history.iter().map(|message| Resent::from_message(message)).collect();
         sync_resent(self, &resent, |index| {
             let list = "history";
             Ok(history.get(index).cloned().ok_or(RequestError::NoMessage { list, index })?)
@@ -233,7 +233,7 @@ fn go_back(engine: &mut Engine, mut view: View, at: Position) -> Vec<Entry> {
 /// let mut session = Session::open(MemoryStore::new(), "chat-1", Default::default()).await?;
 /// session.push(Message::user("Hi")).await?;
 /// let history = [Message::user("Hi"), Message::assistant("Hello"), Message::user("Bye")];
-/// let resent: Vec<Resent> = history.iter().map(Resent::of).collect();
+/// let resent: Vec<Resent> = history.iter().map(Resent::from_message).collect();
 /// let mut asked = Vec::new();
 /// let synced = adapter::sync_resent(&mut session, &resent, |index| {
 ///     asked.push(index);

@@ -132,7 +132,7 @@ async fn read(store: &dyn Store, info: &LogInfo) -> Result<Read, StoreError> {
             return Err(StoreError::damaged(log, at, Damage::Gone));
         }
         for body in bodies {
-            let damaged = |error| StoreError::damaged(log, at, Damage::of_body(&error));
+            let damaged = |error| StoreError::damaged(log, at, Damage::from_json_error(&error));
             match log.derived().map(|(derived, _)| derived) {
                 None => {
                     let entry = serde_json::from_str::<Entry>(&body).map_err(damaged)?;

@@ -66,7 +66,10 @@ impl Session {
             self.report(&written);
             outcome = written.outcome;
             entries.append(&mut outcome.entries);
-            let Some(request) = outcome.summary_request.take().filter(|_| tries < TRIES) else { break };
+            let Some(request) = outcome.summary_request.take() else { break };
+            if tries >= TRIES {
+                break;
+            }
             let end = self.engine.end();
             entries.extend(self.begin(request).await);
             if self.engine.end() == end && self.drops == drops {
@@ -153,7 +156,7 @@ impl Session {
             if let Entry::Label(next) = entry {
                 label = next;
             }
-            records.push(Record::of_entry(&self.name, position, entry, Some(label))?);
+            records.push(Record::from_entry(&self.name, position, entry, Some(label))?);
         }
         self.unclear = None;
         if !records.is_empty() {

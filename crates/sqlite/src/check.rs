@@ -19,11 +19,11 @@ use lookback_store::{LogName, Scope, checksum};
 pub(super) fn check(connection: &mut Connection) -> Result<Vec<String>, Fault> {
     // In one transaction, so that all tables are those of one moment.
     let transaction = connection.transaction()?;
-    let mut found = of_file(&transaction)?;
-    found.extend(of_definitions(&transaction)?);
+    let mut found = check_file(&transaction)?;
+    found.extend(check_definitions(&transaction)?);
     let logs = logs(&transaction)?;
     for log in &logs {
-        found.extend(of_log(&transaction, log)?);
+        found.extend(check_log(&transaction, log)?);
     }
     let mut indexed = match Indexed::read(&transaction) {
         Ok(indexed) => indexed,
@@ -34,7 +34,7 @@ pub(super) fn check(connection: &mut Connection) -> Result<Vec<String>, Fault> {
         Err(error) => return Err(error.into()),
     };
     for log in &logs {
-        found.extend(of_texts(&transaction, log, &mut indexed)?);
+        found.extend(check_texts(&transaction, log, &mut indexed)?);
     }
     found.extend(indexed.rest(&transaction)?);
     Ok(found)
@@ -67,14 +67,14 @@ struct Log {
 fn logs(connection: &Connection) -> rusqlite::Result<Vec<Log>> {
     let mut logs = connection.prepare(&format!("SELECT {}, scope, name FROM logs ORDER BY id", Sealed::COLUMNS))?;
     let log = |row: &Row<'_>| {
-        let (sealed, scope, name) = (Sealed::of(row)?, Scope::kept(row.get(6)?), LogName::kept(row.get(7)?));
+        let (sealed, scope, name) = (Sealed::from_row(row)?, Scope::kept(row.get(6)?), LogName::kept(row.get(7)?));
         Ok(Log { sealed, scope, name })
     };
     logs.query_map([], log)?.collect()
 }
 
 /// What SQLite finds wrong.
-fn of_file(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+fn check_file(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut found: Vec<String> = Vec::new();
     let mut faults = connection.prepare("PRAGMA integrity_check(100)")?;
     for fault in faults.query_map([], |row| row.get(0))? {
@@ -85,7 +85,7 @@ fn of_file(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 }
 
 /// Whether the index and the triggers are defined as they were.
-fn of_definitions(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+fn check_definitions(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let words = |sql: &str| sql.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut definition = connection.prepare("SELECT sql FROM sqlite_schema WHERE name = ?1")?;
     let mut found = Vec::new();
@@ -99,7 +99,7 @@ fn of_definitions(connection: &Connection) -> rusqlite::Result<Vec<String>> {
 }
 
 /// Whether the row of a log says what is in it.
-fn of_log(connection: &Connection, log: &Log) -> rusqlite::Result<Vec<String>> {
+fn check_log(connection: &Connection, log: &Log) -> rusqlite::Result<Vec<String>> {
     let Log { sealed, scope, name } = log;
     let mut found = Vec::new();
     if !sealed.is_whole(scope.as_str(), name.as_str()) {
@@ -116,7 +116,7 @@ fn of_log(connection: &Connection, log: &Log) -> rusqlite::Result<Vec<String>> {
 }
 
 /// Whether the index has the texts of a log, and no others.
-fn of_texts(connection: &Connection, log: &Log, indexed: &mut Indexed) -> Result<Option<String>, Fault> {
+fn check_texts(connection: &Connection, log: &Log, indexed: &mut Indexed) -> Result<Option<String>, Fault> {
     let Log { sealed, scope, name } = log;
     let Some(ids) = texts_of(sealed.id) else { return Ok(None) };
     let mut found = Vec::new();
@@ -126,9 +126,12 @@ fn of_texts(connection: &Connection, log: &Log, indexed: &mut Indexed) -> Result
     while let Some(row) = texts.next()? {
         let (id, position, time): (i64, i64, Option<Millis>) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let checksum: i64 = row.get(3)?;
-        let is_whole = checksum == seal::of_text(id, position, time);
+        let is_whole = checksum == seal::text_checksum(id, position, time);
         // One that was altered has the hash of no text.
-        let hash = indexed.take(id).filter(|_| is_whole).unwrap_or_default();
+        let hash = match indexed.take(id) {
+            Some(hash) if is_whole => hash,
+            _ => 0,
+        };
         found.push(Found { position: unsigned(position), time, hash });
     }
     let mut compared = Compared::new(name, &scope.terms(), sealed.used, found);

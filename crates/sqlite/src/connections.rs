@@ -37,7 +37,7 @@ struct Opened {
 }
 
 impl Opened {
-    fn of(path: &Path) -> Self {
+    fn from_path(path: &Path) -> Self {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let number = file_number(&path);
         Opened { path, number }
@@ -96,7 +96,7 @@ impl Connections {
     /// `file` is the file to which the path leads.
     pub(super) fn new(writer: Connection, readers: Readers, path: &Path, file: &Path) -> Self {
         let (writer, readers) = (Arc::new(Mutex::new(writer)), Arc::new(readers));
-        let (opened, wal) = (Opened::of(file), Arc::new(Wal::of(file)));
+        let (opened, wal) = (Opened::from_path(file), Arc::new(Wal::for_database(file)));
         Connections { writer, readers, path: path.to_owned(), opened, wal, is_quick: false }
     }
 
@@ -197,7 +197,7 @@ impl Connections {
 
     /// Runs `work` on a connection of its own, on a thread that may block. If the file is read without a lock and has
     /// changed meanwhile, `work` runs again.
-    pub(super) fn look<'a, T: Send + 'static>(
+    pub(super) fn read<'a, T: Send + 'static>(
         &'a self,
         work: impl Fn(&mut Connection) -> Result<T, Fault> + Send + 'static,
     ) -> StoreFuture<'a, T> {
@@ -250,7 +250,7 @@ mod tests {
                 // Each begins before another ends.
                 scope.spawn(|| {
                     while !done.load(Ordering::SeqCst) {
-                        block_on(store.file.look(|connection| {
+                        block_on(store.file.read(|connection| {
                             let transaction = connection.transaction()?;
                             transaction.query_row("SELECT count(*) FROM entries", [], |_| Ok(()))?;
                             std::thread::sleep(Duration::from_millis(30));
@@ -345,7 +345,7 @@ mod tests {
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let reader = store.clone();
         let long = std::thread::spawn(move || {
-            block_on(reader.file.look(move |_| {
+            block_on(reader.file.read(move |_| {
                 begun.send(()).unwrap();
                 ended.recv().unwrap();
                 Ok(())

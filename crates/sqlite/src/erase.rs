@@ -153,8 +153,10 @@ impl Eraser {
         {
             // A merge that is under way may have passed the words already, and is ended first.
             if !merge(&transaction, PAGES)? {
-                transaction
-                    .execute("UPDATE erasing SET stage = ?2 WHERE stage = ?1", of(Stage::Words, Stage::Merge))?;
+                transaction.execute(
+                    "UPDATE erasing SET stage = ?2 WHERE stage = ?1",
+                    stage_numbers(Stage::Words, Stage::Merge),
+                )?;
                 merge(&transaction, -PAGES)?;
                 self.is_merging = true;
             }
@@ -173,7 +175,7 @@ impl Eraser {
     }
 }
 
-fn of(stage: Stage, next: Stage) -> (i64, i64) {
+fn stage_numbers(stage: Stage, next: Stage) -> (i64, i64) {
     (stage as i64, next as i64)
 }
 

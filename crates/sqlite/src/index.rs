@@ -34,7 +34,8 @@ impl<'a> Indexer<'a> {
     pub(super) fn new(connection: &'a Connection, scope: &Scope, log: &LogName, id: i64) -> rusqlite::Result<Self> {
         #[allow(clippy::reversed_empty_ranges, reason = "it is empty")]
         let none = 1..=0;
-        let left = match texts_of(id).filter(|_| !log.is_derived()) {
+        let texts = if log.is_derived() { None } else { texts_of(id) };
+        let left = match texts {
             None => none,
             Some(all) => {
                 let sql = "SELECT max(id) FROM texts WHERE id BETWEEN ?1 AND ?2";
@@ -65,7 +66,7 @@ impl<'a> Indexer<'a> {
             terms.extend_from_slice(&self.of_tenant);
             let terms = terms.join(" ");
             let (position, time) = (signed(position), record.time.or(time));
-            self.texts.execute(params![id, position, time, seal::of_text(id, position, time)])?;
+            self.texts.execute(params![id, position, time, seal::text_checksum(id, position, time)])?;
             if terms.len() > LONGEST {
                 self.words.execute(params![id, terms])?;
             // The rows that wait are numbered from 1, because the table is emptied as a whole.

@@ -145,32 +145,32 @@ impl Store for SqliteStore {
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         let (scope, log) = (self.scope.clone(), log.clone());
-        self.file.look(move |connection| read::span(connection, &scope, &log, &span))
+        self.file.read(move |connection| read::span(connection, &scope, &log, &span))
     }
 
     fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
         let (scope, log, spans) = (self.scope.clone(), log.clone(), spans.to_vec());
-        self.file.look(move |connection| read::spans(connection, &scope, &log, &spans))
+        self.file.read(move |connection| read::spans(connection, &scope, &log, &spans))
     }
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
         let (scope, log) = (self.scope.clone(), log.clone());
-        self.file.look(move |connection| read::head(connection, &scope, &log, before))
+        self.file.read(move |connection| read::head(connection, &scope, &log, before))
     }
 
     fn tail<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<(Head, Vec<String>)>> {
         let (scope, log) = (self.scope.clone(), log.clone());
-        self.file.look(move |connection| read::tail(connection, &scope, &log))
+        self.file.read(move |connection| read::tail(connection, &scope, &log))
     }
 
     fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
         let (scope, log) = (self.scope.clone(), log.clone());
-        self.file.look(move |connection| read::info(connection, &scope, &log))
+        self.file.read(move |connection| read::info(connection, &scope, &log))
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         let (scope, prefix) = (self.scope.clone(), prefix.to_owned());
-        self.file.look(move |connection| read::list(connection, &scope, &prefix))
+        self.file.read(move |connection| read::list(connection, &scope, &prefix))
     }
 
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
@@ -190,19 +190,19 @@ impl Store for SqliteStore {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }
         let (scope, log, query) = (self.scope.clone(), log.cloned(), query.clone());
-        self.file.look(move |connection| search::search(connection, &scope, log.as_ref(), &query, most))
+        self.file.read(move |connection| search::search(connection, &scope, log.as_ref(), &query, most))
     }
 
     fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(Arc::new(SqliteStore { file: self.file.clone(), scope: self.scope.of(tenant) }))
+        Ok(Arc::new(SqliteStore { file: self.file.clone(), scope: self.scope.for_tenant(tenant) }))
     }
 
     fn check(&self) -> StoreFuture<'_, Vec<String>> {
-        self.file.look(check::check)
+        self.file.read(check::check)
     }
 
     fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
-        self.file.look(|connection| check::nameless(connection))
+        self.file.read(|connection| check::nameless(connection))
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {
@@ -221,7 +221,7 @@ impl Store for SqliteStore {
 
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         let scope = self.scope.clone();
-        self.file.look(move |connection| read::tenants(connection, &scope))
+        self.file.read(move |connection| read::tenants(connection, &scope))
     }
 }
 

@@ -79,7 +79,7 @@ impl SqliteStore {
             Durability::Disk => connections,
             Durability::System => connections.quick().map_err(|error| explain(path, error))?,
         };
-        Ok(SqliteStore::of(connections))
+        Ok(SqliteStore::from_connections(connections))
     }
 
     /// Opens a file that nobody writes to, by its URI, for reading only. If somebody writes to it later, the store
@@ -90,10 +90,10 @@ impl SqliteStore {
         let file = path.canonicalize();
         let file = file.as_deref().unwrap_or(path);
         let readers = Readers::new(Path::new(uri), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at_rest(file);
-        Ok(SqliteStore::of(Connections::new(connection, readers, path, file)))
+        Ok(SqliteStore::from_connections(Connections::new(connection, readers, path, file)))
     }
 
-    fn of(connections: Connections) -> Self {
+    fn from_connections(connections: Connections) -> Self {
         SqliteStore { file: Arc::new(connections), scope: Scope::default() }
     }
 

@@ -129,7 +129,7 @@ pub(super) fn tenants(connection: &Connection, scope: &Scope) -> Result<Vec<Tena
     let mut tenants = Vec::new();
     let mut found = next(scope, b"")?;
     while let Some(tenant) = found.as_deref().and_then(|inner| scope.tenant_in(inner)) {
-        found = next(&scope.of(&tenant), b"\xff")?;
+        found = next(&scope.for_tenant(&tenant), b"\xff")?;
         tenants.push(tenant);
     }
     Ok(tenants)

@@ -42,7 +42,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// Returns how a file is now. Fails if somebody writes to it: then a part of it is not in the file.
-    fn of(path: &Path) -> Result<Stamp, StoreError> {
+    fn read(path: &Path) -> Result<Stamp, StoreError> {
         let place = path.display().to_string();
         if is_written(path) {
             return Err(StoreError::ReadOnly { place });
@@ -56,7 +56,7 @@ impl Stamp {
 
 /// Returns whether somebody writes to a database, or has left something that is not in its file.
 pub(super) fn is_written(path: &Path) -> bool {
-    Wal::of(path).length() > 0
+    Wal::for_database(path).length() > 0
 }
 
 impl Readers {
@@ -80,7 +80,7 @@ impl Readers {
 
     /// Returns how the file is now, if it is read without a lock.
     pub(super) fn stamp(&self) -> Result<Option<Stamp>, Fault> {
-        self.at_rest.as_deref().map(Stamp::of).transpose().map_err(Fault::Store)
+        self.at_rest.as_deref().map(Stamp::read).transpose().map_err(Fault::Store)
     }
 
     /// Sets how long to wait for another process, for connections that are opened from now on: those that are open are

@@ -19,7 +19,7 @@ pub(super) struct Sealed {
 }
 
 impl Sealed {
-    /// The columns that [`Sealed::of`] reads.
+    /// The columns that [`Sealed::from_row`] reads.
     pub(super) const COLUMNS: &str = "id, length, bytes, created, used, seal";
 
     /// A log that has nothing yet.
@@ -29,7 +29,7 @@ impl Sealed {
     }
 
     /// Reads a row that begins with [`Sealed::COLUMNS`].
-    pub(super) fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         let (id, length, bytes) = (row.get(0)?, row.get(1)?, row.get(2)?);
         Ok(Sealed { id, length, bytes, created: row.get(3)?, used: row.get(4)?, seal: row.get(5)? })
     }
@@ -37,7 +37,7 @@ impl Sealed {
     /// Looks up the row of a log.
     pub(super) fn find(connection: &Connection, scope: &Scope, log: &LogName) -> rusqlite::Result<Option<Self>> {
         const FIND: &str = "SELECT id, length, bytes, created, used, seal FROM logs WHERE scope = ?1 AND name = ?2";
-        connection.prepare_cached(FIND)?.query_row([scope.as_str(), log.as_str()], Sealed::of).optional()
+        connection.prepare_cached(FIND)?.query_row([scope.as_str(), log.as_str()], Sealed::from_row).optional()
     }
 
     /// The number of its records.
@@ -90,7 +90,7 @@ impl Sealed {
 }
 
 /// The checksum of a row of `texts`.
-pub(super) fn of_text(id: i64, position: i64, time: Option<Millis>) -> i64 {
+pub(super) fn text_checksum(id: i64, position: i64, time: Option<Millis>) -> i64 {
     let mut hash = Xxh3Default::new();
     hash.update(&id.to_le_bytes());
     hash.update(&position.to_le_bytes());

@@ -264,7 +264,7 @@ mod tests {
     fn a_search_that_takes_too_long_is_broken_off_and_the_next_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
-        let slow = store.file.look(|connection| {
+        let slow = store.file.read(|connection| {
             limit(connection, Duration::ZERO)?;
             let count = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
             Ok(connection.query_row(count, [], |row| row.get::<_, i64>(0))?)

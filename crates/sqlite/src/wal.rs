@@ -33,7 +33,7 @@ impl Wal {
     /// The milliseconds until they wait again.
     const AGAIN: u64 = 10_000;
 
-    pub(super) fn of(path: &Path) -> Self {
+    pub(super) fn for_database(path: &Path) -> Self {
         let mut wal = path.as_os_str().to_owned();
         wal.push("-wal");
         Wal {

@@ -85,7 +85,8 @@ async fn copy_log(
             return Err(differs(at + index));
         }
         let count = bodies.len() as u64;
-        let mut records: Vec<Record> = bodies.into_iter().map(|body| Record::of_body(log, body, &mut label)).collect();
+        let mut records: Vec<Record> =
+            bodies.into_iter().map(|body| Record::from_body(log, body, &mut label)).collect();
         let rest = records.split_off(there.len().min(records.len()));
         if !rest.is_empty() {
             let written = rest.iter().map(|record| record.body.clone()).collect::<Vec<_>>();

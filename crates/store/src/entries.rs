@@ -25,5 +25,5 @@ pub async fn read_many(
 
 /// The entry of a body.
 pub fn parse(log: &LogName, position: Position, body: &str) -> Result<Entry, StoreError> {
-    serde_json::from_str(body).map_err(|error| StoreError::damaged(log, position, Damage::of_body(&error)))
+    serde_json::from_str(body).map_err(|error| StoreError::damaged(log, position, Damage::from_json_error(&error)))
 }

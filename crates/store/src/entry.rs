@@ -13,31 +13,31 @@ impl Record {
     ///
     /// # Errors
     /// Returns an error if the entry cannot be written as JSON.
-    pub fn of_entry(
+    pub fn from_entry(
         log: &LogName,
         position: Position,
         entry: &Entry,
         label: Option<&Label>,
     ) -> Result<Record, StoreError> {
         let body = serde_json::to_string(entry).map_err(|error| StoreError::unwritable(log, position, error))?;
-        Ok(Record::of_parsed(entry, body, label))
+        Ok(Record::from_parsed(entry, body, label))
     }
 
     /// Makes the record of a body that was read, as it was when it was first appended. `label` is the label in force, which
     /// the entry may change.
-    pub(crate) fn of_body(log: &LogName, body: String, label: &mut Label) -> Record {
+    pub(crate) fn from_body(log: &LogName, body: String, label: &mut Label) -> Record {
         if log.is_derived() {
             return Record::new(body);
         }
         match serde_json::from_str(&body) {
-            Ok(entry) => Record::of_read(entry, body, label),
+            Ok(entry) => Record::from_read(entry, body, label),
             Err(_) => Record::new(body),
         }
     }
 
-    /// As [`Record::of_body`], with the entry that the body is.
-    pub(crate) fn of_read(entry: Entry, body: String, label: &mut Label) -> Record {
-        let record = Record::of_parsed(&entry, body, Some(label));
+    /// As [`Record::from_body`], with the entry that the body is.
+    pub(crate) fn from_read(entry: Entry, body: String, label: &mut Label) -> Record {
+        let record = Record::from_parsed(&entry, body, Some(label));
         match entry {
             Entry::Label(next) => *label = next,
             Entry::Checkpoint(checkpoint) => *label = checkpoint.label,
@@ -46,7 +46,7 @@ impl Record {
         record
     }
 
-    fn of_parsed(entry: &Entry, body: String, label: Option<&Label>) -> Record {
+    fn from_parsed(entry: &Entry, body: String, label: Option<&Label>) -> Record {
         let record = Record::new(body).checkpoint(matches!(entry, Entry::Checkpoint(_)));
         match entry {
             Entry::Message(arrival) => searched(record, arrival, label),
@@ -67,7 +67,7 @@ fn searched(record: Record, arrival: &Arrival, label: Option<&Label>) -> Record 
         Role::Assistant => "assistant",
     };
     // A label names the agent, which is not who asks it or what answers its calls.
-    let agent = || label.filter(|_| message.role() == Role::Assistant)?.agent.clone();
+    let agent = || if message.role() == Role::Assistant { label?.agent.clone() } else { None };
     let chat = message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat);
     let name = chat.and_then(|wire| name(&wire.raw)).or_else(agent);
     // What stands in the place of an erased note is not found, as nothing is that was erased.

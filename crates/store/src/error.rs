@@ -269,7 +269,7 @@ pub enum Damage {
 
 impl Damage {
     /// What is wrong with a body that could not be parsed.
-    pub fn of_body(error: &serde_json::Error) -> Self {
+    pub fn from_json_error(error: &serde_json::Error) -> Self {
         if error.is_data() { Damage::NotAnEntry } else { Damage::NotJson }
     }
 }

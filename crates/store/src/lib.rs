@@ -6,6 +6,7 @@ pub mod conformance;
 mod copy;
 #[cfg(feature = "encryption")]
 mod encrypted;
+#[doc(hidden)]
 pub mod entries;
 mod entry;
 mod error;
@@ -16,8 +17,10 @@ mod name;
 mod record;
 mod retention;
 pub mod search;
+#[doc(hidden)]
 pub mod spans;
 mod tenant;
+#[doc(hidden)]
 pub mod texts;
 
 use std::fmt;
@@ -221,12 +224,14 @@ pub trait Store: fmt::Debug + Send + Sync {
 }
 
 /// A namespace: its tenants, from the outermost on, and what the store has of them; `None` for the store itself.
+#[doc(hidden)]
 pub type Namespace = (Vec<Tenant>, Option<Arc<dyn Store>>);
 
 /// Returns all namespaces of a store: its own first, and then those of its tenants.
 ///
 /// # Errors
 /// Returns an error if the store fails.
+#[doc(hidden)]
 pub async fn every_namespace(store: &dyn Store) -> Result<Vec<Namespace>, StoreError> {
     let mut found: Vec<Namespace> = vec![(Vec::new(), None)];
     let mut next = 0;
@@ -253,21 +258,25 @@ pub enum Durability {
 }
 
 /// Returns whether a path means a store of plain files: it is a folder, or ends in `/`.
+#[doc(hidden)]
 pub fn is_folder(path: &std::path::Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
 /// The error for what SQLite would make a database of that nobody else sees, and that ends with its connection.
+#[doc(hidden)]
 pub const NO_FILE: StoreError =
     StoreError::Url { reason: "an SQLite store needs the path of a file; for process memory, use memory:" };
 
 /// Returns whether SQLite would take a path for no file.
+#[doc(hidden)]
 pub fn is_no_file(path: &std::path::Path) -> bool {
     path.as_os_str().is_empty() || path.as_os_str() == ":memory:"
 }
 
 /// Returns an error if the path leads to something other than a regular file. Call it before opening: opening a pipe
 /// waits for its other end, perhaps forever. A link to a file counts as a file.
+#[doc(hidden)]
 pub fn refuse_special(path: &std::path::Path) -> Result<(), StoreError> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(StoreError::NotAFile { place: path.display().to_string() }),
@@ -277,6 +286,7 @@ pub fn refuse_special(path: &std::path::Path) -> Result<(), StoreError> {
 }
 
 /// Returns a URL without its password and its parameters.
+#[doc(hidden)]
 pub fn without_secrets(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (before, behind) = rest.split_once('?').unwrap_or((rest, ""));
@@ -295,6 +305,7 @@ pub fn without_secrets(url: &str) -> String {
 const PROBE: usize = 64 << 10;
 
 /// Returns an error if a folder does not take a file of some bytes. It is removed again.
+#[doc(hidden)]
 pub fn probe_folder(folder: &std::path::Path) -> Result<(), StoreError> {
     use std::io::{ErrorKind, Write as _};
 
@@ -366,6 +377,7 @@ impl IntoStore for Arc<dyn Store> {
 }
 
 /// The current time by the system's clock; `None` if it is set to before 1970.
+#[doc(hidden)]
 pub fn now() -> Option<Millis> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     Millis::try_from(since.as_millis()).ok()

@@ -240,7 +240,7 @@ impl Store for MemoryStore {
     }
 
     fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(Arc::new(MemoryStore { namespaces: self.namespaces.clone(), scope: self.scope.of(tenant) }))
+        Ok(Arc::new(MemoryStore { namespaces: self.namespaces.clone(), scope: self.scope.for_tenant(tenant) }))
     }
 
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {

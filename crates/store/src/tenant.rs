@@ -77,7 +77,7 @@ pub enum BadTenant {
 /// use lookback_store::Scope;
 ///
 /// let (root, acme) = (Scope::default(), "acme".parse()?);
-/// let scope = root.of(&acme);
+/// let scope = root.for_tenant(&acme);
 /// assert_eq!(scope.as_str(), "acme\u{1f}");
 /// assert_eq!(root.tenant_in(scope.as_str()), Some(acme));
 /// assert_eq!(scope.tenant_in(scope.as_str()), None);
@@ -92,7 +92,7 @@ impl Scope {
 
     /// Returns the namespace of a tenant in this one.
     #[must_use]
-    pub fn of(&self, tenant: &Tenant) -> Scope {
+    pub fn for_tenant(&self, tenant: &Tenant) -> Scope {
         Scope(format!("{}{tenant}{}", self.0, Scope::END))
     }
 
@@ -122,7 +122,7 @@ impl Scope {
         while scope != *self {
             let tenant = scope.tenant_in(&self.0).filter(|tenant| tenant.0.parse::<Tenant>().is_ok());
             let Some(tenant) = tenant else { return false };
-            scope = scope.of(&tenant);
+            scope = scope.for_tenant(&tenant);
         }
         true
     }

@@ -98,7 +98,7 @@ impl<'a> Compared<'a> {
         }
         let Some(body) = body else { return Expected::Unknown };
         let Ok(entry) = serde_json::from_str::<Entry>(&body) else { return Expected::Unknown };
-        let record = Record::of_read(entry, body, &mut self.label);
+        let record = Record::from_read(entry, body, &mut self.label);
         let terms = terms(&record);
         if terms.is_empty() {
             return Expected::Nothing;

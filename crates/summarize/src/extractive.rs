@@ -104,10 +104,10 @@ impl Summarizer for Extractive {
 }
 
 fn extract(task: &SummaryTask, counter: &dyn TokenCounter) -> String {
-    let mut units = Units::of(task);
+    let mut units = Units::from_task(task);
     if units.texts.is_empty() && task.faults.is_some() {
         // Nothing would be left to say without what was refused.
-        units = Units::of(&SummaryTask { faults: None, ..task.clone() });
+        units = Units::from_task(&SummaryTask { faults: None, ..task.clone() });
     }
     let needed = task.faults.as_ref().map_or(&[][..], |faults| faults.needed.as_slice());
     let line = |names: &[&str]| if names.is_empty() { String::new() } else { format!("{}\n", names.join(", ")) };
@@ -144,7 +144,7 @@ struct Choice {
 }
 
 impl Units {
-    fn of(task: &SummaryTask) -> Units {
+    fn from_task(task: &SummaryTask) -> Units {
         let mut units = Units { texts: Vec::new(), shares: Vec::new(), words: Vec::new(), weights: Vec::new() };
         let mut vocabulary = Vocabulary::default();
         let mut known = HashSet::new();
@@ -387,7 +387,7 @@ mod tests {
             let name: String = text.chars().take(12).collect();
             let length = text.len();
             let task = task(text);
-            let units = Units::of(&task);
+            let units = Units::from_task(&task);
             let words: usize = units.words.iter().map(Vec::len).sum();
             assert!(units.texts.iter().map(String::len).sum::<usize>() <= length, "{name:?}: units");
             assert!(words <= length, "{name:?}: words");
@@ -404,7 +404,7 @@ mod tests {
     fn the_queue_chooses_what_weighing_every_unit_would() {
         let text =
             "The cat sat. The dog sat. A cat and a dog ran away. Nobody saw port 5050. The cat ran. Port 5050 is shut.";
-        let units = Units::of(&task(text.to_owned()));
+        let units = Units::from_task(&task(text.to_owned()));
         let lazy = units.choose(1_000, &Estimate::default(), &mut 0).chosen;
         let mut weights = units.weights.clone();
         let mut left: Vec<usize> = (0..units.texts.len()).collect();

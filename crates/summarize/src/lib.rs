@@ -8,6 +8,7 @@
 
 #[cfg(feature = "http")]
 mod anthropic;
+#[doc(hidden)]
 pub mod calls;
 mod check;
 mod error;
@@ -49,7 +50,9 @@ pub use http::HttpLimits;
 #[cfg(feature = "http")]
 pub use openai::OpenAi;
 pub use spawner::{Job, Spawner};
+#[doc(hidden)]
 pub use transcript::passages;
+#[doc(hidden)]
 pub use units::units;
 
 /// The future that [`Summarizer::complete`] returns. It can be sent between threads.

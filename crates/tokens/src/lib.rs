@@ -44,7 +44,7 @@ pub fn load() {
 /// It is an [`Estimate`] if the model's vocabulary is not compiled in (features `o200k` and `cl100k`).
 pub fn counter(model: &Model) -> Arc<dyn TokenCounter> {
     #[cfg(any(feature = "o200k", feature = "cl100k"))]
-    if let Some(vocabulary) = Vocabulary::of(model.tokenizer) {
+    if let Some(vocabulary) = Vocabulary::for_tokenizer(model.tokenizer) {
         return Arc::new(
             OpenAiCounter::new(vocabulary).factor(model.factor).with_frame(model.frame).media(model.media),
         );

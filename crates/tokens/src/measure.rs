@@ -55,7 +55,7 @@ fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size
                     size.passing = size.passing.saturating_add(counter.text(thoughts(text)));
                 }
             }
-            PartRef::Reasoning(reasoning) => size += of_reasoning(reasoning, counter),
+            PartRef::Reasoning(reasoning) => size += reasoning_size(reasoning, counter),
             PartRef::ToolCall(call) => {
                 let arguments = edit::arguments(edits, index).unwrap_or(&call.arguments);
                 let id = || text_of(edit::renamed(edits, index).unwrap_or(&call.id));
@@ -69,20 +69,20 @@ fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size
                     match (edit::cut_of(edits, index, item), value) {
                         (Some(cut), value) => size += text_of(&cut.apply(value.text().unwrap_or_default())),
                         (None, ResultItem::Text(text) | ResultItem::Json(text)) => size += text_of(text),
-                        (None, ResultItem::Image(media)) => size += of_image(media, counter),
-                        (None, ResultItem::Document(media)) => size += of_document(media, counter),
+                        (None, ResultItem::Image(media)) => size += image_size(media, counter),
+                        (None, ResultItem::Document(media)) => size += document_size(media, counter),
                         (None, ResultItem::Opaque(opaque)) => size += tokens::json_size(&opaque.raw, counter),
                     }
                 }
             }
-            PartRef::Image(media) => size += of_image(media, counter),
-            PartRef::Document(media) => size += of_document(media, counter),
+            PartRef::Image(media) => size += image_size(media, counter),
+            PartRef::Document(media) => size += document_size(media, counter),
             PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
             PartRef::Opaque(opaque) => size += tokens::json_size(&opaque.raw, counter),
         }
     }
     if let Some(reasoning) = message.wire().and_then(|wire| wire.dialect.reasoning_beside(message)) {
-        size += of_reasoning(&reasoning, counter);
+        size += reasoning_size(&reasoning, counter);
     }
     size
 }
@@ -93,16 +93,16 @@ fn thoughts(text: &str) -> &str {
     end.and_then(|end| text.get(..end)).unwrap_or_default()
 }
 
-fn of_reasoning(reasoning: &Reasoning, counter: &dyn TokenCounter) -> Size {
+fn reasoning_size(reasoning: &Reasoning, counter: &dyn TokenCounter) -> Size {
     let frame = counter.frame();
     let tokens = tokens::reasoning_tokens(frame.reasoning, reasoning, counter);
     Size { tokens, passing: if frame.forgets { tokens } else { 0 }, ..Size::default() }
 }
 
-fn of_image(media: &Media, counter: &dyn TokenCounter) -> Size {
+fn image_size(media: &Media, counter: &dyn TokenCounter) -> Size {
     Size { tokens: tokens::image_tokens(media, counter), media: 1, ..Size::default() }
 }
 
-fn of_document(media: &Media, counter: &dyn TokenCounter) -> Size {
+fn document_size(media: &Media, counter: &dyn TokenCounter) -> Size {
     Size { tokens: tokens::document_tokens(media, counter), media: 1, ..Size::default() }
 }

@@ -18,7 +18,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(mime: Option<&str>, bytes: &[u8]) -> Kind {
+    fn detect(mime: Option<&str>, bytes: &[u8]) -> Kind {
         let named = |mime: &str| match mime.split_once('/') {
             Some(("image", _)) => Kind::Image,
             Some(("audio", _)) => Kind::Audio,
@@ -83,7 +83,7 @@ pub(crate) fn document_tokens(media: &Media, counter: &dyn TokenCounter) -> u64 
 
 /// Returns the tokens of a file of which only the address is known: a page of text, or a minute of sound or video.
 fn elsewhere(mime: Option<&str>, formula: MediaFormula) -> u64 {
-    match Kind::of(mime, &[]) {
+    match Kind::detect(mime, &[]) {
         Kind::Image => formula.image.tokens(Some(USUAL)),
         Kind::Audio => formula.audio.saturating_mul(60),
         Kind::Video => formula.video.saturating_mul(60),
@@ -100,7 +100,7 @@ pub(super) fn data_tokens(data: &str, mime: Option<&str>, counter: &dyn TokenCou
     let padding = data.bytes().rev().take(2).take_while(|byte| *byte == b'=').count() as u64;
     let length = (data.len() as u64 * 3 / 4).saturating_sub(padding);
     let head = decoded(data, 1 << 10);
-    match Kind::of(mime, &head) {
+    match Kind::detect(mime, &head) {
         Kind::Image => formula.image.tokens(pixels(data)),
         Kind::Audio if formula.clip > 1 => {
             let clips = length.div_ceil(bytes_a_second(&head).saturating_mul(formula.clip));
@@ -137,7 +137,8 @@ const VIDEO_BYTES: u64 = 62_500;
 
 /// Returns the bytes of a second of sound, from how it begins. Unless it says that, it is 128 kbit/s, the most usual rate.
 fn bytes_a_second(head: &[u8]) -> u64 {
-    let wave = head.get(28..32).filter(|_| head.starts_with(b"RIFF") && head.get(12..16) == Some(b"fmt "));
+    let is_wave = head.starts_with(b"RIFF") && head.get(12..16) == Some(b"fmt ");
+    let wave = if is_wave { head.get(28..32) } else { None };
     let rate = wave.and_then(|rate| rate.try_into().ok()).map_or(0, u32::from_le_bytes);
     if rate == 0 { 16_000 } else { rate.into() }
 }

@@ -27,7 +27,7 @@ pub struct OpenAiCounter {
 
 impl Vocabulary {
     /// Returns the vocabulary of a tokenizer, or `None` if there is none or its feature is off.
-    pub fn of(tokenizer: Tokenizer) -> Option<Vocabulary> {
+    pub fn for_tokenizer(tokenizer: Tokenizer) -> Option<Vocabulary> {
         match tokenizer {
             #[cfg(feature = "o200k")]
             Tokenizer::O200k => Some(Vocabulary::O200k),

@@ -21,7 +21,7 @@ pub fn measure_preamble(preamble: &Preamble, counter: &dyn TokenCounter) -> Size
     let system = if system > 0 { system.saturating_add(frame.system) } else { 0 };
     let tools = preamble.tools.as_deref().map_or(0, |tools| match frame.schema {
         None => counter.text(tools.get()),
-        Some(factor) => of_tools(tools, &frame, factor, counter),
+        Some(factor) => tool_tokens(tools, &frame, factor, counter),
     });
     let form = preamble.form.as_deref().zip(frame.form).map_or(0, |(schema, around)| {
         around.saturating_add(scale(counter.text(&compact(schema)), frame.schema.unwrap_or(1.0)))
@@ -39,7 +39,7 @@ fn compact(value: &RawValue) -> String {
 }
 
 /// Returns the tokens of the tools that the client declares.
-fn of_tools(tools: &RawValue, frame: &Frame, factor: f64, counter: &dyn TokenCounter) -> u64 {
+fn tool_tokens(tools: &RawValue, frame: &Frame, factor: f64, counter: &dyn TokenCounter) -> u64 {
     let declared = declared(tools, DEEPEST);
     if declared.is_empty() {
         return 0;

@@ -178,7 +178,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(c: char) -> Self {
+    fn from_char(c: char) -> Self {
         match c {
             'a'..='z' | 'A'..='Z' => Self::Letter,
             ' ' => Self::Space,
@@ -201,7 +201,7 @@ impl Kind {
 fn first_boundary(text: &str) -> Option<usize> {
     let mut before = Kind::Unknown;
     text.char_indices().find_map(|(at, c)| {
-        let kind = Kind::of(c);
+        let kind = Kind::from_char(c);
         let boundary = match (before, kind) {
             // No piece of letters or digits continues with these.
             (Kind::Letter, Kind::Sign | Kind::Digit) | (Kind::Digit, Kind::Sign | Kind::Letter) => true,

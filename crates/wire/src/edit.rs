@@ -215,9 +215,10 @@ impl Cut {
         let mut repeats = self.repeats.iter().peekable();
         let mut keep = |mut at: usize, end: usize, pieces: &mut Vec<Piece<'a>>| {
             while let Some(repeat) = repeats.next_if(|repeat| repeat.end <= end) {
-                let Some(repeated) = text.get(repeat.start..repeat.end).filter(|_| at <= repeat.start) else {
+                if repeat.start < at {
                     continue;
-                };
+                }
+                let Some(repeated) = text.get(repeat.start..repeat.end) else { continue };
                 pieces.extend(text.get(at..repeat.start).map(Piece::Kept));
                 pieces.push(Piece::Repeated { lines: lines_of(repeated), entry: repeat.entry });
                 at = repeat.end;
@@ -235,12 +236,14 @@ impl Cut {
 ///
 /// Everything that takes edits expects this order. It lets an edit be found by binary search, however many a message
 /// has.
+#[doc(hidden)]
 pub fn in_order(mut edits: Vec<Edit>) -> Vec<Edit> {
     edits.sort_by_key(Edit::place);
     edits
 }
 
 /// Deserializes edits and sorts them, because somebody may have edited the log.
+#[doc(hidden)]
 pub fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Edit>, D::Error> {
     Vec::deserialize(deserializer).map(in_order)
 }
@@ -253,7 +256,7 @@ fn at(edits: &[Edit], place: (usize, usize)) -> &[Edit] {
 }
 
 /// Returns the changes to a whole part.
-fn of_part(edits: &[Edit], part: usize) -> &[Edit] {
+fn part_edits(edits: &[Edit], part: usize) -> &[Edit] {
     at(edits, (part, 0))
 }
 
@@ -264,22 +267,26 @@ pub(crate) fn touches(edits: &[Edit], part: usize) -> bool {
 }
 
 /// Returns whether these edits hide a part.
+#[doc(hidden)]
 pub fn is_hidden(edits: &[Edit], part: usize) -> bool {
-    of_part(edits, part).iter().any(|edit| matches!(edit.change, Change::Hide(_)))
+    part_edits(edits, part).iter().any(|edit| matches!(edit.change, Change::Hide(_)))
 }
 
 /// Returns whether these edits hide a part for this reason.
+#[doc(hidden)]
 pub fn is_hidden_as(edits: &[Edit], part: usize, why: Hidden) -> bool {
-    of_part(edits, part).iter().any(|edit| edit.change == Change::Hide(why))
+    part_edits(edits, part).iter().any(|edit| edit.change == Change::Hide(why))
 }
 
 /// Returns whether nothing of a message is shown, because every part is hidden. Cache markers do not count.
+#[doc(hidden)]
 pub fn hides_all(message: &Message, edits: &[Edit]) -> bool {
     let mut parts = message.parts().enumerate();
     !edits.is_empty() && parts.all(|(index, part)| is_hidden(edits, index) || part.is_cache_marker())
 }
 
 /// Returns the entries that show lines which these edits leave out.
+#[doc(hidden)]
 pub fn repeated(edits: &[Edit]) -> impl Iterator<Item = u64> {
     let cuts = edits.iter().filter_map(|edit| match &edit.change {
         Change::Cut { cut, .. } => Some(cut),
@@ -296,6 +303,7 @@ fn lines_of(text: &str) -> usize {
 
 /// Returns how many lines of a message these edits leave out because an earlier message shows them, or `None` if they
 /// leave out none, or also cut it in another way.
+#[doc(hidden)]
 pub fn repeated_lines(message: &Message, edits: &[Edit]) -> Option<u64> {
     let mut lines = 0;
     for (part, result) in message.tool_results() {
@@ -313,6 +321,7 @@ pub fn repeated_lines(message: &Message, edits: &[Edit]) -> Option<u64> {
 }
 
 /// Returns how many characters of the tool results that these edits cut are shown as they are, and how many they have.
+#[doc(hidden)]
 pub fn shown_characters(message: &Message, edits: &[Edit]) -> (u64, u64) {
     let (mut shown, mut of) = (0, 0);
     for (part, result) in message.tool_results() {
@@ -327,6 +336,7 @@ pub fn shown_characters(message: &Message, edits: &[Edit]) -> (u64, u64) {
 }
 
 /// Returns the cut of an item of a part, or `None` if the item is not cut. `item` is 0 for a text.
+#[doc(hidden)]
 pub fn cut_of(edits: &[Edit], part: usize, item: usize) -> Option<&Cut> {
     at(edits, (part, item.saturating_add(1))).iter().find_map(|edit| match &edit.change {
         Change::Cut { cut, .. } => Some(cut),
@@ -335,27 +345,31 @@ pub fn cut_of(edits: &[Edit], part: usize, item: usize) -> Option<&Cut> {
 }
 
 /// Returns the note that is shown in a tool result without content, if there is one.
+#[doc(hidden)]
 pub fn note_of<'a>(result: &ToolResult, edits: &'a [Edit], part: usize) -> Option<&'a Cut> {
-    cut_of(edits, part, 0).filter(|_| result.content.is_empty())
+    if result.content.is_empty() { cut_of(edits, part, 0) } else { None }
 }
 
 /// Returns the identifier under which a part is shown, or `None` if these edits do not change it.
+#[doc(hidden)]
 pub fn renamed(edits: &[Edit], part: usize) -> Option<&str> {
-    of_part(edits, part).iter().find_map(|edit| match &edit.change {
+    part_edits(edits, part).iter().find_map(|edit| match &edit.change {
         Change::Rename(id) => Some(id.as_str()),
         Change::Cut { .. } | Change::Hide(_) | Change::Arguments(_) => None,
     })
 }
 
 /// Returns the arguments with which a tool call is shown, or `None` if these edits do not change them.
+#[doc(hidden)]
 pub fn arguments(edits: &[Edit], part: usize) -> Option<&str> {
-    of_part(edits, part).iter().find_map(|edit| match &edit.change {
+    part_edits(edits, part).iter().find_map(|edit| match &edit.change {
         Change::Arguments(json) => Some(json.as_str()),
         Change::Rename(_) | Change::Cut { .. } | Change::Hide(_) => None,
     })
 }
 
 /// Returns the searchable text of a message after these edits. See [`Message::text`] for the text without edits.
+#[doc(hidden)]
 pub fn shown_text(message: &Message, edits: &[Edit]) -> String {
     if edits.is_empty() {
         return message.text();

@@ -109,7 +109,7 @@ impl Pipeline {
         self.push(message, Origin::Model).await?;
         (self.exchange.open, self.exchange.reported) = (calls, false);
         let Sent { view, tokens, since } = self.exchange.sent.take().unwrap_or_else(|| {
-            let view = self.look();
+            let view = self.refresh_view();
             Sent { tokens: adapter::engine(&self.session).tokens(&view), view, since: Instant::now() }
         });
         match &usage {

@@ -62,7 +62,7 @@ impl Pipeline {
     }
 
     async fn ask_one(&mut self, event: &Arc<Event>, index: usize) -> Result<Reaction, Cause> {
-        let view = self.look();
+        let view = self.refresh_view();
         let Some(slot) = self.slots.get_mut(index) else { return Ok(Reaction::none()) };
         if slot.is_out() && slot.on_failure == OnFailure::Open {
             return Ok(Reaction::none());

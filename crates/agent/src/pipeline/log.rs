@@ -108,14 +108,14 @@ impl Pipeline {
             made = newest(&self.since(end).await?);
         }
         self.shown.compaction = made.or(self.shown.compaction.take());
-        self.look();
+        self.refresh_view();
         self.run.step = Step::Call;
         Ok(())
     }
 
     /// Makes the window, and notices what has left it. Returns its view and its tokens.
     pub(super) async fn window(&mut self) -> Result<(Arc<View>, u64), Error> {
-        self.look();
+        self.refresh_view();
         let window = self.session.window().await?;
         let made = newest(window.entries());
         let (view, tokens) = (Arc::new(window.view().clone()), window.tokens());
@@ -135,7 +135,7 @@ impl Pipeline {
     }
 
     /// Returns the view as it is now.
-    pub(super) fn look(&mut self) -> Arc<View> {
+    pub(super) fn refresh_view(&mut self) -> Arc<View> {
         match &self.shown.view {
             Some((end, view)) if *end == self.session.stats().entries => view.clone(),
             _ => {
@@ -150,9 +150,10 @@ impl Pipeline {
     fn see(&mut self, view: Arc<View>) {
         let before = self.shown.view.replace((self.session.stats().entries, view.clone()));
         // What a policy leaves out on read comes back at the next read.
-        let Some((_, before)) = before.filter(|_| self.session.settings().policy.mode == Mode::Recorded) else {
+        if self.session.settings().policy.mode != Mode::Recorded {
             return;
-        };
+        }
+        let Some((_, before)) = before else { return };
         let shown: HashSet<_> = view.messages().map(|item| item.position()).collect();
         let gone = before.messages().filter(|item| !item.is_own() && !shown.contains(&item.position()));
         let left: Vec<_> = gone.map(|item| LeftMessage::new(item.position(), item.message().clone())).collect();

@@ -148,8 +148,10 @@ impl Pipeline {
 
     /// Answers the calls that are open, and tells middleware of the end.
     pub(super) async fn finish(&mut self) -> Result<(), Error> {
-        let stopping = matches!(self.run.step, Step::Stopping);
-        let Some(stopped) = self.run.stopped.clone().filter(|_| stopping) else { return Ok(()) };
+        if !matches!(self.run.step, Step::Stopping) {
+            return Ok(());
+        }
+        let Some(stopped) = self.run.stopped.clone() else { return Ok(()) };
         self.tell_outcome().await?;
         while let Some(call) = self.exchange.open.first().cloned() {
             self.answer(&ToolOutcome::not_run(call)).await?;

@@ -26,7 +26,7 @@ use lookback_wire::{
 type Shared = Arc<MemoryStore>;
 
 fn said(kind: FactKind, text: &str) -> Statement {
-    Statement::new(kind, text, Source::of(Speaker::Person))
+    Statement::new(kind, text, Source::new(Speaker::Person))
 }
 
 async fn memory(store: &Shared) -> Memory {
@@ -187,7 +187,7 @@ fn what_no_longer_stands_is_said() {
         let mut run = Pipeline::new(session(&store, Policy::unlimited()).await).with(FactSheet::new(memory.clone()));
         run.start(Message::user("Deploy.")).await.unwrap();
         read_on(&mut run).await;
-        memory.resolve(stated.id, "It is set.", Source::of(Speaker::Person)).await.unwrap();
+        memory.resolve(stated.id, "It is set.", Source::new(Speaker::Person)).await.unwrap();
         let messages = read_on(&mut run).await;
         assert!(messages.last().unwrap().contains("no longer so: f0"), "{messages:#?}");
         let next = read_on(&mut run).await;

@@ -70,7 +70,7 @@ const MIDDLEWARE: [&str; 5] = ["observe", "budget", "context_filter", "fact_shee
 async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, dialect: Dialect) -> Played {
     let store = Arc::new(MemoryStore::new());
     let memory = Memory::open(store.clone(), "run").await.unwrap();
-    let said = Statement::new(FactKind::Constraint, "Write no files.", Source::of(Speaker::Person));
+    let said = Statement::new(FactKind::Constraint, "Write no files.", Source::new(Speaker::Person));
     memory.state(Scope::Session, said).await.unwrap();
     let settings = lookback_engine::Settings::default().dialect(dialect);
     let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();

@@ -30,7 +30,7 @@ type Line = (String, BTreeMap<String, String>);
 
 /// Every span and event.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<Line>>>);
+struct Recorder(Arc<Mutex<Vec<Line>>>);
 
 struct Fields<'a>(&'a mut BTreeMap<String, String>);
 
@@ -43,7 +43,7 @@ impl Visit for Fields<'_> {
 /// The place of a span in the list.
 struct At(usize);
 
-impl<S> Layer<S> for Told
+impl<S> Layer<S> for Recorder
 where
     S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
 {
@@ -85,7 +85,7 @@ impl Middleware for Blabber {
 
 /// A run of three calls, with a tool that works and one that fails. The window of the third call is compacted.
 fn observed(observe: Observe) -> Vec<Line> {
-    let told = Told::default();
+    let told = Recorder::default();
     let subscriber = tracing_subscriber::registry().with(told.clone());
     tracing::subscriber::with_default(subscriber, || {
         block_on(async {

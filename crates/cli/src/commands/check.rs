@@ -59,7 +59,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     for document in &documents {
         let checked = if args.fix { repair(document)? } else { check(document) };
         valid &= checked.is_valid();
-        let name = document.id.as_deref().filter(|_| several);
+        let name = if several { document.id.as_deref() } else { None };
         // The exit code needs every document, even if nobody reads the output any more.
         written = written.and_then(|()| checked.write(name, args.json));
     }
@@ -130,7 +130,7 @@ impl Checked<'_> {
         let Some(fix) = &self.fix else {
             return lines.iter().try_for_each(|line| Ok(output::line(line)?));
         };
-        lines.iter().for_each(|line| output::tell(line));
+        lines.iter().for_each(|line| output::message(line));
         Ok(output::result(&fix.text)?)
     }
 
@@ -139,8 +139,8 @@ impl Checked<'_> {
             id: self.document.id.as_deref(),
             valid: self.is_valid(),
             dialect: self.document.request.dialect().name(),
-            findings: self.findings.iter().map(Line::of).collect(),
-            fixed: self.fix.as_ref().map(|fix| fix.fixed.iter().map(Mended::of).collect()),
+            findings: self.findings.iter().map(Line::from_finding).collect(),
+            fixed: self.fix.as_ref().map(|fix| fix.fixed.iter().map(Mended::from_finding).collect()),
             changes: self.fix.as_ref().map(|fix| fix.changes.as_slice()),
         };
         output::json(&answer)
@@ -153,9 +153,9 @@ impl Checked<'_> {
             Some(fix) => (Some(fix), "still wrong: "),
             None => (None, ""),
         };
-        let fixed = before.into_iter().flat_map(|fix| &fix.fixed).map(|finding| Mended::of(finding).text());
+        let fixed = before.into_iter().flat_map(|fix| &fix.fixed).map(|finding| Mended::from_finding(finding).text());
         let changes = before.into_iter().flat_map(|fix| &fix.changes).map(Change::to_string);
-        let findings = self.findings.iter().map(|finding| format!("{still}{}", Line::of(finding).text()));
+        let findings = self.findings.iter().map(|finding| format!("{still}{}", Line::from_finding(finding).text()));
         let name = name.map(|name| format!("{}: ", output::plain(name))).unwrap_or_default();
         fixed.chain(changes).chain(findings).map(|line| format!("{name}{line}")).collect()
     }
@@ -171,7 +171,7 @@ struct Mended<'a> {
 }
 
 impl<'a> Mended<'a> {
-    fn of(finding: &'a Finding) -> Mended<'a> {
+    fn from_finding(finding: &'a Finding) -> Mended<'a> {
         let Finding { rule, path, problem, .. } = finding;
         let message = problem.to_string();
         let wrong = message.split_once("; ").map_or(message.as_str(), |(wrong, _)| wrong).to_owned();

@@ -64,19 +64,19 @@ pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
 
 /// Reports what was done to a fact. A shared fact belongs to the workspace, even if a session is named.
 fn done(what: &str, id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
-    let workspace = Some(&whose.place.workspace).filter(|_| id.scope == Scope::Shared);
+    let workspace = (id.scope == Scope::Shared).then_some(&whose.place.workspace);
     if json {
         let done = serde_json::json!({"id": id, "done": what, "workspace": workspace});
         return Ok(output::line(&done.to_string())?);
     }
     let whom =
         workspace.map_or_else(String::new, |workspace| format!(" for all sessions of the workspace {workspace}"));
-    output::tell(&format!("{what} {id}{whom}"));
+    output::message(&format!("{what} {id}{whom}"));
     Ok(())
 }
 
 fn person() -> Source {
-    Source::of(Speaker::Person)
+    Source::new(Speaker::Person)
 }
 
 fn scope(shared: bool) -> Scope {
@@ -147,7 +147,7 @@ fn list(
             output::json_line(&json::Fact::from(fact))?;
         }
     } else if facts.is_empty() {
-        output::tell(if is_search { "nothing found" } else { "no facts" });
+        output::message(if is_search { "nothing found" } else { "no facts" });
     } else {
         let header = ["fact", "kind", "trust", "confidence", "confirmed", "stated (UTC)", "text"];
         output::line(&output::text_of(&output::table(header, &[0, 1, 2, 5, 6], facts.iter().map(fact_row))))?;
@@ -178,7 +178,7 @@ fn tell_others(store: &Arc<dyn Store>) -> Result<(), Failure> {
         named.push(format!("{} more", others.len() - NAMED));
     }
     let facts = output::counted(total, "fact", "facts");
-    output::tell(&format!("sessions have {facts} of their own: {}; --session NAME lists them", named.join(", ")));
+    output::message(&format!("sessions have {facts} of their own: {}; --session NAME lists them", named.join(", ")));
     Ok(())
 }
 
@@ -287,7 +287,7 @@ fn sheet(whose: &Whose, budget: u64, model: Option<&str>, json: bool) -> Result<
     if json {
         output::json_line(&sheet)?;
     } else if sheet.text.is_empty() {
-        output::tell(if sheet.left_out.is_empty() { "no facts" } else { "no fact fits the budget" });
+        output::message(if sheet.left_out.is_empty() { "no facts" } else { "no fact fits the budget" });
     } else {
         output::line(&sheet.text)?;
     }

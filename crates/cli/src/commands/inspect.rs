@@ -13,7 +13,7 @@ use crate::{input, output};
 
 pub(crate) fn run(args: InspectArgs) -> Result<ExitCode, Failure> {
     let price = input::price(&args.prices.name)?;
-    let place = StoreArg::of(args.store).location()?;
+    let place = StoreArg::new(args.store).location()?;
     let store = store::open(&place, Opening::Existing)?;
     let given =
         args.token_env.map(|variable| input::token(variable.clone()).map(|token| (variable, token))).transpose()?;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: InspectArgs) -> Result<ExitCode, Failure> {
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
             _ => {}
         }
-        output::tell(&format!("open http://{address}/{entry} in a browser"));
+        output::message(&format!("open http://{address}/{entry} in a browser"));
     })?;
     Ok(ExitCode::SUCCESS)
 }

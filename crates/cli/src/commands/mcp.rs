@@ -19,12 +19,12 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     let token = args.token_env.map(input::token).transpose()?;
     // Otherwise the server uses the user's own store, unlike other commands, because clients start it in arbitrary
     // folders.
-    let named = StoreArg::of(args.store).named()?;
+    let named = StoreArg::new(args.store).named()?;
     let is_named = named.is_some();
-    let place = named.or_else(|| store::of_user().map(Location::Sqlite)).ok_or(Failure::NoDataFolder)?;
+    let place = named.or_else(|| store::user_store().map(Location::Sqlite)).ok_or(Failure::NoDataFolder)?;
     let store = store::open(&place, Opening::Made(Durability::Disk))?;
     if !is_named {
-        output::tell(&format!("the store is {}", output::plain(&place.to_string())));
+        output::message(&format!("the store is {}", output::plain(&place.to_string())));
     }
     let memory = block_on(Memory::open_in(store, args.session.as_str(), args.workspace.as_str()))?;
     let mut server = Server::new(memory);
@@ -34,11 +34,11 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     match args.http {
         Some(address) => {
             let door = Door { address, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
-            http::serve(server, door, |address| output::tell(&format!("listening on http://{address}/mcp")))?;
+            http::serve(server, door, |address| output::message(&format!("listening on http://{address}/mcp")))?;
         }
         None => {
             if stdin().is_terminal() {
-                output::tell("waiting for an MCP client on standard input; press Ctrl-D to stop");
+                output::message("waiting for an MCP client on standard input; press Ctrl-D to stop");
             }
             stdio::serve(server)?;
         }

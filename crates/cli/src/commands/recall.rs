@@ -30,7 +30,7 @@ pub(crate) fn run(args: RecallArgs) -> Result<ExitCode, Failure> {
     } else if found {
         output::result(&text)?;
     } else {
-        output::tell(text.trim_end());
+        output::message(text.trim_end());
     }
     Ok(ExitCode::from(u8::from(!found)))
 }

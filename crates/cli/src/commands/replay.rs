@@ -270,7 +270,7 @@ impl<'a> Run<'a> {
                 if invalid == 1 { "1 request has".to_owned() } else { format!("{invalid} requests have") }
             ));
         }
-        output::tell(&format!("\n{}", tables::legend(!calls.is_empty())));
+        output::message(&format!("\n{}", tables::legend(!calls.is_empty())));
         Ok(())
     }
 
@@ -292,9 +292,12 @@ fn suggest(name: &str, args: &ReplayArgs) -> Result<(), Failure> {
     let store = &args.store;
     let (name, at) = (output::quoted(name), store::option(store));
     if let Some(page) = &args.html {
-        output::tell(&format!("\nThe page is {}. Open it in a browser.", output::plain(&page.display().to_string())));
+        output::message(&format!(
+            "\nThe page is {}. Open it in a browser.",
+            output::plain(&page.display().to_string())
+        ));
     }
-    output::tell(&format!("\nThe sessions are in {}. Next, try:", store.location()?));
+    output::message(&format!("\nThe sessions are in {}. Next, try:", store.location()?));
     for command in [
         format!("lookback sessions show {name}{at}"),
         format!("lookback sessions search WORDS{at}"),

@@ -25,7 +25,7 @@ pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, Failure> {
         words => numbered(words).unwrap_or_else(|| meant(&words.join(" "))),
     };
     if titles.is_empty() {
-        output::tell(
+        output::message(
             "this is neither a known rule number nor a known error about the length or the messages of a request",
         );
         return Ok(ExitCode::from(1));

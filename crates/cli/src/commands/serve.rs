@@ -46,7 +46,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     let gateway = Gateway::new(store)
         .with_config(config)
         .with_policy(policy)
-        .with_log(move |event| tell(form, event))
+        .with_log(move |event| log_event(form, event))
         .with_reload(move || match read(&args) {
             Ok(read) => Some(read),
             Err(failure) => {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
                 None
             }
         });
-    gateway.serve(address, |address| output::tell(&format!("listening on {scheme}://{address}")))?;
+    gateway.serve(address, |address| output::message(&format!("listening on {scheme}://{address}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -144,17 +144,17 @@ fn count(count: usize, thing: &str) -> String {
 
 fn new_key(name: Tenant) -> Result<ExitCode, Failure> {
     let (secret, key) = Key::generate(name)?;
-    output::tell(&format!("the key of {}, which is not shown again: {secret}", output::plain(key.name())));
+    output::message(&format!("the key of {}, which is not shown again: {secret}", output::plain(key.name())));
     output::result(&key.to_toml())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a line of the log.
-fn tell(form: LogForm, event: &Event) {
+fn log_event(form: LogForm, event: &Event) {
     match (form, event) {
-        (LogForm::Json, event) => output::json(event).iter().for_each(|line| output::tell(line)),
+        (LogForm::Json, event) => output::json(event).iter().for_each(|line| output::message(line)),
         (LogForm::Failures, Event::Call { .. } | Event::Reloaded) => {}
         (_, Event::Failure { what, .. }) => output::warning(what),
-        (_, event) => output::tell(&output::plain(&event.to_string())),
+        (_, event) => output::message(&output::plain(&event.to_string())),
     }
 }

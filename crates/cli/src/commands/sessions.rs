@@ -77,14 +77,14 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
             let own = logs.iter().map(|log| &log.name).filter(|name| !name.is_derived()).cloned();
             let sessions = own.chain(with_facts(&logs).map(|(name, _)| name)).collect::<BTreeSet<_>>().len();
             block_on(store.clear())?;
-            output::tell(&format!("deleted {}", output::counted(sessions as u64, "session", "sessions")));
+            output::message(&format!("deleted {}", output::counted(sessions as u64, "session", "sessions")));
         }
         SessionsCommand::Delete { names, store: place, .. } => {
             let store = open(&place)?;
             let logs = names.iter().map(|name| known(&*store, name, &place)).collect::<Result<Vec<_>, _>>()?;
             for log in logs {
                 block_on(purge(&*store, &log))?;
-                output::tell(&format!("deleted {log}"));
+                output::message(&format!("deleted {log}"));
             }
         }
     }
@@ -248,7 +248,7 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     if facts > 0 {
         let facts = output::counted(facts, "fact", "facts");
         let (name, at) = (output::quoted(name), store::option(place));
-        output::tell(&format!("{facts}: lookback facts list --session {name}{at}"));
+        output::message(&format!("{facts}: lookback facts list --session {name}{at}"));
     }
     Ok(())
 }
@@ -285,7 +285,7 @@ fn export(name: &str, current: bool, place: &StoreArg) -> Result<(), Failure> {
         output::line(&transcript(&format!("{id}/left-{number}"), &branch.preamble, &branch.messages)?)?;
     }
     if !left.is_empty() {
-        output::tell(&format!(
+        output::message(&format!(
             "with {} that the conversation has left; --current leaves them out",
             output::counted(left.len() as u64, "branch", "branches")
         ));
@@ -319,7 +319,7 @@ fn page(name: &str, file: &Path, has_contents: bool, prices: &str, place: &Store
     let settings = input::settings(None);
     let shown = Shown::read(&*store, &log, &*settings.counter, &price, None, has_contents)?.with_facts(store, &log)?;
     page.finish(&pages::html(name, &shown, &[], &price, has_contents))?;
-    output::tell(&format!("wrote {}", output::plain(&file.display().to_string())));
+    output::message(&format!("wrote {}", output::plain(&file.display().to_string())));
     Ok(())
 }
 
@@ -346,7 +346,7 @@ fn search(
             output::json_line(hit)?;
         }
     } else if found.is_empty() {
-        output::tell("nothing found");
+        output::message("nothing found");
     } else {
         let row = |hit: &lookback_store::messages::SearchHit| {
             [output::plain(hit.session.as_str()), hit.position.to_string(), output::plain(&hit.excerpt)]

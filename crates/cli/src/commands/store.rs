@@ -23,7 +23,7 @@ pub(crate) fn run(command: StoreCommand) -> Result<ExitCode, Failure> {
         StoreCommand::Verify { store, json } => return check(&*open(&store)?, json),
         StoreCommand::Vacuum { store } => {
             block_on(open(&store)?.vacuum())?;
-            output::tell("vacuumed");
+            output::message("vacuumed");
         }
         StoreCommand::Migrate { from, to, encrypt, decrypt } => migrate(from, to, encrypt, decrypt)?,
     }
@@ -107,7 +107,7 @@ fn check(store: &dyn Store, json: bool) -> Result<ExitCode, Failure> {
         output::result(&format!("{}\n", output::plain(&format!("{}{}", whose(&fault.tenants), fault.error))))?;
     }
     let (entries, logs) = (output::counted(entries, "entry", "entries"), output::counted(logs, "log", "logs"));
-    output::tell(&format!("read {entries} of {logs}: {}", output::counted(faults.len() as u64, "fault", "faults")));
+    output::message(&format!("read {entries} of {logs}: {}", output::counted(faults.len() as u64, "fault", "faults")));
     Ok(code)
 }
 
@@ -146,7 +146,7 @@ fn migrate(from: PathBuf, to: PathBuf, encrypt: bool, decrypt: bool) -> Result<(
     if encrypt || decrypt {
         store::need_keys()?;
     }
-    let [from, to] = [from, to].map(|place| StoreArg::of(Some(place)).location());
+    let [from, to] = [from, to].map(|place| StoreArg::new(Some(place)).location());
     let open = |place: &Location, opening, is_plain| {
         if is_plain { store::open_plain(place, opening) } else { store::open(place, opening) }
     };
@@ -158,6 +158,6 @@ fn migrate(from: PathBuf, to: PathBuf, encrypt: bool, decrypt: bool) -> Result<(
     bar.finish_and_clear();
     let entries = output::counted(copied.records - copied.known, "entry", "entries");
     let logs = output::counted(copied.logs, "log", "logs");
-    output::tell(&format!("copied {entries} of {logs}; {} were there", copied.known));
+    output::message(&format!("copied {entries} of {logs}; {} were there", copied.known));
     Ok(())
 }

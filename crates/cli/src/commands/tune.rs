@@ -94,8 +94,8 @@ pub(crate) fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     run.bar.finish_and_clear();
     let cut_short = run.is_interrupted();
     if !rows.is_empty() {
-        let bounds = Bounds::of(args);
-        let comparison = Comparison::of(&run.candidates, &rows, cut_short);
+        let bounds = Bounds::from_args(args);
+        let comparison = Comparison::new(&run.candidates, &rows, cut_short);
         told::policies(&comparison, args.json, &run.price)?;
         if !cut_short {
             return told::recommendation(&comparison, &run.candidates, &rows, &bounds, file, args.json);
@@ -250,7 +250,7 @@ impl Run<'_> {
         match report {
             Ok(report) if report.cut_short => {}
             Ok(report) => {
-                let report = state.keep(&task.digest, report)?;
+                let report = state.record(&task.digest, report)?;
                 self.put(rows, &task, report);
             }
             Err(error) => self.leave_out(rows, &task, error),

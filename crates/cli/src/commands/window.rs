@@ -54,9 +54,9 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
         if args.json {
             write_explained(&window, &outcomes, run.engine.tokens(view), over, &broken)
         } else {
-            output::tell(&explain(&outcomes));
+            output::message(&explain(&outcomes));
             if let Some(over) = over {
-                output::tell(&over.sentence);
+                output::message(&over.sentence);
             }
             output::result(&window).map_err(Failure::from)
         }
@@ -75,9 +75,9 @@ fn write_explained(
     broken: &[Finding],
 ) -> Result<(), Failure> {
     let window = serde_json::from_str(window).map_err(Failure::Json)?;
-    let plan = outcomes.iter().map(Line::of).collect();
+    let plan = outcomes.iter().map(Line::from_outcome).collect();
     let over = over.map(|over| over.excesses).unwrap_or_default();
-    let findings = broken.iter().map(findings::Line::of).collect();
+    let findings = broken.iter().map(findings::Line::from_finding).collect();
     Ok(output::result(&output::json(&Answer { window, plan, tokens, over, findings })?)?)
 }
 
@@ -163,7 +163,7 @@ struct Line {
 }
 
 impl Line {
-    fn of(outcome: &MessageOutcome) -> Line {
+    fn from_outcome(outcome: &MessageOutcome) -> Line {
         Line {
             span: (outcome.span.start, outcome.span.end),
             action: action(outcome),
@@ -216,7 +216,7 @@ fn over(engine: &Engine, result: &RequestRun, policy: &Policy, view: &View) -> O
     let explanation = engine.explain();
     // The policy may not count everything, or not at every call, so only the excesses of a plan are reported. A window
     // that is computed on read has a plan of its own.
-    let own_plan = result.outcome.plan.as_ref().filter(|_| result.outcome.on_read.is_some());
+    let own_plan = if result.outcome.on_read.is_some() { result.outcome.plan.as_ref() } else { None };
     let excesses = own_plan.map_or(&explanation.over, |plan| &plan.over).iter();
     let excesses: Vec<Excess> =
         excesses.filter(|excess| limits.get(excess.measure) == Some(excess.limit)).copied().collect();
@@ -258,6 +258,8 @@ fn warnings(result: &RequestRun, over: Option<&Over>, view: &View, target: &Targ
     }
     warnings.extend(changes(&result.entries, view, target).iter().map(ToString::to_string));
     let refused = broken.iter().filter(|finding| finding.severity == Severity::Refused);
-    warnings.extend(refused.map(|finding| format!("the window breaks a rule: {}", findings::Line::of(finding).text())));
+    warnings.extend(
+        refused.map(|finding| format!("the window breaks a rule: {}", findings::Line::from_finding(finding).text())),
+    );
     warnings
 }

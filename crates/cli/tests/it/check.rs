@@ -63,7 +63,7 @@ fn a_broken_conversation_is_told_of_line_by_line() {
             // What is wrong, and what to do.
             assert!(sentence.contains("; "), "{line}");
         }
-        told.push(lab.told(&run));
+        told.push(lab.snapshot(&run));
     }
     assert_snapshot!(told.join("\n"));
 }
@@ -166,7 +166,7 @@ fn fix_mends_the_example() {
     let lab = Lab::new();
     let run = lab.pipe(&["check"], &text);
     assert_eq!(run.code, Some(1));
-    assert_snapshot!(lab.told(&run));
+    assert_snapshot!(lab.snapshot(&run));
     let fixed = lab.pipe(&["check", "--fix"], &text);
     assert_eq!(lab.pipe(&["check"], fixed.out()).code, Some(0));
 }

@@ -23,7 +23,7 @@ fn lab() -> Lab {
     let mut time = 1_763_719_200_000;
     let mut state = |scope, kind, text: &str, by| {
         time += 60_000;
-        let statement = Statement::new(kind, text, Source::of(by)).time(time);
+        let statement = Statement::new(kind, text, Source::new(by)).time(time);
         block_on(memory.state(scope, statement)).unwrap();
     };
     state(Scope::Session, FactKind::Finding, "It listens on port 5050.", Speaker::Model);

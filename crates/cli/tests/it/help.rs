@@ -46,7 +46,7 @@ fn help_teaches_with_examples() {
             "{examples}"
         );
         assert_eq!(run.stderr, "");
-        told.push(lab.told(&run));
+        told.push(lab.snapshot(&run));
         assert_eq!(lab.run(&[command, &["-h"]].concat()).code, Some(0));
     }
     assert_snapshot!(told.join("\n"));

@@ -122,10 +122,17 @@ fn the_example_is_told_in_tables() {
         run.stderr.contains(".lookback/lookback.db") && run.stderr.contains("lookback sessions show replay/session")
     );
     assert!(lab.path(".lookback/lookback.db").exists());
-    assert_snapshot!(lab.told(&run));
+    assert_snapshot!(lab.snapshot(&run));
     assert_snapshot!(
         "the_example_under_two_policies",
-        lab.told(&lab.run(&["replay", "session.jsonl", "--policy", "none", "--policy", "messages:target_messages=20"]))
+        lab.snapshot(&lab.run(&[
+            "replay",
+            "session.jsonl",
+            "--policy",
+            "none",
+            "--policy",
+            "messages:target_messages=20"
+        ]))
     );
 }
 
@@ -373,7 +380,7 @@ fn wrong_files_are_named_with_the_line() {
         let file = format!("{name}.jsonl");
         let run = lab.run(&["replay", &file]);
         run.fails(2, &file);
-        told.push(lab.told(&run));
+        told.push(lab.snapshot(&run));
         lab.run(&["replay", "good.jsonl", &file, "--json"]).fails(2, &file);
     }
     assert_snapshot!(told.join("\n"));
@@ -541,7 +548,7 @@ fn a_folder_of_claude_codes_sessions_is_told_session_by_session() {
     let run = lab.run(&["replay", "projects"]);
     assert!(run.out().contains("session") && run.out().contains("/agent-"), "{}", run.stdout);
     assert!(run.stderr.contains("skipped: projects/two/sessions-index.json"), "{}", run.stderr);
-    assert_snapshot!(lab.told(&run));
+    assert_snapshot!(lab.snapshot(&run));
     let lines = lab.run(&["replay", "projects", "--json"]).lines();
     assert!(lines.iter().all(|line| line["invalid_requests"] == 0));
 }

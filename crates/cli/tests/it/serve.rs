@@ -49,7 +49,7 @@ impl Serving {
         answer
     }
 
-    fn told(&self) -> String {
+    fn next_line(&self) -> String {
         self.told.recv_timeout(LONGEST).unwrap()
     }
 
@@ -112,18 +112,18 @@ fn a_changed_configuration_is_used_from_the_signal_on_and_a_wrong_one_is_not() {
     let lab = Lab::new().with("gateway.toml", plain);
     let gateway = Serving::new(&lab, &["--config", "gateway.toml"]);
     assert!(gateway.get("/v1/models").starts_with("HTTP/1.1 502"));
-    assert!(gateway.told().contains("the upstream cannot be reached"));
+    assert!(gateway.next_line().contains("the upstream cannot be reached"));
     let made = lab.command(LOOKBACK).args(["serve", "--new-key", "ann"]).output().unwrap();
     let told = String::from_utf8(made.stderr).unwrap();
     assert!(told.starts_with("the key of ann, which is not shown again: lookback_"), "{told}");
     let table = String::from_utf8(made.stdout).unwrap();
     fs::write(lab.path("gateway.toml"), format!("{plain}{table}")).unwrap();
     gateway.signal("-HUP");
-    assert_eq!(gateway.told(), "the changed configuration is used from now on");
+    assert_eq!(gateway.next_line(), "the changed configuration is used from now on");
     assert!(gateway.get("/v1/models").starts_with("HTTP/1.1 401"));
     fs::write(lab.path("gateway.toml"), "listen = 5\n").unwrap();
     gateway.signal("-HUP");
-    assert_eq!(gateway.told(), "error: gateway.toml: line 1: invalid type: integer `5`, expected socket address");
+    assert_eq!(gateway.next_line(), "error: gateway.toml: line 1: invalid type: integer `5`, expected socket address");
     assert!(gateway.get("/v1/models").starts_with("HTTP/1.1 401"));
     assert!(gateway.get("/readyz").ends_with("ready\n"));
 }
@@ -182,11 +182,11 @@ fn a_call_is_told_in_one_line_without_its_contents() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
-    let failure: serde_json::Value = serde_json::from_str(&gateway.told()).unwrap();
+    let failure: serde_json::Value = serde_json::from_str(&gateway.next_line()).unwrap();
     let what = failure["what"].as_str().unwrap();
     assert!(what.starts_with("http://127.0.0.1:9: the upstream cannot be reached: "), "{what}");
     assert!(what.contains("refused") && !what.contains("secret") && !what.contains("sk-1"), "{what}");
-    let line = gateway.told();
+    let line = gateway.next_line();
     assert!(!line.contains("secret") && !line.contains("sk-1"), "{line}");
     let call: serde_json::Value = serde_json::from_str(&line).unwrap();
     assert_eq!((&call["event"], &call["status"], &call["line"]), (&"call".into(), &502.into(), &"new".into()));

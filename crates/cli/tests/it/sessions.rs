@@ -103,7 +103,7 @@ fn each_call_of_a_session_is_told_with_what_it_cost_and_what_the_window_saved() 
     lab.run(&["replay", "session.jsonl", "--json"]).out();
     let run = lab.run(&["sessions", "calls", "replay/session"]);
     run.out();
-    assert_snapshot!(lab.told(&run));
+    assert_snapshot!(lab.snapshot(&run));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn two_calls_are_compared() {
     lab.run(&["replay", "session.jsonl", "--json"]).out();
     let cut = lab.run(&["sessions", "diff", "replay/session", "62", "63"]);
     cut.out();
-    assert_snapshot!(lab.told(&cut));
+    assert_snapshot!(lab.snapshot(&cut));
     let lines = lab.run(&["sessions", "diff", "replay/session", "62", "63", "--json"]).lines();
     assert!(lines.iter().any(|line| line["change"] == "dropped" && line["is"] == 0 && line["was"].as_u64() > Some(0)));
     assert!(lines.iter().any(|line| line["change"] == "came" && line["sent"] == true));

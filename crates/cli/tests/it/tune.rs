@@ -40,7 +40,7 @@ fn the_front_the_default_and_the_policy_are_told() {
     let policies = ["--policy", "none", "--policy", "messages:max_messages=40,target_messages=20"];
     let run = lab.run(&[&["tune", "session.jsonl"][..], &policies].concat());
     assert!(run.out().contains("Recommended: ") && run.stdout.contains("[limits]"), "{}", run.stdout);
-    assert_snapshot!(lab.told(&run));
+    assert_snapshot!(lab.snapshot(&run));
 }
 
 #[test]

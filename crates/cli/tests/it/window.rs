@@ -186,7 +186,7 @@ fn explain_for_people_goes_to_standard_error() {
     let plain = lab.run(&["window", "talk.json", "--policy", "messages:max_messages=5"]);
     let explained = lab.run(&["window", "talk.json", "--policy", "messages:max_messages=5", "--explain"]);
     assert_eq!(explained.out(), plain.out());
-    assert_snapshot!(lab.told(&explained));
+    assert_snapshot!(lab.snapshot(&explained));
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn wrong_policies_are_named() {
     for run in &runs {
         run.fails(2, "");
     }
-    assert_snapshot!(runs.map(|run| lab.told(&run)).join("\n"));
+    assert_snapshot!(runs.map(|run| lab.snapshot(&run)).join("\n"));
     lab.run(&["window", "talk.json", "--set", "depth=1"]).fails(2, "unknown field `depth`");
     lab.run(&["window", "talk.json", "--set", "max_messages"]).fails(2, "KEY=VALUE");
 }
@@ -422,7 +422,7 @@ fn unreadable_input_is_a_wrong_question() {
             let run = lab.run(args);
             run.fails(2, &file);
             if args.len() == 2 && args[0] == "window" {
-                told.push(lab.told(&run));
+                told.push(lab.snapshot(&run));
             }
         }
     }
@@ -430,7 +430,7 @@ fn unreadable_input_is_a_wrong_question() {
     {
         let run = lab.run(&["window", file]);
         run.fails(2, says);
-        told.push(lab.told(&run));
+        told.push(lab.snapshot(&run));
     }
     assert_snapshot!(told.join("\n"));
 }
@@ -459,7 +459,7 @@ fn a_wrong_command_line_is_a_wrong_question() {
         let run = lab.run(args);
         assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{args:?}");
     }
-    assert_snapshot!(lab.told(&lab.run(&["window", "--dialect", "latin"])));
+    assert_snapshot!(lab.snapshot(&lab.run(&["window", "--dialect", "latin"])));
 }
 
 /// Returns the window of a session after all messages were pushed one by one, with a window before each assistant message

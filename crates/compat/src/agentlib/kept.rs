@@ -43,15 +43,15 @@ pub struct Stats {
 }
 
 /// The turns of a session that are kept.
-pub(super) struct Kept {
+pub(super) struct StoredTurns {
     history: Vec<HistoryEntry>,
     pub(super) stats: Stats,
 }
 
-impl Kept {
+impl StoredTurns {
     /// Reads the newest turns from the log. The window does not have them all: of a turn without end it holds only what
     /// a read can use.
-    pub(super) async fn of(session: &mut Session, max_turns: u64) -> Result<Kept, Error> {
+    pub(super) async fn load(session: &mut Session, max_turns: u64) -> Result<StoredTurns, Error> {
         let (mut history, mut stats) = (Vec::new(), Stats { turns: 0, estimated_tokens: 0 });
         // Messages before the first user message are a turn, too.
         let (mut before, mut begun) = (u64::MAX, false);
@@ -73,7 +73,7 @@ impl Kept {
         }
         stats.turns += u64::from(begun);
         history.reverse();
-        Ok(Kept { history, stats })
+        Ok(StoredTurns { history, stats })
     }
 
     pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {

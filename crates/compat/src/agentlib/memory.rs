@@ -9,7 +9,7 @@ use lookback_engine::transcript::Label;
 use lookback_wire::message::Message;
 use lookback_wire::message::Role;
 
-use super::kept::Kept;
+use super::kept::StoredTurns;
 use super::options::{labels, tags};
 use super::reads::repeated;
 use super::slots::{Slot, Slots};
@@ -226,7 +226,7 @@ impl SlidingWindowMemory {
             let mut slot = slot.lock().await;
             let (session, _) = slot.take_up(&self.store, name).await?;
             let Some(info) = session.info().await? else { continue };
-            let kept = Kept::of(session, self.options.max_turns).await?;
+            let kept = StoredTurns::load(session, self.options.max_turns).await?;
             entries.push(MemoryEntry {
                 id: info.session.to_string(),
                 agent_name: info.agent,
@@ -253,7 +253,7 @@ impl SlidingWindowMemory {
         if session.stats().entries == 0 {
             return Ok(None);
         }
-        Ok(Some(Kept::of(session, self.options.max_turns).await?.stats))
+        Ok(Some(StoredTurns::load(session, self.options.max_turns).await?.stats))
     }
 
     async fn slot(&self, name: &LogName) -> Arc<Mutex<Slot>> {

@@ -159,11 +159,11 @@ impl<M> Builder<M> {
     fn finish(self, measure: Measure, counter: Arc<dyn TokenCounter>) -> Result<ChatMemory<M>, ChatMemoryError> {
         let name = name_of(&self.id)?;
         let most = self.most.ok_or_else(|| measure.refused("none".to_owned()))?;
-        let store = self.store.unwrap_or_else(|| Arc::new(SingleSlotChatMemoryStore::of(name.clone())));
+        let store = self.store.unwrap_or_else(|| Arc::new(SingleSlotChatMemoryStore::from_name(name.clone())));
         let session = Mutex::new(None);
         let inner = Inner { id: self.id, name, most, store, first: self.first, counter, measure, session };
         inner.policy()?;
-        Ok(ChatMemory::of(inner))
+        Ok(ChatMemory::from_inner(inner))
     }
 }
 

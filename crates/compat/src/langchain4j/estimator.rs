@@ -57,7 +57,7 @@ impl OpenAiTokenCountEstimator {
         };
         let models = Models::builtin();
         let known = models.find(model_name).filter(|model| model.factor == 1.0);
-        let vocabulary = known.and_then(|model| Vocabulary::of(model.tokenizer)).ok_or_else(unknown)?;
+        let vocabulary = known.and_then(|model| Vocabulary::for_tokenizer(model.tokenizer)).ok_or_else(unknown)?;
         let late = [
             "gpt-3.5-turbo-1106",
             "gpt-3.5-turbo-0125",

@@ -42,7 +42,7 @@ pub(super) fn id_of(name: &LogName) -> String {
     let mut bytes = Vec::with_capacity(escaped.len());
     let mut rest = escaped.as_bytes();
     while let [first, after @ ..] = rest {
-        let code = after.get(..2).filter(|_| *first == b'%').and_then(|code| std::str::from_utf8(code).ok());
+        let code = if *first == b'%' { after.get(..2).and_then(|code| std::str::from_utf8(code).ok()) } else { None };
         match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
             Some(byte) => {
                 bytes.push(byte);

@@ -94,7 +94,7 @@ pub(super) enum Measure {
 }
 
 impl<M> ChatMemory<M> {
-    pub(super) fn of(inner: Inner) -> Self {
+    pub(super) fn from_inner(inner: Inner) -> Self {
         ChatMemory { inner: Arc::new(inner), measured: PhantomData }
     }
 

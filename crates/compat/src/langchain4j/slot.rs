@@ -50,10 +50,10 @@ impl SingleSlotChatMemoryStore {
     /// # Errors
     /// Returns an error if the identifier is empty or too long.
     pub fn new(id: &str) -> Result<Self, OptionError> {
-        Ok(SingleSlotChatMemoryStore::of(name_of(id)?))
+        Ok(SingleSlotChatMemoryStore::from_name(name_of(id)?))
     }
 
-    pub(super) fn of(id: LogName) -> Self {
+    pub(super) fn from_name(id: LogName) -> Self {
         SingleSlotChatMemoryStore { id, slot: MemoryStore::new() }
     }
 

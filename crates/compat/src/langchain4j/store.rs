@@ -154,7 +154,7 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
             // The checkpoint has the digest of everything before it, so a session that knows the old log notices that
             // this is another.
             engine.checkpoint(&mut entries);
-            let records = (0..).zip(&entries).map(|(at, entry)| Record::of_entry(log, at, entry, None));
+            let records = (0..).zip(&entries).map(|(at, entry)| Record::from_entry(log, at, entry, None));
             self.logs.append(log, 0, records.collect::<Result<_, _>>()?, None).await?;
         }
         known.insert(log.clone(), digests);

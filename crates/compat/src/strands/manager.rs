@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lookback_wire::message::Message;
 use serde_json::{Value, json};
 
-use super::proactive::tell;
+use super::proactive::log_failure;
 use super::{CompressionThreshold, Error, HookRegistry, ModelError};
 
 /// Keeps a list of messages small, in place. Tasks and threads can share a manager.
@@ -94,7 +94,7 @@ pub trait ConversationManager: Send + Sync {
         async move {
             let threshold = self.proactive_compression();
             if threshold.is_some_and(|threshold| threshold.is_reached(projected_tokens, context_window_limit)) {
-                tell(self.reduce_context(messages, None).await);
+                log_failure(self.reduce_context(messages, None).await);
             }
             Ok(())
         }
@@ -163,6 +163,8 @@ pub trait ConversationManager: Send + Sync {
 
 /// Returns the `removed_message_count` of a state, if it is a state of the manager of this name.
 pub(super) fn state_of(state: &Value, name: &str) -> Result<u64, Error> {
-    let removed = state.get("removed_message_count").and_then(Value::as_u64);
-    removed.filter(|_| state.get("__name__").and_then(Value::as_str) == Some(name)).ok_or(Error::State)
+    if state.get("__name__").and_then(Value::as_str) != Some(name) {
+        return Err(Error::State);
+    }
+    state.get("removed_message_count").and_then(Value::as_u64).ok_or(Error::State)
 }

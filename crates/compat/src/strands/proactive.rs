@@ -107,7 +107,7 @@ impl CompressionThreshold {
 }
 
 /// Logs a proactive reduction that failed. It must not prevent the call.
-pub(super) fn tell(reduced: Result<(), Error>) {
+pub(super) fn log_failure(reduced: Result<(), Error>) {
     if let Err(error) = reduced {
         tracing::warn!(%error, "the proactive compression failed; the call is made with the list as it is");
     }

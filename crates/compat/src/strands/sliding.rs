@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::manager::state_of;
 use super::mirror::{Mirror, own};
 use super::places::{beginning, is_said, pinned};
-use super::proactive::tell;
+use super::proactive::log_failure;
 use super::{
     CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ModelError, PerTurn, SlidingWindowOptions,
 };
@@ -102,7 +102,7 @@ impl Default for SlidingWindowConversationManager {
     fn default() -> Self {
         let SlidingWindowOptions { should_truncate_results: truncate, per_turn, pin_first, .. } =
             SlidingWindowOptions::default();
-        Self::of(40, truncate, None, per_turn, pin_first)
+        Self::from_parts(40, truncate, None, per_turn, pin_first)
     }
 }
 
@@ -120,10 +120,10 @@ impl SlidingWindowConversationManager {
         })?;
         let threshold = CompressionThreshold::new(options.proactive_compression)?;
         let per_turn = options.per_turn.checked()?;
-        Ok(Self::of(window, options.should_truncate_results, threshold, per_turn, options.pin_first))
+        Ok(Self::from_parts(window, options.should_truncate_results, threshold, per_turn, options.pin_first))
     }
 
-    fn of(
+    fn from_parts(
         window: usize,
         truncate: bool,
         threshold: Option<CompressionThreshold>,
@@ -301,7 +301,7 @@ impl ConversationManager for SlidingWindowConversationManager {
         let mut inner = self.inner.lock().await;
         let threshold = self.proactive_compression();
         if threshold.is_some_and(|threshold| threshold.is_reached(projected_tokens, context_window_limit)) {
-            tell(self.reduce(&mut inner, messages, None).await);
+            log_failure(self.reduce(&mut inner, messages, None).await);
         }
         if inner.per_turn == PerTurn::Every(false) {
             return Ok(());

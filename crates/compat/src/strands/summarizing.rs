@@ -79,7 +79,7 @@ struct Inner {
 
 impl Default for SummarizingConversationManager {
     fn default() -> Self {
-        Self::of(SummarizingOptions::default(), None)
+        Self::from_options(SummarizingOptions::default(), None)
     }
 }
 
@@ -99,10 +99,10 @@ impl SummarizingConversationManager {
             return Err(OptionError { option, expected: "a positive integer", value });
         }
         let threshold = CompressionThreshold::new(options.proactive_compression)?;
-        Ok(Self::of(options, threshold))
+        Ok(Self::from_options(options, threshold))
     }
 
-    fn of(options: SummarizingOptions, threshold: Option<CompressionThreshold>) -> Self {
+    fn from_options(options: SummarizingOptions, threshold: Option<CompressionThreshold>) -> Self {
         let ratio = options.summary_ratio.clamp(0.1, 0.8);
         Self {
             ratio,

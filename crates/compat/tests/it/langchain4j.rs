@@ -236,7 +236,7 @@ impl Stage<'_> {
 }
 
 /// Returns the text of an error and of its causes.
-fn told(error: &ChatMemoryError) -> String {
+fn describe(error: &ChatMemoryError) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
@@ -273,7 +273,7 @@ fn play(vector: &Vector, twin: Twin) {
                 ("build", Err(error)) => {
                     let wanted = step.fails.clone().unwrap_or_else(|| panic!("{place}: {error}"));
                     let option = if twin == Twin::Tokens { "maxTokens" } else { "maxMessages" };
-                    assert!(told(&error).contains(&wanted.replace("maxMessages", option)), "{place}: {error}");
+                    assert!(describe(&error).contains(&wanted.replace("maxMessages", option)), "{place}: {error}");
                     continue;
                 }
                 (_, built) => Some(built.unwrap_or_else(|error| panic!("{place}: {error}"))),
@@ -306,10 +306,10 @@ fn play(vector: &Vector, twin: Twin) {
             (Err(error), Some(wanted)) => {
                 let wanted =
                     if twin == Twin::Tokens { wanted.replace("maxMessages", "maxTokens") } else { wanted.clone() };
-                assert!(told(&error).contains(&wanted), "{place} says: {}", told(&error));
+                assert!(describe(&error).contains(&wanted), "{place} says: {}", describe(&error));
             }
             (Ok(given), Some(wanted)) => panic!("{place}: it gives {given}, and should fail: {wanted}"),
-            (Err(error), None) => panic!("{place}: {}", told(&error)),
+            (Err(error), None) => panic!("{place}: {}", describe(&error)),
         }
     }
 }

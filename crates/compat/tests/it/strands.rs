@@ -50,12 +50,12 @@ impl Summarizer for Scripted {
 
 /// Counts the warnings and errors that are logged.
 #[derive(Clone, Default)]
-struct Told {
+struct LogCounter {
     warnings: Arc<AtomicUsize>,
     errors: Arc<AtomicUsize>,
 }
 
-impl tracing::Subscriber for Told {
+impl tracing::Subscriber for LogCounter {
     fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
         true
     }
@@ -153,7 +153,7 @@ fn is_valid(list: &[Message]) -> bool {
 struct Run {
     manager: Manager,
     list: Vec<Message>,
-    told: Told,
+    told: LogCounter,
 }
 
 impl Run {
@@ -198,7 +198,7 @@ impl Run {
                 let message = &vectors::messages(DIALECT, &json!([with["message"]]))[0];
                 return Ok(vectors::json(DIALECT, [&without_incomplete_calls(message)])[0].clone());
             }
-            call => return self.of_one(call, with, vector),
+            call => return self.call_one(call, with, vector),
         }
         let list = vectors::json(DIALECT, &self.list);
         if list != vectors::json(DIALECT, &before) && is_valid(&before) {
@@ -208,7 +208,7 @@ impl Run {
     }
 
     /// Makes a call that only one of the managers has.
-    fn of_one(&self, call: &str, with: &Value, vector: &str) -> Result<Value, String> {
+    fn call_one(&self, call: &str, with: &Value, vector: &str) -> Result<Value, String> {
         match (call, &self.manager) {
             ("set_per_turn", Manager::Sliding(manager)) => {
                 let per_turn: PerTurn = serde_json::from_value(with["per_turn"].clone()).unwrap();
@@ -229,7 +229,7 @@ impl Run {
 
 fn run(vector: &Vector) {
     let name = &vector.name;
-    let told = Told::default();
+    let told = LogCounter::default();
     let made = manager(&vector.options);
     if vector.steps[0].call == "new" {
         assert_eq!(made.err(), vector.steps[0].fails, "{name}");
@@ -623,7 +623,7 @@ fn a_prompt_is_the_summarizers_whole_system_prompt() {
 
 #[test]
 fn s8_a_list_that_stays_over_its_window_is_told_of() {
-    let told = Told::default();
+    let told = LogCounter::default();
     tracing::subscriber::with_default(told.clone(), || {
         // A window of 2 has room for the exchange, and the task is kept before it.
         for window_size in [1, 2] {

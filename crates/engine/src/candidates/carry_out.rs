@@ -14,8 +14,10 @@ impl Candidates {
         for ((group, changes), decision) in view.groups().iter().zip(self.changes).zip(decisions) {
             let change = changes.into_iter().rev().find(|(after, _)| *after <= decision.stages);
             let save = |item: &Item| ShownItem { position: item.position, edits: item.edits.to_vec(), size: item.size };
-            let shown =
-                change.filter(|_| !decision.action.is_gone()).map(|(_, items)| items.iter().map(save).collect());
+            let shown = match change {
+                Some((_, items)) if !decision.action.is_gone() => Some(items.iter().map(save).collect()),
+                _ => None,
+            };
             let positions = group.items.iter().map(|item| item.position);
             match outcomes
                 .last_mut()

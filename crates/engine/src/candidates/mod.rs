@@ -62,13 +62,13 @@ impl<'a> Sizing<'a> {
 
 /// Returns whether signed reasoning of an open tool loop forbids any change to this view.
 pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
-    let pins = Pins::of(view, sizing);
+    let pins = Pins::find(view, sizing);
     view.groups().iter().enumerate().any(|(index, group)| pins.binds(index, group))
 }
 
 /// Returns the tokens of the head of a view, which count toward no limit on the body.
 pub(crate) fn head(view: &View, sizing: Sizing<'_>) -> u64 {
-    let pins = Pins::of(view, sizing);
+    let pins = Pins::find(view, sizing);
     let groups = view.groups().iter().enumerate();
     let head = groups.filter(|(index, _)| pins.pin(*index).is_some_and(Pin::is_head));
     let preamble = sizing.corrected(view.preamble_size());
@@ -77,8 +77,8 @@ pub(crate) fn head(view: &View, sizing: Sizing<'_>) -> u64 {
 
 impl Candidates {
     /// Measures every group of a view, as it is and as each stage would leave it.
-    pub(crate) fn of(view: &View, sizing: Sizing<'_>) -> Candidates {
-        let pins = Pins::of(view, sizing);
+    pub(crate) fn new(view: &View, sizing: Sizing<'_>) -> Candidates {
+        let pins = Pins::find(view, sizing);
         let preamble = view.preamble_size();
         let count = view.groups().len();
         let has_preamble = preamble != Size::default();

@@ -30,7 +30,7 @@ pub(super) struct Pins {
 }
 
 impl Pins {
-    pub(super) fn of(view: &View, sizing: Sizing<'_>) -> Pins {
+    pub(super) fn find(view: &View, sizing: Sizing<'_>) -> Pins {
         let groups = view.groups();
         let keep = sizing.policy.keep;
         let system = groups.iter().take_while(|group| group.kind == GroupKind::System).count();
@@ -39,13 +39,15 @@ impl Pins {
         let ends_with = groups.iter().rposition(|group| group.kind != GroupKind::Note);
         Pins {
             standing: standing(groups, system, sizing.policy.system.one),
-            task: task.filter(|_| keep.task || sizing.demands.start == Start::User),
+            task: if keep.task || sizing.demands.start == Start::User { task } else { None },
             open_round,
             // A window that is planned anew at each read has another beginning each time, so no signature is valid in
             // it.
-            loop_start: open_round
-                .filter(|_| sizing.policy.mode == Mode::Recorded)
-                .map(|open| loop_start(groups.get(..open).unwrap_or_default())),
+            loop_start: if sizing.policy.mode == Mode::Recorded {
+                open_round.map(|open| loop_start(groups.get(..open).unwrap_or_default()))
+            } else {
+                None
+            },
             newest: [latest(view, |_| true), ends_with],
             unseen: ends_with.map_or(0, |newest| newest + 1),
             lasting: lasting(groups),

@@ -21,7 +21,7 @@ impl Candidates {
                 (decision.action, decision.reason) = (Action::Drop, Reason::Stale);
             }
         }
-        plan.after = Totals::of(self.groups.iter().filter(|group| !group.is_stale()).map(|group| (group, group.kept)));
+        plan.after = Totals::sum(self.groups.iter().filter(|group| !group.is_stale()).map(|group| (group, group.kept)));
         plan
     }
 
@@ -79,7 +79,7 @@ impl Candidates {
     /// Returns the totals of what a plan keeps.
     fn after(&self, plan: &Plan) -> Totals {
         let kept = self.groups.iter().zip(&plan.decisions).filter(|(_, decision)| !decision.action.is_gone());
-        Totals::of(kept.map(|(group, decision)| (group, decision.after)))
+        Totals::sum(kept.map(|(group, decision)| (group, decision.after)))
     }
 
     /// Returns the plan that takes one round through all of these stages, and keeps the rest. The round is the oldest
@@ -120,9 +120,9 @@ impl Candidates {
             Decision::before_stages(group, true, true)
         };
         let decisions: Vec<_> = self.groups.iter().enumerate().map(decide).collect();
-        let before = Totals::of(self.groups.iter().map(|group| (group, group.size)));
+        let before = Totals::sum(self.groups.iter().map(|group| (group, group.size)));
         let kept = self.groups.iter().zip(&decisions).filter(|(_, decision)| !decision.action.is_gone());
-        let mut after = Totals::of(kept.map(|(group, decision)| (group, decision.after)));
+        let mut after = Totals::sum(kept.map(|(group, decision)| (group, decision.after)));
         after.size += summary;
         Plan { verdict: Verdict::Compact, decisions, before, after, over: Vec::new(), occasion: None }
     }

@@ -16,7 +16,10 @@ use lookback_wire::message::{Message, ResultItem, ToolResult};
 impl Engine {
     /// Looks up the lines that the window shows, if the policy needs to know them and they are not known.
     pub(super) fn look_up_lines(&mut self) {
-        let Some(repeats) = self.policy.repeats.filter(|_| self.lines.is_none()) else { return };
+        if self.lines.is_some() {
+            return;
+        }
+        let Some(repeats) = self.policy.repeats else { return };
         let mut lines = ShownLines::new(repeats);
         self.view.messages().for_each(|item| lines.add(item.position(), item.message(), item.edits()));
         self.lines = Some(lines);
@@ -48,8 +51,10 @@ impl Engine {
     fn shown(&self, result: &ToolResult, value: &ResultItem, truncated: Option<Cut>, may_repeat: bool) -> Option<Cut> {
         let Some(text) = value.text() else { return truncated };
         let counter = &*self.settings.counter;
-        let repeats = self.policy.repeats.zip(self.lines.as_ref()).filter(|_| may_repeat);
-        let repeats = repeats.map_or(Vec::new(), |(least, lines)| lines.repeats(text, least, counter));
+        let repeats = match self.policy.repeats.zip(self.lines.as_ref()) {
+            Some((least, lines)) if may_repeat => lines.repeats(text, least, counter),
+            _ => Vec::new(),
+        };
         let capped = self.capped(result, text, &repeats, self.end);
         match (truncated, capped) {
             (Some(truncated), Some(capped)) if truncated.kept_bytes() >= capped.kept_bytes() => Some(capped),
@@ -72,14 +77,16 @@ impl Engine {
     /// another then.
     pub(super) fn shown_anew(&self, lost: Option<&HashSet<Position>>) -> HashMap<Position, Vec<Edit>> {
         let is_lost = |entry: Position| lost.is_none_or(|lost| lost.contains(&entry));
-        let repeats = self.policy.repeats.filter(|_| lost.is_some());
+        let repeats = if lost.is_some() { self.policy.repeats } else { None };
         let mut lines = repeats.map(|repeats| (repeats, ShownLines::new(repeats)));
         let mut anew: HashMap<Position, Vec<Edit>> = HashMap::new();
         for item in self.view.messages() {
             // What is shown anew may be cut at another place.
             let has_changed = |entry: Position| is_lost(entry) || anew.contains_key(&entry);
             let edits = edit::repeated(item.edits()).any(has_changed).then(|| self.edits_anew(item, lines.as_ref()));
-            if let Some((_, lines)) = lines.as_mut().filter(|_| !is_lost(item.position())) {
+            if let Some((_, lines)) = lines.as_mut()
+                && !is_lost(item.position())
+            {
                 lines.add(item.position(), item.message(), edits.as_deref().unwrap_or(item.edits()));
             }
             anew.extend(edits.map(|edits| (item.position(), edits)));
@@ -93,8 +100,11 @@ impl Engine {
         let results: HashMap<usize, &ToolResult> = item.message().tool_results().collect();
         let anew = |edit: &Edit| {
             let Change::Cut { item: at, cut } = &edit.change else { return Some(edit.clone()) };
+            if cut.repeats.is_empty() {
+                return Some(edit.clone());
+            }
             let shown = results.get(&edit.part).and_then(|result| Some((*result, result.content.get(*at)?.text()?)));
-            let Some((result, text)) = shown.filter(|_| !cut.repeats.is_empty()) else { return Some(edit.clone()) };
+            let Some((result, text)) = shown else { return Some(edit.clone()) };
             let repeats = lines.map_or(Vec::new(), |(least, lines)| lines.repeats(text, *least, counter));
             let capped = self.capped(result, text, &repeats, item.position());
             let whole = cut.head >= text.len();

@@ -85,7 +85,10 @@ impl<'a> Redrawing<'a> {
 
     fn compaction(&self, compaction: &Compaction) -> Option<Compaction> {
         let index = compaction.index.as_ref().and_then(|index| index.without(self.gone, self.counter));
-        let summary = compaction.summary.as_ref().filter(|_| self.summary).and_then(|summary| self.blank(summary));
+        let summary = match &compaction.summary {
+            Some(summary) if self.summary => self.blank(summary),
+            _ => None,
+        };
         let mut shown = compaction.groups.iter().filter_map(|group| group.shown.as_ref()).flatten();
         if index.is_none() && summary.is_none() && !shown.any(|item| self.quotes(item)) {
             return None;

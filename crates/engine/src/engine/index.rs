@@ -126,7 +126,7 @@ impl NameIndex {
         if names.len() == self.names.len() {
             return None;
         }
-        let left: Vec<Candidate<'_>> = names.iter().map(Candidate::of).collect();
+        let left: Vec<Candidate<'_>> = names.iter().map(Candidate::from_indexed).collect();
         let text = if left.is_empty() { ERASED.to_owned() } else { written(&left) };
         let message = in_place_of(&self.message, &text)?;
         let size = measure(&message, &[], counter);
@@ -162,7 +162,7 @@ fn may_become(policy: &Policy, before: &Totals, without: &Totals, with: &Totals)
 fn left<'a>(before: &'a View, after: &View, end: Position) -> Vec<Candidate<'a>> {
     let mut gone: HashMap<&str, Candidate<'a>> = HashMap::new();
     for indexed in before.index().into_iter().flat_map(|index| &index.names) {
-        gone.insert(&indexed.name, Candidate::of(indexed));
+        gone.insert(&indexed.name, Candidate::from_indexed(indexed));
     }
     for item in before.messages().filter(|item| !item.is_own()) {
         let by_model = u64::from(item.message().role() == Role::Assistant);
@@ -189,7 +189,7 @@ fn left<'a>(before: &'a View, after: &View, end: Position) -> Vec<Candidate<'a>>
 }
 
 impl<'a> Candidate<'a> {
-    fn of(indexed: &'a IndexedName) -> Self {
+    fn from_indexed(indexed: &'a IndexedName) -> Self {
         let IndexedName { name, entry, uses, mentions } = indexed;
         Candidate { name, entry: *entry, uses: *uses, mentions: *mentions }
     }

@@ -140,7 +140,7 @@ impl Engine {
     /// ```
     pub fn leave_out_reasoning(&mut self) -> Vec<Entry> {
         let mut entries = Vec::new();
-        let candidates = Candidates::of(&self.view, self.sizing());
+        let candidates = Candidates::new(&self.view, self.sizing());
         if let Some(plan) = candidates.without_reasoning(&self.view) {
             let compaction = candidates.carry_out(&self.view, &plan);
             self.record(Entry::Compaction(compaction), &mut entries);
@@ -154,7 +154,7 @@ impl Engine {
         if !self.view.outdated() || candidates::is_bound(&self.view, self.sizing()) {
             return;
         }
-        let candidates = Candidates::of(&self.view, self.sizing());
+        let candidates = Candidates::new(&self.view, self.sizing());
         let plan = candidates.keep_all();
         let compaction = candidates.carry_out(&self.view, &plan);
         self.record(Entry::Compaction(compaction), entries);

@@ -153,7 +153,7 @@ impl Engine {
 
     /// Returns what may not be dropped from the window, with sizes.
     pub fn pinned(&self) -> Vec<Pinned> {
-        Candidates::of(&self.view, self.sizing()).pinned()
+        Candidates::new(&self.view, self.sizing()).pinned()
     }
 
     pub(super) fn reduce_by_policy(&mut self) -> WindowOutcome {
@@ -203,7 +203,7 @@ impl Engine {
         plan: impl Fn(&Candidates) -> Option<Plan>,
     ) -> (Candidates, Option<Plan>) {
         let (mut lost, mut anew) = (HashSet::new(), HashMap::new());
-        let mut candidates = Candidates::of(&self.view, sizing);
+        let mut candidates = Candidates::new(&self.view, sizing);
         for _ in 0..MOST_PLANS {
             let plan = plan(&candidates);
             let measured = Sizing { anew: Some(&anew), ..sizing };
@@ -213,14 +213,14 @@ impl Engine {
             }
             lost.extend(more);
             anew = self.shown_anew(Some(&lost));
-            candidates = Candidates::of(&self.view, Sizing { anew: Some(&anew), ..sizing });
+            candidates = Candidates::new(&self.view, Sizing { anew: Some(&anew), ..sizing });
             let again = plan.and_then(|plan| candidates.carried_over(plan, sizing.policy));
             if again.is_some() {
                 return (candidates, again);
             }
         }
         let anew = self.shown_anew(None);
-        let candidates = Candidates::of(&self.view, Sizing { anew: Some(&anew), ..sizing });
+        let candidates = Candidates::new(&self.view, Sizing { anew: Some(&anew), ..sizing });
         let plan = plan(&candidates);
         (candidates, plan)
     }

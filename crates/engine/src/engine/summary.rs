@@ -166,7 +166,7 @@ impl Engine {
         if self.is_bound() {
             return Err(SummaryRejected::Waits);
         }
-        let candidates = Candidates::of(&self.view, self.sizing());
+        let candidates = Candidates::new(&self.view, self.sizing());
         let budget = summary.budget.min(self.room_for_summary(&candidates)?);
         let counter = &*self.settings.counter;
         let text = cut::head(text.trim(), budget, counter).trim_end();
@@ -177,7 +177,8 @@ impl Engine {
         let size = measure(&message, &[], counter);
         // Nothing of one that was erased is in this one.
         let previous = self.view.summary().filter(|previous| !previous.text.is_empty());
-        let (covers, replaces) = (claim.covers.clone(), claim.replaces.filter(|_| previous.is_some()));
+        let replaces = if previous.is_some() { claim.replaces } else { None };
+        let covers = claim.covers.clone();
         let stands_for = claim.stands_for;
         let summary = RunningSummary { message, text: text.to_owned(), size, covers, replaces, stands_for };
         let plan = |candidates: &Candidates| Some(candidates.summarize(&self.view, &claim.covers, claim.reason, size));

@@ -45,9 +45,9 @@ impl Engine {
 
     /// Makes the window smaller if a limit is exceeded.
     fn reduce_if_due(&mut self) -> WindowOutcome {
-        match self.due().filter(|_| !self.waits()) {
-            Some((policy, demands)) => self.reduce(&policy, demands),
-            None => WindowOutcome::default(),
+        match self.due() {
+            Some((policy, demands)) if !self.waits() => self.reduce(&policy, demands),
+            _ => WindowOutcome::default(),
         }
     }
 

@@ -164,8 +164,10 @@ impl<'a> Draft<'a> {
         let body = |group: &Group| group.kind.is_said();
         let kept = |decision: &Decision| !decision.action.is_gone();
         let first = self.groups.iter().zip(&self.decisions).position(|(group, decision)| body(group) && kept(decision));
-        let dropped = self.decisions.iter().any(|decision| decision.action.is_gone());
-        let Some(first) = first.filter(|_| dropped) else { return false };
+        let Some(first) = first else { return false };
+        if !self.decisions.iter().any(|decision| decision.action.is_gone()) {
+            return false;
+        }
         for rule in [wanted, provider] {
             let mut rest =
                 self.groups.iter().zip(&self.decisions).enumerate().skip(first).filter(|(_, (_, d))| kept(d));

@@ -332,7 +332,7 @@ pub(crate) struct Demands {
 
 /// Plans a window under the demands of a provider.
 pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> Plan {
-    let before = Totals::of(groups.iter().map(|group| (group, group.size)));
+    let before = Totals::sum(groups.iter().map(|group| (group, group.size)));
     let hard = policy.hard.unwrap_or_default();
     let exceeded = excesses(policy, &before);
     let Some(excess) = exceeded.first().copied() else {
@@ -427,7 +427,7 @@ fn unchanged(
 /// Returns the target of a compaction: that of the policy, raised to what is pinned plus some slack, but never above
 /// the limit.
 fn target(groups: &[Group], policy: &Policy) -> Limits {
-    let mut pinned = Totals::of(groups.iter().filter(|group| group.pin.is_some()).map(|group| (group, group.kept)));
+    let mut pinned = Totals::sum(groups.iter().filter(|group| group.pin.is_some()).map(|group| (group, group.kept)));
     if policy.summary().is_some() {
         pinned.size = pinned.size - standing_summary(groups) + planned(policy);
     }
@@ -435,7 +435,7 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
     let hard = policy.hard.unwrap_or_default();
     // If the policy limits the body, a hard limit in tokens does, too: to what the head leaves of it.
     let head = pinned.size.tokens.saturating_sub(pinned.body);
-    let room = hard.get(Measure::Tokens).filter(|_| policy.limits.body.is_some());
+    let room = if policy.limits.body.is_some() { hard.get(Measure::Tokens) } else { None };
     let room = room.map(|tokens| tokens.saturating_sub(head));
     let hard = Limits { body: [hard.body, room].into_iter().flatten().min(), ..hard };
     let aim = |measure| {

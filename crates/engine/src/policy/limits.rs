@@ -70,9 +70,9 @@ impl Limits {
     /// use lookback_engine::policy::Limits;
     /// use lookback_wire::size::Measure;
     ///
-    /// assert_eq!(Limits::of(Measure::Messages, 40), Limits::messages(40));
+    /// assert_eq!(Limits::for_measure(Measure::Messages, 40), Limits::messages(40));
     /// ```
-    pub fn of(measure: Measure, limit: u64) -> Self {
+    pub fn for_measure(measure: Measure, limit: u64) -> Self {
         let limits = Limits::default();
         match measure {
             Measure::Tokens => Limits::tokens(limit),

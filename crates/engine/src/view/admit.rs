@@ -31,7 +31,7 @@ impl View {
     pub(crate) fn admit(&self, message: &Message, target: &Target) -> Vec<Edit> {
         let quirks = target.quirks();
         let mut admission = Admission::new(self, quirks, target.stored);
-        let words = message.last_words().filter(|_| quirks.takes_space_beside);
+        let words = if quirks.takes_space_beside { message.last_words() } else { None };
         // What the model said goes on with words, because its end may become the end of a request.
         let is_beside = |part| words.is_some_and(|words| message.role() != Role::Assistant || part < words);
         for (part, value) in message.parts().enumerate() {
@@ -133,7 +133,7 @@ impl<'a> Admission<'a> {
             quirks,
             stored,
             edits: Vec::new(),
-            joins: view.groups.last().filter(|_| view.answer_goes_on()),
+            joins: if view.answer_goes_on() { view.groups.last() } else { None },
             names: HashSet::new(),
             next: HashMap::new(),
             next_of_tool: HashMap::new(),
@@ -217,7 +217,10 @@ impl<'a> Admission<'a> {
     fn named(&mut self, result: &'a ToolResult) -> Option<Answered<'a>> {
         let view = self.view;
         let is_by_name = result.names_only_tool() || view.group_of(&result.call_id).is_none();
-        let tool = result.tool.as_deref().filter(|_| self.quirks.results_by_name && is_by_name)?;
+        if !self.quirks.results_by_name || !is_by_name {
+            return None;
+        }
+        let tool = result.tool.as_deref()?;
         let group = view.groups().iter().rposition(|group| group.kind.is_round())?;
         if self.home.is_some_and(|home| home != group) {
             return None;

@@ -18,7 +18,7 @@ impl View {
             self.was_called(position);
         }
         self.history.count(arrival);
-        let by = Author::of(arrival);
+        let by = Author::from_arrival(arrival);
         let item = |edits: &[Edit], size| Item::new(position, &message, edits, size, by);
         if arrival.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Late)) {
             // The late results wait beside the view, without the other parts of their message.
@@ -40,7 +40,7 @@ impl View {
             self.outdated = self.is_outdated();
         }
         if arrival.first {
-            if let Some(group) = ViewGroup::of(vec![item], self.history.turn, self.history.round) {
+            if let Some(group) = ViewGroup::from_items(vec![item], self.history.turn, self.history.round) {
                 self.add_group(group, Some(0));
             }
             return;
@@ -85,7 +85,8 @@ impl View {
             return;
         }
         // The call that it answers is one that the provider has stored.
-        if let Some(last) = self.groups.len().checked_sub(1).filter(|_| item.may_stand_apart())
+        if item.may_stand_apart()
+            && let Some(last) = self.groups.len().checked_sub(1)
             && self.groups.last().is_some_and(ViewGroup::refers)
         {
             self.add_to(last, item);
@@ -93,7 +94,8 @@ impl View {
         }
         if message.role() == Role::System
             && message.wire().is_some_and(|wire| wire.dialect.quirks().system_follows_user)
-            && let Some(last) = self.groups.len().checked_sub(1).filter(|_| self.history.turn > 0)
+            && self.history.turn > 0
+            && let Some(last) = self.groups.len().checked_sub(1)
             && self.groups.last().is_some_and(|group| group.kind.is_said() || group.kind == GroupKind::Note)
         {
             // In this dialect a system message must follow a user's message, so it joins the group before it. If that
@@ -110,7 +112,7 @@ impl View {
         if message.role() == Role::Assistant {
             self.history.round = self.history.round.saturating_add(1);
         }
-        if let Some(group) = ViewGroup::of(vec![item], self.history.turn, self.history.round) {
+        if let Some(group) = ViewGroup::from_items(vec![item], self.history.turn, self.history.round) {
             self.add_group(group, None);
         }
     }

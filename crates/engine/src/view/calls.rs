@@ -90,7 +90,7 @@ fn calls(item: &Item) -> impl Iterator<Item = Call> {
 
 impl Calls {
     /// Returns the calls of a group's messages, all of them open.
-    pub(super) fn of(items: &[Item]) -> Calls {
+    pub(super) fn from_items(items: &[Item]) -> Calls {
         let calls: Vec<Call> = items.iter().flat_map(calls).collect();
         let sorted = |key: fn(&Call) -> &str| {
             let mut indexes: Vec<usize> = (0..calls.len()).collect();

@@ -76,7 +76,7 @@ impl View {
         }
         let item = |saved: &ShownItem, entry: &mut dyn FnMut(Position) -> Option<&'a Entry>| {
             let (message, by) = match entry(saved.position)? {
-                Entry::Message(arrival) => (&arrival.message, Author::of(arrival)),
+                Entry::Message(arrival) => (&arrival.message, Author::from_arrival(arrival)),
                 Entry::Repair(Repair::StandIn { message, .. } | Repair::Opening { message, .. }) => {
                     (message, Author::Mend)
                 }
@@ -100,7 +100,7 @@ impl View {
                 continue;
             }
             let items = saved.items.iter().map(|saved| item(saved, &mut entry)).collect::<Option<Vec<_>>>()?;
-            let mut group = ViewGroup::of(items, saved.turn, saved.round)?;
+            let mut group = ViewGroup::from_items(items, saved.turn, saved.round)?;
             group.refresh();
             groups.push(group);
         }

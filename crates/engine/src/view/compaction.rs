@@ -54,7 +54,7 @@ impl View {
             used.extend(items.iter().filter(|item| item.by != Author::Mend).map(|item| item.position));
             // A message of nothing but stale reasoning disappears. Only the other messages of its group, if any,
             // remain.
-            if let Some(mut left) = ViewGroup::of(items, group.turn, group.round) {
+            if let Some(mut left) = ViewGroup::from_items(items, group.turn, group.round) {
                 left.refresh();
                 kept.push(left);
             }

@@ -63,7 +63,7 @@ pub(crate) enum Lasting {
 }
 
 impl Author {
-    pub(super) fn of(arrival: &Arrival) -> Author {
+    pub(super) fn from_arrival(arrival: &Arrival) -> Author {
         let is_late = |edit: &Edit| edit.change == Change::Hide(Hidden::Late);
         match arrival.origin {
             Origin::Client | Origin::Model if arrival.edits.iter().any(is_late) => Author::Late,
@@ -95,7 +95,7 @@ impl Item {
 
     /// Returns the names in what it shows, each once.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.of(&self.message, &self.edits)
+        self.names.find(&self.message, &self.edits)
     }
 
     /// Returns its position in the log.
@@ -216,9 +216,9 @@ impl Item {
 }
 
 impl ViewGroup {
-    pub(super) fn of(items: Vec<Item>, turn: u64, round: u64) -> Option<ViewGroup> {
+    pub(super) fn from_items(items: Vec<Item>, turn: u64, round: u64) -> Option<ViewGroup> {
         let number = items.first()?.position;
-        let calls = Calls::of(&items);
+        let calls = Calls::from_items(&items);
         let kind = kind(&items, &calls);
         Some(ViewGroup { number, kind, turn, round, items, size: Size::default(), calls })
     }

@@ -23,7 +23,7 @@ struct Found {
 
 impl Names {
     /// Returns each name once, in order. `message` and `edits` must be the same each time.
-    pub(super) fn of(&self, message: &Message, edits: &[Edit]) -> impl Iterator<Item = &str> {
+    pub(super) fn find(&self, message: &Message, edits: &[Edit]) -> impl Iterator<Item = &str> {
         let found = self.0.get_or_init(|| Found::read(&edit::shown_text(message, edits)));
         let mut start = 0;
         found.ends.iter().filter_map(move |end| found.text.get(std::mem::replace(&mut start, *end)..*end))

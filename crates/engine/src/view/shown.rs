@@ -79,7 +79,7 @@ impl View {
     /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn mends(&self, target: impl Into<Target>) -> Vec<Mended> {
-        let mut mends: Vec<_> = self.moved().into_iter().map(|index| Mend::Moved.of(index)).collect();
+        let mut mends: Vec<_> = self.moved().into_iter().map(|index| Mend::Moved.at(index)).collect();
         mends.extend(target.into().mends_behind(self.preamble(), self.shown()));
         mends.sort_by_key(|mended| mended.message);
         mends

@@ -69,7 +69,7 @@ fn files(folder: &Path) -> Vec<(String, PathBuf)> {
 }
 
 /// The modules of a crate, with those that each imports.
-fn of_modules(folder: &Path) -> Arrows {
+fn module_arrows(folder: &Path) -> Arrows {
     let mut found = Arrows::new();
     for (module, file) in files(folder) {
         found.entry(module).or_default().extend(imports(&file));
@@ -83,7 +83,7 @@ fn of_modules(folder: &Path) -> Arrows {
 }
 
 /// The crates, with those of the project that each depends on. What only tests need does not count.
-fn of_crates(folder: &Path) -> Arrows {
+fn crate_arrows(folder: &Path) -> Arrows {
     let crates: BTreeMap<String, String> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -113,7 +113,7 @@ fn crates_and_modules_import_what_the_design_says_and_nothing_else() {
     assert!(tables.iter().any(|table| table.folder == "crates"), "there is a table of the crates");
     for table in tables {
         let folder = Path::new(PROJECT).join(&table.folder);
-        let found = if table.folder == "crates" { of_crates(&folder) } else { of_modules(&folder) };
+        let found = if table.folder == "crates" { crate_arrows(&folder) } else { module_arrows(&folder) };
         let mut wrong = Vec::new();
         for name in found.keys().chain(table.arrows.keys()).collect::<BTreeSet<_>>() {
             let (found, documented) = (found.get(name), table.arrows.get(name));

@@ -22,7 +22,7 @@ fn config() -> Config {
 }
 
 fn holds(case: &Case, law: impl Fn(&Run) -> Found) -> Result<(), TestCaseError> {
-    law(&Run::of(case)).map_err(TestCaseError::fail)
+    law(&Run::from_case(case)).map_err(TestCaseError::fail)
 }
 
 proptest! {

@@ -29,7 +29,7 @@ impl Confidence {
     }
 
     /// Creates a confidence from a value that is known to be between 0 and 1.
-    pub(crate) const fn of(value: f64) -> Self {
+    pub(crate) const fn from_valid(value: f64) -> Self {
         Confidence(value)
     }
 
@@ -131,7 +131,7 @@ pub struct Source {
 
 impl Source {
     /// Creates a source of which only the speaker is known.
-    pub fn of(by: Speaker) -> Self {
+    pub fn new(by: Speaker) -> Self {
         Source { by, session: None, message: None }
     }
 }

@@ -78,32 +78,32 @@ impl Statement {
 
     /// Creates a correction by a person: something that was believed is wrong, and this is true instead.
     pub fn correction(text: impl Into<String>) -> Self {
-        Statement::new(FactKind::Correction, text, Source::of(Speaker::Person))
+        Statement::new(FactKind::Correction, text, Source::new(Speaker::Person))
     }
 
     /// Creates a constraint by a person: something that must hold in any case.
     pub fn constraint(text: impl Into<String>) -> Self {
-        Statement::new(FactKind::Constraint, text, Source::of(Speaker::Person))
+        Statement::new(FactKind::Constraint, text, Source::new(Speaker::Person))
     }
 
     /// Creates a blocker by a person: something that prevents progress until it is resolved.
     pub fn blocker(text: impl Into<String>) -> Self {
-        Statement::new(FactKind::Blocker, text, Source::of(Speaker::Person))
+        Statement::new(FactKind::Blocker, text, Source::new(Speaker::Person))
     }
 
     /// Creates a preference by a person: how someone wants things done.
     pub fn preference(text: impl Into<String>) -> Self {
-        Statement::new(FactKind::Preference, text, Source::of(Speaker::Person))
+        Statement::new(FactKind::Preference, text, Source::new(Speaker::Person))
     }
 
     /// Creates a decision by a person.
     pub fn decision(text: impl Into<String>) -> Self {
-        Statement::new(FactKind::Decision, text, Source::of(Speaker::Person))
+        Statement::new(FactKind::Decision, text, Source::new(Speaker::Person))
     }
 
     /// Creates a finding by a person: something that was found out.
     pub fn finding(text: impl Into<String>) -> Self {
-        Statement::new(FactKind::Finding, text, Source::of(Speaker::Person))
+        Statement::new(FactKind::Finding, text, Source::new(Speaker::Person))
     }
 
     /// Sets what the fact is about. The next fact of the same kind about the same thing replaces it.

@@ -57,7 +57,7 @@ pub(super) fn shared(json: &Value) -> Option<Shared> {
             _ => String::new(),
         };
         if !text.trim().is_empty() {
-            let statement = Statement::new(FactKind::Finding, text, Source::of(Speaker::Model));
+            let statement = Statement::new(FactKind::Finding, text, Source::new(Speaker::Model));
             shared.facts.push(alone(Statement { about: Some(about.to_owned()), ..statement }));
         }
     }
@@ -66,7 +66,7 @@ pub(super) fn shared(json: &Value) -> Option<Shared> {
         else {
             continue;
         };
-        let statement = Statement::new(FactKind::Finding, learned, Source::of(Speaker::Model));
+        let statement = Statement::new(FactKind::Finding, learned, Source::new(Speaker::Model));
         let tags = vec!["learning".to_owned()];
         shared.learnings.push((name, alone(Statement { tags, time: time(session), ..statement })));
     }
@@ -106,7 +106,7 @@ pub(super) fn entry(json: &Value, kind: Option<FactKind>) -> Option<Named> {
         confidence: field("confidence").and_then(Value::as_f64).map_or(Confidence::CERTAIN, Confidence::new),
         time: time(json),
         tags,
-        ..Statement::new(kind, content, Source::of(by))
+        ..Statement::new(kind, content, Source::new(by))
     };
     Some(Named { id: text_of(json, &["id"]), fact: alone(statement), replaces })
 }
@@ -140,7 +140,7 @@ pub(super) fn sheet(json: &Value) -> Option<(Vec<Named>, usize)> {
             confidence: confidence.map_or(Confidence::CERTAIN, Confidence::new),
             time: time(entry),
             tags: tags(tag.into_iter()),
-            ..Statement::new(kind, text, Source::of(by))
+            ..Statement::new(kind, text, Source::new(by))
         };
         let replaces = text_of(entry, &["supersedes"]);
         Some(Named { id: Some(id.to_owned()), fact: alone(statement), replaces })
@@ -171,7 +171,7 @@ pub(super) fn turns(json: &Value) -> Option<Vec<Turn>> {
 }
 
 /// Returns the statements that a text to be replaced may have come from: one of each kind, about nothing.
-pub(super) fn of_text(by: &Statement, text: &str) -> Vec<Statement> {
+pub(super) fn possible_statements(by: &Statement, text: &str) -> Vec<Statement> {
     FactKind::ALL.into_iter().map(|kind| Statement::new(kind, text, by.source.clone())).collect()
 }
 

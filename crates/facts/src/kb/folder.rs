@@ -211,7 +211,7 @@ fn resolved(facts: Vec<(String, Named)>) -> Vec<(String, Transferred)> {
         if let Some(replaces) = replaces {
             fact.replaces = match by_id.get(&replaces) {
                 Some(statement) => vec![statement.clone()],
-                None => entries::of_text(&fact.statement, &replaces),
+                None => entries::possible_statements(&fact.statement, &replaces),
             };
         }
         (path, fact)

@@ -167,7 +167,7 @@ async fn begin(store: &dyn Store, name: &LogName, messages: Vec<entries::Turn>) 
     for (message, time) in messages {
         entries.extend(engine.receive(message, Origin::Client, time)?);
     }
-    let records = (0..).zip(&entries).map(|(position, entry)| Record::of_entry(name, position, entry, None));
+    let records = (0..).zip(&entries).map(|(position, entry)| Record::from_entry(name, position, entry, None));
     match store.append(name, 0, records.collect::<Result<_, _>>()?, now()).await {
         Ok(()) => Ok(true),
         Err(StoreError::Conflict { .. }) => Ok(false),

@@ -158,7 +158,7 @@ pub struct RecalledPassage {
 ///
 /// let (store, log) = (MemoryStore::new(), "chat-1".parse::<LogName>()?);
 /// let entries = Engine::new(Settings::default()).push(Message::user("The port is 5050."))?;
-/// store.append(&log, 0, vec![Record::of_entry(&log, 0, &entries[0], None)?], None).await?;
+/// store.append(&log, 0, vec![Record::from_entry(&log, 0, &entries[0], None)?], None).await?;
 /// let found = recall(&store, &log, &Recall::query("port")).await?;
 /// assert!(found.to_string().starts_with("#0 user:\n| The port is 5050."));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

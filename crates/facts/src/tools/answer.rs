@@ -27,14 +27,14 @@ const FOUND: u64 = 10;
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// The reason, in words for the model.
-    Told(String),
+    Message(String),
     /// An error of the memory.
     Memory(MemoryError),
 }
 
 impl From<Wrong> for Trouble {
     fn from(wrong: Wrong) -> Self {
-        Trouble::Told(wrong.to_string())
+        Trouble::Message(wrong.to_string())
     }
 }
 
@@ -45,7 +45,7 @@ impl<E: Into<MemoryError>> From<E> for Trouble {
 }
 
 pub(super) async fn answer(memory: &Memory, name: &str, arguments: &str) -> Result<String, Trouble> {
-    let tool = Definition::of(name).ok_or_else(|| no_tool(name))?;
+    let tool = Definition::find(name).ok_or_else(|| no_tool(name))?;
     let given = Arguments::read(tool, arguments)?;
     let done = match tool.name {
         "memory_finding" => finding(memory, &given).await,
@@ -69,7 +69,7 @@ pub(super) async fn answer(memory: &Memory, name: &str, arguments: &str) -> Resu
 fn no_tool(name: &str) -> Trouble {
     let name: String = name.chars().take(40).collect();
     let known: Vec<_> = Definition::ALL.iter().map(|tool| tool.name).collect();
-    Trouble::Told(format!("there is no tool {}; the tools are {}", quoted(&name), known.join(", ")))
+    Trouble::Message(format!("there is no tool {}; the tools are {}", quoted(&name), known.join(", ")))
 }
 
 /// Explains that a fact is not current, and shows facts near it.
@@ -87,7 +87,7 @@ async fn gone(memory: &Memory, id: FactId) -> Result<Trouble, Trouble> {
         text.push('\n');
         text.push_str(&line(fact));
     }
-    Ok(Trouble::Told(text))
+    Ok(Trouble::Message(text))
 }
 
 /// Builds the model's statement of a fact.
@@ -97,7 +97,7 @@ fn statement(kind: FactKind, given: &Arguments) -> Statement {
         about: given.text("about").map(str::to_owned),
         tags: tags.map(str::to_owned).collect(),
         supersedes: [given.ids("supersedes"), given.ids("invalidates")].concat(),
-        ..Statement::new(kind, given.text("content").unwrap_or_default(), Source::of(Speaker::Model))
+        ..Statement::new(kind, given.text("content").unwrap_or_default(), Source::new(Speaker::Model))
     }
 }
 
@@ -127,7 +127,7 @@ async fn blocker(memory: &Memory, given: &Arguments) -> Result<String, Trouble> 
     match (given.has("content"), given.id("resolves"), given.text("with")) {
         (true, None, None) => state(memory, statement(FactKind::Blocker, given)).await,
         (false, Some(id), Some(with)) => {
-            memory.resolve(id, with, Source::of(Speaker::Model)).await?;
+            memory.resolve(id, with, Source::new(Speaker::Model)).await?;
             Ok(format!("{id} is resolved."))
         }
         (false, Some(_), None) => Err(Wrong::Combination("`with` is missing: say what resolved the blocker").into()),
@@ -178,7 +178,7 @@ async fn state(memory: &Memory, statement: Statement) -> Result<String, Trouble>
 /// an error of the store means that there is none.
 async fn near(memory: &Memory, id: FactId) -> Option<Fact> {
     let mut known = memory.caught_up().await.ok()?;
-    let facts = known.of(id.scope);
+    let facts = known.facts(id.scope);
     let new = facts.get(id)?;
     let worth = new.statement.trust();
     let others = facts.iter().rev().filter(|fact| fact.id != id && fact.trust <= worth);
@@ -196,12 +196,12 @@ async fn get(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
         return Err(Refused::Gone { id }.into());
     }
     let now = memory.get(id).await?.map_or_else(|| format!("{id} is no longer current."), |fact| line(&fact));
-    let events: Vec<_> = history.iter().rev().map(|event| told(id.scope, event)).collect();
+    let events: Vec<_> = history.iter().rev().map(|event| describe(id.scope, event)).collect();
     Ok(format!("{now}\nIts history, the newest first:\n{}", bounded(events)))
 }
 
 /// Describes an event in one line.
-fn told(scope: Scope, event: &FactEvent) -> String {
+fn describe(scope: Scope, event: &FactEvent) -> String {
     let by = |source: &Source| match &source.by {
         Speaker::Person => "a person".to_owned(),
         Speaker::Model => "the model".to_owned(),
@@ -227,7 +227,7 @@ fn told(scope: Scope, event: &FactEvent) -> String {
 
 async fn forget(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
     let Some(id) = given.id("id") else { return Err(Wrong::Empty { name: "id" }.into()) };
-    let source = Source::of(Speaker::Model);
+    let source = Source::new(Speaker::Model);
     match given.text("reason") {
         Some(why) => memory.forget_because(id, why, source).await?,
         None => memory.forget(id, source).await?,

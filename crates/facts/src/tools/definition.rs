@@ -228,7 +228,7 @@ impl Definition {
     ];
 
     /// Returns the tool with a name.
-    pub(super) fn of(name: &str) -> Option<&'static Definition> {
+    pub(super) fn find(name: &str) -> Option<&'static Definition> {
         const ALL: &[Definition] = &Definition::ALL;
         ALL.iter().find(|definition| definition.name == name)
     }

@@ -90,7 +90,7 @@ pub fn tools() -> Vec<Tool> {
 
 /// Returns whether there is a tool with this name.
 pub fn is_tool(name: &str) -> bool {
-    Definition::of(name).is_some()
+    Definition::find(name).is_some()
 }
 
 /// Carries out one call. `arguments` is the JSON text that the model wrote, at most 64 KiB.
@@ -114,7 +114,7 @@ pub fn is_tool(name: &str) -> bool {
 pub async fn call(memory: &Memory, name: &str, arguments: &str) -> Reply {
     match answer(memory, name, arguments).await {
         Ok(text) => Reply::done(text),
-        Err(Trouble::Told(text)) => Reply::failed(text),
+        Err(Trouble::Message(text)) => Reply::failed(text),
         Err(Trouble::Memory(MemoryError::Store(error))) => {
             let cause = error.source().map(tracing::field::display);
             tracing::warn!(session = %memory.session(), %error, cause, "a model could not reach its memory");

@@ -9,7 +9,7 @@ use strsim::normalized_levenshtein;
 
 use crate::sameness::Sameness;
 use crate::{Fact, Statement};
-use lookback_store::search::words;
+use lookback_store::search::{is_small_word, words};
 
 /// The least share of their words that close facts have in common, from 0 to 1.
 const CLOSE: f64 = 0.7;
@@ -17,18 +17,13 @@ const CLOSE: f64 = 0.7;
 const FORMS: f64 = 0.8;
 /// The most facts that are compared, newest first.
 const MOST: usize = 1_000;
-/// Words that say little about the subject of a sentence.
-const SMALL: [&str; 26] = [
-    "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "have", "in", "is", "it", "its", "of", "on",
-    "or", "that", "the", "this", "to", "was", "were", "with",
-];
 
 /// Returns the fact that is closest to a statement, if one is close enough. `facts` come newest first, and of two that
 /// are equally close the newer one is returned.
 pub(super) fn closest<'a>(statement: &Statement, facts: impl Iterator<Item = &'a Fact>) -> Option<&'a Fact> {
-    let said = Said::of(statement);
+    let said = Said::from_statement(statement);
     let close = facts.take(MOST).filter_map(|fact| {
-        let share = said.share(&Said::of(&fact.statement));
+        let share = said.share(&Said::from_statement(&fact.statement));
         (share >= CLOSE).then_some((share, fact))
     });
     close.min_by(|(one, _), (other, _)| other.total_cmp(one)).map(|(_, fact)| fact)
@@ -41,13 +36,13 @@ struct Said {
 }
 
 impl Said {
-    fn of(statement: &Statement) -> Self {
-        let mut text = Words::of(&statement.text);
+    fn from_statement(statement: &Statement) -> Self {
+        let mut text = Words::from_text(&statement.text);
         let bare = Statement { about: None, ..statement.clone() };
-        if Sameness::of(&bare).1.is_some() {
+        if Sameness::keys(&bare).1.is_some() {
             text.numbers.pop();
         }
-        Said { text, about: statement.about.as_deref().map(Words::of) }
+        Said { text, about: statement.about.as_deref().map(Words::from_text) }
     }
 
     /// Returns the share of their words that two facts have in common, or 0 if they are about different things.
@@ -64,10 +59,10 @@ struct Words {
 }
 
 impl Words {
-    fn of(text: &str) -> Self {
+    fn from_text(text: &str) -> Self {
         let mut all: Vec<String> = Vec::new();
         for word in words(text) {
-            if !SMALL.contains(&word.as_str()) && !all.contains(&word) {
+            if !is_small_word(&word) && !all.contains(&word) {
                 all.push(word);
             }
         }
@@ -116,8 +111,8 @@ mod tests {
     use crate::{FactKind, Source, Speaker};
 
     fn said(text: &str, about: Option<&str>) -> Said {
-        let statement = Statement::new(FactKind::Finding, text, Source::of(Speaker::Model));
-        Said::of(&Statement { about: about.map(str::to_owned), ..statement })
+        let statement = Statement::new(FactKind::Finding, text, Source::new(Speaker::Model));
+        Said::from_statement(&Statement { about: about.map(str::to_owned), ..statement })
     }
 
     fn close(one: &str, other: &str) -> bool {

@@ -92,7 +92,7 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 /// use lookback_facts::{Effect, Export, FactKind, Memory, Scope, Source, Speaker, Statement, export, import};
 ///
 /// let old = Memory::open(MemoryStore::new(), "chat-1").await?;
-/// let port = Statement::new(FactKind::Finding, "It listens on port 5050.", Source::of(Speaker::Model));
+/// let port = Statement::new(FactKind::Finding, "It listens on port 5050.", Source::new(Speaker::Model));
 /// old.state(Scope::Session, port).await?;
 /// let text = export(&old, Scope::Session).await?;
 ///

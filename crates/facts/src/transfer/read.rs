@@ -199,7 +199,7 @@ fn fault(line: usize, error: serde_json::Error) -> BadLine {
             let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
             // `invalid type: string "...", expected u64` contains the value that was found.
             let invalid = text.starts_with("invalid ") || text.starts_with("unknown variant");
-            let expected = text.rsplit_once(", expected ").filter(|_| invalid);
+            let expected = if invalid { text.rsplit_once(", expected ") } else { None };
             let reason =
                 expected.map_or(text.to_owned(), |(_, what)| format!("expected {what} at column {}", error.column()));
             BadLine::Entry { line, reason }

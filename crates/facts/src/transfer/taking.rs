@@ -23,7 +23,7 @@ pub(crate) struct Saying {
 }
 
 impl Saying {
-    fn of(statement: &Statement) -> Self {
+    fn from_statement(statement: &Statement) -> Self {
         let Statement { confidence, source, trust, time, .. } = statement;
         Saying { confidence: *confidence, source: source.clone(), trust: *trust, time: *time }
     }
@@ -54,13 +54,13 @@ pub(crate) enum Outcome {
 struct Said(HashSet<(Sameness, Speaker, Option<Millis>)>);
 
 impl Said {
-    fn of(scope: Scope, entries: &[FactEntry]) -> Self {
+    fn from_entries(scope: Scope, entries: &[FactEntry]) -> Self {
         let mut said = Said(HashSet::new());
         let mut stated = HashMap::new();
         for (position, entry) in (0..).zip(entries) {
             match entry {
                 FactEntry::Stated(statement) => {
-                    let what = Sameness::of(statement).0;
+                    let what = Sameness::keys(statement).0;
                     stated.insert(FactId { scope, position }, what.clone());
                     said.add(what, &statement.source, statement.time);
                 }
@@ -90,7 +90,7 @@ impl Memory {
     /// Fills an empty log with a whole export. Returns `false` if the log is not empty.
     pub(super) async fn restore(&self, scope: Scope, export: &Export, effect: Effect) -> Result<bool, MemoryError> {
         let mut known = self.caught_up().await?;
-        let facts = known.of(scope);
+        let facts = known.facts(scope);
         if facts.end() > 0 || effect == Effect::DryRun {
             return Ok(facts.end() == 0);
         }
@@ -108,11 +108,12 @@ impl Memory {
         for _ in 0..TRIES {
             let before = self.entries(scope).await?;
             let mut known = self.caught_up().await?;
-            let facts = known.of(scope);
+            let facts = known.facts(scope);
             if facts.end() != before.len() as u64 {
                 continue;
             }
-            let mut taking = Taking { facts: facts.clone(), said: Said::of(scope, &before), entries: Vec::new() };
+            let mut taking =
+                Taking { facts: facts.clone(), said: Said::from_entries(scope, &before), entries: Vec::new() };
             let outcomes = incoming.iter().map(|fact| taking.take(fact)).collect();
             if effect == Effect::DryRun || taking.entries.is_empty() || self.append(facts, &taking.entries).await? {
                 return Ok(outcomes);
@@ -131,9 +132,9 @@ struct Taking {
 
 impl Taking {
     fn take(&mut self, fact: &Transferred) -> Outcome {
-        let what = Sameness::of(&fact.statement).0;
+        let what = Sameness::keys(&fact.statement).0;
         let mut outcome = Outcome::Known;
-        for (index, saying) in [&Saying::of(&fact.statement)].into_iter().chain(&fact.again).enumerate() {
+        for (index, saying) in [&Saying::from_statement(&fact.statement)].into_iter().chain(&fact.again).enumerate() {
             let Saying { confidence, source, trust, time } = saying.clone();
             if self.said.has(&what, &source, time) {
                 continue;
@@ -145,8 +146,11 @@ impl Taking {
                 break;
             }
             // They are not in the statement that is judged, because there may be more than a speaker may name.
-            let replaces = fact.replaces.iter().filter(|_| !stands);
-            let replaces: BTreeSet<FactId> = replaces.filter_map(|old| self.facts.same(old)).collect();
+            let replaces: BTreeSet<FactId> = if stands {
+                BTreeSet::new()
+            } else {
+                fact.replaces.iter().filter_map(|old| self.facts.same(old)).collect()
+            };
             let statement = Statement { confidence, source, trust, time, ..fact.statement.clone() };
             self.said.add(what.clone(), &statement.source, time);
             let allowed = replaces.iter().try_for_each(|id| self.facts.may_take(*id, statement.trust()));

@@ -30,7 +30,7 @@ fn imported(store: &Arc<dyn Store>, folder: &Path) -> KbImported {
 }
 
 /// The facts that a session knows, one per line.
-fn told(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
+fn fact_lines(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
     let memory = block_on(Memory::open(store.clone(), session)).unwrap();
     let line = |fact: lookback_facts::Fact| {
         let statement = &fact.statement;
@@ -120,7 +120,7 @@ fn both_layouts_become_facts_and_messages() {
     let (store, root) = (store(), whole());
     let report = imported(&store, root.path());
     assert_eq!(
-        told(&store, "nobody"),
+        fact_lines(&store, "nobody"),
         [
             "s0 preference person 1 1769940000000 [tools] Always use pnpm, not npm.",
             "s1 preference model 1 - [] TypeScript strict mode.",
@@ -132,7 +132,7 @@ fn both_layouts_become_facts_and_messages() {
         ]
     );
     assert_eq!(
-        told(&store, "s-1").into_iter().filter(|line| line.starts_with('f')).collect::<Vec<_>>(),
+        fact_lines(&store, "s-1").into_iter().filter(|line| line.starts_with('f')).collect::<Vec<_>>(),
         [
             "f0 finding model 1 1769990400000 [learning] Tests need Docker.",
             "f2 finding model 0.9 1770112800000 [src/server.ts] The service listens on port 5050.",
@@ -141,7 +141,7 @@ fn both_layouts_become_facts_and_messages() {
         ]
     );
     assert_eq!(
-        told(&store, "s-2").into_iter().filter(|line| line.starts_with('f')).collect::<Vec<_>>(),
+        fact_lines(&store, "s-2").into_iter().filter(|line| line.starts_with('f')).collect::<Vec<_>>(),
         [
             "f2 finding grep_search 0.8 1770116402000 [tool_result] grep found 12 matches.",
             "f3 finding shell_exec 0.7 1770116403000 [environment] Node 22 is installed.",
@@ -239,7 +239,7 @@ fn the_older_shared_memory_and_turns_beside_a_fact_sheet_are_read() {
     let report = imported(&store, root.path());
     assert_eq!(report.damaged, []);
     assert_eq!(
-        told(&store, "nobody"),
+        fact_lines(&store, "nobody"),
         [
             "s0 preference model 1 1700000000000 [] Use tabs.",
             "s1 constraint model 1 - [] No network.",
@@ -274,8 +274,8 @@ fn damaged_files_are_told_of_and_the_others_taken() {
     fs::create_dir(root.path().join("memory/s/mem-a.json")).unwrap();
     let store = store();
     let report = imported(&store, root.path());
-    assert_eq!(told(&store, "s").len(), 1);
-    assert_eq!(told(&store, "t"), ["f0 finding model 1 - [] Kept."]);
+    assert_eq!(fact_lines(&store, "s").len(), 1);
+    assert_eq!(fact_lines(&store, "t"), ["f0 finding model 1 - [] Kept."]);
     let mut damaged: Vec<_> =
         report.damaged.iter().map(|damaged| format!("{}: {}", damaged.path, damaged.reason)).collect();
     damaged.sort();
@@ -313,7 +313,10 @@ fn links_are_not_followed_out_of_the_folder() {
     symlink(within(""), within("s/mem-loop.json")).unwrap();
     let store = store();
     let report = imported(&store, root.path());
-    assert_eq!((told(&store, "s").len(), told(&store, "t").len(), told(&store, "out").len()), (2, 1, 0));
+    assert_eq!(
+        (fact_lines(&store, "s").len(), fact_lines(&store, "t").len(), fact_lines(&store, "out").len()),
+        (2, 1, 0)
+    );
     let damaged: Vec<_> = report.damaged.iter().map(|damaged| (damaged.path.as_str(), &damaged.reason)).collect();
     let out = &KbFault::Outside;
     let none = &KbFault::NotAFile;

@@ -73,7 +73,7 @@ enum By {
 
 impl By {
     fn source(self) -> Source {
-        Source::of(match self {
+        Source::new(match self {
             By::Person => Speaker::Person,
             By::Model => Speaker::Model,
             By::Tool => Speaker::Tool("grep".to_owned()),
@@ -276,7 +276,7 @@ fn tools_answer_as_the_vectors_say() {
 }
 
 fn finding(text: &str) -> Statement {
-    Statement::new(FactKind::Finding, text, Source::of(Speaker::Model))
+    Statement::new(FactKind::Finding, text, Source::new(Speaker::Model))
 }
 
 /// Fault K3: if protected facts alone exceeded the budget, eviction from the sheet never ended.
@@ -285,7 +285,7 @@ fn k3_protected_facts_beyond_the_budget_end_in_a_sheet_and_are_all_kept() {
     let mut facts = Facts::new(Scope::Session);
     for number in 0..500 {
         let text = format!("What was said in part {number} is wrong.");
-        facts.apply(&FactEntry::Stated(Statement::new(FactKind::Correction, text, Source::of(Speaker::Person))));
+        facts.apply(&FactEntry::Stated(Statement::new(FactKind::Correction, text, Source::new(Speaker::Person))));
     }
     for budget in [0, 1, 2, 60, 200] {
         let made = sheet(&[&facts], &SheetOptions::default().budget(budget), &Estimate::default());
@@ -642,7 +642,7 @@ fn the_short_way_to_state_a_fact_is_the_long_one() {
 #[test]
 fn a_statement_is_built_or_written_out() {
     let old = "f3".parse().unwrap();
-    let source = Source::of(Speaker::Model);
+    let source = Source::new(Speaker::Model);
     let mut long = Statement::new(FactKind::Finding, "It listens on port 5050.", source);
     (long.about, long.confidence) = (Some("the port".to_owned()), Confidence::new(0.9));
     (long.tags, long.supersedes) = (vec!["network".to_owned()], vec![old]);

@@ -30,7 +30,7 @@ impl Dice {
         (z ^ (z >> 31)) % n
     }
 
-    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+    fn choose<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 }
@@ -59,11 +59,11 @@ struct Said {
 
 impl Said {
     fn roll(dice: &mut Dice) -> Self {
-        let form = dice.of(&[Form::About, Form::Measured, Form::Alone]);
+        let form = dice.choose(&[Form::About, Form::Measured, Form::Alone]);
         let value = dice.below(if form == Form::Alone { 30 } else { 5 });
         let confidence = dice.below(11) as f64 / 10.0;
-        let trust = dice.of(&[Trust::Low, Trust::Medium, Trust::High]);
-        Said { kind: dice.of(&FactKind::ALL), form, thing: dice.below(THINGS), value, confidence, trust }
+        let trust = dice.choose(&[Trust::Low, Trust::Medium, Trust::High]);
+        Said { kind: dice.choose(&FactKind::ALL), form, thing: dice.below(THINGS), value, confidence, trust }
     }
 
     /// Writes it in words, with one of the variations that make no difference.
@@ -85,7 +85,7 @@ impl Said {
             Trust::Medium => Speaker::Model,
             _ => Speaker::Person,
         };
-        let mut statement = Statement::new(self.kind, text, Source::of(by)).confidence(self.confidence);
+        let mut statement = Statement::new(self.kind, text, Source::new(by)).confidence(self.confidence);
         statement.about = (self.form == Form::About).then(|| format!("Thing {thing}"));
         statement
     }
@@ -215,7 +215,7 @@ impl Both {
     /// Resolves a blocker or forgets a fact, current or not.
     fn end(&mut self, dice: &mut Dice) {
         let Some((id, slot)) = self.any(dice) else { return };
-        let source = Source::of(Speaker::Person);
+        let source = Source::new(Speaker::Person);
         let entry = match dice.below(2) {
             0 => FactEntry::Resolved { id, with: "done".to_owned(), source, time: None },
             _ => FactEntry::Forgotten { id, why: None, source, time: None },
@@ -313,7 +313,7 @@ fn a_hundred_thousand_facts_that_are_all_protected_fit_a_sheet_of_any_size() {
     let mut facts = Facts::new(Scope::Session);
     for number in 0..100_000 {
         let text = format!("correction {number} is one that stands alone");
-        facts.apply(&FactEntry::Stated(Statement::new(FactKind::Correction, text, Source::of(Speaker::Person))));
+        facts.apply(&FactEntry::Stated(Statement::new(FactKind::Correction, text, Source::new(Speaker::Person))));
     }
     for budget in [0, 1, 10, 50, 100, 1_000, 10_000] {
         let options = SheetOptions::default().budget(budget);

@@ -17,7 +17,7 @@ fn open() -> Memory {
 }
 
 fn said(kind: FactKind, text: &str, by: Speaker, time: i64) -> Statement {
-    Statement::new(kind, text, Source::of(by)).time(time)
+    Statement::new(kind, text, Source::new(by)).time(time)
 }
 
 fn state(memory: &Memory, kind: FactKind, text: &str, by: Speaker, time: i64) -> String {
@@ -54,9 +54,9 @@ fn lived() -> Memory {
     state(&memory, FactKind::Finding, "it listens on port 6060", Speaker::Person, 3);
     state(&memory, FactKind::Finding, "It listens on port 7070.", Speaker::Tool("netstat".into()), 4);
     let blocker = state(&memory, FactKind::Blocker, "API_KEY is missing.", Speaker::Model, 5);
-    block_on(memory.resolve(blocker.parse().unwrap(), "It is set.", Source::of(Speaker::Model))).unwrap();
+    block_on(memory.resolve(blocker.parse().unwrap(), "It is set.", Source::new(Speaker::Model))).unwrap();
     let wrong = state(&memory, FactKind::Decision, "Use YAML.", Speaker::Model, 6);
-    block_on(memory.forget(wrong.parse().unwrap(), Source::of(Speaker::Model))).unwrap();
+    block_on(memory.forget(wrong.parse().unwrap(), Source::new(Speaker::Model))).unwrap();
     state(&memory, FactKind::Constraint, "Never touch `legacy`.", Speaker::Person, 7);
     memory
 }
@@ -179,7 +179,7 @@ fn what_was_superseded_or_forgotten_since_does_not_come_back() {
     let new = open();
     imported(&new, &text);
     let gone = facts(&new).iter().find(|fact| fact.statement.kind == FactKind::Constraint).unwrap().id;
-    block_on(new.forget(gone, Source::of(Speaker::Person))).unwrap();
+    block_on(new.forget(gone, Source::new(Speaker::Person))).unwrap();
     state(&new, FactKind::Finding, "It listens on port 8080.", Speaker::Person, 9);
     let before = texts(&new);
     assert_eq!(imported(&new, &text).counts, counts(|counts| counts.known = 3));

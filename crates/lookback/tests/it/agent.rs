@@ -120,7 +120,7 @@ fn pieces(body: &Value) -> Vec<Value> {
 }
 
 /// The texts of the user and of Lookback.
-fn told(body: &Value) -> Vec<String> {
+fn user_texts(body: &Value) -> Vec<String> {
     let text = |piece: &Value| Some(piece.get(1)?["text"].as_str()?.to_owned()).filter(|_| piece[0] == "user");
     pieces(body).iter().filter_map(text).collect()
 }
@@ -140,7 +140,7 @@ fn is_last(seen: &Seen) -> bool {
 }
 
 fn says(seen: &Seen, words: &str) -> bool {
-    told(&seen.body).iter().any(|text| text.contains(words))
+    user_texts(&seen.body).iter().any(|text| text.contains(words))
 }
 
 fn call(name: &'static str, arguments: Value) -> Reply {
@@ -266,7 +266,7 @@ fn the_agent_and_the_command_line_use_one_store_where_none_is_named() {
         let mut command = place.bare(&["--session-id=s", TASK]);
         done(&command.current_dir(work).env("LOOKBACK_STORE", "").output().unwrap());
         // The third run continues the session of the first, which has an answer. The other store was empty.
-        assert_eq!(place.upstream.seen().iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1, 1, 2]);
+        assert_eq!(place.upstream.seen().iter().map(|seen| occurrences(seen, TASK)).collect::<Vec<_>>(), [1, 1, 2]);
     });
 }
 
@@ -280,10 +280,10 @@ fn without_a_session_nothing_is_continued() {
             told.lines().find_map(|line| line.strip_prefix("the session is ")).unwrap().to_owned()
         });
         assert_ne!(names[0], names[1]);
-        assert_eq!(place.upstream.seen().iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(place.upstream.seen().iter().map(|seen| occurrences(seen, TASK)).collect::<Vec<_>>(), [1, 1]);
         // The name that was printed continues that session.
         done(&place.command(&names[0], &[TASK]).output().unwrap());
-        assert_eq!(told_of(&place.upstream.seen()[2], TASK), 2);
+        assert_eq!(occurrences(&place.upstream.seen()[2], TASK), 2);
     });
 }
 
@@ -303,8 +303,8 @@ fn a_session_without_a_task_goes_on_where_it_was_left_and_then_chats() {
         assert_eq!(out, "It is about milk.\nAs I said.\nAs I said.\n");
         let seen = place.audited();
         assert_eq!((seen.len(), results(&seen[2].body)), (5, vec!["buy milk\n".to_owned()]));
-        assert_eq!(seen.iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1; 5]);
-        assert_eq!((told_of(&seen[4], "And now?"), told_of(&seen[4], "Sure?")), (1, 1));
+        assert_eq!(seen.iter().map(|seen| occurrences(seen, TASK)).collect::<Vec<_>>(), [1; 5]);
+        assert_eq!((occurrences(&seen[4], "And now?"), occurrences(&seen[4], "Sure?")), (1, 1));
         // If it was left with an answer and nothing is typed, no request is sent.
         done(&place.run(&[]));
         assert_eq!(place.audited().len(), 5);
@@ -372,13 +372,13 @@ fn a_request_that_is_refused_as_too_long_is_made_smaller_until_it_fits() {
             for pair in seen.windows(2).filter(|pair| pair[0].refused) {
                 assert!(pair[1].bytes < pair[0].bytes);
             }
-            assert!(seen.iter().all(|seen| told_of(seen, TASK) == 1));
+            assert!(seen.iter().all(|seen| occurrences(seen, TASK) == 1));
         }
     });
 }
 
-fn told_of(seen: &Seen, task: &str) -> usize {
-    told(&seen.body).iter().filter(|text| *text == task).count()
+fn occurrences(seen: &Seen, task: &str) -> usize {
+    user_texts(&seen.body).iter().filter(|text| *text == task).count()
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn an_endpoint_that_refuses_whatever_is_sent_is_asked_a_few_times_only() {
         let refused = &seen[4..];
         assert!((2..=10).contains(&refused.len()), "{}", refused.len());
         assert!(refused.windows(2).all(|pair| pair[1].bytes < pair[0].bytes));
-        assert!(refused.iter().all(|seen| told_of(seen, TASK) == 1));
+        assert!(refused.iter().all(|seen| occurrences(seen, TASK) == 1));
     });
 }
 
@@ -420,7 +420,7 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
             child.wait().unwrap();
             assert_eq!(done(&place.run(&[TASK])).0, "It is about milk.\n");
             let seen = place.audited();
-            assert_eq!((seen.len(), told_of(&seen[3], TASK)), (4, 1));
+            assert_eq!((seen.len(), occurrences(&seen[3], TASK)), (4, 1));
             assert_eq!(results(&seen[3].body), results(&seen[2].body));
             assert_eq!(results(&seen[3].body)[0], "buy milk\n");
 
@@ -428,14 +428,14 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
             // sheet.
             done(&place.run(&["And now?"]));
             let seen = place.audited();
-            let (told, body) = (told(&seen[4].body), seen[4].body.to_string());
+            let (told, body) = (user_texts(&seen[4].body), seen[4].body.to_string());
             let at = |text: &str| told.iter().position(|said| said == text).unwrap();
             assert!(at(TASK) < at("And now?") && body.contains("It is about milk."), "{told:?}");
-            assert_eq!(told_of(&seen[4], TASK), 1);
+            assert_eq!(occurrences(&seen[4], TASK), 1);
             assert!(says(&seen[4], "Answer in one line."), "{told:?}");
             done(&place.command("other", &["Hello?"]).output().unwrap());
             let other = place.upstream.seen().pop().unwrap();
-            assert!(says(&other, "Answer in one line.") && told_of(&other, TASK) == 0);
+            assert!(says(&other, "Answer in one line.") && occurrences(&other, TASK) == 0);
         }
     });
 }
@@ -450,7 +450,7 @@ fn a_run_that_was_killed_before_the_first_answer_has_its_task_once() {
         child.wait().unwrap();
         assert_eq!(done(&place.run(&[TASK])).0, "Here.\n");
         let seen = place.audited();
-        assert_eq!((seen.len(), told_of(&seen[1], TASK)), (2, 1));
+        assert_eq!((seen.len(), occurrences(&seen[1], TASK)), (2, 1));
     });
 }
 
@@ -472,7 +472,7 @@ fn a_run_that_was_killed_amid_its_tools_keeps_the_results_that_it_has() {
         assert_eq!(done(&place.run(&[TASK])).0, "Here.\n");
         let seen = place.audited();
         let results = results(&seen[1].body);
-        assert_eq!((seen.len(), results[0].as_str(), told_of(&seen[1], TASK)), (2, "buy milk\n", 1));
+        assert_eq!((seen.len(), results[0].as_str(), occurrences(&seen[1], TASK)), (2, "buy milk\n", 1));
         assert!(results[1].contains("interrupted"), "{results:?}");
     });
 }
@@ -498,7 +498,7 @@ fn an_endpoint_that_fails_ends_the_run_with_a_word_and_the_same_task_goes_on_lat
             place.audited();
             assert_eq!(done(&place.run(&[TASK])).0, "It is about milk.\n");
             let seen = place.audited();
-            assert_eq!((seen.len(), told_of(&seen[2], TASK)), (3, 1));
+            assert_eq!((seen.len(), occurrences(&seen[2], TASK)), (3, 1));
             assert_eq!(results(&seen[2].body), ["buy milk\n"]);
         }
     });

@@ -94,7 +94,7 @@ fn a_store_in_memory_says_how_much_there_is() {
 fn facts_say_no_word() {
     block_on(async {
         let memory = Memory::open(MemoryStore::new(), "chat").await.unwrap();
-        let source = Source::of(Speaker::Person);
+        let source = Source::new(Speaker::Person);
         let statement = Statement::new(FactKind::Blocker, MARK, source.clone()).about(MARK).tag(MARK);
         hides(&statement);
         let stated = memory.state(Scope::Session, statement).await.unwrap();

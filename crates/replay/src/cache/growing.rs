@@ -49,20 +49,20 @@ impl Growing {
     /// cache expires.
     pub fn call(&mut self, fixed: u64, time: Option<Millis>) -> Charge {
         while self.kept.pop_if(|(_, used)| !self.price.keeps(*used, time)).is_some() {}
-        let charge = Charge::of(&self.price, self.tokens, self.kept.last().map(|(tokens, _)| *tokens));
+        let charge = Charge::new(&self.price, self.tokens, self.kept.last().map(|(tokens, _)| *tokens));
         if let Some((_, used)) = self.kept.last_mut() {
             *used = time;
         }
         match self.price.entries {
             Entries::Every => self.kept.clear(),
-            Entries::Marked => self.keep(fixed, time),
+            Entries::Marked => self.store(fixed, time),
         }
-        self.keep(self.tokens, time);
+        self.store(self.tokens, time);
         charge
     }
 
-    /// Keeps a prefix, if it is long enough.
-    fn keep(&mut self, tokens: u64, time: Option<Millis>) {
+    /// Stores a prefix, if it is long enough.
+    fn store(&mut self, tokens: u64, time: Option<Millis>) {
         if self.price.cacheable(tokens) == 0 {
             return;
         }

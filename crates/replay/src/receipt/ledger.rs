@@ -144,7 +144,7 @@ impl<'a> Ledger<'a> {
 
     /// Returns the receipt of the entries that were read.
     pub(crate) fn receipt(self) -> Receipt {
-        Receipt { since: self.began, ..Receipt::of(self.calls) }
+        Receipt { since: self.began, ..Receipt::from_calls(self.calls) }
     }
 
     /// Writes down the call that a message answers.

@@ -57,14 +57,14 @@ impl Receipt {
     /// session.window().await?;
     /// session.push(Message::assistant("Always the same word.")).await?;
     ///
-    /// let receipt = Receipt::of_session(&session, Prices::builtin().find("anthropic-5m").unwrap()).await?;
+    /// let receipt = Receipt::for_session(&session, Prices::builtin().find("anthropic-5m").unwrap()).await?;
     /// let [first, second] = receipt.calls[..] else { panic!() };
     /// assert_eq!((first.cache_read_tokens, second.cache_read_tokens), (0, first.sent_tokens));
     /// assert_eq!(receipt.total.cost, receipt.total.cost_without_window, "nothing has left the window");
     /// # Ok::<(), lookback_session::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn of_session(session: &Session, price: &Price) -> Result<Receipt, StoreError> {
+    pub async fn for_session(session: &Session, price: &Price) -> Result<Receipt, StoreError> {
         Receipt::load(&**session.store(), session.name(), &*session.settings().counter, price).await
     }
 }

@@ -1,7 +1,7 @@
 //! Receipts: what each model call of a session sent and cost, and what it would have cost without a window.
 //!
 //! A receipt is computed from the log alone, because the view of the entries before an answer is what the model was
-//! sent. To make one, see [`Receipt::of_session`] and
+//! sent. To make one, see [`Receipt::for_session`] and
 //! [`Receipt::load`].
 //!
 //! A call is assumed before each assistant message of every branch, unless it is the first message. The cache is
@@ -147,7 +147,7 @@ impl CallReceipt {
 }
 
 impl Receipt {
-    fn of(calls: Vec<CallReceipt>) -> Receipt {
+    fn from_calls(calls: Vec<CallReceipt>) -> Receipt {
         let mut total = ReceiptTotal::default();
         calls.iter().for_each(|call| total.add(call));
         Receipt { calls, total, since: 0 }

@@ -176,7 +176,10 @@ fn said<'a>(line: &Line<'a>) -> Option<Said<'a>> {
 /// Returns what a person wrote while the model was working. It has no line of its own.
 fn queued<'a>(line: &Line<'a>) -> Option<Said<'a>> {
     let attachment: Attachment<'a> = parse(line.attachment?)?;
-    let content = attachment.prompt.filter(|_| attachment.kind.as_deref() == Some("queued_command"))?;
+    if attachment.kind.as_deref() != Some("queued_command") {
+        return None;
+    }
+    let content = attachment.prompt?;
     let (calls, results) = (Vec::new(), Vec::new());
     Some(Said { role: "user", content, id: None, model: None, usage: None, is_summary: false, calls, results })
 }
@@ -264,7 +267,9 @@ fn draft<'a>(nodes: &[Node<'a>], parents: &[Option<usize>], members: &[usize], n
     let mut results: HashMap<&str, usize> = HashMap::new();
     for at in members.iter().copied() {
         let Some((_, said)) = get(at) else { continue };
-        if let Some(id) = said.id.as_deref().filter(|_| said.role == "assistant") {
+        if said.role == "assistant"
+            && let Some(id) = said.id.as_deref()
+        {
             parts.entry(id).or_default().push(at);
         }
         for call in &said.results {
@@ -278,7 +283,10 @@ fn draft<'a>(nodes: &[Node<'a>], parents: &[Option<usize>], members: &[usize], n
     let mut models: BTreeMap<String, u64> = BTreeMap::new();
     let mut done = HashSet::new();
     for at in chain {
-        let Some((node, said)) = get(at).filter(|_| done.insert(at)) else { continue };
+        let Some((node, said)) = get(at) else { continue };
+        if !done.insert(at) {
+            continue;
+        }
         if said.role == "user" {
             if said.is_summary {
                 draft.compactions.push(draft.messages.len());

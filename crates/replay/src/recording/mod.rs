@@ -140,7 +140,7 @@ impl Recording {
     pub fn read(text: &str, name: &str, dialect: impl Into<Option<Dialect>>) -> Result<Vec<Recording>, RecordingError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let dialect = dialect.into();
-        match Shape::of_text(text) {
+        match Shape::detect_text(text) {
             Shape::ClaudeCode => {
                 let mut recordings = claude_code::read(text, name)?;
                 recordings.iter_mut().for_each(|recording| recording.usage.retain(RecordedUsage::is_possible));
@@ -191,8 +191,10 @@ impl<'a> Line<'a> {
     ///
     /// Some messages have a member `input`, too, but they also have a type.
     fn list(&self) -> Option<&'a RawValue> {
-        self.messages
-            .or_else(|| [self.input, self.contents].into_iter().flatten().next().filter(|_| self.kind.is_none()))
+        if self.messages.is_some() || self.kind.is_some() {
+            return self.messages;
+        }
+        [self.input, self.contents].into_iter().flatten().next()
     }
 
     fn is_message(&self) -> bool {
@@ -316,7 +318,7 @@ impl<'a> Draft<'a> {
         // Whatever counts messages counts what stands in the file.
         let message_of = |element: usize| spans.iter().position(|span| span.contains(&element));
         let preamble =
-            Preamble::of_body(dialect, |name| member(name).filter(|raw| raw.get() != "null").map(ToOwned::to_owned));
+            Preamble::from_body(dialect, |name| member(name).filter(|raw| raw.get() != "null").map(ToOwned::to_owned));
         let is_answer =
             |index: usize| messages.get(index).is_some_and(|recorded| recorded.message.role() == Role::Assistant);
         let usage = self.usage.into_iter().filter_map(|usage| {

@@ -48,29 +48,29 @@ impl Shape {
     /// ```
     /// use lookback_replay::recording::Shape;
     ///
-    /// assert_eq!(Shape::of(br#"{"contents": [{"parts": [{"text": "Hi"}]}]}"#), Shape::Request);
-    /// assert_eq!(Shape::of(br#"[{"role": "user", "content": "Hi"}]"#), Shape::Messages);
+    /// assert_eq!(Shape::detect(br#"{"contents": [{"parts": [{"text": "Hi"}]}]}"#), Shape::Request);
+    /// assert_eq!(Shape::detect(br#"[{"role": "user", "content": "Hi"}]"#), Shape::Messages);
     /// ```
-    pub fn of(bytes: &[u8]) -> Shape {
+    pub fn detect(bytes: &[u8]) -> Shape {
         if bytes.starts_with(&GZIP) {
             return Shape::Gzip;
         }
         if UTF16.iter().any(|mark| bytes.starts_with(mark)) {
             return Shape::Utf16;
         }
-        std::str::from_utf8(bytes).map_or(Shape::Unknown, Shape::of_text)
+        std::str::from_utf8(bytes).map_or(Shape::Unknown, Shape::detect_text)
     }
 
-    pub(super) fn of_text(text: &str) -> Shape {
+    pub(super) fn detect_text(text: &str) -> Shape {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim_start();
         if text.is_empty() {
             return Shape::Empty;
         }
         if let Ok(whole) = serde_json::from_str::<&RawValue>(text) {
-            return of_list(whole).or_else(|| of_object(whole)).unwrap_or(Shape::Unknown);
+            return detect_list(whole).or_else(|| detect_object(whole)).unwrap_or(Shape::Unknown);
         }
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>().map_while(Result::ok);
-        let told = values.find_map(|value| of_object(value).or_else(|| of_list(value)));
+        let told = values.find_map(|value| detect_object(value).or_else(|| detect_list(value)));
         match told {
             Some(Shape::Messages | Shape::Request | Shape::Transcript) => Shape::Recording,
             Some(shape) => shape,
@@ -116,11 +116,11 @@ impl Shape {
 }
 
 /// Recognizes a list: of messages, of transcripts, or of lists of messages.
-fn of_list(value: &RawValue) -> Option<Shape> {
+fn detect_list(value: &RawValue) -> Option<Shape> {
     let elements = elements(value)?;
-    let told = of_messages(&elements).or_else(|| {
+    let told = detect_messages(&elements).or_else(|| {
         let first = elements.first()?;
-        of_object(first).or_else(|| of_messages(&self::elements(first)?))
+        detect_object(first).or_else(|| detect_messages(&self::elements(first)?))
     });
     match told? {
         Shape::Messages if !starts_with_object(&elements) && !elements.is_empty() => Some(Shape::Recording),
@@ -134,9 +134,9 @@ fn starts_with_object(elements: &[&RawValue]) -> bool {
 }
 
 /// Recognizes the messages of one conversation. If any of them has a foreign format, that decides.
-fn of_messages(elements: &[&RawValue]) -> Option<Shape> {
+fn detect_messages(elements: &[&RawValue]) -> Option<Shape> {
     let Some(first) = elements.first() else { return Some(Shape::Messages) };
-    let told = |element: &RawValue| Object::read(element)?.of_message();
+    let told = |element: &RawValue| Object::read(element)?.detect_message();
     let foreign = elements.iter().filter_map(|element| told(element)).find(|shape| shape.is_foreign());
     foreign.or_else(|| match told(first)? {
         Shape::Recording => Some(Shape::Messages),
@@ -152,9 +152,9 @@ fn elements(value: &RawValue) -> Option<Vec<&RawValue>> {
 pub(super) const LISTS: [&str; 3] = ["messages", "input", "contents"];
 
 /// Recognizes an object. [`Shape::Recording`] means one message.
-fn of_object(value: &RawValue) -> Option<Shape> {
+fn detect_object(value: &RawValue) -> Option<Shape> {
     let object = Object::read(value)?;
-    if let Some(shape) = object.of_message() {
+    if let Some(shape) = object.detect_message() {
         Some(shape)
     } else if object.first("conversations").is_some_and(|turn| turn.has("from")) {
         Some(Shape::ShareGpt)
@@ -199,7 +199,7 @@ impl<'a> Object<'a> {
     }
 
     /// Recognizes a message. [`Shape::Recording`] means one that Lookback reads.
-    fn of_message(&self) -> Option<Shape> {
+    fn detect_message(&self) -> Option<Shape> {
         let kind = self.text("type");
         if self.is_claude_code(&kind) {
             Some(Shape::ClaudeCode)
@@ -271,7 +271,7 @@ impl<'a> Object<'a> {
         if list == "input" && messages.get().starts_with('"') {
             return self.has_any(&["model", "instructions", "previous_response_id"]).then_some(Shape::Request);
         }
-        match of_messages(&elements(messages)?)? {
+        match detect_messages(&elements(messages)?)? {
             Shape::Messages if !self.has_any(&OF_REQUESTS) && self.has_any(&OF_TRANSCRIPTS) => Some(Shape::Transcript),
             Shape::Messages => Some(Shape::Request),
             shape if shape.is_foreign() => Some(shape),

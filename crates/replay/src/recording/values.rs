@@ -10,13 +10,13 @@ pub(super) fn read(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError
     if let Ok(whole) = serde_json::from_str::<&RawValue>(text) {
         let values: Vec<&RawValue> =
             if whole.get().starts_with('[') { parse(whole).unwrap_or_default() } else { vec![whole] };
-        return Ok(values.into_iter().map(|value| (lines.of(value), value)).collect());
+        return Ok(values.into_iter().map(|value| (lines.line_number(value), value)).collect());
     }
     if text.trim_start().lines().next().is_some_and(is_open) {
         let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
         return values
             .map(|value| match value {
-                Ok(value) => Ok((lines.of(value), value)),
+                Ok(value) => Ok((lines.line_number(value), value)),
                 Err(error) => Err(syntax(error.line(), error)),
             })
             .collect();
@@ -58,7 +58,7 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     /// Returns the line on which a value begins. Raw values are slices of the text, so the address gives the position.
-    fn of(&mut self, value: &RawValue) -> usize {
+    fn line_number(&mut self, value: &RawValue) -> usize {
         let at = (value.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         let between = self.text.get(self.at..at).unwrap_or_default();
         self.line += between.bytes().filter(|byte| *byte == b'\n').count();

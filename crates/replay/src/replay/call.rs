@@ -40,7 +40,7 @@ pub struct ReplayedCall {
 
 impl ReplayedCall {
     /// Describes a call with this window. What happened before it, and what was reported, is for the replay to add.
-    pub(super) fn of(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> ReplayedCall {
+    pub(super) fn new(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> ReplayedCall {
         let compactions = window.entries().iter().filter_map(|entry| match entry {
             Entry::Compaction(compaction) => Some(compaction),
             _ => None,
@@ -52,10 +52,10 @@ impl ReplayedCall {
             Reason::Pinned { pin } => Some((decision.after.tokens, pin)),
             _ => None,
         };
-        let decisions = window.plan().filter(|_| !over.is_empty()).map(|plan| &plan.decisions);
+        let decisions = if over.is_empty() { None } else { window.plan().map(|plan| &plan.decisions) };
         let pinned = decisions.into_iter().flatten().filter_map(pinned).max_by_key(|(tokens, _)| *tokens);
         let occasion = compactions.clone().find_map(|compaction| compaction.occasion);
-        let groups = Groups::of(compactions);
+        let groups = Groups::from_compactions(compactions);
         let pinned = pinned.map(|(_, pin)| pin);
         ReplayedCall {
             number,
@@ -90,7 +90,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    fn of<'a>(compactions: impl Iterator<Item = &'a Compaction>) -> Groups {
+    fn from_compactions<'a>(compactions: impl Iterator<Item = &'a Compaction>) -> Groups {
         let mut groups = Groups::default();
         for outcome in compactions.flat_map(|compaction| &compaction.groups) {
             groups.count(outcome.decision.action, outcome.count as u64);

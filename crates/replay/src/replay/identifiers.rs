@@ -94,7 +94,9 @@ impl Seen {
                 && !self.places.get(**word).is_some_and(|places| places.iter().rev().any(|place| whole.contains(place)))
         };
         let mut missed: Vec<usize> = reused.iter().filter(missing).copied().collect();
-        if let Some(index) = view.index().filter(|_| !missed.is_empty()) {
+        if !missed.is_empty()
+            && let Some(index) = view.index()
+        {
             // A path is split there into its folder and its file, so its text is not read.
             let listed: HashSet<usize> =
                 index.names.iter().filter_map(|listed| self.numbers.get(&listed.name).copied()).collect();

@@ -168,8 +168,8 @@ impl Player<'_> {
         let charge = self.cache.call(&with_unrecorded(self.unrecorded, blocks(&window)), self.now);
         let call = ReplayedCall {
             capped: std::mem::take(&mut self.capped),
-            reported: self.reported.get(&index).map(|usage| Reported::of(usage, self.price, &charge)),
-            ..ReplayedCall::of(&window, self.report.calls + 1, index, charge)
+            reported: self.reported.get(&index).map(|usage| Reported::new(usage, self.price, &charge)),
+            ..ReplayedCall::new(&window, self.report.calls + 1, index, charge)
         };
         self.report.count(&call);
         let compacted = window.entries().iter().any(|entry| matches!(entry, Entry::Compaction(_)));

@@ -102,7 +102,7 @@ pub struct Missed {
 }
 
 impl Reported {
-    pub(super) fn of(usage: &RecordedUsage, price: &Price, replayed: &Charge) -> Reported {
+    pub(super) fn new(usage: &RecordedUsage, price: &Price, replayed: &Charge) -> Reported {
         #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
         let tokens = |count: u64, times: f64| count as f64 * times;
         let weighted =

@@ -61,7 +61,7 @@ impl<'a> Builder<'a> {
             _ => None,
         };
         if answer.is_some() {
-            self.look();
+            self.record_window();
         }
         let missed = answer.map(|answer| self.missed(&answer.message));
         let (window, preamble) = (self.ledger.view().totals(), self.ledger.view().preamble_size());
@@ -97,7 +97,7 @@ impl<'a> Builder<'a> {
 
     /// Returns the timeline of the entries that were read.
     pub(crate) fn timeline(mut self) -> Timeline {
-        self.look();
+        self.record_window();
         let mut rows: Vec<Option<Row>> = self.timeline.rows.into_iter().map(Some).collect();
         self.timeline.rows = self.order.rows().filter_map(|row| rows.get_mut(row)?.take()).collect();
         let Receipt { calls, total, since } = self.ledger.receipt();
@@ -119,7 +119,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Writes down what the window of the next call shows.
-    fn look(&mut self) {
+    fn record_window(&mut self) {
         let call = self.timeline.next_call();
         let view = self.ledger.view();
         let sent = view.preamble().cloned().unwrap_or_default();

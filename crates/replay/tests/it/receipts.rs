@@ -167,7 +167,7 @@ fn calls_of_an_abandoned_branch_were_paid_and_each_call_has_the_history_of_its_o
             session.push(answer.clone()).await.unwrap();
         }
         for name in ["anthropic-5m", "openai", "uncached"] {
-            let receipt = Receipt::of_session(&session, &price(name)).await.unwrap();
+            let receipt = Receipt::for_session(&session, &price(name)).await.unwrap();
             let breaks: Vec<_> = receipt.calls.iter().map(|call| call.prefix_break).collect();
             assert_eq!(breaks, [None, None, Some(PrefixBreak::Branch)], "{name}");
             // Nothing has left the window, so it makes no difference on any branch.
@@ -201,7 +201,7 @@ fn reasoning_that_the_provider_drops_after_its_turn_is_not_paid_for_with_a_windo
             session.window().await.unwrap();
             session.push(answer.clone()).await.unwrap();
         }
-        let receipt = Receipt::of_session(&session, &price("openai")).await.unwrap();
+        let receipt = Receipt::for_session(&session, &price("openai")).await.unwrap();
         // The reasoning and the call are an answer each.
         let [.., first, second, third] = receipt.calls[..] else { panic!("{:?}", receipt.calls) };
         let hidden = (20_000 / 4 * 3 - 650) / 4;
@@ -225,7 +225,7 @@ fn another_preamble_breaks_the_prefix() {
             session.window().await.unwrap();
             session.push(Message::assistant("yes")).await.unwrap();
         }
-        let receipt = Receipt::of_session(&session, &price("anthropic-5m")).await.unwrap();
+        let receipt = Receipt::for_session(&session, &price("anthropic-5m")).await.unwrap();
         let breaks: Vec<_> = receipt.calls.iter().map(|call| call.prefix_break).collect();
         assert_eq!(breaks, [None, None, Some(PrefixBreak::Preamble)]);
         assert_eq!(receipt.calls[2].cache_read_tokens, 0);
@@ -255,7 +255,7 @@ fn what_was_reported_is_what_was_sent_whether_it_was_recorded_before_the_answer_
             }
         }
         let price = price("anthropic-5m");
-        let corrected = Receipt::of_session(&session, &price).await.unwrap();
+        let corrected = Receipt::for_session(&session, &price).await.unwrap();
         assert_eq!(corrected.calls.iter().map(|call| call.reported).collect::<Vec<_>>(), [true, true, false, false]);
         assert_eq!(
             corrected.calls.iter().map(|call| call.sent_tokens).collect::<Vec<_>>(),
@@ -297,7 +297,7 @@ fn config() -> Config {
 }
 
 fn holds(case: &Case) -> Result<(), TestCaseError> {
-    let messages = Run::of(case).elements();
+    let messages = Run::from_case(case).elements();
     // A policy that is computed on read does not record what it leaves out.
     if messages.is_empty() || case.policy.mode == Mode::OnRead {
         return Ok(());

@@ -213,11 +213,11 @@ fn shapes_are_told_apart() {
         (Shape::LangChain, r#"{"messages":[{"type":"human","content":"Hi"},{"type":"ai","content":"Hi"}]}"#),
         (Shape::ShareGpt, r#"[{"conversations":[{"from":"human","value":"Hi"}]}]"#),
     ] {
-        assert_eq!(Shape::of(file.as_bytes()), shape, "{file}");
+        assert_eq!(Shape::detect(file.as_bytes()), shape, "{file}");
     }
-    assert_eq!(Shape::of(&gzip("[]")), Shape::Gzip);
-    assert_eq!(Shape::of(b"\xff\xfe[\0]\0"), Shape::Utf16);
-    assert_eq!(Shape::of(b"\"\xff\""), Shape::Unknown);
+    assert_eq!(Shape::detect(&gzip("[]")), Shape::Gzip);
+    assert_eq!(Shape::detect(b"\xff\xfe[\0]\0"), Shape::Utf16);
+    assert_eq!(Shape::detect(b"\"\xff\""), Shape::Unknown);
 }
 
 #[test]
@@ -316,8 +316,8 @@ fn what_is_no_utf8_is_said_to_be_none() {
 #[test]
 fn deep_nesting_is_looked_into_no_further_than_messages_go() {
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
-    assert_eq!(Shape::of(deep.as_bytes()), Shape::Unknown);
+    assert_eq!(Shape::detect(deep.as_bytes()), Shape::Unknown);
     let transcripts = format!("{}[]{}", r#"{"messages":["#.repeat(50_000), "]}".repeat(50_000));
-    assert_eq!(Shape::of(transcripts.as_bytes()), Shape::Unknown);
+    assert_eq!(Shape::detect(transcripts.as_bytes()), Shape::Unknown);
     assert!(Recording::read(&deep, "notes", None).is_err());
 }

@@ -59,7 +59,7 @@ fn windows(recording: &Recording, settings: Settings) -> Result<Vec<String>, loo
 }
 
 fn holds(case: &Case) -> Result<(), TestCaseError> {
-    let messages = Run::of(case).elements();
+    let messages = Run::from_case(case).elements();
     if messages.is_empty() {
         return Ok(());
     }
@@ -101,7 +101,7 @@ proptest! {
     /// A recording is never read in another dialect than the one that something in it identifies.
     #[test]
     fn a_recording_is_read_in_the_dialect_that_it_was_written_in(case in case()) {
-        let messages = Run::of(&case).elements();
+        let messages = Run::from_case(&case).elements();
         let recordings = Recording::read(&messages.join("\n"), "case", None);
         let recordings = recordings.map_err(|fault| TestCaseError::fail(fault.to_string()))?;
         for recording in &recordings {

@@ -263,7 +263,7 @@ impl Windows<'_> {
     /// Records what the model answered, and what the provider said that it read. Returns what it cost in US dollars, if
     /// that is known.
     pub(super) async fn answered(&self, turn: &mut Turn, mut response: Response) -> Result<Option<f64>, NoWindow> {
-        let answer = Resent::of(&response.message);
+        let answer = Resent::from_message(&response.message);
         // What is left alone is not made smaller either.
         response.fills_window &= self.arm(turn) == Arm::Windowed;
         let recorded = async |Open { session, .. }: &mut Open| {
@@ -367,7 +367,7 @@ impl Windows<'_> {
 /// Returns what an answer cost in US dollars, if that is known.
 fn dollars(session: &Session, response: &Response) -> Option<f64> {
     let model = session.settings().model.as_deref().or(response.model.as_deref());
-    model.and_then(|model| Prices::builtin().find(model))?.of_call(response)
+    model.and_then(|model| Prices::builtin().find(model))?.call_cost(response)
 }
 
 /// Returns whether a session has the settings of a request.

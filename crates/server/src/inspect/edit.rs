@@ -54,7 +54,7 @@ pub(super) async fn make(
     let change = wish.change(&inspector, &log).await?;
     let memory = inspector.memory(&log).await?;
     let why = wish.why.trim();
-    let by = Source::of(Speaker::Person);
+    let by = Source::new(Speaker::Person);
     let done = match &change {
         Change::Forget(fact) if why.is_empty() => memory.forget(fact.id, by).await,
         Change::Forget(fact) => memory.forget_because(fact.id, why, by).await,

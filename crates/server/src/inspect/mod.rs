@@ -293,14 +293,14 @@ async fn live(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
         Event::default().data(edition.map_or("gone".to_owned(), |edition| edition.to_string()))
     };
     let Ok(place) = inspector.followers.clone().try_acquire_owned() else {
-        let edition = store.info(&log).await?.map(|log| Edition::of(&log));
+        let edition = store.info(&log).await?.map(|log| Edition::from_info(&log));
         let once = Ok::<_, Infallible>(told(edition).retry(ASKS_EVERY));
         return Ok(Sse::new(stream::iter([once])).into_response());
     };
     let told = stream::unfold((store, log, None, place), move |(store, log, before, place)| async move {
         loop {
             // A store that fails for a while tells nothing.
-            let edition = store.info(&log).await.map(|log| log.map(|log| Edition::of(&log)));
+            let edition = store.info(&log).await.map(|log| log.map(|log| Edition::from_info(&log)));
             if let Ok(edition) = edition
                 && before != Some(edition)
             {

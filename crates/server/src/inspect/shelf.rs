@@ -25,7 +25,7 @@ pub(super) struct Edition {
 }
 
 impl Edition {
-    pub(super) fn of(log: &LogInfo) -> Edition {
+    pub(super) fn from_info(log: &LogInfo) -> Edition {
         Edition { records: log.records, bytes: log.bytes, created: log.created }
     }
 }
@@ -93,7 +93,7 @@ impl Shelf {
 
     /// Returns the timeline of a session of which this is the log now.
     pub(super) async fn read(&self, log: &LogInfo) -> Result<Arc<Read>, StoreError> {
-        let edition = Edition::of(log);
+        let edition = Edition::from_info(log);
         if let Some(read) = self.taken(&log.name, edition) {
             return Ok(read);
         }
@@ -103,7 +103,7 @@ impl Shelf {
             return Ok(read);
         }
         let timeline = self.timeline(&log.name).await?;
-        let read = Arc::new(Read { edition, pairs: Pairs::of(&timeline.rows), timeline });
+        let read = Arc::new(Read { edition, pairs: Pairs::from_rows(&timeline.rows), timeline });
         let mut timelines = self.timelines.lock().unwrap_or_else(PoisonError::into_inner);
         timelines.retain(|(name, ..)| *name != log.name);
         if timelines.len() >= MOST {
@@ -146,7 +146,7 @@ impl Shelf {
     /// Returns what is known of the figures of a session.
     pub(super) fn known(&self, log: &LogInfo) -> Known {
         match self.figures.lock().unwrap_or_else(PoisonError::into_inner).get(&log.name) {
-            Some((edition, figures)) if *edition == Edition::of(log) => {
+            Some((edition, figures)) if *edition == Edition::from_info(log) => {
                 figures.clone().map_or(Known::Damaged, Known::Figures)
             }
             Some((_, figures)) => Known::Unread(figures.clone()),
@@ -156,12 +156,12 @@ impl Shelf {
 
     /// Reads the figures of a session. If its log is damaged, that is known from then on.
     pub(super) async fn learn(&self, log: &LogInfo) -> Result<(), StoreError> {
-        let edition = Edition::of(log);
+        let edition = Edition::from_info(log);
         // The timelines of those that are looked at are kept, and not these.
         let figures = match self.taken(&log.name, edition) {
-            Some(read) => Some(Figures::of(&read.timeline)),
+            Some(read) => Some(Figures::from_timeline(&read.timeline)),
             None => match self.timeline(&log.name).await {
-                Ok(timeline) => Some(Figures::of(&timeline)),
+                Ok(timeline) => Some(Figures::from_timeline(&timeline)),
                 Err(StoreError::Damaged { .. }) => None,
                 Err(error) => return Err(error),
             },

@@ -256,7 +256,7 @@ fn id_in(line: &[u8]) -> Option<Value> {
                 let rest = line.get(at + 1..)?.trim_ascii_start();
                 // Of the outermost object, and no text in it.
                 let is_id = depth == 1 && line.first() == Some(&b'{') && line.get(begin..at)? == b"id";
-                if let Some(value) = rest.strip_prefix(b":").filter(|_| is_id) {
+                if is_id && let Some(value) = rest.strip_prefix(b":") {
                     return scalar(value.trim_ascii_start());
                 }
                 at += 1;

@@ -59,7 +59,7 @@ type Said = (Role, String);
 /// Keeps messages, and replies with their entries.
 pub(super) async fn remember(memory: &Memory, arguments: &JsonObject) -> Reply {
     match read(arguments) {
-        Ok(given) => match keep(memory, given).await {
+        Ok(given) => match append_new(memory, given).await {
             Ok(text) => Reply::done(text),
             Err(error) => Reply::failed(format!("nothing was kept: {}", chained(&error))),
         },
@@ -67,7 +67,7 @@ pub(super) async fn remember(memory: &Memory, arguments: &JsonObject) -> Reply {
     }
 }
 
-async fn keep(memory: &Memory, given: Vec<Said>) -> Result<String, Error> {
+async fn append_new(memory: &Memory, given: Vec<Said>) -> Result<String, Error> {
     let mut session = Session::open(memory.store().clone(), memory.session().as_str(), Settings::default()).await?;
     let newest = adapter::newest(&mut session, 0..u64::MAX, given.len()).await?;
     let newest = newest.iter().map(|entry| (entry.arrival.message.role(), entry.arrival.message.text()));

@@ -62,7 +62,7 @@ pub(super) async fn get(server: &Server, name: &str, given: JsonObject) -> Resul
                 }
                 Some(_) => return Err(NoPrompt::Wrong(format!("`{SESSION}` must be a string"))),
             };
-            let sheet = sheets::of(server, &session).await.map_err(|error| NoPrompt::Failed(error.into()))?;
+            let sheet = sheets::find(server, &session).await.map_err(|error| NoPrompt::Failed(error.into()))?;
             sheet.ok_or_else(|| NoPrompt::Wrong(format!("there is no session {session}")))?
         }
         SHARED => sheets::shared(&server.memory).await.map_err(|error| NoPrompt::Failed(error.into()))?,

@@ -22,7 +22,7 @@ impl Server {
         logs.retain(|log| !log.name.is_derived() && cursor.is_none_or(|cursor| log.name.as_str() > cursor));
         let more = logs.len() > PAGE;
         logs.truncate(PAGE);
-        let next = logs.last().filter(|_| more).map(|log| log.name.to_string());
+        let next = if more { logs.last().map(|log| log.name.to_string()) } else { None };
         listed.extend(logs.into_iter().map(|log| {
             let says = format!("The newest messages of the session; its log has {} entries", log.records);
             resource(&Place::Session(log.name.clone()), log.name.to_string(), says)
@@ -43,7 +43,7 @@ impl Server {
 
     /// Returns the templates of addresses.
     pub(super) fn templates(&self) -> Vec<ResourceTemplate> {
-        let own = Some(self.memory.session()).filter(|_| !self.any_session);
+        let own = (!self.any_session).then(|| self.memory.session());
         let says =
             "The messages of a session between two entries of its log, both included. Searches return such entries";
         vec![
@@ -57,7 +57,7 @@ impl Server {
         match place {
             Place::Session(name) if self.shows(name) => transcript::read(store, name, None).await,
             Place::Messages(name, span) if self.shows(name) => transcript::read(store, name, Some(span)).await,
-            Place::Facts(name) if self.shows(name) => Ok(sheets::of(self, name).await?),
+            Place::Facts(name) if self.shows(name) => Ok(sheets::find(self, name).await?),
             Place::Shared => Ok(Some(sheets::shared(&self.memory).await?)),
             Place::Session(_) | Place::Messages(..) | Place::Facts(_) => Ok(None),
         }

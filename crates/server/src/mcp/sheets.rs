@@ -11,7 +11,7 @@ use super::Server;
 const BUDGET: u64 = 8_000;
 
 /// Returns the fact sheet of a session, with shared facts. `None` if there is no such session.
-pub(super) async fn of(server: &Server, session: &LogName) -> Result<Option<String>, MemoryError> {
+pub(super) async fn find(server: &Server, session: &LogName) -> Result<Option<String>, MemoryError> {
     let store = server.memory.store();
     let is_there = session == server.memory.session()
         || store.head(session, None).await?.is_some()

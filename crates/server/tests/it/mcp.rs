@@ -159,7 +159,7 @@ async fn sessions_are_listed_a_page_at_a_time_and_what_belongs_to_them_is_not() 
     let record = lookback_store::Record::new("{}");
     store.append(&name("team/agent 000").summary_of(), 0, vec![record], None).await.unwrap();
     for scope in [Scope::Session, Scope::Shared] {
-        let statement = Statement::new(FactKind::Finding, "It listens on port 5050.", Source::of(Speaker::Model));
+        let statement = Statement::new(FactKind::Finding, "It listens on port 5050.", Source::new(Speaker::Model));
         memory(&store, "mcp").await.state(scope, statement).await.unwrap();
     }
     assert_eq!(store.list("").await.unwrap().len(), 253);
@@ -222,7 +222,7 @@ async fn what_is_remembered_can_be_read() {
         ("private", Scope::Session, "The host is green."),
         ("private", Scope::Shared, "Use pnpm, not npm."),
     ] {
-        let statement = Statement::new(FactKind::Finding, text, Source::of(Speaker::Model));
+        let statement = Statement::new(FactKind::Finding, text, Source::new(Speaker::Model));
         memory(&store, session).await.state(scope, statement).await.unwrap();
     }
     let own = read(&client, "lookback://facts/sessions/mcp").await.unwrap();
@@ -268,7 +268,7 @@ async fn a_prompt_loads_what_is_remembered() {
         ("other", Scope::Session, "The host is green."),
         ("other", Scope::Shared, "Use pnpm, not npm."),
     ] {
-        let statement = Statement::new(FactKind::Finding, text, Source::of(Speaker::Model));
+        let statement = Statement::new(FactKind::Finding, text, Source::new(Speaker::Model));
         memory(&store, session).await.state(scope, statement).await.unwrap();
     }
     let client = client_of(&store).await;

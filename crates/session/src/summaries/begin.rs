@@ -11,8 +11,8 @@ use super::maker::{AtWork, Maker};
 use super::making::Making;
 use super::missed::is_gone;
 use super::note::{Note, millis};
-use super::take_up::{Free, Look};
-use super::{GRACE, LOOK_AGAIN, Work};
+use super::take_up::{Free, SummaryPoll};
+use super::{GRACE, POLL_INTERVAL, Work};
 use crate::hooks::CompactStart;
 use crate::{Error, Session};
 use lookback_store::StoreError;
@@ -27,7 +27,8 @@ impl Session {
         let mut request = Some(request);
         let begun = self.take_up_or_start(&mut request).await;
         // The engine asks only once for messages that it has dropped.
-        if let Some(request) = request.filter(|_| dropped)
+        if dropped
+            && let Some(request) = request
             && !self.summaries.missed.push(request)
         {
             tracing::warn!(session = %self.name, "what was dropped long ago will be in no summary, since none is made");
@@ -47,12 +48,12 @@ impl Session {
             return Ok(Vec::new());
         }
         let end = self.engine.end();
-        match self.look().await? {
-            Look::TakenUp(entries) => Ok(entries),
-            Look::Wait => Ok(Vec::new()),
+        match self.poll_summary().await? {
+            SummaryPoll::TakenUp(entries) => Ok(entries),
+            SummaryPoll::Wait => Ok(Vec::new()),
             // Without the runtime that the summarizer needs, every try would fail as the first one did.
-            Look::Free(_) if self.summaries.options.spawner.lacks_runtime() => Ok(Vec::new()),
-            Look::Free(free) => {
+            SummaryPoll::Free(_) if self.summaries.options.spawner.lacks_runtime() => Ok(Vec::new()),
+            SummaryPoll::Free(free) => {
                 self.catch_up().await?;
                 // Other writers may have had their entries summarized: then the window must be decided on again.
                 if self.engine.end() == end
@@ -85,7 +86,7 @@ impl Session {
         summaries.work = Work::Ours { id: id.clone(), done, until: Instant::now() + time_limit + GRACE };
         match note.append(&*self.store, &summaries.log, end).await {
             Err(StoreError::Conflict { .. }) => {
-                summaries.work = Work::Wait { until: Instant::now() + LOOK_AGAIN };
+                summaries.work = Work::Wait { until: Instant::now() + POLL_INTERVAL };
                 return Ok(());
             }
             result => result?,

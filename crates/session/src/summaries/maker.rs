@@ -32,19 +32,22 @@ pub(super) enum Presence {
     Unknown,
 }
 
-/// What the system tells of a process.
-enum Told {
-    Runs { begun: u64 },
+/// The state of a process, as the system reports it.
+enum ProcessState {
+    Runs {
+        begun: u64,
+    },
     Gone,
-    Nothing,
+    /// The system does not tell.
+    Unknown,
 }
 
 impl Maker {
     /// This process.
     pub(super) fn here() -> Maker {
         let process = std::process::id();
-        match (machine(), told(process)) {
-            (Some(machine), Told::Runs { begun }) => Maker { machine, process, begun },
+        match (machine(), process_state(process)) {
+            (Some(machine), ProcessState::Runs { begun }) => Maker { machine, process, begun },
             _ => Maker {
                 machine: ALONE.get_or_init(|| format!("{process:x}-{:x}", moment())).clone(),
                 process,
@@ -62,10 +65,10 @@ impl Maker {
         if self.machine != here.machine {
             return Presence::Unknown;
         }
-        match told(self.process) {
-            Told::Runs { begun } if begun == self.begun => Presence::Here,
-            Told::Runs { .. } | Told::Gone => Presence::Gone,
-            Told::Nothing => Presence::Unknown,
+        match process_state(self.process) {
+            ProcessState::Runs { begun } if begun == self.begun => Presence::Here,
+            ProcessState::Runs { .. } | ProcessState::Gone => Presence::Gone,
+            ProcessState::Unknown => Presence::Unknown,
         }
     }
 }
@@ -97,27 +100,29 @@ fn machine() -> Option<String> {
     Some(format!("{} {}", boot.trim(), numbers.display()))
 }
 
-fn told(process: u32) -> Told {
+fn process_state(process: u32) -> ProcessState {
     match std::fs::read(format!("/proc/{process}/stat")) {
         Ok(stat) => running(&String::from_utf8_lossy(&stat)),
         // Where the processes of other users are hidden, so is the first one.
-        Err(error) if error.kind() == ErrorKind::NotFound && std::fs::read("/proc/1/stat").is_ok() => Told::Gone,
-        Err(_) => Told::Nothing,
+        Err(error) if error.kind() == ErrorKind::NotFound && std::fs::read("/proc/1/stat").is_ok() => {
+            ProcessState::Gone
+        }
+        Err(_) => ProcessState::Unknown,
     }
 }
 
 /// Reads what `/proc/PROCESS/stat` says: the number, the name in brackets, the state, and further numbers.
-fn running(stat: &str) -> Told {
+fn running(stat: &str) -> ProcessState {
     /// The place of the time of the beginning behind the state.
     const BEGUN: usize = 18;
     // The name may have spaces and brackets of its own.
-    let Some((_, rest)) = stat.rsplit_once(')') else { return Told::Nothing };
+    let Some((_, rest)) = stat.rsplit_once(')') else { return ProcessState::Unknown };
     let mut fields = rest.split_whitespace();
     match (fields.next(), fields.nth(BEGUN).map(str::parse::<u64>)) {
         // It has ended, and its parent has not asked how.
-        (Some("Z" | "X" | "x"), _) => Told::Gone,
-        (Some(_), Some(Ok(begun))) => Told::Runs { begun },
-        _ => Told::Nothing,
+        (Some("Z" | "X" | "x"), _) => ProcessState::Gone,
+        (Some(_), Some(Ok(begun))) => ProcessState::Runs { begun },
+        _ => ProcessState::Unknown,
     }
 }
 
@@ -148,7 +153,7 @@ mod tests {
     #[test]
     fn a_process_of_this_machine_is_known_and_so_is_whether_it_has_ended() {
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
-        let Told::Runs { begun } = told(child.id()) else { panic!("it runs") };
+        let ProcessState::Runs { begun } = process_state(child.id()) else { panic!("it runs") };
         let maker = Maker { process: child.id(), begun, ..Maker::here() };
         assert_eq!(maker.presence("a"), Presence::Here);
         let other = Maker { begun: begun + 1, ..maker.clone() };
@@ -165,8 +170,8 @@ mod tests {
                 "7 ({name}) {state} 1 7 7 0 -1 4194304 90 0 0 0 1 2 3 4 20 0 1 0 4711 1000 20 18446744073709551615\n"
             )
         };
-        assert!(matches!(running(&stat("a (b) 1 2) c", "S")), Told::Runs { begun: 4711 }));
-        assert!(matches!(running(&stat("a", "Z")), Told::Gone));
-        assert!(matches!(running("7 (a"), Told::Nothing));
+        assert!(matches!(running(&stat("a (b) 1 2) c", "S")), ProcessState::Runs { begun: 4711 }));
+        assert!(matches!(running(&stat("a", "Z")), ProcessState::Gone));
+        assert!(matches!(running("7 (a"), ProcessState::Unknown));
     }
 }

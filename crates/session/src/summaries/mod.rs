@@ -32,9 +32,9 @@ pub use wait::pending;
 /// How much longer its claim holds: time to write the result.
 const GRACE: Duration = Duration::from_secs(5);
 /// How long a session waits before it looks again whether another process is done.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// The same, if somebody waits for the summary.
-const LOOK_SOON: Duration = Duration::from_millis(20);
+const SHORT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How a session's summaries are made, and the state of the current one.
 pub(super) struct Summaries {
@@ -116,7 +116,7 @@ impl Session {
     /// Puts the summaries off: a store that fails must not keep a window from being sent.
     fn waive(&mut self, error: &super::Error) {
         tracing::warn!(session = %self.name, %error, "the summaries of a session cannot be reached");
-        self.summaries.work = Work::Wait { until: Instant::now() + LOOK_AGAIN };
+        self.summaries.work = Work::Wait { until: Instant::now() + POLL_INTERVAL };
         self.hold_limits();
     }
 }

@@ -1,4 +1,4 @@
-//! Looking at the state of a session's summaries, and taking up the one that is ready.
+//! Polling the state of a session's summaries, and taking up the one that is ready.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::maker::Presence;
 use super::making::{NoSummary, end_of};
 use super::newest::Newest;
 use super::note::{Note, failed, wait};
-use super::{LOOK_AGAIN, Work};
+use super::{POLL_INTERVAL, Work};
 use crate::hooks::CompactionOutcome;
 use crate::writing::Recorded;
 use crate::{Error, Session};
 use lookback_store::StoreError;
 
-/// What a look at the newest note came to.
-pub(super) enum Look {
+/// The result of polling the newest note.
+pub(super) enum SummaryPoll {
     /// Nobody makes a summary, so one may be begun.
     Free(Free),
     /// Somebody makes one, or it is too early for another try.
@@ -83,9 +83,9 @@ impl Session {
         if !due {
             return Vec::new();
         }
-        match self.look().await {
-            Ok(Look::TakenUp(entries)) => entries,
-            Ok(Look::Free(_) | Look::Wait) => Vec::new(),
+        match self.poll_summary().await {
+            Ok(SummaryPoll::TakenUp(entries)) => entries,
+            Ok(SummaryPoll::Free(_) | SummaryPoll::Wait) => Vec::new(),
             Err(error) => {
                 self.waive(&error);
                 Vec::new()
@@ -94,7 +94,7 @@ impl Session {
     }
 
     /// Reads the newest note, and takes up a summary that is ready.
-    pub(super) async fn look(&mut self) -> Result<Look, Error> {
+    pub(super) async fn poll_summary(&mut self) -> Result<SummaryPoll, Error> {
         // Nobody looks before our own summary has ended, or is late.
         let ours = match &self.summaries.work {
             Work::Ours { id, .. } => Some(id.clone()),
@@ -103,71 +103,73 @@ impl Session {
         let Newest { end, note } = self.summaries.newest(&*self.store).await?;
         let patience = self.summaries.patience();
         let mut is_known = true;
-        let (look, work) = match note {
-            None => (Look::Free(Free { end, failures: 0 }), Work::None),
+        let (poll, work) = match note {
+            None => (SummaryPoll::Free(Free { end, failures: 0 }), Work::None),
             Some(Note::Started { id, by, until, claim, failures, .. }) => {
                 let is_ours = ours.is_some_and(|ours| ours == id);
                 let presence = by.presence(&id);
                 if is_ours || presence != Presence::Gone && self.summaries.left(end, until, patience).is_none() {
                     // Whoever began it has not come back.
                     self.fail(&claim, end, failures, NoSummary::Late).await?;
-                    (Look::Wait, Work::Wait { until: Instant::now() + wait(failures) })
+                    (SummaryPoll::Wait, Work::Wait { until: Instant::now() + wait(failures) })
                 } else if presence == Presence::Gone {
                     let is_told = self.fail(&claim, end, failures, NoSummary::Gone).await?;
                     let wait = wait(failures);
                     if is_told && wait.is_zero() {
-                        (Look::Free(Free { end: end + 1, failures: failures.saturating_add(1) }), Work::None)
+                        (SummaryPoll::Free(Free { end: end + 1, failures: failures.saturating_add(1) }), Work::None)
                     } else {
                         // If somebody else has written something, such as the summary after all, that is looked at next.
                         let wait = if is_told { wait } else { Duration::ZERO };
-                        (Look::Wait, Work::Wait { until: Instant::now() + wait })
+                        (SummaryPoll::Wait, Work::Wait { until: Instant::now() + wait })
                     }
                 } else {
                     is_known = presence == Presence::Here;
-                    (Look::Wait, Work::Wait { until: Instant::now() + LOOK_AGAIN })
+                    (SummaryPoll::Wait, Work::Wait { until: Instant::now() + POLL_INTERVAL })
                 }
             }
             Some(Note::Failed { failures, retry, .. }) => match self.summaries.left(end, retry, wait(failures)) {
-                None => (Look::Free(Free { end, failures }), Work::None),
-                Some(left) => (Look::Wait, Work::Wait { until: Instant::now() + left }),
+                None => (SummaryPoll::Free(Free { end, failures }), Work::None),
+                Some(left) => (SummaryPoll::Wait, Work::Wait { until: Instant::now() + left }),
             },
             Some(Note::Made { claim, text, failures, .. }) => match self.accept(&claim, &text).await? {
                 Answer::Accepted(entries) => return Ok(self.done(&claim, entries)),
-                Answer::Rejected(SummaryRejected::Superseded) => (Look::Free(Free { end, failures: 0 }), Work::None),
-                Answer::Rejected(SummaryRejected::Waits) => (Look::Wait, Work::Wait { until: Instant::now() }),
+                Answer::Rejected(SummaryRejected::Superseded) => {
+                    (SummaryPoll::Free(Free { end, failures: 0 }), Work::None)
+                }
+                Answer::Rejected(SummaryRejected::Waits) => (SummaryPoll::Wait, Work::Wait { until: Instant::now() }),
                 Answer::Rejected(rejected) => {
                     self.fail(&claim, end, failures, rejected.into()).await?;
-                    (Look::Wait, Work::Wait { until: Instant::now() })
+                    (SummaryPoll::Wait, Work::Wait { until: Instant::now() })
                 }
             },
             Some(Note::Refused { claim, .. }) => match self.let_go(&claim, end).await? {
                 LetGo::Left(entries) => return Ok(self.done(&claim, entries)),
                 LetGo::Nothing => {
                     self.summaries.missed.forget(&claim.covers);
-                    (Look::Free(Free { end: end + 1, failures: 0 }), Work::None)
+                    (SummaryPoll::Free(Free { end: end + 1, failures: 0 }), Work::None)
                 }
-                LetGo::Waits => (Look::Wait, Work::Wait { until: Instant::now() }),
+                LetGo::Waits => (SummaryPoll::Wait, Work::Wait { until: Instant::now() }),
             },
         };
         // Last, so that nothing has changed if this future is dropped before: the next call looks again.
         self.summaries.missed.wait_again();
         self.summaries.work = work;
-        match look {
-            Look::Free(_) => self.release_limits(),
+        match poll {
+            SummaryPoll::Free(_) => self.release_limits(),
             // If it is gone, its claim would hold the limits up for as long as a summary may take.
-            Look::Wait | Look::TakenUp(_) if !is_known => self.drop_at_limits(),
-            Look::Wait | Look::TakenUp(_) => self.hold_limits(),
+            SummaryPoll::Wait | SummaryPoll::TakenUp(_) if !is_known => self.drop_at_limits(),
+            SummaryPoll::Wait | SummaryPoll::TakenUp(_) => self.hold_limits(),
         }
-        Ok(look)
+        Ok(poll)
     }
 
     /// What a summary covers has left the window.
-    fn done(&mut self, claim: &SummaryClaim, entries: Vec<Entry>) -> Look {
+    fn done(&mut self, claim: &SummaryClaim, entries: Vec<Entry>) -> SummaryPoll {
         self.summaries.missed.forget(&claim.covers);
         self.summaries.missed.wait_again();
         self.summaries.work = Work::None;
         self.release_limits();
-        Look::TakenUp(entries)
+        SummaryPoll::TakenUp(entries)
     }
 
     async fn accept(&mut self, claim: &SummaryClaim, text: &str) -> Result<Answer, Error> {

@@ -7,7 +7,7 @@ use lookback_engine::transcript::Millis;
 
 use super::newest::Newest;
 use super::note::{Note, wait};
-use super::{GRACE, LOOK_SOON, Seen, Summaries, Work};
+use super::{GRACE, SHORT_POLL_INTERVAL, Seen, Summaries, Work};
 use crate::{Error, Session};
 use lookback_store::now;
 use lookback_summarize::Job;
@@ -77,7 +77,7 @@ pub async fn pending(session: &mut Session) -> Result<Option<Job>, Error> {
                 let patience = session.summaries.patience();
                 match note {
                     Some(Note::Started { until, .. }) if session.summaries.left(end, until, patience).is_some() => {
-                        return Ok(Some(Box::pin(async { _ = async_io::Timer::after(LOOK_SOON).await })));
+                        return Ok(Some(Box::pin(async { _ = async_io::Timer::after(SHORT_POLL_INTERVAL).await })));
                     }
                     // It has just ended, or it cannot be taken up yet: a second look tells which.
                     Some(Note::Made { .. } | Note::Refused { .. }) if !std::mem::replace(&mut seen, true) => {}

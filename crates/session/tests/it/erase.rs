@@ -351,7 +351,7 @@ fn what_was_erased_is_in_no_file_and_no_index() {
         assert!(block_on(session.window()).unwrap().to_json().unwrap().contains("And now?"));
         assert_eq!(session.stats().messages, 201);
         assert_eq!(block_on(session.history()).unwrap().len(), 5, "{name}");
-        block_on(Receipt::of_session(&session, Prices::builtin().find("anthropic-5m").unwrap())).unwrap();
+        block_on(Receipt::for_session(&session, Prices::builtin().find("anthropic-5m").unwrap())).unwrap();
     }
 }
 

@@ -23,7 +23,7 @@ fn name(text: &str) -> LogName {
 }
 
 /// Adds lines to a log, as records.
-fn keep(store: &MemoryStore, log: &LogName, lines: &str) {
+fn append_lines(store: &MemoryStore, log: &LogName, lines: &str) {
     let record = |line: &str| Record::new(line).checkpoint(line.starts_with(r#"{"checkpoint""#));
     let records = lines.lines().map(record).collect();
     let end = block_on(store.head(log, None)).unwrap().map_or(0, |head| head.end);
@@ -32,7 +32,7 @@ fn keep(store: &MemoryStore, log: &LogName, lines: &str) {
 
 fn opened(log: &str, dialect: Dialect) -> Session {
     let store = Arc::new(MemoryStore::new());
-    keep(&store, &name(log), &file(&format!("{log}.jsonl")));
+    append_lines(&store, &name(log), &file(&format!("{log}.jsonl")));
     block_on(Session::open(store, log, Settings::default().dialect(dialect))).unwrap()
 }
 
@@ -70,7 +70,7 @@ fn a_late_result_takes_the_place_of_its_stand_in() {
     let store = Arc::new(MemoryStore::new());
     let before: Vec<String> = file("openai.jsonl").lines().take(9).map(str::to_owned).collect();
     assert!(before[8].contains(r#""edits":[{"part":0,"change":{"hide":"late"}},"#));
-    keep(&store, &name("late"), &before.join("\n"));
+    append_lines(&store, &name("late"), &before.join("\n"));
     let policy = lookback_presets::named("messages:max_messages=8,keep.first=2").unwrap();
     let mut session = block_on(Session::open(store, "late", Settings::default().policy(policy))).unwrap();
     let (stand_in, late) = ("[No result: the tool call was interrupted.]", "late, and real");
@@ -87,7 +87,7 @@ fn a_late_result_takes_the_place_of_its_stand_in() {
 #[test]
 fn facts_are_on_the_sheet_that_they_were_on() {
     let store = Arc::new(MemoryStore::new());
-    keep(&store, &name("facts").facts_of(), &file("facts.jsonl"));
+    append_lines(&store, &name("facts").facts_of(), &file("facts.jsonl"));
     let memory = block_on(Memory::open(store, "facts")).unwrap();
     let sheet = block_on(memory.sheet(&SheetOptions::default(), &Estimate::default())).unwrap();
     assert_eq!(sheet.text, file("facts.sheet.txt"));

@@ -9,7 +9,9 @@ fn calls(answer: Answer<'_>) -> Vec<Value> {
     let part = calls.map(|(index, call)| {
         let mut part = json!({"functionCall": {"id": call.id, "name": call.name, "args": call.arguments}});
         // Only the first of parallel calls has a signature.
-        if let Some(signature) = answer.said.signature.as_ref().filter(|_| index == 0) {
+        if index == 0
+            && let Some(signature) = answer.said.signature.as_ref()
+        {
             part["thoughtSignature"] = json!(signature);
         }
         part

@@ -194,7 +194,7 @@ impl EncryptedStore {
             }
             let bodies = self.read(&info.name, first..info.records.min(first + CHUNK)).await?;
             for (at, body) in (first..).zip(bodies) {
-                texts.add(number, at, &Record::of_body(&info.name, body, &mut label));
+                texts.add(number, at, &Record::from_body(&info.name, body, &mut label));
             }
             first += CHUNK;
         }
@@ -282,7 +282,7 @@ impl Store for EncryptedStore {
     }
 
     fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
-        let (inner, scope) = (self.inner.scoped(tenant)?, self.scope.of(tenant));
+        let (inner, scope) = (self.inner.scoped(tenant)?, self.scope.for_tenant(tenant));
         Ok(Arc::new(EncryptedStore { inner, scope, ..self.clone() }))
     }
 

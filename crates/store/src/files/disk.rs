@@ -64,12 +64,12 @@ pub(super) fn make_folder(folder: &Path, durability: Durability) -> io::Result<(
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     match builder.create(folder) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-        _ => keep_entries(parent, durability),
+        _ => sync_entries(parent, durability),
     }
 }
 
 /// Waits until the contents of a file are on the disk.
-pub(super) fn keep(file: &File, durability: Durability) -> io::Result<()> {
+pub(super) fn sync(file: &File, durability: Durability) -> io::Result<()> {
     match durability {
         Durability::Disk => file.sync_data(),
         Durability::System => Ok(()),
@@ -77,7 +77,7 @@ pub(super) fn keep(file: &File, durability: Durability) -> io::Result<()> {
 }
 
 /// Waits until the list of a folder's files is on the disk.
-pub(super) fn keep_entries(folder: &Path, durability: Durability) -> io::Result<()> {
+pub(super) fn sync_entries(folder: &Path, durability: Durability) -> io::Result<()> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     match durability {
         // Other systems cannot open a folder, and write its list with the file.
@@ -113,14 +113,14 @@ pub(super) fn replace(
             file.set_permissions(permissions)?;
         }
         write(&mut file)?;
-        keep(&file, durability)?;
+        sync(&file, durability)?;
         fs::rename(&temporary, path)
     };
     if let Err(error) = write() {
         remove(&temporary)?;
         return Err(error);
     }
-    keep_entries(folder, durability)
+    sync_entries(folder, durability)
 }
 
 /// Removes a file; `false` if it does not exist.

@@ -48,7 +48,7 @@ impl Known {
         known.get(path).filter(|checked| checked.text == text).cloned()
     }
 
-    fn keep(&self, path: &Path, checked: Checked) {
+    fn insert(&self, path: &Path, checked: Checked) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= Known::MOST && !known.contains_key(path) {
             known.clear();
@@ -81,7 +81,10 @@ impl Checked {
 
     /// The document with more entries. `None` if its form is not known.
     fn with(&self, entries: &[String]) -> Option<String> {
-        let before = self.text.strip_suffix(END).filter(|_| self.is_own)?;
+        if !self.is_own {
+            return None;
+        }
+        let before = self.text.strip_suffix(END)?;
         let more = entries.iter().map(|entry| entry.len() + 8).sum::<usize>();
         let mut text = String::with_capacity(self.text.len() + more);
         text.push_str(before);
@@ -139,7 +142,7 @@ fn text(path: &Path) -> Result<Option<String>, StoreError> {
 
 impl<'a> Document<'a> {
     fn parse(text: &'a str, path: &Path) -> Result<Self, StoreError> {
-        let document = Document::of_any_version(text, path)?;
+        let document = Document::parse_any_version(text, path)?;
         match &document.header {
             Some(header) if header.version > VERSION => {
                 let place = path.display().to_string();
@@ -149,7 +152,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    fn of_any_version(text: &'a str, path: &Path) -> Result<Self, StoreError> {
+    fn parse_any_version(text: &'a str, path: &Path) -> Result<Self, StoreError> {
         let foreign = || StoreError::NotAStore { place: path.display().to_string() };
         let fault = |error: serde_json::Error| {
             let place = path.display().to_string();
@@ -216,7 +219,10 @@ fn with<T>(
     };
     let document = Document::parse(&text, place.path())?;
     let lines = read(&document, place, log)?;
-    Ok(document.header.as_ref().filter(|_| !lines.is_empty()).map(|header| work(header, lines)))
+    Ok(match &document.header {
+        Some(header) if !lines.is_empty() => Some(work(header, lines)),
+        _ => None,
+    })
 }
 
 /// The lines of a document's log, all of them.
@@ -269,10 +275,13 @@ pub(super) fn info(place: &Place, log: &LogName, known: &Known) -> Result<Option
         let marks: Vec<Mark> = marks(&read(&document, place, log)?).collect();
         (document.header.take(), marks)
     };
-    let Some(header) = header.filter(|_| !marks.is_empty()) else { return Ok(None) };
+    let Some(header) = header else { return Ok(None) };
+    if marks.is_empty() {
+        return Ok(None);
+    }
     let checked = Checked { text, is_own: false, header, marks };
     let info = checked.info(log);
-    known.keep(path, checked);
+    known.insert(path, checked);
     Ok(Some(info))
 }
 
@@ -303,7 +312,7 @@ pub(super) fn append(
             // The records are there, with or without it.
             let _ = index::write(place.index(), (log, id), indexed, new.iter().copied());
         }
-        known.keep(path, Checked { text, is_own: true, header, marks });
+        known.insert(path, Checked { text, is_own: true, header, marks });
     };
     let text = text(path)?;
     if let Some(checked) = text.as_deref().and_then(|text| known.get(path, text)) {
@@ -390,7 +399,7 @@ pub(super) fn replace(
 /// Removes a log from its document, and deletes the document if nothing else is in it.
 pub(super) fn erase(path: &Path, durability: Durability) -> Result<(), StoreError> {
     let Some(text) = text(path)? else { return Ok(()) };
-    let mut document = Document::of_any_version(&text, path)?;
+    let mut document = Document::parse_any_version(&text, path)?;
     (document.header, document.entries) = (None, Vec::new());
     if document.others.is_empty() {
         return disk::remove(path).map(|_| ()).map_err(failed(path));
@@ -411,13 +420,13 @@ pub(super) fn header(path: &Path) -> Result<Option<Header>, StoreError> {
 /// Returns an error if a log cannot be removed from its document, because it cannot be told what else is in it.
 pub(super) fn refuse_unreadable(path: &Path) -> Result<(), StoreError> {
     let Some(text) = text(path)? else { return Ok(()) };
-    Document::of_any_version(&text, path).map(|_| ())
+    Document::parse_any_version(&text, path).map(|_| ())
 }
 
 /// Whether a document has a log whose header was altered.
 pub(super) fn is_altered(path: &Path) -> Result<bool, StoreError> {
     let Some(text) = text(path)? else { return Ok(false) };
-    let document = Document::of_any_version(&text, path);
+    let document = Document::parse_any_version(&text, path);
     Ok(document.is_ok_and(|document| document.header.is_some_and(|header| !header.is_whole())))
 }
 

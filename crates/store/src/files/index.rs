@@ -148,11 +148,14 @@ fn read_header(header: &[u8; HEADER]) -> Option<(u64, String)> {
     let number = |at: usize| Some(u64::from_le_bytes(header.get(at..at + 8)?.try_into().ok()?));
     let length = usize::from(u16::from_le_bytes(header.get(32..NAME)?.try_into().ok()?));
     let name = header.get(NAME..NAME.checked_add(length)?)?;
-    let is_whole = header.starts_with(MAGIC) && number(24)? == of_header(number(16)?, name);
-    Some((number(16)?, String::from_utf8(name.to_vec()).ok()?)).filter(|_| is_whole)
+    let is_whole = header.starts_with(MAGIC) && number(24)? == header_checksum(number(16)?, name);
+    if !is_whole {
+        return None;
+    }
+    Some((number(16)?, String::from_utf8(name.to_vec()).ok()?))
 }
 
-fn of_header(id: u64, name: &[u8]) -> u64 {
+fn header_checksum(id: u64, name: &[u8]) -> u64 {
     xxh3_64(&[&id.to_le_bytes(), name].concat())
 }
 
@@ -179,7 +182,7 @@ pub(super) fn write(
     let length = u16::try_from(name.len()).map_err(|_| ErrorKind::InvalidInput)?;
     let mut header = MAGIC.to_vec();
     header.extend(id.to_le_bytes());
-    header.extend(of_header(id, name).to_le_bytes());
+    header.extend(header_checksum(id, name).to_le_bytes());
     header.extend(length.to_le_bytes());
     header.extend(name);
     header.resize(HEADER, 0);

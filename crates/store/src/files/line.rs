@@ -200,7 +200,7 @@ impl<'a> Line<'a> {
         (entry, quoted)
     }
 
-    fn of(log: &LogName, record: &'a Record, at: u64, time: Option<Millis>, part: Option<(u64, u64)>) -> Self {
+    fn new(log: &LogName, record: &'a Record, at: u64, time: Option<Millis>, part: Option<(u64, u64)>) -> Self {
         let (entry, quoted) = Line::fitted(&record.body);
         // Derived logs are not searched.
         let (text, role, name, said) = if log.is_derived() {
@@ -308,7 +308,7 @@ pub(super) fn lines<'a>(
     let count = records.len() as u64;
     (0..).zip(records).map(move |(index, record)| {
         let part = (count > 1).then_some((index + 1, count));
-        Line::of(log, record, at + index, time, part)
+        Line::new(log, record, at + index, time, part)
     })
 }
 
@@ -319,7 +319,7 @@ pub(super) fn entries(
     at: u64,
     time: Option<Millis>,
 ) -> serde_json::Result<Vec<String>> {
-    (at..).zip(records).map(|(at, record)| Line::of(log, record, at, time, None).as_entry(log)).collect()
+    (at..).zip(records).map(|(at, record)| Line::new(log, record, at, time, None).as_entry(log)).collect()
 }
 
 /// What a line adds to what is known about its log.

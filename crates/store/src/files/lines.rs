@@ -363,7 +363,7 @@ pub(super) fn append(
                 if file.metadata()?.len() > whole {
                     file.set_len(whole)?;
                 }
-                let written = file.write_all(text.as_bytes()).and_then(|()| disk::keep(&file, durability));
+                let written = file.write_all(text.as_bytes()).and_then(|()| disk::sync(&file, durability));
                 if written.is_err() {
                     // Frees the space on a full disk. If that fails, the end is torn.
                     let _ = file.set_len(whole);

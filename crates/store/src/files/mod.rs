@@ -202,7 +202,7 @@ impl Store for FileStore {
     }
 
     fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(Arc::new(FileStore { files: Arc::new(self.files.of(tenant)) }))
+        Ok(Arc::new(FileStore { files: Arc::new(self.files.for_tenant(tenant)) }))
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {

@@ -54,7 +54,7 @@ fn kinds() -> impl Iterator<Item = Option<Derived>> {
 }
 
 impl Place {
-    pub(super) fn of(root: &Path, log: &LogName) -> Place {
+    pub(super) fn for_log(root: &Path, log: &LogName) -> Place {
         let derived = log.derived();
         let (kind, of) = derived.map_or((None, log.as_str()), |(derived, of)| (Some(derived), of));
         match file_of(kind) {
@@ -95,7 +95,7 @@ impl Place {
                 kind.map_or(session.clone(), |derived| session.derive(derived))
             }
         };
-        (Place::of(root, &log) == *self).then_some(log)
+        (Place::for_log(root, &log) == *self).then_some(log)
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -142,7 +142,7 @@ fn encoded(name: &str, taken: &[&str]) -> String {
 
 /// The folder of a tenant. It can be told back from any name, and no file system takes two for one: it has no capitals,
 /// and nothing beyond ASCII.
-pub(super) fn of_tenant(tenant: &Tenant) -> String {
+pub(super) fn tenant_folder(tenant: &Tenant) -> String {
     let mut folder = String::new();
     for byte in tenant.as_str().bytes() {
         if byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_') {
@@ -157,7 +157,7 @@ pub(super) fn of_tenant(tenant: &Tenant) -> String {
 /// The tenant of a folder; `None` if it is no tenant's.
 pub(super) fn tenant_at(folder: &str) -> Option<Tenant> {
     let tenant: Tenant = decoded(folder)?.parse().ok()?;
-    (of_tenant(&tenant) == folder).then_some(tenant)
+    (tenant_folder(&tenant) == folder).then_some(tenant)
 }
 
 /// The text that was encoded with a percent sign before the two digits of each byte.

@@ -86,7 +86,7 @@ impl Files {
 
     /// Where a log is kept.
     fn place(&self, log: &LogName) -> Result<Place, StoreError> {
-        let place = Place::of(&self.root, log);
+        let place = Place::for_log(&self.root, log);
         disk::refuse_links(&self.named, place.path())?;
         disk::refuse_links(&self.named, place.index())?;
         Ok(place)
@@ -140,7 +140,11 @@ impl Files {
 
     /// Reads a log. If it seems to be damaged, reads again while nobody writes: a reader without a lock may have seen
     /// one file before a change and another one after it. Of a log that is being erased, nobody sees anything.
-    fn look<T: Default>(&self, log: &LogName, read: impl Fn(&Place) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn read_log<T: Default>(
+        &self,
+        log: &LogName,
+        read: impl Fn(&Place) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         let place = self.place(log)?;
         if self.is_erasing(log)? {
             return Ok(T::default());
@@ -156,7 +160,7 @@ impl Files {
     }
 
     pub(super) fn head(&self, log: &LogName, before: Option<u64>) -> Result<Option<Head>, StoreError> {
-        self.look(log, |place| match place.kind {
+        self.read_log(log, |place| match place.kind {
             Kind::Document => document::head(place, log, before),
             Kind::Lines => {
                 let Some(mut lines) = lines::open(place, log)? else { return Ok(None) };
@@ -168,7 +172,7 @@ impl Files {
 
     pub(super) fn tail(&self, log: &LogName) -> Result<Option<(Head, Vec<String>)>, StoreError> {
         let from = |head: Head| head.checkpoint.unwrap_or(0)..head.end;
-        self.look(log, |place| match place.kind {
+        self.read_log(log, |place| match place.kind {
             Kind::Document => {
                 let Some(head) = document::head(place, log, None)? else { return Ok(None) };
                 let bodies = document::bodies(place, log, &[from(head)])?;
@@ -185,7 +189,7 @@ impl Files {
 
     /// The bodies of each of these spans.
     pub(super) fn read_many(&self, log: &LogName, spans: &[Range<u64>]) -> Result<Vec<Vec<String>>, StoreError> {
-        let mut bodies = self.look(log, |place| match place.kind {
+        let mut bodies = self.read_log(log, |place| match place.kind {
             Kind::Document => document::bodies(place, log, spans),
             Kind::Lines => match lines::open(place, log)? {
                 Some(mut lines) => spans.iter().map(|span| lines.bodies(span.clone())).collect(),
@@ -199,7 +203,7 @@ impl Files {
     /// Adds what searches look at in a log to an index.
     fn add_to(&self, texts: &mut Texts, number: u32, log: &LogName) -> Result<(), StoreError> {
         let texts = RefCell::new(texts);
-        self.look(log, |place| {
+        self.read_log(log, |place| {
             if place.kind == Kind::Document {
                 return Ok(());
             }
@@ -213,7 +217,7 @@ impl Files {
 
     pub(super) fn info(&self, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
         let touched = used::read(&used::file_of(self.place(log)?.path()), log).time();
-        let info = self.look(log, |place| own_info(place, log, &self.known))?;
+        let info = self.read_log(log, |place| own_info(place, log, &self.known))?;
         Ok(info.map(|info| LogInfo { used: info.used.max(touched), ..info }))
     }
 
@@ -232,8 +236,8 @@ impl Files {
     }
 
     /// The folder of a tenant, with everything that is the tenant's.
-    pub(super) fn of(&self, tenant: &Tenant) -> Files {
-        let root = self.root.join(TENANTS).join(place::of_tenant(tenant));
+    pub(super) fn for_tenant(&self, tenant: &Tenant) -> Files {
+        let root = self.root.join(TENANTS).join(place::tenant_folder(tenant));
         Files { named: self.named.clone(), ..Files::new(root, self.durability, self.patience) }
     }
 
@@ -245,7 +249,7 @@ impl Files {
         for entry in entries(&folder)? {
             let name = entry.file_name();
             let Some(tenant) = name.to_str().and_then(place::tenant_at) else { continue };
-            let of_tenant = self.of(&tenant);
+            let of_tenant = self.for_tenant(&tenant);
             if !of_tenant.logs()?.is_empty() || !of_tenant.tenants()?.is_empty() {
                 tenants.push(tenant);
             }
@@ -261,7 +265,7 @@ impl Files {
         for place in self.places()? {
             let Some(log) = self.named(&place)? else { continue };
             // A copy of a file is not a second log.
-            if Place::of(&self.root, &log) == place && !erasing.contains(&log) {
+            if Place::for_log(&self.root, &log) == place && !erasing.contains(&log) {
                 logs.push((log, place));
             }
         }
@@ -326,7 +330,7 @@ impl Files {
     /// Waits until the disk has it that a file was removed.
     fn forget(&self, path: &Path) -> Result<(), StoreError> {
         let folder = path.parent().unwrap_or(&self.root);
-        disk::keep_entries(folder, self.durability).map_err(failed(folder))?;
+        disk::sync_entries(folder, self.durability).map_err(failed(folder))?;
         // The folder stays if it contains something else.
         let _ = fs::remove_dir(folder);
         Ok(())
@@ -408,7 +412,7 @@ impl Files {
     fn end_erasing(&self) -> Result<(), StoreError> {
         let path = self.erasing_file();
         disk::remove(&path).map_err(failed(&path))?;
-        disk::keep_entries(&self.root, self.durability).map_err(failed(&self.root))
+        disk::sync_entries(&self.root, self.durability).map_err(failed(&self.root))
     }
 
     /// Puts tombstones in the place of records.
@@ -472,7 +476,7 @@ impl Files {
                 Kind::Lines => lines::is_ours(&place),
                 Kind::Document => document::is_ours(place.path()),
             };
-            match self.named(&place)?.map(|log| (Place::of(&self.root, &log), log)) {
+            match self.named(&place)?.map(|log| (Place::for_log(&self.root, &log), log)) {
                 Some((own, _)) if own == place => {}
                 // A copy of a file is not a second log, as long as the first is there.
                 Some((own, _)) if own.path().exists() => {}
@@ -486,7 +490,7 @@ impl Files {
         }
         for folder in entries(&self.root.join(TENANTS))? {
             match folder.file_name().to_str().and_then(place::tenant_at) {
-                Some(tenant) => found.extend(self.of(&tenant).nameless()?),
+                Some(tenant) => found.extend(self.for_tenant(&tenant).nameless()?),
                 None if folder.path().join(MEMORY).is_dir() => {
                     found.push(format!("{} is the folder of no tenant", folder.path().display()));
                 }
@@ -524,7 +528,7 @@ impl Files {
         }
         for folder in entries(&self.root.join(TENANTS))? {
             let tenant = folder.file_name().to_str().and_then(place::tenant_at);
-            found.extend(tenant.map_or(Ok(Vec::new()), |tenant| self.of(&tenant).check())?);
+            found.extend(tenant.map_or(Ok(Vec::new()), |tenant| self.for_tenant(&tenant).check())?);
         }
         Ok(found)
     }
@@ -555,7 +559,7 @@ impl Files {
         drop(lock);
         for folder in entries(&self.root.join(TENANTS))? {
             let tenant = folder.file_name().to_str().and_then(place::tenant_at);
-            tenant.map_or(Ok(()), |tenant| self.of(&tenant).vacuum())?;
+            tenant.map_or(Ok(()), |tenant| self.for_tenant(&tenant).vacuum())?;
         }
         Ok(())
     }

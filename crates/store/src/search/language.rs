@@ -189,7 +189,7 @@ impl Language {
     }
 
     /// Tells the language of a text by its folded words; `None` if it is English, or if nothing tells.
-    pub(super) fn of(words: impl IntoIterator<Item = impl AsRef<str>>) -> Option<Language> {
+    pub(super) fn detect(words: impl IntoIterator<Item = impl AsRef<str>>) -> Option<Language> {
         let mut counts = [0_u32; LATIN.len()];
         let mut all = 0;
         // Single letters are names of variables more often than words.
@@ -224,6 +224,11 @@ pub(super) fn is_function_word(word: &str, language: Option<Language>) -> bool {
     let languages = FUNCTION_WORDS.get(word).copied().unwrap_or_default();
     let bit = 1 << language.map_or(0, |language| language.0);
     languages & (bit | SCRIPTS) != 0
+}
+
+/// Whether a folded word says nothing by itself in English.
+pub fn is_small_word(word: &str) -> bool {
+    is_function_word(word, None)
 }
 
 /// The most bytes of a word whose stem is kept. Longer ones are data, and seldom repeated.
@@ -298,9 +303,9 @@ mod tests {
     use super::super::words::words;
     use super::*;
 
-    fn told(text: &str) -> &'static str {
+    fn detected(text: &str) -> &'static str {
         let words = words(text);
-        Language::of(words.iter().map(String::as_str)).map_or("en", Language::code)
+        Language::detect(words.iter().map(String::as_str)).map_or("en", Language::code)
     }
 
     #[test]
@@ -321,7 +326,7 @@ mod tests {
             ("Domy nie są zamieszkane, ponieważ rzeka się podniosła i jest to problem.", "pl"),
             ("let mut all = vec![1]; all.push(2); fn de(d: u8, s: &str) -> Result<Vec<u8>, Error> { la(d, s) }", "en"),
         ] {
-            assert_eq!(told(text), expected, "{text}");
+            assert_eq!(detected(text), expected, "{text}");
         }
     }
 

@@ -31,7 +31,7 @@ fn found(text: &str, query: &Query) -> Vec<(usize, usize, usize)> {
     // Most words of a text are repeated, and a stem takes longer than a look.
     let mut known: HashMap<&str, Option<usize>> = HashMap::new();
     let beginning: Vec<String> = split(text).take(MOST_TELLING).map(folded).collect();
-    let language = Language::of(beginning.iter().map(String::as_str));
+    let language = Language::detect(beginning.iter().map(String::as_str));
     let mut found = Vec::new();
     for word in split(text).take(MOST) {
         let mut is = |part| *known.entry(part).or_insert_with(|| query.word(&lower(part), language));
@@ -77,7 +77,7 @@ fn best(text: &str, found: &[(usize, usize, usize)]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn of(text: &str, query: &str) -> String {
+    fn passage_of(text: &str, query: &str) -> String {
         passage(text, &Query::new(query))
     }
 
@@ -85,18 +85,22 @@ mod tests {
     fn a_passage_has_most_of_the_words_and_the_rarest() {
         let filler = "nothing of note here, really nothing at all. ".repeat(20);
         let text = format!("port. {filler}The port is open. {filler}The ports of the linker are closed. {filler}");
-        assert!(of(&text, "linker port").contains("ports of the linker"), "{}", of(&text, "linker port"));
-        assert!(of(&text, "closed linkers").contains("linker are closed"));
-        assert!(of(&text, "zebra").starts_with("port. nothing"));
-        assert!(of(&format!("{filler}call read_file now"), "read file").contains("read_file"));
-        assert!(of(&format!("{filler}HashMap"), "maps").contains("HashMap"));
+        assert!(
+            passage_of(&text, "linker port").contains("ports of the linker"),
+            "{}",
+            passage_of(&text, "linker port")
+        );
+        assert!(passage_of(&text, "closed linkers").contains("linker are closed"));
+        assert!(passage_of(&text, "zebra").starts_with("port. nothing"));
+        assert!(passage_of(&format!("{filler}call read_file now"), "read file").contains("read_file"));
+        assert!(passage_of(&format!("{filler}HashMap"), "maps").contains("HashMap"));
     }
 
     #[test]
     fn a_passage_is_a_short_line_of_any_text() {
         for text in ["", "\u{301}", "port", &"x".repeat(1_000), &"端口東京".repeat(300), &"port\n\n".repeat(500)] {
             for query in ["", "port", "東京", "\u{301}"] {
-                let passage = of(text, query);
+                let passage = passage_of(text, query);
                 assert!(passage.chars().count() <= LENGTH && !passage.contains('\n'));
             }
         }

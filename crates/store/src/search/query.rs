@@ -52,7 +52,7 @@ impl Query {
     /// Reads a query. What is in quotation marks is a phrase. No other character has a meaning. Of a longer query the
     /// first [`MOST_WORDS`] different words count.
     pub fn new(text: &str) -> Self {
-        let mut query = Query::of_all(text);
+        let mut query = Query::parse(text);
         let says = |word: &Word| !word.empty;
         if query.words.iter().any(says) {
             query.words.retain(says);
@@ -62,14 +62,14 @@ impl Query {
 
     /// Reads a query for texts that have every word of it.
     pub fn every_word(text: &str) -> Self {
-        Query { every: true, ..Query::of_all(text) }
+        Query { every: true, ..Query::parse(text) }
     }
 
-    fn of_all(text: &str) -> Self {
+    fn parse(text: &str) -> Self {
         let plain: String = text.chars().map(|c| if matches!(c, '\u{201c}' | '\u{201d}') { '"' } else { c }).collect();
         let mut query = Query::default();
         let all = words(&plain);
-        let language = Language::of(all.iter().map(String::as_str));
+        let language = Language::detect(all.iter().map(String::as_str));
         let mut pieces = plain.split('"').enumerate().peekable();
         while let Some((index, piece)) = pieces.next() {
             // What follows a quotation mark that is never closed is no phrase.

@@ -124,7 +124,7 @@ impl<'a> Counted<'a> {
 
     /// The language, the number of words that say something, and how often each term is in the text.
     fn terms(self) -> (Option<Language>, u32, HashMap<String, u32>) {
-        let language = Language::of(self.order.iter().map(|word| folded(word)));
+        let language = Language::detect(self.order.iter().map(|word| folded(word)));
         let says = |(word, _): &(&&str, &u32)| !is_function_word(&folded(word), language);
         let length = self.words.iter().filter(says).fold(0_u32, |sum, (_, count)| sum.saturating_add(*count));
         let mut counts: HashMap<String, u32> = HashMap::with_capacity(self.words.len());
@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    fn of(text: &str) -> Vec<String> {
+    fn terms_of(text: &str) -> Vec<String> {
         let plain = |term: String| term.split_once('=').map_or_else(|| term.clone(), |(term, _)| term.to_owned());
         let terms: BTreeSet<String> = terms(&Record::new("").text(text)).into_iter().map(plain).collect();
         terms.into_iter().collect()
@@ -209,21 +209,21 @@ mod tests {
 
     #[test]
     fn a_name_is_found_as_a_whole_and_by_its_parts() {
-        assert_eq!(of("read_file"), ["file", "read", "read_file"]);
-        assert_eq!(of("HashMap"), ["hash", "hashmap", "map"]);
-        assert_eq!(of("(src/store/mod.rs)."), ["mod", "mod.rs", "rs", "src", "src/store/mod.rs", "store"]);
-        assert_eq!(of("std::fmt 1.2-rc"), ["1", "1.2-rc", "2", "fmt", "rc", "std", "std::fmt"]);
-        assert_eq!(of("one... two/ three :four"), ["four", "one", "three", "two"]);
-        assert_eq!(of("東京都 東"), ["京都", "東", "東京"]);
+        assert_eq!(terms_of("read_file"), ["file", "read", "read_file"]);
+        assert_eq!(terms_of("HashMap"), ["hash", "hashmap", "map"]);
+        assert_eq!(terms_of("(src/store/mod.rs)."), ["mod", "mod.rs", "rs", "src", "src/store/mod.rs", "store"]);
+        assert_eq!(terms_of("std::fmt 1.2-rc"), ["1", "1.2-rc", "2", "fmt", "rc", "std", "std::fmt"]);
+        assert_eq!(terms_of("one... two/ three :four"), ["four", "one", "three", "two"]);
+        assert_eq!(terms_of("東京都 東"), ["京都", "東", "東京"]);
     }
 
     #[test]
     fn a_text_in_another_language_has_its_stems_and_the_common_ones() {
-        let terms = of("Die Häuser sind nicht für die Reichen");
+        let terms = terms_of("Die Häuser sind nicht für die Reichen");
         for term in ["~de", "haus~de", "hauser", "reich~de"] {
             assert!(terms.iter().any(|has| has == term), "{term}: {terms:?}");
         }
-        assert!(!of("The houses are not for the rich").iter().any(|term| term.contains('~')));
+        assert!(!terms_of("The houses are not for the rich").iter().any(|term| term.contains('~')));
     }
 
     #[test]

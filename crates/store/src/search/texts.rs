@@ -206,8 +206,10 @@ impl Index for Searched<'_> {
     }
 
     fn hit(&mut self, place: Place) -> Result<Option<(u32, Position)>, Infallible> {
-        let position = self.texts.get(place).filter(|_| self.is_searched(place)).map(|(position, _)| position);
-        Ok(position.map(|position| (place.log(), position)))
+        if !self.is_searched(place) {
+            return Ok(None);
+        }
+        Ok(self.texts.get(place).map(|(position, _)| (place.log(), position)))
     }
 }
 

@@ -94,7 +94,10 @@ impl Within {
 /// The beginning of a day.
 fn day(text: &str) -> Option<Timestamp> {
     // A time is also a day to the parser.
-    let date: Date = text.trim().parse().ok().filter(|_| !text.contains([':', 'T', 't']))?;
+    if text.contains([':', 'T', 't']) {
+        return None;
+    }
+    let date: Date = text.trim().parse().ok()?;
     Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 

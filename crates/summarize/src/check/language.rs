@@ -81,7 +81,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn of(text: &str) -> Tally {
+    pub(super) fn from_text(text: &str) -> Tally {
         let mut tally = Tally::default();
         tally.add(text);
         tally
@@ -130,7 +130,7 @@ impl Tally {
 
 /// Whether most of a text is in a language, as [`OtherLanguage`] names it.
 pub(crate) fn is_in(text: &str, language: &str) -> bool {
-    Tally::of(text).main() == Some(language)
+    Tally::from_text(text).main() == Some(language)
 }
 
 /// Returns how the language of a summary differs from that of its source, if it clearly does.
@@ -176,7 +176,7 @@ mod tests {
         "服务器已经移到另一个端口，我们还需要更新文档，然后再运行一次所有的测试。请不要修改配置文件里的其他选项。";
 
     fn change(source: &str, summary: &str) -> Option<(&'static str, &'static str)> {
-        let other = other(&Tally::of(&source.repeat(5)), &Tally::of(&summary.repeat(2)));
+        let other = other(&Tally::from_text(&source.repeat(5)), &Tally::from_text(&summary.repeat(2)));
         other.map(|other| (other.source, other.summary))
     }
 

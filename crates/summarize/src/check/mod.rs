@@ -216,7 +216,7 @@ impl SummarySource {
             invented: self.invented(summary),
             missing,
             needed,
-            language: language::other(&self.language, &Tally::of(summary)),
+            language: language::other(&self.language, &Tally::from_text(summary)),
             orders: self.orders(summary),
         }
     }
@@ -364,7 +364,7 @@ pub(super) fn names(summary: &str, name: &str) -> bool {
     }
     let text: String = squeezed(summary).collect();
     let is_hash = name.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let short = name.get(..7).filter(|_| is_hash);
+    let short = if is_hash { name.get(..7) } else { None };
     let mut parts = name.rsplit('/');
     let last = key(parts.next().unwrap_or_default());
     // `cli` alone may be any word.

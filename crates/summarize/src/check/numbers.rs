@@ -84,7 +84,8 @@ impl<'a> Number<'a> {
             Some('M') => 1e6,
             _ => 0.0,
         };
-        let value = self.text.replace(',', "").parse::<f64>().ok().filter(|_| factor > 0.0 && all.len() <= LONG);
+        let is_scaled = factor > 0.0 && all.len() <= LONG;
+        let value = if is_scaled { self.text.replace(',', "").parse::<f64>().ok() } else { None };
         let scaled = value.map(|value| format!("{:.0}", value * factor));
         let groups: Vec<String> = groups.into_iter().map(str::to_owned).collect();
         groups.into_iter().chain([all]).chain(scaled).filter(|digits| digits.len() >= LEAST)

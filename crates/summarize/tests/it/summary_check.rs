@@ -61,13 +61,13 @@ fn settings() -> Settings {
 
 /// What was asked of a summarizer, and what hooks were told.
 #[derive(Clone, Default)]
-struct Told {
+struct Recorder {
     systems: Arc<Mutex<Vec<String>>>,
     refused: Arc<Mutex<Vec<SummaryRefused>>>,
     outcomes: Arc<Mutex<Vec<CompactionOutcome>>>,
 }
 
-impl Told {
+impl Recorder {
     fn calls(&self) -> usize {
         self.systems.lock().unwrap().len()
     }
@@ -197,7 +197,7 @@ fn a_bad_summary_is_asked_for_once_more_with_what_was_wrong() {
         (GERMAN, "English"),
         (order().as_str(), "output of tools"),
     ] {
-        let told = Told::default();
+        let told = Recorder::default();
         let mut session = told.open(&memory(), &[bad, GOOD]);
         block_on(session.append(talk())).unwrap();
         assert_eq!(summarized(&mut session).as_deref(), Some(GOOD), "{bad}");
@@ -213,7 +213,7 @@ fn a_bad_summary_is_asked_for_once_more_with_what_was_wrong() {
 #[test]
 fn a_summary_that_is_bad_twice_is_not_published_and_what_it_covers_leaves_without_it() {
     for bad in [INVENTED, OTHER_PORT, DROPPED, GERMAN, order().as_str()] {
-        let told = Told::default();
+        let told = Recorder::default();
         let mut session = told.open(&memory(), &[bad]);
         block_on(session.append(talk())).unwrap();
         assert_eq!(summarized(&mut session), None, "{bad}");
@@ -229,7 +229,7 @@ fn a_summary_that_is_bad_twice_is_not_published_and_what_it_covers_leaves_withou
 
 #[test]
 fn the_summary_before_a_refused_one_stays() {
-    let told = Told::default();
+    let told = Recorder::default();
     let mut session = told.open(&memory(), &[GOOD, OTHER_PORT]);
     block_on(session.append(talk())).unwrap();
     assert_eq!(summarized(&mut session).as_deref(), Some(GOOD));
@@ -243,7 +243,7 @@ fn the_summary_before_a_refused_one_stays() {
 
 #[test]
 fn another_session_lets_go_what_was_refused_and_asks_nobody() {
-    let (store, told) = (memory(), Told::default());
+    let (store, told) = (memory(), Recorder::default());
     let mut session = told.open(&store, &[INVENTED]);
     block_on(session.append(talk())).unwrap();
     block_on(session.enforce_limits()).unwrap();
@@ -253,7 +253,7 @@ fn another_session_lets_go_what_was_refused_and_asks_nobody() {
     while block_on(store.read(&log, 0..9)).unwrap().len() < 2 && begun.elapsed() < Duration::from_secs(60) {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let next = Told::default();
+    let next = Recorder::default();
     let mut session = next.open(&store, &[GOOD]);
     assert_eq!(summarized(&mut session), None);
     assert_eq!((next.calls(), session.view().messages().count()), (0, 4));
@@ -265,7 +265,7 @@ fn another_session_lets_go_what_was_refused_and_asks_nobody() {
 
 #[test]
 fn a_session_can_do_without_the_check() {
-    let told = Told::default();
+    let told = Recorder::default();
     let mut session =
         told.open(&memory(), &[]).with_summarizer(SummaryOptions::new(told.model(&[INVENTED])).check(false));
     block_on(session.append(talk())).unwrap();

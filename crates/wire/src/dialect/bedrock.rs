@@ -277,7 +277,7 @@ fn tool_result(value: &RawValue) -> Option<ToolResult> {
     };
     let content = fields.get("content").and_then(json::array)?.into_iter().map(item).collect::<Option<_>>()?;
     let error = fields.text("status").is_some_and(|status| status == "error");
-    Some(ToolResult::of_items(fields.text("toolUseId")?, content).with_error(error))
+    Some(ToolResult::from_items(fields.text("toolUseId")?, content).with_error(error))
 }
 
 /// The formats of pictures, with their media types.
@@ -403,8 +403,10 @@ fn render(message: &Message) -> Rendered {
 
 /// Writes a tool call. Its input keeps its bytes, because a number of thirty digits would not survive a float.
 fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
-    let input = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
-    let input = input.ok_or_else(|| ConversionError::new(Dialect::Bedrock, convert::ARGUMENTS))?;
+    let input = match serde_json::from_str::<Box<RawValue>>(&call.arguments) {
+        Ok(input) if call.has_object_arguments() => input,
+        _ => return Err(ConversionError::new(Dialect::Bedrock, convert::ARGUMENTS)),
+    };
     let (id, name) = (json::string(&call.id), json::string(&call.name));
     Ok(json::object([("toolUse", json::object([("toolUseId", id), ("name", name), ("input", input)]))]))
 }
@@ -559,8 +561,10 @@ fn check(request: &Request) -> Vec<Finding> {
     }
     findings.extend(tool_names::declared(BC13, request, is_tool_name));
     findings.extend(tool_names::called(BC13, request, is_tool_name));
-    let pages = pages::of(messages).map(|pages| pages.count).fold(0, u64::saturating_add);
-    if let Some(rule) = BC12.if_known(is_claude(target)).filter(|_| pages > MOST_PAGES) {
+    let pages = pages::find(messages).map(|pages| pages.count).fold(0, u64::saturating_add);
+    if pages > MOST_PAGES
+        && let Some(rule) = BC12.if_known(is_claude(target))
+    {
         findings.push(whole(rule, "messages", Problem::TooManyPages { count: pages, most: MOST_PAGES }));
     }
     let tools = messages.iter().any(|m| m.tool_calls().next().is_some() || m.tool_results().next().is_some());
@@ -596,7 +600,7 @@ fn is_of(target: &Target, families: &[&str]) -> Option<bool> {
     let is_one = target.is_model(|model| families.iter().any(|family| model.contains(family)));
     let is_named = |model: &str| model.contains(":foundation-model/") || model.contains(":inference-profile/");
     let tells = is_one == Some(true) || is_resource == Some(false) || target.is_model(is_named) == Some(true);
-    is_one.filter(|_| tells)
+    if tells { is_one } else { None }
 }
 
 /// A picture, a film or a file, in a message or in a tool result.
@@ -655,7 +659,7 @@ fn mend(_: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
             && let Some(mended) = names.mend(raw)
         {
             *raw = Cow::Owned(mended);
-            mends.push(Mend::MembersMended.of(*index));
+            mends.push(Mend::MembersMended.at(*index));
         }
     }
     mends

@@ -178,8 +178,9 @@ impl<'a> Outgoing<'a> {
             // Two system messages in a row are refused (AM7).
             _ if role == Role::System => at.checked_sub(1),
             Merges::All => at.checked_sub(1),
-            Merges::Results => before.result.filter(|_| result),
-            Merges::Mixed => before.other.filter(|_| result),
+            Merges::Results if result => before.result,
+            Merges::Mixed if result => before.other,
+            Merges::Results | Merges::Mixed => None,
         });
         let first = |has: bool, before: Option<usize>| before.or(has.then_some(into.unwrap_or(at)));
         let (result_at, other_at) = (before.and_then(|before| before.result), before.and_then(|before| before.other));
@@ -190,7 +191,7 @@ impl<'a> Outgoing<'a> {
             Some(into) => {
                 let behind: Vec<Sent<'a>> = sent.drain(into + 1..at).chain([own]).collect();
                 mends.extend(
-                    behind.iter().flat_map(|next| &next.raws).map(|(index, _)| Mend::MergedWithPrevious.of(*index)),
+                    behind.iter().flat_map(|next| &next.raws).map(|(index, _)| Mend::MergedWithPrevious.at(*index)),
                 );
                 if let Some(whole) = sent.get_mut(into) {
                     behind.into_iter().for_each(|next| whole.merge(next));
@@ -199,7 +200,7 @@ impl<'a> Outgoing<'a> {
             None => sent.insert(at, own),
         }
         if mixed {
-            mends.push(Mend::ResultsFirst.of(index));
+            mends.push(Mend::ResultsFirst.at(index));
         }
     }
 
@@ -216,13 +217,13 @@ impl<'a> Outgoing<'a> {
                 _ if sent.raws.iter().all(|(_, raw)| is_empty(raw)) => {}
                 Some((Role::User | Role::System, last)) => {
                     let overtaken = sent.raws.iter().filter(|(index, _)| *index < last);
-                    mends.extend(overtaken.map(|(index, _)| Mend::SentBehindNext.of(*index)));
+                    mends.extend(overtaken.map(|(index, _)| Mend::SentBehindNext.at(*index)));
                 }
                 Some((Role::Assistant, _)) | None => {
                     sent.role = Role::User;
                     for (index, raw) in &mut sent.raws {
                         *raw = Cow::Owned(as_user(raw));
-                        mends.push(Mend::SentAsUser.of(*index));
+                        mends.push(Mend::SentAsUser.at(*index));
                     }
                 }
             }
@@ -244,7 +245,7 @@ impl<'a> Outgoing<'a> {
                 && let Some(raw) = without_markers(marker, count, message)
             {
                 *message = Cow::Owned(raw);
-                mends.push(Mend::MarkersRemoved { count }.of(*index));
+                mends.push(Mend::MarkersRemoved { count }.at(*index));
             }
             free = free.saturating_sub(found);
         }
@@ -356,7 +357,7 @@ fn merge<'a>(content: &'static str, mut raws: Vec<(usize, Cow<'a, RawValue>)>) -
     }
     let messages: Vec<_> = raws.iter().filter_map(|(_, raw)| Fields::read(raw)).collect();
     let all: Vec<_> = messages.iter().filter_map(|fields| fields.get(content)).flat_map(blocks).collect();
-    let mut merged = Fields::of_all(&messages);
+    let mut merged = Fields::merge(&messages);
     merged.set(content, json::write_array(all.iter().map(AsRef::as_ref)));
     Some(Cow::Owned(merged.write()))
 }

@@ -63,7 +63,7 @@ fn unmarked(raw: &RawValue) -> String {
 }
 
 /// Returns the signed reasoning of a request, to be compared with that of the next one.
-pub(super) fn of(request: &Request) -> Vec<Bound> {
+pub(super) fn collect(request: &Request) -> Vec<Bound> {
     all(request).into_iter().map(|(_, _, bound)| bound).collect()
 }
 

@@ -69,7 +69,7 @@ pub(super) fn is_public(url: &str) -> bool {
 /// Returns the address of a picture: a `data:` address if the message has the bytes.
 pub(super) fn url(media: &Media) -> Option<String> {
     match (&media.source, &media.mime) {
-        (MediaSource::Url(url), _) => Some(url.clone()).filter(|_| is_public(url)),
+        (MediaSource::Url(url), _) => is_public(url).then(|| url.clone()),
         (MediaSource::Base64(data), Some(mime)) => Some(format!("data:{mime};base64,{data}")),
         (MediaSource::Base64(_), None) | (MediaSource::Text(_) | MediaSource::Id(_), _) => None,
     }

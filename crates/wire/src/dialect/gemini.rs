@@ -277,7 +277,10 @@ fn answered(opaque: &Opaque) -> Option<String> {
 
 /// Returns the signatures of the parts that are not themselves reasoning.
 fn signatures(message: &Message) -> Option<Reasoning> {
-    let raw = message.wire().map(|wire| &*wire.raw).filter(|_| message.role() == Role::Assistant)?;
+    if message.role() != Role::Assistant {
+        return None;
+    }
+    let raw = message.wire().map(|wire| &*wire.raw)?;
     if !["thoughtSignature", "thought_signature"].iter().any(|name| raw.get().contains(name)) {
         return None;
     }
@@ -374,7 +377,7 @@ fn tool_result(raw: &RawValue) -> Option<ToolResult> {
         });
     }
     let id = fields.text("id").filter(|id| !id.is_empty()).map_or_else(|| tool.clone(), Cow::into_owned);
-    Some(ToolResult { tool: Some(tool), error, ..ToolResult::of_items(id, content) })
+    Some(ToolResult { tool: Some(tool), error, ..ToolResult::from_items(id, content) })
 }
 
 /// Returns whether a response has no member.
@@ -386,7 +389,10 @@ fn is_empty(response: &RawValue) -> bool {
 fn only_text(response: &RawValue) -> Option<(&'static str, String)> {
     let fields = Fields::read(response)?;
     let mut members = fields.iter();
-    let (key, value) = members.next().filter(|_| members.next().is_none())?;
+    let (key, value) = members.next()?;
+    if members.next().is_some() {
+        return None;
+    }
     let known = [OUTPUT, ERROR, "result", "content"].into_iter().find(|known| *known == key)?;
     Some((known, json::text(value)?.into_owned()))
 }
@@ -429,8 +435,13 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
 
 /// Writes a new identifier, and returns whether there was one. What has none is told apart by its place.
 fn rename(fields: &mut Fields<'_>, edits: &[Edit], part: usize) -> bool {
-    let id = edit::renamed(edits, part).filter(|_| fields.text("id").is_some_and(|id| !id.is_empty()));
-    id.inspect(|id| fields.set("id", json::string(id))).is_some()
+    match edit::renamed(edits, part) {
+        Some(id) if fields.text("id").is_some_and(|id| !id.is_empty()) => {
+            fields.set("id", json::string(id));
+            true
+        }
+        _ => false,
+    }
 }
 
 /// Applies the cuts of a result: the first item is the response, and the others are pictures and files beside it. Returns whether
@@ -438,7 +449,8 @@ fn rename(fields: &mut Fields<'_>, edits: &[Edit], part: usize) -> bool {
 fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part: usize) -> bool {
     let response = fields.get("response").filter(|response| !is_empty(response)).map(ToOwned::to_owned);
     let first = usize::from(response.is_some());
-    let cut = edit::cut_of(edits, part, 0).filter(|_| first == 1).or_else(|| edit::note_of(result, edits, part));
+    let cut = if first == 1 { edit::cut_of(edits, part, 0) } else { None };
+    let cut = cut.or_else(|| edit::note_of(result, edits, part));
     if let Some(cut) = cut {
         let text = result.content.first().and_then(ResultItem::text).unwrap_or_default();
         let place = response.as_deref().and_then(only_text).map_or(OUTPUT, |(member, _)| member);
@@ -474,7 +486,7 @@ fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended
     for (place, (index, raw)) in messages.iter_mut().map(|message| &mut **message).enumerate() {
         if let Some((mended, done)) = mend_content(signs && place >= turn, raw, &mut signed) {
             *raw = Cow::Owned(mended);
-            mends.extend(done.into_iter().map(|mend| mend.of(*index)));
+            mends.extend(done.into_iter().map(|mend| mend.at(*index)));
         }
     }
     mends
@@ -564,8 +576,10 @@ fn render(message: &Message) -> Rendered {
 
 /// Writes a tool call. Its arguments keep their bytes, because a number of thirty digits would not survive a float.
 fn function_call(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
-    let args = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
-    let args = args.ok_or_else(|| ConversionError::new(Dialect::Gemini, convert::ARGUMENTS))?;
+    let args = match serde_json::from_str::<Box<RawValue>>(&call.arguments) {
+        Ok(args) if call.has_object_arguments() => args,
+        _ => return Err(ConversionError::new(Dialect::Gemini, convert::ARGUMENTS)),
+    };
     if call.form.as_deref().is_some_and(|form| form != ANONYMOUS) {
         return Err(ConversionError::new(Dialect::Gemini, "a call of a form that only its own provider knows"));
     }
@@ -680,7 +694,7 @@ fn check(request: &Request) -> Vec<Finding> {
     findings.extend(pairing::check(Dialect::Gemini, &PAIRING, messages));
     findings.extend(tool_names::declared(GM10, request, is_function_name));
     let places: Vec<Place<'_>> = Place::all(messages).collect();
-    for file in pages::of(messages).filter(|file| file.count > MOST_PAGES) {
+    for file in pages::find(messages).filter(|file| file.count > MOST_PAGES) {
         let path = places.get(file.message).map(|place| Dialect::Gemini.path(place, file.part)).unwrap_or_default();
         findings.push(GM9.at(file.message, path, Problem::TooManyPages { count: file.count, most: MOST_PAGES }));
     }

@@ -80,7 +80,7 @@ impl Mend {
     }
 
     /// Returns this change, made of the message with this index.
-    pub fn of(self, message: usize) -> Mended {
+    pub fn at(self, message: usize) -> Mended {
         Mended { message, mend: self }
     }
 }

@@ -33,6 +33,7 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
+#[doc(hidden)]
 pub use changes::BodyChanges;
 pub use convert::ConversionError;
 pub use detect::{Clue, Contradiction, Sign};
@@ -54,6 +55,7 @@ use crate::start::Start;
 pub use crate::wire::Dialect;
 use crate::wire::{Role, Wire};
 use lookback_content::json;
+#[doc(hidden)]
 pub use lookback_content::json::SyntaxError;
 
 /// A message with the edits that are applied to it.
@@ -93,6 +95,7 @@ impl<'a> Place<'a> {
 }
 
 /// What a provider demands besides the pairing of calls and results, which all demand.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct Quirks {
     /// Neighbors of one role are one message, so the results of all of their calls come behind the last of them.
@@ -199,6 +202,7 @@ impl Dialect {
     /// assert!(Dialect::OpenAiResponses.has_errors_in_streams());
     /// assert!(!Dialect::Anthropic.has_errors_in_streams());
     /// ```
+    #[doc(hidden)]
     pub fn has_errors_in_streams(self) -> bool {
         self.format().errors_in_streams
     }
@@ -217,6 +221,7 @@ impl Dialect {
     ///
     /// # Errors
     /// The same as [`Dialect::decode`].
+    #[doc(hidden)]
     pub fn decode_raw(self, raw: &RawValue) -> Result<Message, DecodeError> {
         let content = (self.format().decode)(raw)?;
         Ok(Message::decoded(content, Wire { dialect: self, raw: raw.to_owned() }))
@@ -236,15 +241,16 @@ impl Dialect {
     /// assert_eq!(Dialect::OpenAiChat.spans(&elements), [0..1, 1..2]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(hidden)]
     pub fn spans(self, elements: &[&RawValue]) -> Vec<Range<usize>> {
         let is_piece = self.format().is_piece;
         let mut spans: Vec<Range<usize>> = Vec::with_capacity(elements.len());
         let mut goes_on = false;
         for (index, element) in elements.iter().enumerate() {
             let is_piece = is_piece(element);
-            match spans.last_mut().filter(|_| goes_on && is_piece) {
-                Some(last) => last.end = index + 1,
-                None => spans.push(index..index + 1),
+            match spans.last_mut() {
+                Some(last) if goes_on && is_piece => last.end = index + 1,
+                _ => spans.push(index..index + 1),
             }
             goes_on = is_piece;
         }
@@ -255,6 +261,7 @@ impl Dialect {
     ///
     /// # Errors
     /// Returns the index of the element that cannot be read, and why.
+    #[doc(hidden)]
     pub fn decode_list(self, elements: &[&RawValue]) -> Result<Vec<Message>, (usize, DecodeError)> {
         let read = |span: Range<usize>| {
             let pieces = elements.get(span.clone()).unwrap_or_default();
@@ -325,6 +332,7 @@ impl Dialect {
     /// assert_eq!((mended.message, mended.mend), (1, Mend::MergedWithPrevious));
     /// # Ok::<(), lookback_wire::dialect::DecodeError>(())
     /// ```
+    #[doc(hidden)]
     pub fn mends<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Vec<Mended> {
         Target::from(self).mends_behind(None, shown)
     }
@@ -384,6 +392,7 @@ impl Dialect {
     }
 
     /// Returns the member of a request body that has the messages, such as `messages`.
+    #[doc(hidden)]
     pub fn list(self) -> &'static str {
         self.format().messages
     }
@@ -425,21 +434,25 @@ impl Dialect {
     }
 
     /// Returns whether a part stands for something that the provider has stored, such as a call.
+    #[doc(hidden)]
     pub fn is_reference(self, part: PartRef<'_>) -> bool {
         matches!(part, PartRef::Opaque(opaque) if self.format().reference == Some(&*opaque.kind))
     }
 
     /// Returns the reasoning that a message sends beside its parts.
+    #[doc(hidden)]
     pub fn reasoning_beside(self, message: &Message) -> Option<Reasoning> {
         (self.format().reasoning_beside)(message)
     }
 
     /// Returns what every provider of this dialect demands besides the pairing of calls and results.
+    #[doc(hidden)]
     pub fn quirks(self) -> Quirks {
         Target::from(self).quirks()
     }
 
     /// Returns the bytes of a message after its edits, before it is merged with others.
+    #[doc(hidden)]
     pub fn shown_bytes(self, message: &Message, edits: &[Edit], wire: &Wire) -> u64 {
         if edits.is_empty() {
             return wire.raw.get().len() as u64;
@@ -463,6 +476,7 @@ fn role<'a>(fields: &'a json::Fields<'_>) -> Result<Cow<'a, str>, DecodeError> {
 /// member keeps its bytes.
 ///
 /// It is for members that are not the provider's, which a client has added.
+#[doc(hidden)]
 pub fn take_member(message: &mut Box<RawValue>, key: &str) -> Option<Box<RawValue>> {
     let mut fields = json::Fields::read(message)?;
     let value = fields.get(key)?.to_owned();
@@ -482,6 +496,7 @@ pub fn take_member(message: &mut Box<RawValue>, key: &str) -> Option<Box<RawValu
 /// assert_eq!(json_list(&messages), r#"[{"role":"user","content":"Hi"}]"#);
 /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
 /// ```
+#[doc(hidden)]
 pub fn json_list(messages: &[Cow<'_, RawValue>]) -> String {
     let length: usize = messages.iter().map(|message| message.get().len() + 1).sum();
     let mut out = String::with_capacity(length + 1);

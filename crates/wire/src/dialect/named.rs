@@ -32,7 +32,7 @@ const UNREAD: &[(&str, &str)] = &[
 /// assert_eq!(unknown.to_string(), "unknown dialect `openai`; did you mean openai-chat?");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown dialect `{name}`{}", told(.meant))]
+#[error("unknown dialect `{name}`{}", suggestion(.meant))]
 #[non_exhaustive]
 pub struct UnknownDialect {
     /// The name, at most its first 40 characters.
@@ -51,7 +51,7 @@ pub enum Meant {
     Unread(&'static str),
 }
 
-fn told(meant: &Option<Meant>) -> String {
+fn suggestion(meant: &Option<Meant>) -> String {
     match meant {
         Some(Meant::Dialect(dialect)) => format!("; did you mean {dialect}?"),
         Some(Meant::Unread(format)) => format!(": Lookback cannot read {format} yet; use {}", choices()),

@@ -158,7 +158,7 @@ fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
         "tool" => {
             let id = fields.text("tool_call_id").ok_or_else(|| DecodeError::member("tool_call_id", "a string"))?;
             let content = self::parts(fields, result_item)?;
-            Content::User(vec![UserPart::ToolResult(ToolResult::of_items(id, content))])
+            Content::User(vec![UserPart::ToolResult(ToolResult::from_items(id, content))])
         }
         // The result of a call in the member `function_call`, which has no identifier.
         "function" => Content::User(vec![UserPart::Opaque(opaque("function", raw))]),
@@ -322,7 +322,10 @@ fn reasoning(message: &Message) -> Option<Reasoning> {
 
 /// Returns whether `tool_calls` is an empty list. In the parts it looks the same as an absent one, so the JSON is read.
 fn has_empty_calls(message: &Message) -> bool {
-    let raw = message.wire().map(|wire| &*wire.raw).filter(|_| message.role() == Role::Assistant);
+    if message.role() != Role::Assistant {
+        return false;
+    }
+    let raw = message.wire().map(|wire| &*wire.raw);
     let fields = raw.filter(|raw| raw.get().contains("\"tool_calls\"")).and_then(Fields::read);
     message.tool_calls().next().is_none()
         && fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null"))
@@ -350,8 +353,11 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
             let visible = parts.into_iter().enumerate().filter(|(part, _)| !edit::is_hidden(edits, *part));
             json::write_array(visible.map(|(_, raw)| raw))
         });
-        let empty = kept.as_ref().is_none_or(|kept| kept.get() == "[]");
-        fields.set("content", kept.filter(|_| !empty).unwrap_or_else(|| RawValue::NULL.to_owned()));
+        let content = match kept {
+            Some(kept) if kept.get() != "[]" => kept,
+            _ => RawValue::NULL.to_owned(),
+        };
+        fields.set("content", content);
     }
     if calls.is_none() {
         // It is an empty list, which is refused (OC5).
@@ -380,9 +386,10 @@ fn result_content(content: &RawValue, result: &ToolResult, edits: &[Edit]) -> Op
 
 fn edit_call(raw: &RawValue, edits: &[Edit], part: usize) -> Box<RawValue> {
     let (id, arguments) = (edit::renamed(edits, part), edit::arguments(edits, part));
-    let Some(mut fields) = Fields::read(raw).filter(|_| id.is_some() || arguments.is_some()) else {
+    if id.is_none() && arguments.is_none() {
         return raw.to_owned();
-    };
+    }
+    let Some(mut fields) = Fields::read(raw) else { return raw.to_owned() };
     if let Some(id) = id {
         fields.set("id", json::string(id));
     }
@@ -550,7 +557,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let openai = |rule: Rule| rule.if_known(target.is(Provider::OpenAi));
     // The models for sound have it in their names.
     let deaf = target.is_model(|model| !model.contains("audio") && !model.contains("realtime"));
-    let deaf = OC8.if_known(deaf).filter(|_| target.is(Provider::OpenAi) == Some(true));
+    let deaf = if target.is(Provider::OpenAi) == Some(true) { OC8.if_known(deaf) } else { None };
     let takes_no_system = target.is_model(|model| model.starts_with("o1-mini") || model.starts_with("o1-preview"));
     for place in Place::all(messages) {
         let Place { index, message, .. } = place;
@@ -569,14 +576,18 @@ fn check(request: &Request) -> Vec<Finding> {
             findings.push(OC5.at(index, whole(), Problem::EmptyContent));
         }
         let count = message.tool_calls().count();
-        if let Some(rule) = openai(OC7).filter(|_| count > MOST_CALLS) {
+        if count > MOST_CALLS
+            && let Some(rule) = openai(OC7)
+        {
             let problem = Problem::TooManyCalls { count, most: MOST_CALLS };
             findings.push(rule.at(index, whole() + ".tool_calls", problem));
         }
         let sounds = message.parts().enumerate().filter(|(_, part)| is_sound(part));
         findings.extend(sounds.filter_map(|(part, _)| Some(deaf?.at(index, path(&place, part), Problem::NotForModel))));
         let picture = message.parts().position(|part| matches!(part, PartRef::Opaque(it) if it.kind == "image_url"));
-        if let Some((part, rule)) = picture.filter(|_| message.role() != Role::User).zip(openai(OC13)) {
+        if message.role() != Role::User
+            && let Some((part, rule)) = picture.zip(openai(OC13))
+        {
             findings.push(rule.at(index, path(&place, part), Problem::WrongRole { role: message.role() }));
         }
         if message.role() == Role::System && takes_no_system == Some(true) {

@@ -15,7 +15,7 @@ pub(super) struct Pages {
 }
 
 /// Returns the PDF files in messages and in tool results.
-pub(super) fn of(messages: &[Message]) -> impl Iterator<Item = Pages> {
+pub(super) fn find(messages: &[Message]) -> impl Iterator<Item = Pages> {
     messages.iter().enumerate().flat_map(|(message, value)| {
         let parts = value.parts().enumerate();
         parts.flat_map(move |(part, value)| {

@@ -100,7 +100,7 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
         for (part, result) in message.tool_results() {
             let id = result.call_id.as_str();
             let is_by_name = results_by_name && (result.names_only_tool() || !open.has(id));
-            let by_tool = result.tool.as_deref().filter(|_| is_by_name);
+            let by_tool = if is_by_name { result.tool.as_deref() } else { None };
             if open.answer(id) {
                 continue;
             }
@@ -119,7 +119,7 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
                 findings.push(rules.orphan.at(index, path(part), Problem::OrphanResult { id: id.to_owned() }));
             }
         }
-        if let Some(rule) = rules.results_first.filter(|_| answers) {
+        if answers && let Some(rule) = rules.results_first {
             let mut parts = message.parts().enumerate();
             let other = parts.find(|(_, part)| !matches!(part, PartRef::ToolResult(_))).map(|(part, _)| part);
             let later = parts.any(|(_, part)| matches!(part, PartRef::ToolResult(_)));

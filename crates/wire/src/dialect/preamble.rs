@@ -35,7 +35,7 @@ impl Preamble {
     /// Takes the preamble from a request body, whose members `member` returns by name.
     ///
     /// The dialect says which members they are. It has no system prompt if the dialect has that among the messages.
-    pub fn of_body(dialect: Dialect, member: impl Fn(&str) -> Option<Box<RawValue>>) -> Self {
+    pub fn from_body(dialect: Dialect, member: impl Fn(&str) -> Option<Box<RawValue>>) -> Self {
         let format = dialect.format();
         // Protocol buffers spell some members in another way.
         let spelled = |name: &str| member(name).or_else(|| member(&in_snake_case(name)));
@@ -44,7 +44,7 @@ impl Preamble {
         Preamble { system: format.system.and_then(spelled), tools: spelled(format.tools), form, thinks }
     }
 
-    /// Returns the members of a request body that have the preamble: the reverse of [`Preamble::of_body`].
+    /// Returns the members of a request body that have the preamble: the reverse of [`Preamble::from_body`].
     pub fn in_body(&self, dialect: Dialect) -> impl Iterator<Item = (&'static str, &RawValue)> {
         let format = dialect.format();
         let system = format.system.zip(self.system.as_deref());

@@ -142,7 +142,7 @@ impl<'a> RawRequest<'a> {
 
     /// Returns the system prompt and the tools, if they are outside the messages.
     pub fn preamble(&self) -> Preamble {
-        Preamble::of_body(self.dialect, |key| self.member(key).map(ToOwned::to_owned))
+        Preamble::from_body(self.dialect, |key| self.member(key).map(ToOwned::to_owned))
     }
 
     /// Returns the model, if the body names one.

@@ -185,7 +185,7 @@ impl Request {
     /// ```
     #[must_use]
     pub fn after(self, previous: &Request) -> Self {
-        Request { previous: bound::of(previous), ..self }
+        Request { previous: bound::collect(previous), ..self }
     }
 
     /// Returns the signed reasoning of the request before, if it was set.

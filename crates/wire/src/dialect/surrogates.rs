@@ -62,7 +62,7 @@ pub(super) fn mends(shown: &[Shown<'_>]) -> Vec<Mended> {
         shown.message.wire().is_some_and(|wire| may_have(&wire.raw) && !halves(wire.raw.get()).is_empty())
     };
     let found = shown.iter().enumerate().filter(|(_, shown)| has_halves(shown));
-    found.map(|(index, _)| Mend::HalvesReplaced.of(index)).collect()
+    found.map(|(index, _)| Mend::HalvesReplaced.at(index)).collect()
 }
 
 /// Finds the messages with halves of pairs.

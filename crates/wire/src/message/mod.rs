@@ -241,6 +241,7 @@ impl Message {
 
     /// Returns this message with the tool and the form of each result, taken from the call that it answers, unless it
     /// has them.
+    #[doc(hidden)]
     pub fn with_tools<'a>(&self, call: impl Fn(&ToolResult) -> Option<&'a ToolCall>) -> Message {
         let mut message = self.clone();
         if let Content::User(parts) = &mut message.content {
@@ -324,6 +325,7 @@ impl Message {
 
     /// Returns whether the message opens a turn: it is a user message with anything but tool results and cache markers,
     /// or without any tool result.
+    #[doc(hidden)]
     pub fn opens_turn(&self) -> bool {
         let says = |part: &UserPart| match part {
             UserPart::ToolResult(_) => false,
@@ -337,6 +339,7 @@ impl Message {
     }
 
     /// Returns the index of the last part that is a text with words or a tool call.
+    #[doc(hidden)]
     pub fn last_words(&self) -> Option<usize> {
         let says = |part: &PartRef<'_>| match part {
             PartRef::Text(text) => !text.trim().is_empty(),
@@ -348,6 +351,7 @@ impl Message {
 
     /// Returns the index of the last part that is shown, if it is the model's text and ends with white space. `shown`
     /// says which parts are shown. Cache markers do not count.
+    #[doc(hidden)]
     pub fn ends_in_space(&self, shown: impl Fn(usize) -> bool) -> Option<usize> {
         let says = |part: &PartRef<'_>| !part.is_cache_marker();
         let (index, last) = self.parts().enumerate().filter(|(index, part)| shown(*index) && says(part)).last()?;
@@ -444,11 +448,11 @@ impl ToolCall {
 impl ToolResult {
     /// Creates a tool result from text.
     pub fn new(call_id: impl Into<String>, text: impl Into<String>) -> Self {
-        ToolResult::of_items(call_id, vec![ResultItem::Text(text.into())])
+        ToolResult::from_items(call_id, vec![ResultItem::Text(text.into())])
     }
 
     /// Creates a tool result from its items.
-    pub(crate) fn of_items(call_id: impl Into<String>, content: Vec<ResultItem>) -> Self {
+    pub(crate) fn from_items(call_id: impl Into<String>, content: Vec<ResultItem>) -> Self {
         ToolResult { call_id: call_id.into(), content, error: false, tool: None, form: None }
     }
 

@@ -8,8 +8,11 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+#[doc(hidden)]
 pub use frame::{Frame, ReasoningFormula};
+#[doc(hidden)]
 pub use image::{ImageFormula, Pixels};
+#[doc(hidden)]
 pub use media::MediaFormula;
 
 use crate::provider::Provider;
@@ -46,6 +49,7 @@ pub struct Model {
 }
 
 /// A context window that a request has to ask for.
+#[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -61,6 +65,7 @@ fn one() -> f64 {
 }
 
 /// How the tokens of a model are counted.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tokenizer {
@@ -154,6 +159,7 @@ impl Model {
 }
 
 /// Multiplies a count by a factor, rounding up.
+#[doc(hidden)]
 pub fn scale(tokens: u64, factor: f64) -> u64 {
     if factor == 1.0 {
         return tokens;
@@ -178,6 +184,7 @@ pub fn scale(tokens: u64, factor: f64) -> u64 {
 /// assert!(matches_glob("*claude-*-4-6*", "us.anthropic.claude-opus-4-6-v1:0"));
 /// assert!(!matches_glob("gpt-4", "gpt-4o"));
 /// ```
+#[doc(hidden)]
 pub fn matches_glob(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(mut rest) = name.strip_prefix(pieces.next().unwrap_or_default()) else { return false };

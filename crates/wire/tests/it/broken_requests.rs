@@ -40,7 +40,7 @@ fn a_sound_request_that_is_broken_in_any_way_is_found() {
             let nova =
                 || if dialect == Dialect::Bedrock { "/model/amazon.nova-pro-v1:0/converse" } else { "" }.to_owned();
             let path = vector.path.unwrap_or_else(nova);
-            for mutant in mutants::of(dialect, &path, &body) {
+            for mutant in mutants::all(dialect, &path, &body) {
                 let text = mutant.body.replace(mutants::HALF, "half: \\ud83d");
                 // What cannot be read at all is told by an error.
                 let Ok(request) = Request::decode(text.as_bytes(), Some(dialect)) else { continue };

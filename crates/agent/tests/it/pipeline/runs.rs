@@ -72,7 +72,7 @@ fn what_was_told_to_a_run_that_is_over_is_not_shown_to_the_next_and_what_is_reme
             let store = Arc::new(MemoryStore::new());
             let settings = Settings::default().dialect(dialect);
             let memory = Memory::open(store.clone(), "run").await.unwrap();
-            let by = Source::of(Speaker::Person);
+            let by = Source::new(Speaker::Person);
             let rule = Statement::new(lookback_facts::FactKind::Constraint, "Write no files.", by);
             memory.state(Scope::Session, rule).await.unwrap();
             let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();

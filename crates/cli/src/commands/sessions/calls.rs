@@ -22,16 +22,16 @@ pub(super) fn run(name: &str, prices: &str, place: &StoreArg, json: bool) -> Res
         return output::json_line(&Total { total: &receipt.total, saved: receipt.total.saved() });
     }
     if receipt.calls.is_empty() {
-        output::tell("no model calls: a call is assumed before each assistant message but a first one");
+        output::message("no model calls: a call is assumed before each assistant message but a first one");
         return Ok(());
     }
     output::rows(&table(&receipt))?;
     output::line(&total(&receipt.total))?;
     let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
     output::line(&format!("Input at the prices `{name}` of {date} ({source})."))?;
-    output::tell(&format!("\n{LEGEND}"));
+    output::message(&format!("\n{LEGEND}"));
     if receipt.since > 0 {
-        output::tell(&format!("calls before entry {} are not known: contents were erased", receipt.since));
+        output::message(&format!("calls before entry {} are not known: contents were erased", receipt.since));
     }
     Ok(())
 }

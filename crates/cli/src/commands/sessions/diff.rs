@@ -18,7 +18,7 @@ pub(super) fn run(name: &str, before: u64, after: u64, place: &StoreArg, json: b
         for (row, from, to) in &differences {
             let Some(state) = to.or(*from) else { continue };
             let (was, is) = (tokens(*from), tokens(*to));
-            output::json_line(&Difference { change: change(*from, *to), was, is, line: Line::of(row, state) })?;
+            output::json_line(&Difference { change: change(*from, *to), was, is, line: Line::new(row, state) })?;
         }
         return Ok(());
     }
@@ -39,7 +39,7 @@ pub(super) fn run(name: &str, before: u64, after: u64, place: &StoreArg, json: b
         Some([entries, what(rows.first()?).to_owned(), change, was, is, why(rows.first()?)])
     };
     if differences.is_empty() {
-        output::tell("the same messages");
+        output::message("the same messages");
     } else {
         let header = ["entries", "what", "change", "was", "is", "why"];
         let table = output::table(header, &[0, 1, 2, 5], differences.chunk_by(shares).filter_map(row));
@@ -52,7 +52,9 @@ pub(super) fn run(name: &str, before: u64, after: u64, place: &StoreArg, json: b
         }
         let size = |call: &Call| output::number(call.receipt.sent_tokens);
         output::line(&format!("\nCall {before} sent {} tokens, and call {after} {}.", size(from), size(to)))?;
-        if let Some(broken) = to.receipt.prefix_break.filter(|_| after == before + 1) {
+        if let Some(broken) = to.receipt.prefix_break
+            && after == before + 1
+        {
             output::line(&format!("It does not extend the call before: {}.", broken.as_str()))?;
         }
     }

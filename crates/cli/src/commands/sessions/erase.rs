@@ -34,7 +34,7 @@ pub(super) fn run(
         let store = scoped.unwrap_or_else(|| store.clone());
         let logs = if named.is_empty() { own(&*store)? } else { named.to_vec() };
         for session in logs {
-            match block_on(of_session(&store, &session, old, yes)) {
+            match block_on(erase_session(&store, &session, old, yes)) {
                 Ok(contents) => {
                     warn_of_kept(&tenants, &session, &contents);
                     has_failed |= contents.needed > 0;
@@ -63,7 +63,7 @@ pub(super) fn run(
     }
     let messages = erased.iter().map(|session| session.contents.messages).sum();
     let messages = output::counted(messages, "message", "messages");
-    output::tell(&match (yes, erased.is_empty()) {
+    output::message(&match (yes, erased.is_empty()) {
         (true, _) => format!("erased {messages}"),
         (false, false) => format!("{messages} would be erased; erase with --yes"),
         (false, true) => format!("{messages} would be erased"),
@@ -71,7 +71,7 @@ pub(super) fn run(
     Ok(ExitCode::from(u8::from(has_failed)))
 }
 
-async fn of_session(
+async fn erase_session(
     store: &Arc<dyn Store>,
     session: &LogName,
     old: &OldContents,

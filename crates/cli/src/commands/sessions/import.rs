@@ -33,7 +33,7 @@ pub(super) fn run(
     bar.finish_and_clear();
     let (sessions, messages) =
         (output::counted(sessions, "session", "sessions"), output::counted(messages, "message", "messages"));
-    output::tell(&format!("imported {messages} of {sessions} into {place}"));
+    output::message(&format!("imported {messages} of {sessions} into {place}"));
     Ok(())
 }
 

@@ -33,7 +33,7 @@ pub(super) fn run(store: &dyn Store, retention: &Retention, yes: bool, json: boo
         output::line(&output::text_of(&output::table(header, &[0, 1, 4], pruned.iter().map(row))))?;
     }
     let sessions = output::counted(pruned.len() as u64, "session", "sessions");
-    output::tell(&match (yes, pruned.is_empty()) {
+    output::message(&match (yes, pruned.is_empty()) {
         (true, _) => format!("deleted {sessions}"),
         (false, false) => format!("{sessions} would be deleted; delete with --yes"),
         (false, true) => format!("{sessions} would be deleted"),

@@ -33,11 +33,11 @@ pub(super) fn run(name: &str, call: Option<u64>, explain: bool, json: bool, plac
     let messages = view.encode(timeline.dialect).map_err(Error::from)?;
     if json {
         let messages = messages.into_iter().map(|raw| raw.into_owned()).collect();
-        let rows = rows_at(&timeline, call).map(|(row, state)| Line::of(row, state)).collect();
+        let rows = rows_at(&timeline, call).map(|(row, state)| Line::new(row, state)).collect();
         return output::json_line(&Explained { call, messages, rows });
     }
     if explain {
-        output::tell(&table(&timeline, call));
+        output::message(&table(&timeline, call));
     }
     output::json_line(&messages)
 }
@@ -107,7 +107,7 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn of(row: &'a Row, state: &State) -> Line<'a> {
+    pub(super) fn new(row: &'a Row, state: &State) -> Line<'a> {
         Line {
             entry: row.position,
             kind: row.kind.name(),

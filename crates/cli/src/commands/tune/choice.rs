@@ -21,7 +21,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    pub(super) fn of(args: &TuneArgs) -> Bounds {
+    pub(super) fn from_args(args: &TuneArgs) -> Bounds {
         let share = |percent: Option<f64>| percent.map(|percent| percent / 100.0);
         Bounds { identifiers: share(args.missed), spans: share(args.spans), calls: share(args.calls) }
     }

@@ -50,9 +50,9 @@ impl State {
         self.reports.get(replay)
     }
 
-    /// Keeps the report of a replay, and returns it as it will be read. So a run that goes on says what a single run
+    /// Records the report of a replay, and returns it as it will be read. So a run that goes on says what a single run
     /// would have said, to the last digit.
-    pub(super) fn keep(&mut self, replay: &str, report: Report) -> Result<Report, Failure> {
+    pub(super) fn record(&mut self, replay: &str, report: Report) -> Result<Report, Failure> {
         let line = output::json(&Line { replay: replay.to_owned(), report })? + "\n";
         // In one piece, so that two runs at once do not write into each other's lines.
         let written = self.file.write_all(line.as_bytes());
@@ -81,14 +81,14 @@ mod tests {
         let path = folder.path().join("deep/down/tune.jsonl");
         let mut state = State::open(&path).unwrap();
         assert!(state.get("a").is_none());
-        let kept = state.keep("a", report(0.1 + 0.2)).unwrap();
-        state.keep("b", report(2.0)).unwrap();
+        let kept = state.record("a", report(0.1 + 0.2)).unwrap();
+        state.record("b", report(2.0)).unwrap();
         // The end of the last line is missing.
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, &text[..text.len() - 9]).unwrap();
         let mut state = State::open(&path).unwrap();
         assert_eq!((state.get("a"), state.get("b")), (Some(&kept), None));
-        let again = state.keep("b", report(3.0)).unwrap();
+        let again = state.record("b", report(3.0)).unwrap();
         let state = State::open(&path).unwrap();
         assert_eq!((state.get("a"), state.get("b")), (Some(&kept), Some(&again)));
     }

@@ -21,7 +21,7 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    pub(super) fn of(candidates: &[Candidate], rows: &[Vec<Report>], cut_short: bool) -> Comparison {
+    pub(super) fn new(candidates: &[Candidate], rows: &[Vec<Report>], cut_short: bool) -> Comparison {
         let total = |(index, candidate): (usize, &Candidate)| {
             let mut total = Report::new("total", candidate.label.as_str());
             rows.iter().filter_map(|row| row.get(index)).for_each(|report| total.add(report));
@@ -86,7 +86,7 @@ pub(super) fn policies(comparison: &Comparison, json: bool, price: &Price) -> Re
     output::rows(&output::text_without(&output::table(header, &[0, 7], shown.iter().map(row)), &[4, 3, 5]))?;
     let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
     output::line(&format!("\nInput at the prices `{name}` of {date} ({source})."))?;
-    output::tell(LEGEND);
+    output::message(LEGEND);
     Ok(())
 }
 

@@ -128,7 +128,7 @@ impl Lab {
     }
 
     /// Returns the command and its output for snapshots, with a placeholder for the folder.
-    pub fn told(&self, run: &Run) -> String {
+    pub fn snapshot(&self, run: &Run) -> String {
         let code = run.code.map_or_else(|| "none".to_owned(), |code| code.to_string());
         let mut told = format!("$ {}\n", run.command);
         for (label, text) in [("standard output", &run.stdout), ("standard error", &run.stderr)] {
@@ -143,7 +143,7 @@ impl Lab {
 
     /// Runs several command lines, and returns their output for snapshots.
     pub fn all(&self, lines: &[&[&str]]) -> String {
-        lines.iter().map(|args| self.told(&self.run(args))).collect::<Vec<_>>().join("\n")
+        lines.iter().map(|args| self.snapshot(&self.run(args))).collect::<Vec<_>>().join("\n")
     }
 }
 

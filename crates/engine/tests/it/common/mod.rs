@@ -51,7 +51,7 @@ pub enum Op {
     /// Results of what is open: all, in one message or in one each.
     Results { split: bool, reversed: bool, spec: ResultSpec },
     /// One result: of an open call, of an answered one, of one that nobody made; with words before or behind it.
-    Result { of: Of, spec: ResultSpec, words: Option<(bool, Text)> },
+    Result { of: CallRef, spec: ResultSpec, words: Option<(bool, Text)> },
     /// A note of Lookback's.
     Note(Text),
     /// A window whose answer never came.
@@ -65,7 +65,7 @@ pub enum Op {
 }
 
 #[derive(Debug, Clone)]
-pub enum Of {
+pub enum CallRef {
     Open(usize),
     Answered(usize),
     Nobody,
@@ -170,11 +170,11 @@ fn result() -> impl Strategy<Value = ResultSpec> {
         .prop_map(|(text, items, image, error)| ResultSpec { text, items, image, error })
 }
 
-fn of() -> impl Strategy<Value = Of> {
+fn call_ref() -> impl Strategy<Value = CallRef> {
     prop_oneof![
-        6 => (0usize..8).prop_map(Of::Open),
-        2 => (0usize..8).prop_map(Of::Answered),
-        1 => Just(Of::Nobody),
+        6 => (0usize..8).prop_map(CallRef::Open),
+        2 => (0usize..8).prop_map(CallRef::Answered),
+        1 => Just(CallRef::Nobody),
     ]
 }
 
@@ -189,7 +189,7 @@ pub fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(asked, bits, calls)| Op::Assistant { asked, bits, calls }),
         14 => (any::<bool>(), any::<bool>(), result())
             .prop_map(|(split, reversed, spec)| Op::Results { split, reversed, spec }),
-        5 => (of(), result(), prop::option::weighted(0.3, (any::<bool>(), text())))
+        5 => (call_ref(), result(), prop::option::weighted(0.3, (any::<bool>(), text())))
             .prop_map(|(of, spec, words)| Op::Result { of, spec, words }),
         2 => text().prop_map(Op::Note),
         3 => Just(Op::Window),
@@ -661,7 +661,7 @@ impl Writer {
     }
 
     /// The identifier that a result names, and whether there is one.
-    fn target(&mut self, of: &Of) -> String {
+    fn target(&mut self, of: &CallRef) -> String {
         let n = self.next();
         let wanted = |answered: bool, at: usize| {
             let open: Vec<_> =
@@ -669,9 +669,9 @@ impl Writer {
             open.get(at.checked_rem(open.len())?).copied()
         };
         let found = match of {
-            Of::Open(at) => wanted(false, *at),
-            Of::Answered(at) => wanted(true, *at),
-            Of::Nobody => None,
+            CallRef::Open(at) => wanted(false, *at),
+            CallRef::Answered(at) => wanted(true, *at),
+            CallRef::Nobody => None,
         };
         match found.and_then(|index| self.calls.get_mut(index)) {
             Some(call) => {
@@ -760,7 +760,7 @@ impl Writer {
         if split { blocks.chunks(1).map(|blocks| self.user_of(blocks)).collect() } else { vec![self.user_of(&blocks)] }
     }
 
-    fn result(&mut self, of: &Of, spec: &ResultSpec, words: Option<&(bool, Text)>) -> Vec<String> {
+    fn result(&mut self, of: &CallRef, spec: &ResultSpec, words: Option<&(bool, Text)>) -> Vec<String> {
         let id = self.target(of);
         let block = self.result_block(&id, spec);
         if self.has_single_results() {
@@ -842,7 +842,7 @@ impl Run {
         }
     }
 
-    pub fn of(case: &Case) -> Run {
+    pub fn from_case(case: &Case) -> Run {
         let mut run = Run::new(settings(case));
         let mut writer = Writer::new(case.dialect);
         for op in &case.ops {

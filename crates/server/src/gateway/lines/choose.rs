@@ -299,7 +299,7 @@ mod tests {
     fn line(asked: &[&str], answer: Option<&str>) -> Known {
         let mut known = Known::default();
         known.begin(ask(asked), How::New, 1);
-        known.finish(answer.map(|answer| Resent::of(&Message::assistant(answer))));
+        known.finish(answer.map(|answer| Resent::from_message(&Message::assistant(answer))));
         known
     }
 

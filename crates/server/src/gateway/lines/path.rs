@@ -25,7 +25,7 @@ pub(super) struct Said {
 
 impl Said {
     pub(super) fn of(message: &Message, bytes: Option<u64>) -> Said {
-        Said { resent: Resent::of(message), bytes }
+        Said { resent: Resent::from_message(message), bytes }
     }
 }
 

@@ -285,7 +285,7 @@ async fn open(visit: &Visit, store: Arc<dyn Store>, name: &LogName) -> Result<Me
 }
 
 fn person() -> Source {
-    Source::of(Speaker::Person)
+    Source::new(Speaker::Person)
 }
 
 impl From<memory::Fact> for Fact {

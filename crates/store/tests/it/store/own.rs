@@ -145,7 +145,7 @@ impl Store for OwnStore {
     }
 
     fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
-        Ok(Arc::new(OwnStore { namespaces: self.namespaces.clone(), scope: self.scope.of(tenant) }))
+        Ok(Arc::new(OwnStore { namespaces: self.namespaces.clone(), scope: self.scope.for_tenant(tenant) }))
     }
 
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {

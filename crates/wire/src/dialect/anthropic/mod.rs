@@ -233,7 +233,9 @@ fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
 /// Reads a system message among the messages. Without content, it may set the configuration from there on.
 fn system_parts(fields: &Fields<'_>) -> Result<Vec<SystemPart>, DecodeError> {
     let mut parts = parts(fields, system_part)?;
-    if let Some(config) = fields.get(CONFIG).filter(|_| parts.is_empty()) {
+    if parts.is_empty()
+        && let Some(config) = fields.get(CONFIG)
+    {
         parts.push(SystemPart::Opaque(opaque(CONFIG, config)));
     }
     Ok(parts)
@@ -317,7 +319,7 @@ fn tool_result(fields: &Fields<'_>) -> Option<ToolResult> {
     let content = fields.get("content").filter(|content| content.get() != "null");
     let content = content.map(blocks::blocks).unwrap_or_default().into_iter().map(item).collect::<Option<_>>()?;
     let error = fields.get("is_error").is_some_and(|error| error.get() == "true");
-    Some(ToolResult::of_items(text(fields, "tool_use_id")?, content).with_error(error))
+    Some(ToolResult::from_items(text(fields, "tool_use_id")?, content).with_error(error))
 }
 
 fn media(fields: &Fields<'_>) -> Option<Media> {
@@ -440,8 +442,10 @@ fn render(message: &Message) -> Rendered {
 
 /// Writes a tool call. Its input keeps its bytes, because a number of thirty digits would not survive a float.
 fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
-    let input = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
-    let input = input.ok_or_else(|| ConversionError::new(Dialect::Anthropic, convert::ARGUMENTS))?;
+    let input = match serde_json::from_str::<Box<RawValue>>(&call.arguments) {
+        Ok(input) if call.has_object_arguments() => input,
+        _ => return Err(ConversionError::new(Dialect::Anthropic, convert::ARGUMENTS)),
+    };
     let (id, name) = (json::string(&call.id), json::string(&call.name));
     Ok(json::object([("type", json::string("tool_use")), ("id", id), ("name", name), ("input", input)]))
 }
@@ -541,7 +545,8 @@ fn check(request: &Request) -> Vec<Finding> {
         for (part, value) in message.parts().enumerate() {
             for (rule, problem) in blocks::part_faults(&PARTS, value, trailing_space == Some(part)) {
                 let is_space = matches!(value, PartRef::Text(text) if !text.is_empty());
-                match words.filter(|_| problem == Problem::BlankText && is_space) {
+                let beside = if problem == Problem::BlankText && is_space { words } else { None };
+                match beside {
                     // White space beside words or a tool use is accepted. Behind what the model said, nobody knows.
                     Some(words) if message.role() != Role::Assistant || part < words => {}
                     Some(_) if !is_last => findings.push(rule.as_warning().at(index, path(part), problem)),
@@ -597,7 +602,7 @@ fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended
             && let Some(left) = blocks::without(raw, &elements)
         {
             *raw = Cow::Owned(left);
-            mends.push(Mend::Removed { elements: elements.len() }.of(*index));
+            mends.push(Mend::Removed { elements: elements.len() }.at(*index));
         }
     }
     let mut order = markers::Order::default();
@@ -605,7 +610,7 @@ fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended
     for (index, raw) in messages.iter_mut().map(|message| &mut **message) {
         if let Some(mended) = order.mend(raw) {
             *raw = Cow::Owned(mended);
-            mends.push(Mend::MembersMended.of(*index));
+            mends.push(Mend::MembersMended.at(*index));
         }
     }
     mends
@@ -767,7 +772,7 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
         _ => Some((rule.if_known(is_small)?, FEW_MEDIA)),
     };
     let media = messages.iter().flat_map(Message::parts).map(pictures_and_files).sum();
-    let pages = pages::of(messages).map(|pages| pages.count).fold(0, u64::saturating_add);
+    let pages = pages::find(messages).map(|pages| pages.count).fold(0, u64::saturating_add);
     let too_much = exceeded(AM10, media).map(|(rule, most)| {
         whole(rule, "messages", Problem::TooMuchMedia { count: narrow(media), most: narrow(most) })
     });

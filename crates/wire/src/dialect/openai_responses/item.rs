@@ -71,7 +71,7 @@ fn is_hosted(fields: &Fields<'_>) -> bool {
 
 /// Returns the identifier of the call that an output answers. The output of a local shell has it as its own.
 fn answered<'a>(kind: &str, fields: &'a Fields<'_>) -> Option<Cow<'a, str>> {
-    let own = || fields.text("id").filter(|_| kind == LOCAL_SHELL_OUTPUT);
+    let own = || if kind == LOCAL_SHELL_OUTPUT { fields.text("id") } else { None };
     fields.text("call_id").or_else(own)
 }
 
@@ -128,8 +128,10 @@ fn parts<T>(fields: &Fields<'_>, part: fn(PartOf<'_>) -> T) -> Result<Vec<T>, De
 
 /// Returns the type that the texts of a message have, by its role.
 fn text_type(fields: &Fields<'_>) -> Option<&'static str> {
-    let is_message = kind(fields) == "message";
-    let role = fields.text("role").filter(|_| is_message)?;
+    if kind(fields) != "message" {
+        return None;
+    }
+    let role = fields.text("role")?;
     Some(if role == "assistant" { OUTPUT_TEXT } else { INPUT_TEXT })
 }
 
@@ -279,7 +281,7 @@ fn tool_result(kind: &str, fields: &Fields<'_>) -> Option<ToolResult> {
     if kind == APPROVAL_RESPONSE {
         let answer = fields.get("approve").map_or("null", RawValue::get);
         let content = vec![ResultItem::Json(format!("{{\"approve\":{answer}}}"))];
-        let mut result = ToolResult::of_items(fields.text("approval_request_id")?, content);
+        let mut result = ToolResult::from_items(fields.text("approval_request_id")?, content);
         result.form = Some(APPROVAL_REQUEST.to_owned());
         return Some(result);
     }
@@ -288,12 +290,12 @@ fn tool_result(kind: &str, fields: &Fields<'_>) -> Option<ToolResult> {
         Some(output) => match (json::text(output), json::array(output)) {
             (Some(text), _) => vec![ResultItem::Text(text.into_owned())],
             (None, Some(items)) => items.into_iter().map(output_item).collect(),
-            (None, None) => vec![ResultItem::Opaque(opaque(of_type(output), output))],
+            (None, None) => vec![ResultItem::Opaque(opaque(item_type(output), output))],
         },
     };
     let form = kind.strip_suffix(OUTPUT).filter(|form| *form != FUNCTION).map(str::to_owned);
     let tool = fields.text("name").map(Cow::into_owned);
-    Some(ToolResult { tool, form, ..ToolResult::of_items(answered(kind, fields)?, content) })
+    Some(ToolResult { tool, form, ..ToolResult::from_items(answered(kind, fields)?, content) })
 }
 
 fn output_item(raw: &RawValue) -> ResultItem {
@@ -303,7 +305,7 @@ fn output_item(raw: &RawValue) -> ResultItem {
     }
 }
 
-fn of_type(raw: &RawValue) -> String {
+fn item_type(raw: &RawValue) -> String {
     Fields::read(raw).and_then(|fields| fields.text("type").map(Cow::into_owned)).unwrap_or_default()
 }
 
@@ -352,7 +354,10 @@ const PIXEL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAA
 pub(super) fn answers(raw: &RawValue) -> Option<String> {
     let fields = Fields::read(raw)?;
     let kind = kind(&fields);
-    let id = answered(&kind, &fields).filter(|_| kind.ends_with(OUTPUT))?;
+    if !kind.ends_with(OUTPUT) {
+        return None;
+    }
+    let id = answered(&kind, &fields)?;
     Some(id.into_owned())
 }
 
@@ -360,7 +365,10 @@ pub(super) fn answers(raw: &RawValue) -> Option<String> {
 pub(super) fn asks(raw: &RawValue) -> Option<String> {
     let fields = Fields::read(raw)?;
     let kind = kind(&fields);
-    let id = fields.text("call_id").filter(|_| kind.ends_with(CALL) && !is_hosted(&fields))?;
+    if !kind.ends_with(CALL) || is_hosted(&fields) {
+        return None;
+    }
+    let id = fields.text("call_id")?;
     Some(id.into_owned())
 }
 

@@ -198,13 +198,13 @@ impl<'a> Outgoing<'a> {
         // From the end, because the last of several reasonings decides about those before it.
         for (index, raw) in std::mem::take(items).into_iter().rev() {
             let next = kept.last().map(|(_, next)| &**next);
-            let is_refused = match Kind::of(&raw) {
+            let is_refused = match Kind::detect(&raw) {
                 Kind::Reasoning => is_lone(target, &raw, next).is_some_and(|rule| rule.severity == Severity::Refused),
                 Kind::Trigger => next.is_some(),
                 Kind::Other => false,
             };
             if is_refused {
-                mends.push(Mend::Removed { elements: 1 }.of(index));
+                mends.push(Mend::Removed { elements: 1 }.at(index));
             } else {
                 kept.push((index, raw));
             }
@@ -230,7 +230,7 @@ impl<'a> Outgoing<'a> {
                 for (_, id) in open.take() {
                     let output = outputs.get_mut(&id).and_then(VecDeque::pop_front);
                     let output = output.and_then(|output| left.get_mut(output)).and_then(Option::take);
-                    mends.extend(output.iter().map(|(index, _)| Mend::Moved.of(*index)));
+                    mends.extend(output.iter().map(|(index, _)| Mend::Moved.at(*index)));
                     items.extend(output);
                 }
             }
@@ -256,8 +256,8 @@ impl<'a> Outgoing<'a> {
             });
             if let Some(mended) = mended {
                 *raw = Cow::Owned(mended);
-                if mends.last() != Some(&Mend::MembersMended.of(*index)) {
-                    mends.push(Mend::MembersMended.of(*index));
+                if mends.last() != Some(&Mend::MembersMended.at(*index)) {
+                    mends.push(Mend::MembersMended.at(*index));
                 }
             }
         }
@@ -273,7 +273,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(raw: &RawValue) -> Kind {
+    fn detect(raw: &RawValue) -> Kind {
         // Most items are neither, and need not be parsed.
         let has = |kind: &str| raw.get().contains(kind);
         if !has(item::REASONING) && !has(item::TRIGGER) {
@@ -347,7 +347,7 @@ fn faults(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Vec<Fault> {
     let mut faults = Vec::new();
     // These name other items.
     let names_other = [item::REFERENCE, item::LOCAL_SHELL_OUTPUT].contains(&&*kind);
-    if let Some(id) = fields.text("id").filter(|_| !names_other) {
+    if !names_other && let Some(id) = fields.text("id") {
         let prefix = PREFIXES.iter().find(|(known, _)| *known == kind).map(|(_, prefix)| *prefix);
         if prefix.is_some_and(|prefix| !id.starts_with(prefix)) {
             faults.push(Fault::IdPrefix);
@@ -647,12 +647,15 @@ fn check(request: &Request) -> Vec<Finding> {
             faults(&fields, &mut seen).into_iter().filter_map(|fault| fault.finding(target, index, &path, &id)),
         );
         let next = items.peek().map(|(.., next)| *next);
-        match Kind::of(raw) {
+        match Kind::detect(raw) {
             Kind::Reasoning => {
                 let lone = is_lone(target, raw, next);
                 findings.extend(lone.map(|rule| rule.at(index, path.clone(), Problem::LoneReasoning)));
                 let unread = OR3.if_known(target.is_original(Provider::OpenAi));
-                if let Some(rule) = unread.filter(|_| target.stateless && is_unreadable(raw)) {
+                if let Some(rule) = unread
+                    && target.stateless
+                    && is_unreadable(raw)
+                {
                     findings.push(rule.at(index, path, Problem::UnsignedReasoning));
                 }
             }
@@ -675,7 +678,7 @@ fn check(request: &Request) -> Vec<Finding> {
 fn is_lone(target: &Target, raw: &RawValue, next: Option<&RawValue>) -> Option<Rule> {
     // OpenAI finds by its identifier what was stored behind it.
     let is_named = Fields::read(raw).is_some_and(|fields| fields.text("id").is_some_and(|id| !id.is_empty()));
-    let by_id = || OR2.if_known(target.is(Provider::OpenAi)).filter(|_| is_named);
+    let by_id = || if is_named { OR2.if_known(target.is(Provider::OpenAi)) } else { None };
     let rule = match next {
         Some(next) if !item::is_models(next) => OR2.if_known(target.is_original(Provider::OpenAi)),
         Some(next) if item::is_bare(next) => by_id(),

@@ -10,15 +10,17 @@ use lookback_content::json::{self, Fields};
 
 /// Returns whether an item is reasoning that only the provider has the content of.
 pub(super) fn is_unreadable(raw: &RawValue) -> bool {
-    Kind::of(raw) == Kind::Reasoning
+    Kind::detect(raw) == Kind::Reasoning
         && Fields::read(raw).is_some_and(|fields| fields.text("encrypted_content").is_none())
 }
 
 /// Leaves out of an answer what the provider would look up, though it has stored nothing: reasoning without its content, and
 /// the identifiers by which other items belong to it.
 pub(super) fn resendable(request: &RawRequest<'_>, answer: Message) -> Message {
-    let wire = answer.wire().filter(|_| request.target().stateless);
-    let items = wire.map(|wire| pieces(&wire.raw)).unwrap_or_default();
+    if !request.target().stateless {
+        return answer;
+    }
+    let items = answer.wire().map(|wire| pieces(&wire.raw)).unwrap_or_default();
     if !items.iter().any(|item| is_unreadable(item)) {
         return answer;
     }

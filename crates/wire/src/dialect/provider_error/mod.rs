@@ -96,7 +96,7 @@ impl ProviderError {
 /// );
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("the request is too long{}", self.told())]
+#[error("the request is too long{}", self.describe())]
 #[non_exhaustive]
 pub struct TooLong {
     /// What is too much: [`Measure::Tokens`], [`Measure::Bytes`] or [`Measure::Media`] (pictures, files, or pages).
@@ -141,7 +141,7 @@ impl TooLong {
         Some(self.limit?.saturating_sub(self.reserved.unwrap_or(0)))
     }
 
-    fn told(&self) -> impl fmt::Display {
+    fn describe(&self) -> impl fmt::Display {
         let measure = self.measure;
         fmt::from_fn(move |f| {
             if let Some(actual) = self.actual {

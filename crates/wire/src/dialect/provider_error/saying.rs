@@ -113,7 +113,7 @@ impl Found {
             (words, text) = (after, text.strip_prefix(literal)?);
         }
         let sum = |sum: u64, part: &Option<u64>| sum.checked_add((*part)?);
-        self.actual = actual.iter().try_fold(0, sum).filter(|_| !actual.is_empty());
+        self.actual = if actual.is_empty() { None } else { actual.iter().try_fold(0, sum) };
         Some(self)
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Growing, Pieces, Told, element};
+use super::{EventKind, Growing, Pieces, element};
 use lookback_content::json::{self, Fields};
 
 #[derive(Default)]
@@ -22,7 +22,7 @@ struct Block {
 }
 
 impl Pieces for Blocks {
-    fn add(&mut self, event: &Fields<'_>) -> Told {
+    fn add(&mut self, event: &Fields<'_>) -> EventKind {
         match &*event.text("type").unwrap_or_default() {
             "message_start" => {
                 let message = event.get("message").and_then(Fields::read).unwrap_or_default();
@@ -31,27 +31,27 @@ impl Pieces for Blocks {
                     self.message.set(name, value);
                 }
                 self.add_usage(&message);
-                Told::Nothing
+                EventKind::Nothing
             }
             "content_block_start" => {
                 let block = event.get("content_block").and_then(Fields::read).unwrap_or_default();
                 if let Some(place) = element(&mut self.blocks, event, "index") {
-                    place.members = Growing::of(&block);
+                    place.members = Growing::from_fields(&block);
                 }
-                Told::Content
+                EventKind::Content
             }
             "content_block_delta" => {
                 let delta = event.get("delta").and_then(Fields::read).unwrap_or_default();
                 if let Some(block) = element(&mut self.blocks, event, "index") {
                     block.grow(&delta);
                 }
-                Told::Content
+                EventKind::Content
             }
             "content_block_stop" => {
                 if let Some(block) = element(&mut self.blocks, event, "index") {
                     block.is_complete = true;
                 }
-                Told::Nothing
+                EventKind::Nothing
             }
             "message_delta" => {
                 self.add_usage(event);
@@ -59,11 +59,11 @@ impl Pieces for Blocks {
                 for (name, value) in delta.iter().filter(|(name, _)| *name == "stop_reason") {
                     self.message.set(name, value);
                 }
-                Told::Nothing
+                EventKind::Nothing
             }
-            "message_stop" => Told::End,
-            "error" => Told::Error,
-            _ => Told::Nothing,
+            "message_stop" => EventKind::End,
+            "error" => EventKind::Error,
+            _ => EventKind::Nothing,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Growing, Pieces, Told, element};
+use super::{EventKind, Growing, Pieces, element};
 use lookback_content::json::{self, Fields};
 
 #[derive(Default)]
@@ -22,42 +22,42 @@ struct Block {
 }
 
 impl Pieces for Blocks {
-    fn add(&mut self, event: &Fields<'_>) -> Told {
-        let Some((kind, value)) = event.iter().next() else { return Told::Nothing };
-        let Some(inner) = Fields::read(value) else { return Told::Nothing };
+    fn add(&mut self, event: &Fields<'_>) -> EventKind {
+        let Some((kind, value)) = event.iter().next() else { return EventKind::Nothing };
+        let Some(inner) = Fields::read(value) else { return EventKind::Nothing };
         match kind {
             "messageStart" => {
                 self.role = inner.text("role").map(Into::into);
-                Told::Nothing
+                EventKind::Nothing
             }
             "contentBlockStart" => {
                 let start = inner.get("start").and_then(Fields::read).unwrap_or_default();
                 let tool_use = start.get("toolUse").and_then(Fields::read);
                 if let Some(block) = element(&mut self.blocks, &inner, "contentBlockIndex") {
-                    block.tool_use = tool_use.map(|fields| (Growing::of(&fields), String::new()));
+                    block.tool_use = tool_use.map(|fields| (Growing::from_fields(&fields), String::new()));
                 }
-                Told::Content
+                EventKind::Content
             }
             "contentBlockDelta" => {
                 let delta = inner.get("delta").and_then(Fields::read).unwrap_or_default();
                 if let Some(block) = element(&mut self.blocks, &inner, "contentBlockIndex") {
                     block.grow(&delta);
                 }
-                Told::Content
+                EventKind::Content
             }
             "contentBlockStop" => {
                 if let Some(block) = element(&mut self.blocks, &inner, "contentBlockIndex") {
                     block.is_complete = true;
                 }
-                Told::Nothing
+                EventKind::Nothing
             }
             "metadata" => {
                 self.usage = inner.get("usage").map(ToOwned::to_owned);
-                Told::Nothing
+                EventKind::Nothing
             }
-            "messageStop" => Told::End,
-            kind if kind.ends_with("Exception") => Told::Error,
-            _ => Told::Nothing,
+            "messageStop" => EventKind::End,
+            kind if kind.ends_with("Exception") => EventKind::Error,
+            _ => EventKind::Nothing,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Growing, Pieces, Told};
+use super::{EventKind, Growing, Pieces};
 use lookback_content::json::{self, Fields};
 
 #[derive(Default)]
@@ -20,16 +20,16 @@ enum Part {
 }
 
 impl Pieces for Chunks {
-    fn add(&mut self, event: &Fields<'_>) -> Told {
+    fn add(&mut self, event: &Fields<'_>) -> EventKind {
         if event.get("error").is_some() {
-            return Told::Error;
+            return EventKind::Error;
         }
         for (name, value) in event.iter().filter(|(name, _)| *name != "candidates") {
             self.body.set(name, value);
         }
         let candidates = event.get("candidates").and_then(json::array).unwrap_or_default();
         let Some(candidate) = candidates.first().and_then(|candidate| Fields::read(candidate)) else {
-            return Told::Nothing;
+            return EventKind::Nothing;
         };
         let content = candidate.get("content").and_then(Fields::read).unwrap_or_default();
         let parts = content.get("parts").and_then(json::array).unwrap_or_default();
@@ -39,11 +39,11 @@ impl Pieces for Chunks {
         let said = !parts.is_empty();
         parts.into_iter().for_each(|part| self.add_part(part));
         if candidate.get("finishReason").is_some() {
-            Told::End
+            EventKind::End
         } else if said {
-            Told::Content
+            EventKind::Content
         } else {
-            Told::Nothing
+            EventKind::Nothing
         }
     }
 

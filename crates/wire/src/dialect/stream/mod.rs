@@ -45,7 +45,7 @@ pub struct ResponseStream {
 /// What one dialect's events are put together to.
 pub(super) trait Pieces: Send + Sync {
     /// Reads an event.
-    fn add(&mut self, event: &Fields<'_>) -> Told;
+    fn add(&mut self, event: &Fields<'_>) -> EventKind;
 
     /// Returns the body that the provider would have sent at once, as far as it has come.
     fn body(&self) -> Box<RawValue>;
@@ -53,7 +53,7 @@ pub(super) trait Pieces: Send + Sync {
 
 /// What an event was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum EventKind {
     /// Something that the client need not have seen to go on, such as an identifier or a ping.
     Nothing,
     /// A piece of what the model says.
@@ -98,11 +98,11 @@ impl ResponseStream {
         let Ok(raw) = serde_json::from_str::<&RawValue>(data.trim()) else { return };
         let Some(event) = Fields::read(raw) else { return };
         match self.pieces.add(&event) {
-            Told::Nothing => {}
-            Told::Content => self.has_content = true,
+            EventKind::Nothing => {}
+            EventKind::Content => self.has_content = true,
             // The last piece may come with the end.
-            Told::End => (self.is_complete, self.has_content) = (true, true),
-            Told::Error => self.error = self.error.take().or_else(|| Some(data.trim().to_owned())),
+            EventKind::End => (self.is_complete, self.has_content) = (true, true),
+            EventKind::Error => self.error = self.error.take().or_else(|| Some(data.trim().to_owned())),
         }
     }
 
@@ -153,7 +153,7 @@ enum Value {
 
 impl Growing {
     /// Creates an object with the members of another. Members that are null are left out.
-    pub(super) fn of(fields: &Fields<'_>) -> Growing {
+    pub(super) fn from_fields(fields: &Fields<'_>) -> Growing {
         let mut object = Growing::default();
         object.replace(fields);
         object

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::{Growing, MOST_ELEMENTS, Pieces, Told};
+use super::{EventKind, Growing, MOST_ELEMENTS, Pieces};
 use lookback_content::json::{self, Fields};
 
 /// Members of a delta that are texts in pieces.
@@ -34,9 +34,9 @@ struct Call {
 }
 
 impl Pieces for Chunks {
-    fn add(&mut self, event: &Fields<'_>) -> Told {
+    fn add(&mut self, event: &Fields<'_>) -> EventKind {
         if event.get("error").is_some_and(|error| error.get() != "null") {
-            return Told::Error;
+            return EventKind::Error;
         }
         for name in ["model", "usage"] {
             if let Some(value) = event.get(name).filter(|value| value.get() != "null") {
@@ -46,16 +46,18 @@ impl Pieces for Chunks {
         let choices = event.get("choices").and_then(json::array).unwrap_or_default();
         // Of several choices the first is taken.
         let is_first = |choice: &Fields<'_>| choice.get("index").is_none_or(|index| index.get() == "0");
-        let Some(choice) = choices.into_iter().filter_map(Fields::read).find(is_first) else { return Told::Nothing };
+        let Some(choice) = choices.into_iter().filter_map(Fields::read).find(is_first) else {
+            return EventKind::Nothing;
+        };
         let delta = choice.get("delta").and_then(Fields::read).unwrap_or_default();
         let said = self.add_delta(&delta);
         let is_over = choice.get("finish_reason").is_some_and(|reason| reason.get() != "null");
         if is_over {
-            Told::End
+            EventKind::End
         } else if said {
-            Told::Content
+            EventKind::Content
         } else {
-            Told::Nothing
+            EventKind::Nothing
         }
     }
 
@@ -139,7 +141,7 @@ impl Chunks {
         let by_id = id.and_then(|id| self.by_id.get(id)).copied();
         let name = name(piece);
         let Some(index) = index else {
-            let last = self.calls.len().checked_sub(1).filter(|_| id.is_none());
+            let last = if id.is_none() { self.calls.len().checked_sub(1) } else { None };
             let goes_on = |at: &usize| self.calls.get(*at).is_some_and(|call| name.is_none() || call.name().is_none());
             return by_id.or(last.filter(goes_on));
         };

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Pieces, Told, element};
+use super::{EventKind, Pieces, element};
 use lookback_content::json::{self, Fields};
 
 #[derive(Default)]
@@ -14,27 +14,27 @@ pub(in crate::dialect) struct Items {
 }
 
 impl Pieces for Items {
-    fn add(&mut self, event: &Fields<'_>) -> Told {
+    fn add(&mut self, event: &Fields<'_>) -> EventKind {
         let kind = event.text("type").unwrap_or_default();
         match &*kind {
             "response.created" | "response.queued" | "response.in_progress" => {
                 let response = event.get("response").and_then(Fields::read).unwrap_or_default();
                 self.model = response.get("model").map(ToOwned::to_owned);
-                Told::Nothing
+                EventKind::Nothing
             }
             "response.output_item.done" => {
                 if let (Some(place), Some(item)) = (element(&mut self.items, event, "output_index"), event.get("item"))
                 {
                     *place = Some(item.to_owned());
                 }
-                Told::Content
+                EventKind::Content
             }
             "response.completed" | "response.incomplete" => {
                 self.response = event.get("response").map(ToOwned::to_owned);
-                Told::End
+                EventKind::End
             }
-            "response.failed" | "error" => Told::Error,
-            _ => Told::Content,
+            "response.failed" | "error" => EventKind::Error,
+            _ => EventKind::Content,
         }
     }
 
@@ -45,7 +45,9 @@ impl Pieces for Items {
         if !is_listed && !items.is_empty() {
             body.set("output", json::write_array(items));
         }
-        if let Some(model) = self.model.clone().filter(|_| body.get("model").is_none()) {
+        if body.get("model").is_none()
+            && let Some(model) = self.model.clone()
+        {
             body.set("model", model);
         }
         body.write()
