@@ -4,9 +4,9 @@
     python3 crates/lookback/surface.py            # after a change: shows what is new or gone
     python3 crates/lookback/surface.py --accept   # writes the list
 
-A name is an item, a method or an associated constant that its crate's documentation shows. Fields and variants count in
-the sum over the crates (as the lines of `cargo public-api -sss` do, without implementations of traits), and not in the
-list of the facade, which has everything that is re-exported, with its methods.
+The list has each name of the facade, with the methods and constants behind it. The sum over the published crates counts
+fields and variants, too, as the lines of `cargo public-api -sss` do, without implementations of traits. Items that are
+hidden from the documentation do not count.
 """
 
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).with_name("surface.txt")
-MOST_NAMES, MOST_AT_ROOT, MOST_METHODS, MOST_IN_ALL = 450, 25, 30, 2725
+MOST_NAMES, MOST_AT_ROOT, MOST_WITH_METHODS, MOST_OF_SESSION, MOST_IN_ALL = 160, 25, 590, 30, 3320
 NOT_PUBLISHED = {"stand-in"}
 
 
@@ -114,9 +114,10 @@ def used(crates: dict[str, Crate], crate: Crate, use: dict, path: str):
 
 def main() -> None:
     crates = {name: Crate(name, document) for name, document in documentation().items()}
-    lines, root, session = [], 0, 0
+    lines, found_names, root, session = [], 0, 0, 0
     facade = crates["lookback"]
     for path, owner, id, _ in sorted(names(crates, facade, facade.root, "lookback"), key=lambda name: name[0]):
+        found_names += 1
         root += path.count("::") == 1
         lines.append(path)
         is_module = owner is not None and "module" in owner.item(id)["inner"]
@@ -136,14 +137,20 @@ def main() -> None:
     text = "".join(f"{line}\n" for line in lines)
     if "--accept" in sys.argv:
         LIST.write_text(text)
-    print(f"lookback: {len(lines)} names, {root} at the root, {session} methods of Session")
+    print(f"lookback: {found_names} names, {root} at the root, {len(lines)} with methods, {session} of Session")
     print(f"all published crates: {total} ({', '.join(f'{name} {found}' for name, found in each.items())})")
     known = LIST.read_text().splitlines() if LIST.exists() else []
     for line in sorted(set(lines) - set(known)):
         print(f"new: {line}")
     for line in sorted(set(known) - set(lines)):
         print(f"gone: {line}")
-    limits = [(len(lines), MOST_NAMES), (root, MOST_AT_ROOT), (session, MOST_METHODS), (total, MOST_IN_ALL)]
+    limits = [
+        (found_names, MOST_NAMES),
+        (root, MOST_AT_ROOT),
+        (len(lines), MOST_WITH_METHODS),
+        (session, MOST_OF_SESSION),
+        (total, MOST_IN_ALL),
+    ]
     if known != lines or any(count > most for count, most in limits):
         sys.exit("too many names, or others than in surface.txt: run it with --accept, and read what changed")
 

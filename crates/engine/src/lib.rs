@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Read the modules in this order. Each one imports only modules that come before it: [`totals`], [`policy`], [`group`], [`mod@plan`],
-//! `caps`, `entry`, `lines`, [`view`], [`transcript`], `candidates`, [`engine`].
+//! `caps`, `entry`, `lines`, [`view`], [`transcript`], `candidates`, `engine`.
 
 mod candidates;
 mod caps;
