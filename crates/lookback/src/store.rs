@@ -2,7 +2,7 @@
 //!
 //! What a store of your own needs is in the crate `lookback-store`.
 
-pub use lookback_location::open;
+pub use lookback_location::{Location, open};
 #[cfg(feature = "postgres")]
 pub use lookback_postgres::PostgresStore;
 #[cfg(feature = "redis")]

@@ -42,7 +42,7 @@ const NOT_RUN: [(&str, &[&str]); 10] = [
             "maturin develop --manifest-path bindings/python/Cargo.toml && (cd bindings/python && pytest)",
             ".python/bin/python bindings/python/tests/upstream/run.py Strands",
             "cargo build -p lookback-node -p stand-in && bindings/node/test.sh session",
-            "cargo build -p lookback-cli && .venv/bin/python crates/inspector/tests/browser/run.py links",
+            "cargo build -p lookback-cli --features full && .venv/bin/python crates/inspector/tests/browser/run.py links",
             ".venv/bin/python crates/inspector/tests/browser/pictures.py",
             "bindings/wasm/test.sh",
         ],

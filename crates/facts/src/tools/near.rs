@@ -9,7 +9,7 @@ use strsim::normalized_levenshtein;
 
 use crate::sameness::Sameness;
 use crate::{Fact, Statement};
-use lookback_store::search::{is_small_word, words};
+use lookback_store::search::words;
 
 /// The least share of their words that close facts have in common, from 0 to 1.
 const CLOSE: f64 = 0.7;
@@ -17,6 +17,12 @@ const CLOSE: f64 = 0.7;
 const FORMS: f64 = 0.8;
 /// The most facts that are compared, newest first.
 const MOST: usize = 1_000;
+
+/// Words that say little about the subject of a sentence. They are fewer than those that a search leaves out: "not" matters.
+const SMALL: [&str; 26] = [
+    "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "have", "in", "is", "it", "its", "of", "on",
+    "or", "that", "the", "this", "to", "was", "were", "with",
+];
 
 /// Returns the fact that is closest to a statement, if one is close enough. `facts` come newest first, and of two that
 /// are equally close the newer one is returned.
@@ -62,7 +68,7 @@ impl Words {
     fn from_text(text: &str) -> Self {
         let mut all: Vec<String> = Vec::new();
         for word in words(text) {
-            if !is_small_word(&word) && !all.contains(&word) {
+            if !SMALL.contains(&word.as_str()) && !all.contains(&word) {
                 all.push(word);
             }
         }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lookback_agent::{Event, FactSheet, Flow, Middleware, Progress, Reaction, Run, ToolOutcome, ToolStatus};
+use lookback_conversation::tool_names;
 use lookback_engine::transcript::{Origin, Position};
 use lookback_engine::view::View;
 use lookback_facts::{Memory, tools};
@@ -18,7 +19,7 @@ use lookback_wire::{
 use tokio::task::spawn_blocking;
 
 use super::adds::Add;
-use super::{caller, kind};
+use super::caller;
 
 /// How many answers in a row the gateway keeps, to answer their calls itself. Then it tells the model to go on without.
 pub(super) const MOST: u32 = 8;
@@ -47,7 +48,7 @@ pub(super) fn offered(adds: &[Add], request: &RawRequest<'_>, preamble: &Preambl
     if (!asks && called.is_empty()) || !request.takes_tools() {
         return Vec::new();
     }
-    let taken = kind::tool_names(preamble);
+    let taken = tool_names(preamble);
     let is_offered = |tool: &Offered| {
         let is_asked = adds.iter().any(|add| add.answers(tool.name)) || called.contains(&tool.name);
         is_asked && !taken.iter().any(|name| name == tool.name)

@@ -7,6 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode, response};
 use bytes::Bytes;
 use hyper::body::Incoming;
+use lookback_conversation::{Account, Identity, Kind, Query, Scope};
 use lookback_wire::dialect::{Dialect, Preamble, ProviderError, RawRequest, Request};
 use tokio::task::yield_now;
 use tokio::time::timeout;
@@ -15,13 +16,11 @@ use super::adds::Add;
 use super::client::{Head, Unanswered};
 use super::copy::Copy;
 use super::event::{Event, chained};
-use super::identity::Identity;
-use super::kind::{self, Kind};
-use super::lines::{Asked, Model, Scope, Turn};
 use super::note::{Note, Passed};
 use super::payoff::Arm;
 use super::relay::{Answer, relay};
 use super::telemetry::CallSpan;
+use super::turn::{Model, Turn};
 use super::upstream::Upstream;
 use super::visit::Visit;
 use super::window::{NoWindow, Sending};
@@ -177,35 +176,27 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
         return Err(Passed::NotUnderstood);
     };
     let preamble = request.preamble();
-    let kind = Kind::of(&request, &preamble);
-    let identity = Identity::of(&call.head.headers, &request);
+    let identity = Identity::from_request(&call.head.headers, &request);
+    let kind = Kind::from_request(&request, &preamble, &identity);
     match kind {
-        Kind::Turn if identity.always_has_tools() && !kind::has_tools(&preamble) => return Err(Passed::Side),
         Kind::Turn | Kind::Compaction => {}
-        Kind::Side => return Err(Passed::Side),
         Kind::Stored(member) => return Err(Passed::Stored(member)),
+        _ => return Err(Passed::Side),
     }
-    let Some(scope) = Scope::of(&identity, &visit.caller, &request) else {
-        return Err(Passed::NoUser);
-    };
+    let account = Account { tenant: visit.caller.tenant.clone(), name: visit.caller.account.clone() };
+    let scope = Scope::new(&identity, account, &request).ok_or(Passed::NoUser)?;
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
     let retry = retries.is_some_and(|count: u32| count > 0);
     let betas = headers::list(&call.head.headers, "anthropic-beta");
-    let asked = Asked {
-        request: &request,
-        preamble: &preamble,
-        retry,
-        adds: &call.adds,
-        upstream: &upstream.to_string(),
-        model: Model::of(&request, &call.head.path_and_query, &betas),
-    };
+    let model = Model::from_request(&request, &call.head.path_and_query, &betas);
+    let query = Query::new(&request, &preamble).retry(retry);
     let windows = visit.windows().map_err(|error| failed(visit, &chained(&error)))?;
-    let turn = match kind {
-        Kind::Compaction => windows.compaction(&scope, asked).await,
-        _ => windows.line(&scope, asked).await,
+    let place = match kind {
+        Kind::Compaction => windows.compaction(&scope, query).await,
+        _ => windows.line(&scope, query).await,
     };
-    match turn {
-        Ok(turn) => Ok(Ours { request, preamble, turn }),
+    match place {
+        Ok(place) => Ok(Ours { turn: Turn::new(place, &call.adds, upstream, model), request, preamble }),
         Err(NoWindow::Session(lookback_session::Error::Request(_))) => Err(Passed::NotUnderstood),
         Err(error) => Err(failed(visit, &chained(&error))),
     }
@@ -229,7 +220,7 @@ where
         Ok(windows) => windows,
         Err(error) => return Begun::passed(failed(visit, &chained(&error))),
     };
-    if turn.is_apart() {
+    if turn.place.is_apart() {
         let held_out = windows.arm(turn) == Arm::HeldOut;
         let note = Note { held_out, ..Note::passed(Passed::Compaction) };
         return Begun { ours: Some(ours), note, body: None, sent: None };
@@ -250,7 +241,7 @@ where
     match recorded {
         Ok(sending) => {
             let sending = if sent.is_some() { sending.passed() } else { sending };
-            let (session, line) = (Some(turn.line.name.to_string()), Some(turn.how));
+            let (session, line) = (Some(turn.name().to_string()), Some(turn.place.relation));
             let mut note = Note { session, line, held_out: windows.arm(turn) == Arm::HeldOut, ..Note::default() };
             sending.tell(&mut note, &mut ours.turn);
             visit.shared.metrics.window(sending.cut.is_some());
@@ -262,7 +253,7 @@ where
             Begun { sent, ..Begun::passed(Passed::TooLong) }
         }
         Err(error) => {
-            let why = failed(visit, &format_args!("there is no window for {}: {}", turn.line.name, chained(&error)));
+            let why = failed(visit, &format_args!("there is no window for {}: {}", turn.name(), chained(&error)));
             Begun { sent, ..Begun::passed(why) }
         }
     }
@@ -288,7 +279,7 @@ async fn again(
     };
     let made = async {
         let windows = visit.windows()?;
-        if turn.is_apart() {
+        if turn.place.is_apart() {
             windows.apart(turn, request, preamble).await?;
         }
         match cause {
@@ -303,7 +294,7 @@ async fn again(
             lookback_session::Error::Irreducible(_) | lookback_session::Error::HardLimitExceeded(_),
         )) => return None,
         Err(error) => {
-            failed(visit, &format_args!("there is no other window for {}: {}", turn.line.name, chained(&error)));
+            failed(visit, &format_args!("there is no other window for {}: {}", turn.name(), chained(&error)));
             return None;
         }
     };
@@ -384,11 +375,17 @@ async fn keep(
     match asked {
         Ok((sending, dollars, arm)) => {
             note.asides += 1;
-            visit.shared.payoff.count(visit.caller.tenant.as_ref(), arm, &mut turn.line.spent(), false, dollars);
+            visit.shared.payoff.count(
+                visit.caller.tenant.as_ref(),
+                arm,
+                &mut turn.place.line.state.spent(),
+                false,
+                dollars,
+            );
             Kept::Again(sending)
         }
         Err(error) => {
-            failed(visit, &format_args!("a memory tool of {} was not answered: {}", turn.line.name, chained(&error)));
+            failed(visit, &format_args!("a memory tool of {} was not answered: {}", turn.name(), chained(&error)));
             Kept::GivenUp("the memory of this gateway does not answer")
         }
     }

@@ -6,8 +6,6 @@ use lookback_wire::dialect::Dialect;
 /// The beginning of the names of Lookback's own headers.
 pub(super) const OWN: &str = "x-lookback-";
 
-/// Names a session. A request with it belongs to that session.
-pub(super) const SESSION: &str = "x-lookback-session";
 /// Has a key of the gateway.
 pub(super) const KEY: &str = "x-lookback-key";
 /// Names one of the upstreams that the configuration has.

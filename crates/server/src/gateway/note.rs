@@ -3,11 +3,11 @@
 use std::fmt;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use lookback_conversation::Relation;
 use lookback_engine::totals::Excess;
 use serde::{Serialize, Serializer};
 
 use super::headers;
-use super::lines::How;
 
 /// What a gateway did with a request.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -18,7 +18,7 @@ pub struct Note {
     pub session: Option<String>,
     /// How it relates to the session: `new`, `continued`, `edited` or `rewritten`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub line: Option<How>,
+    pub line: Option<Relation>,
     /// The tokens of the window, by Lookback's count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,

@@ -13,8 +13,8 @@ use tokio::time::{sleep, timeout};
 
 use super::copy::{self, Copy};
 use super::event::{Event, chained};
-use super::lines::Turn;
 use super::telemetry::CallSpan;
+use super::turn::Turn;
 use super::visit::Visit;
 
 /// How long what came before a failure has to be sent.
@@ -190,8 +190,8 @@ impl Drop for Relay {
 }
 
 async fn record(visit: &Visit, response: Response, mut turn: Turn) {
-    if turn.is_apart() {
-        return visit.shared.lines.compacted(&turn, &response.message.text());
+    if turn.place.is_apart() {
+        return visit.shared.lines.recent.compacted(&turn.place, &response.message.text());
     }
     visit.shared.metrics.reasoning_lost(response.lost_reasoning);
     let recorded = match visit.windows() {
@@ -200,11 +200,17 @@ async fn record(visit: &Visit, response: Response, mut turn: Turn) {
     };
     match recorded {
         Ok((arm, dollars)) => {
-            visit.shared.payoff.count(visit.caller.tenant.as_ref(), arm, &mut turn.line.spent(), turn.asks, dollars);
+            visit.shared.payoff.count(
+                visit.caller.tenant.as_ref(),
+                arm,
+                &mut turn.place.line.state.spent(),
+                turn.place.is_from_person,
+                dollars,
+            );
         }
         Err(error) => {
             visit.shared.metrics.store_failed();
-            let what = format!("the answer of {} was not recorded: {}", turn.line.name, chained(&error));
+            let what = format!("the answer of {} was not recorded: {}", turn.name(), chained(&error));
             visit.shared.tell(&Event::failure(what));
         }
     }

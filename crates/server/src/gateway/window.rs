@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use lookback_conversation::{Query, Scope};
 use lookback_engine::plan::Reason;
 use lookback_engine::totals::Excess;
 use lookback_engine::transcript::{Entry, Origin};
@@ -23,9 +24,10 @@ use tokio::time::timeout;
 
 use super::adds::Add;
 use super::aside::{self, OwnCall, Watch};
-use super::lines::{Asked, Line, Lines, Model, Open, Scope, Turn};
+use super::lines::{Line, Lines, Open, Place};
 use super::note::{Compacted, Cut, Note};
 use super::payoff::Arm;
+use super::turn::{Model, Turn};
 use super::visit::Current;
 
 /// Why a request has no window.
@@ -83,13 +85,13 @@ pub(super) struct Windows<'a> {
 
 impl Windows<'_> {
     /// Finds the line of a request.
-    pub(super) async fn line(&self, scope: &Scope, asked: Asked<'_, '_>) -> Result<Turn, NoWindow> {
-        self.patiently(async { Ok(self.lines.find(&self.store, scope, asked).await?) }).await
+    pub(super) async fn line(&self, scope: &Scope, query: Query<'_, '_>) -> Result<Place, NoWindow> {
+        self.patiently(async { Ok(self.lines.recent.find(&self.store, scope, query).await?) }).await
     }
 
     /// Returns a turn for a call with which a client compacts its history.
-    pub(super) async fn compaction(&self, scope: &Scope, asked: Asked<'_, '_>) -> Result<Turn, NoWindow> {
-        self.patiently(async { Ok(self.lines.compaction(&self.store, scope, asked).await?) }).await
+    pub(super) async fn compaction(&self, scope: &Scope, query: Query<'_, '_>) -> Result<Place, NoWindow> {
+        self.patiently(async { Ok(self.lines.recent.find_compacting(&self.store, scope, query).await?) }).await
     }
 
     /// Takes a request that is part of no line over into a session that is not kept, unless it has one.
@@ -99,7 +101,7 @@ impl Windows<'_> {
         request: &RawRequest<'_>,
         preamble: &Preamble,
     ) -> Result<(), NoWindow> {
-        if turn.line.session.lock().await.is_none() {
+        if turn.place.line.state.session.lock().await.is_none() {
             let scratch = Windows { store: Arc::new(MemoryStore::new()), ..*self };
             scratch.of(turn, request, preamble).await?;
         }
@@ -120,7 +122,7 @@ impl Windows<'_> {
         work: impl AsyncFnOnce(&mut Open) -> Result<T, NoWindow>,
     ) -> Result<T, NoWindow> {
         self.patiently(async {
-            let mut open = line.session.lock().await;
+            let mut open = line.state.session.lock().await;
             work(open.as_mut().ok_or(NoWindow::Closed)?).await
         })
         .await
@@ -150,10 +152,10 @@ impl Windows<'_> {
             let is_held = self.arm(turn) == Arm::HeldOut;
             let alone = Policy::never_compact();
             let policy = if is_held { &alone } else { self.policy(turn) };
-            let mut open = turn.line.session.lock().await;
+            let mut open = turn.place.line.state.session.lock().await;
             let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
             let synced =
-                adapter::sync_resent(session, &turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
+                adapter::sync_resent(session, &turn.place.resent, |index| Ok(request.message(index).cloned()?)).await?;
             if !is_held {
                 turn.offered = aside::offered(&turn.adds, request, preamble, session.view());
             }
@@ -166,13 +168,13 @@ impl Windows<'_> {
                 return Ok(Sending { body: None, tokens, cut: None, compacted: None, is_measured });
             }
             // Behind a message of the model, which it goes on with, there is no place for a note.
-            let is_begun = turn.resent.last().is_some_and(|last| last.role == Role::Assistant);
+            let is_begun = turn.place.resent.last().is_some_and(|last| last.role == Role::Assistant);
             if turn.adds.is_empty() || is_begun {
                 return Ok(self.sending(session, turn, request, false).await?);
             }
             // What a compaction takes out may have to be said again.
             let before = session.window().await?.entries().iter().rev().find_map(compacted);
-            let notes = watch.notes(&turn.adds, session, turn.asks, synced.new).await;
+            let notes = watch.notes(&turn.adds, session, turn.place.is_from_person, synced.new).await;
             aside::write(session, notes).await?;
             let sending = self.sending(session, turn, request, false).await?;
             Ok(Sending { compacted: sending.compacted.or(before), ..sending })
@@ -186,7 +188,7 @@ impl Windows<'_> {
             return true;
         }
         // Whoever has the session is about to change it.
-        let Ok(open) = turn.line.session.try_lock() else { return false };
+        let Ok(open) = turn.place.line.state.session.try_lock() else { return false };
         let is_same = |session: &&Session| is_for(session, request.dialect(), &turn.model, self.policy(turn));
         let session = open.as_ref().map(|open| &open.session).filter(is_same);
         let is_plain = |session: &&Session| turn.adds.is_empty() && !session.view().has_beside();
@@ -196,12 +198,12 @@ impl Windows<'_> {
         let bytes = (known..request.len()).map(|index| request.bytes(index).map_or(0, str::len) as u64).sum();
         session.view().preamble().unwrap_or(&Preamble::default()).is_same(preamble)
             && (known..request.len()).all(is_text)
-            && adapter::has_room(session, &turn.resent, bytes)
+            && adapter::has_room(session, &turn.place.resent, bytes)
     }
 
     /// Returns whether a turn is left alone: whether the line is that it is about.
     pub(super) fn arm(&self, turn: &Turn) -> Arm {
-        turn.about().map_or(Arm::Windowed, |line| Arm::of(line.name.as_str(), self.current.config.holdout))
+        turn.place.about().map_or(Arm::Windowed, |line| Arm::of(line.name.as_str(), self.current.config.holdout))
     }
 
     /// Makes the window smaller, because the upstream refused it as too long.
@@ -211,7 +213,7 @@ impl Windows<'_> {
         request: &RawRequest<'_>,
         cause: TooLong,
     ) -> Result<Sending, NoWindow> {
-        self.with_open(&turn.line, async |Open { session, .. }| {
+        self.with_open(&turn.place.line, async |Open { session, .. }| {
             session.overflow(cause).await?;
             Ok(self.sending(session, turn, request, true).await?)
         })
@@ -225,7 +227,7 @@ impl Windows<'_> {
         request: &RawRequest<'_>,
         reasoning: bool,
     ) -> Result<Sending, NoWindow> {
-        self.with_open(&turn.line, async |Open { session, .. }| {
+        self.with_open(&turn.place.line, async |Open { session, .. }| {
             if reasoning {
                 adapter::leave_out_reasoning(session).await?;
             }
@@ -243,10 +245,10 @@ impl Windows<'_> {
         mut response: Response,
         calls: &[OwnCall],
     ) -> Result<(Sending, Option<f64>), NoWindow> {
-        self.with_open(&turn.line, async |Open { session, watch, .. }| {
+        self.with_open(&turn.place.line, async |Open { session, watch, .. }| {
             let dollars = dollars(session, &response);
             // If another request of the line came meanwhile, this one goes on where it was.
-            adapter::sync_resent(session, &turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
+            adapter::sync_resent(session, &turn.place.resent, |index| Ok(request.message(index).cloned()?)).await?;
             if !turn.is_measured {
                 response.input = None;
             }
@@ -269,7 +271,7 @@ impl Windows<'_> {
         let recorded = async |Open { session, .. }: &mut Open| {
             let dollars = dollars(session, &response);
             // If another request of the line came meanwhile, the report is not of the session's last window.
-            let is_newest = session.view().history_len() == turn.resent.len() as u64;
+            let is_newest = session.view().history_len() == turn.place.resent.len() as u64;
             // And if the provider shortens the conversation, it is of what is left.
             if !turn.is_measured || !is_newest || turn.model.is_shortened {
                 response.input = None;
@@ -281,8 +283,8 @@ impl Windows<'_> {
             }
             Ok(dollars)
         };
-        let dollars = self.with_open(&turn.line, recorded).await?;
-        turn.answered(answer);
+        let dollars = self.with_open(&turn.place.line, recorded).await?;
+        turn.place.answered(answer);
         Ok(dollars)
     }
 
@@ -303,9 +305,9 @@ impl Windows<'_> {
             let calibration = name.map(|name| self.lines.calibrations.of(&turn.upstream, name));
             let settings = settings(dialect, &turn.model).policy(policy.clone());
             let settings = settings.calibration(calibration.unwrap_or_default());
-            *open = Some(self.open(&turn.line, settings).await?);
+            *open = Some(self.open(&turn.place.line, settings).await?);
             if is_new {
-                self.lines.opened(&turn.line);
+                self.lines.opened(&turn.place.line);
             }
         }
         open.as_mut().ok_or(NoWindow::Closed)

@@ -226,11 +226,6 @@ pub(super) fn is_function_word(word: &str, language: Option<Language>) -> bool {
     languages & (bit | SCRIPTS) != 0
 }
 
-/// Whether a folded word says nothing by itself in English.
-pub fn is_small_word(word: &str) -> bool {
-    is_function_word(word, None)
-}
-
 /// The most bytes of a word whose stem is kept. Longer ones are data, and seldom repeated.
 const LONGEST_KNOWN: usize = 64;
 

@@ -33,8 +33,6 @@ mod texts;
 mod within;
 mod words;
 
-#[doc(hidden)]
-pub use language::is_small_word;
 pub use passage::passage;
 pub use query::{MOST_WORDS, Query};
 pub use rank::{Index, Lookup, Place, rank};

@@ -1,18 +1,17 @@
 //! Summaries by clients: which line goes on after its client has compacted it, and does not say which one it is.
 //!
-//! The call that compacts passes through the gateway, so what the model answers to it is known. A request with this text at
-//! the beginning of its history goes on with the line that was summarized: the one whose history the call had, or the only
+//! The owner of the lines sees the call that compacts, and what the model answers to it. A request with this text at the
+//! beginning of its history goes on with the line that was summarized: the one whose history the call had, or the only
 //! one whose newest messages follow the summary.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use lookback_wire::{
-    dialect::{Dialect, RawRequest},
-    message::Role,
-};
+use lookback_wire::dialect::{Dialect, RawRequest};
+use lookback_wire::message::Role;
 
-use super::{Line, Scope};
+use super::line::Line;
+use super::scope::Scope;
 
 /// The most summaries that are remembered.
 const MOST: usize = 1024;
@@ -26,29 +25,30 @@ const FIRST: usize = 3;
 
 /// The summaries that clients have asked for lately, the oldest first.
 #[derive(Default)]
-pub(super) struct Summaries(Mutex<VecDeque<Arc<Summary>>>);
+pub(super) struct Summaries<S>(Mutex<VecDeque<Arc<Summary<S>>>>);
 
 /// What the model answered when a client compacted its history.
-pub(super) struct Summary {
+pub(super) struct Summary<S> {
     /// Where it was asked for.
     scope: Scope,
     dialect: Dialect,
     text: String,
     /// The line that it summarizes; `None` if the call did not have the line's messages as they were.
-    line: Option<Weak<Line>>,
+    line: Option<Weak<Line<S>>>,
 }
 
-impl Summary {
-    pub(super) fn new(scope: Scope, dialect: Dialect, text: &str, line: Option<&Arc<Line>>) -> Summary {
+impl<S> Summary<S> {
+    pub(super) fn new(scope: Scope, dialect: Dialect, text: &str, line: Option<&Arc<Line<S>>>) -> Summary<S> {
         Summary { scope, dialect, text: text.trim().to_owned(), line: line.map(Arc::downgrade) }
     }
 
     /// Returns the line that it summarizes, if it is known.
-    pub(super) fn line(&self) -> Option<&Weak<Line>> {
+    pub(super) fn line(&self) -> Option<&Weak<Line<S>>> {
         self.line.as_ref()
     }
 
-    fn has_line_of(&self, other: &Summary) -> bool {
+    /// Returns whether both are of the same line, or of none that is known.
+    fn has_line_of(&self, other: &Summary<S>) -> bool {
         match (&self.line, &other.line) {
             (Some(line), Some(other)) => line.ptr_eq(other),
             (None, None) => true,
@@ -57,9 +57,9 @@ impl Summary {
     }
 }
 
-impl Summaries {
+impl<S> Summaries<S> {
     /// Remembers a summary.
-    pub(super) fn remember(&self, summary: Summary) {
+    pub(super) fn remember(&self, summary: Summary<S>) {
         if !BYTES.contains(&summary.text.len()) {
             return;
         }
@@ -80,10 +80,10 @@ impl Summaries {
 
     /// Returns the summary that a request's history begins with. `None` if there is none of the account, or if those that
     /// there are could be of several lines.
-    pub(super) fn find(&self, scope: &Scope, request: &RawRequest<'_>) -> Option<Arc<Summary>> {
+    pub(super) fn find(&self, scope: &Scope, request: &RawRequest<'_>) -> Option<Arc<Summary<S>>> {
         let is_near =
-            |summary: &&Arc<Summary>| summary.dialect == request.dialect() && scope.has_account_of(&summary.scope);
-        let near: Vec<Arc<Summary>> = {
+            |summary: &&Arc<Summary<S>>| summary.dialect == request.dialect() && scope.has_account_of(&summary.scope);
+        let near: Vec<Arc<Summary<S>>> = {
             let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             all.iter().rev().filter(is_near).cloned().collect()
         };
@@ -99,7 +99,7 @@ impl Summaries {
     }
 
     /// Forgets a summary that a line has gone on with. One is for one line, once.
-    pub(super) fn forget(&self, used: &Arc<Summary>) {
+    pub(super) fn forget(&self, used: &Arc<Summary<S>>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|summary| !Arc::ptr_eq(summary, used));
     }

@@ -1,32 +1,36 @@
-//! Who asks, as far as a client says so: headers and members that known clients send with a session or a line of it.
+//! Who asks, as far as a client says so, in headers and members that known clients send.
 
-use axum::http::HeaderMap;
+use http::HeaderMap;
 use lookback_wire::dialect::{Dialect, RawRequest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::headers;
-
 /// What a client says about the conversation that a request belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Identity {
+#[non_exhaustive]
+pub enum Identity {
     /// The request names a session of Lookback.
     Session(String),
     /// The client has an identifier of its own.
     Client {
         /// The kind of client, for the name of the session.
         client: &'static str,
+        /// The identifier.
         id: String,
     },
     /// The client has an identifier that several of its conversations may share.
     Group {
         /// The kind of identifier, for the names of the sessions.
         kind: &'static str,
+        /// The identifier.
         id: String,
     },
     /// Nothing: the conversation is known by its content alone.
     Unsaid,
 }
+
+/// Names a session of Lookback.
+const SESSION: &str = "x-lookback-session";
 
 /// Headers of known clients with an identifier of a conversation, the most precise first.
 const CONVERSATIONS: [(&str, &str); 5] = [
@@ -48,22 +52,37 @@ const CLAUDE_AGENT: &str = "x-claude-code-agent-id";
 const MOST: usize = 200;
 
 impl Identity {
-    pub(super) fn of(headers: &HeaderMap, request: &RawRequest<'_>) -> Identity {
+    /// Reads the identity from the headers, and from the metadata in the body.
+    ///
+    /// ```
+    /// use http::{HeaderMap, HeaderValue};
+    /// use lookback_conversation::Identity;
+    /// use lookback_wire::dialect::RawRequest;
+    ///
+    /// let request = RawRequest::read(r#"{"messages":[{"role":"user","content":"Hi"}]}"#, None)?;
+    /// let mut headers = HeaderMap::new();
+    /// assert_eq!(Identity::from_request(&headers, &request), Identity::Unsaid);
+    /// headers.insert("thread-id", HeaderValue::from_static("t-1"));
+    /// let codex = Identity::Client { client: "codex", id: "t-1".to_owned() };
+    /// assert_eq!(Identity::from_request(&headers, &request), codex);
+    /// # Ok::<(), lookback_wire::dialect::RequestError>(())
+    /// ```
+    pub fn from_request(headers: &HeaderMap, request: &RawRequest<'_>) -> Identity {
         let short = |id: &&str| id.len() <= MOST;
-        if let Some(name) = headers::text(headers, headers::SESSION) {
+        if let Some(name) = text(headers, SESSION) {
             return Identity::Session(name.to_owned());
         }
         let client = |client, id: String| Identity::Client { client, id };
-        let claude = headers::text(headers, CLAUDE_SESSION).filter(short).map(str::to_owned);
-        let claude = claude.or_else(|| (request.dialect() == Dialect::Anthropic).then(|| of_metadata(request))?);
+        let claude = text(headers, CLAUDE_SESSION).filter(short).map(str::to_owned);
+        let claude = claude.or_else(|| (request.dialect() == Dialect::Anthropic).then(|| claude_session(request))?);
         if let Some(session) = claude {
             // A sub-agent has its parent's session, and an identifier of its own.
-            return match headers::text(headers, CLAUDE_AGENT).filter(short) {
+            return match text(headers, CLAUDE_AGENT).filter(short) {
                 Some(agent) => client("claude-code", format!("{session}/{agent}")),
                 None => client("claude-code", session),
             };
         }
-        let known = |(name, kind)| Some((kind, headers::text(headers, name).filter(short)?.to_owned()));
+        let known = |(name, kind)| Some((kind, text(headers, name).filter(short)?.to_owned()));
         if let Some((kind, id)) = CONVERSATIONS.into_iter().find_map(known) {
             return client(kind, id);
         }
@@ -85,8 +104,13 @@ impl Identity {
     }
 }
 
+/// Returns a header as text.
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())
+}
+
 /// Reads the session in Claude Code's metadata, which is JSON within a string.
-fn of_metadata(request: &RawRequest<'_>) -> Option<String> {
+fn claude_session(request: &RawRequest<'_>) -> Option<String> {
     #[derive(Deserialize)]
     struct Metadata {
         user_id: String,
@@ -104,12 +128,12 @@ fn of_metadata(request: &RawRequest<'_>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(pairs: &[(&'static str, &str)], body: &str) -> Identity {
+    fn identity(pairs: &[(&'static str, &str)], body: &str) -> Identity {
         let mut headers = HeaderMap::new();
         for (name, value) in pairs {
             headers.insert(*name, value.parse().unwrap());
         }
-        Identity::of(&headers, &RawRequest::read(body, Some(Dialect::Anthropic)).unwrap())
+        Identity::from_request(&headers, &RawRequest::read(body, Some(Dialect::Anthropic)).unwrap())
     }
 
     const PLAIN: &str = r#"{"messages":[]}"#;
@@ -121,28 +145,28 @@ mod tests {
     #[test]
     fn clients_are_known_by_what_they_send() {
         let codex = [("session-id", "s"), ("thread-id", "t"), ("x-client-request-id", "t")];
-        assert_eq!(of(&codex, PLAIN), client("codex", "t"));
-        assert_eq!(of(&[("x-claude-code-session-id", "s")], PLAIN), client("claude-code", "s"));
+        assert_eq!(identity(&codex, PLAIN), client("codex", "t"));
+        assert_eq!(identity(&[("x-claude-code-session-id", "s")], PLAIN), client("claude-code", "s"));
         let agent = [("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")];
-        assert_eq!(of(&agent, PLAIN), client("claude-code", "s/a"));
+        assert_eq!(identity(&agent, PLAIN), client("claude-code", "s/a"));
         let metadata = r#"{"metadata":{"user_id":"{\"device_id\":\"d\",\"session_id\":\"s\"}"},"messages":[]}"#;
-        assert_eq!(of(&[], metadata), client("claude-code", "s"));
-        assert_eq!(of(&[("x-session-affinity", "ses_1")], PLAIN), client("opencode", "ses_1"));
+        assert_eq!(identity(&[], metadata), client("claude-code", "s"));
+        assert_eq!(identity(&[("x-session-affinity", "ses_1")], PLAIN), client("opencode", "ses_1"));
         assert_eq!(
-            of(&[("x-session-affinity", "ses_1"), ("x-session-id", "ses_1")], PLAIN),
+            identity(&[("x-session-affinity", "ses_1"), ("x-session-id", "ses_1")], PLAIN),
             client("opencode", "ses_1")
         );
         let workflow = Identity::Group { kind: "helicone", id: "w".to_owned() };
         assert!(!workflow.is_conversation());
-        assert_eq!(of(&[("helicone-session-id", "w")], PLAIN), workflow);
+        assert_eq!(identity(&[("helicone-session-id", "w")], PLAIN), workflow);
         assert_eq!(
-            of(&[("x-lookback-session", "mine"), ("thread-id", "t")], PLAIN),
+            identity(&[("x-lookback-session", "mine"), ("thread-id", "t")], PLAIN),
             Identity::Session("mine".to_owned())
         );
-        assert_eq!(of(&[], PLAIN), Identity::Unsaid);
+        assert_eq!(identity(&[], PLAIN), Identity::Unsaid);
         let user = r#"{"metadata":{"user_id":"ann"},"messages":[]}"#;
-        assert_eq!(of(&[], user), Identity::Unsaid);
+        assert_eq!(identity(&[], user), Identity::Unsaid);
         let long = "x".repeat(1000);
-        assert_eq!(of(&[("thread-id", &long)], PLAIN), Identity::Unsaid);
+        assert_eq!(identity(&[("thread-id", &long)], PLAIN), Identity::Unsaid);
     }
 }

@@ -1,19 +1,19 @@
 //! What a model call is for: a conversation, or something beside one, which passes and is not recorded.
 
-use lookback_wire::message::PartRef;
-use lookback_wire::{
-    dialect::{Preamble, RawRequest},
-    message::{Message, Role},
-};
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use lookback_wire::dialect::{Preamble, RawRequest};
+use lookback_wire::message::{Message, PartRef, Role};
+
+use super::identity::Identity;
+use super::tools::has_tools;
 
 /// What a model call is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+#[non_exhaustive]
+pub enum Kind {
     /// It goes on with a conversation.
     Turn,
-    /// It asks for a title, a route, a fact or the like: an answer of a given form, without tools.
+    /// It asks for a title, a route, a fact or the like: an answer of a given form, without tools, or any call without
+    /// tools if the client offers some in every turn.
     Side,
     /// It asks the model, or the provider, to compact the conversation.
     Compaction,
@@ -33,7 +33,18 @@ const SUMMARIES: [&str; 7] = [
 ];
 
 impl Kind {
-    pub(super) fn of(request: &RawRequest<'_>, preamble: &Preamble) -> Kind {
+    /// Reads the kind of a call. The identity matters because some clients offer tools in every turn.
+    ///
+    /// ```
+    /// use lookback_conversation::{Identity, Kind};
+    /// use lookback_wire::dialect::RawRequest;
+    ///
+    /// let title = r#"{"messages":[{"role":"user","content":"Hi"}],"response_format":{"type":"json_object"}}"#;
+    /// let request = RawRequest::read(title, None)?;
+    /// assert_eq!(Kind::from_request(&request, &request.preamble(), &Identity::Unsaid), Kind::Side);
+    /// # Ok::<(), lookback_wire::dialect::RequestError>(())
+    /// ```
+    pub fn from_request(request: &RawRequest<'_>, preamble: &Preamble, identity: &Identity) -> Kind {
         if let Some(member) = request.stored() {
             return Kind::Stored(member);
         }
@@ -43,7 +54,7 @@ impl Kind {
         {
             return Kind::Compaction;
         }
-        if !has_tools(preamble) && request.demands_form() {
+        if !has_tools(preamble) && (request.demands_form() || identity.always_has_tools()) {
             return Kind::Side;
         }
         Kind::Turn
@@ -73,50 +84,24 @@ fn asks_for_summary(request: &RawRequest<'_>, preamble: &Preamble) -> bool {
     system || first.into_iter().chain(last).any(asks)
 }
 
-/// Returns whether the request declares tools.
-pub(super) fn has_tools(preamble: &Preamble) -> bool {
-    preamble.tools.as_deref().is_some_and(|tools| !matches!(tools.get(), "[]" | "null"))
-}
-
-/// Returns the names of the tools that a request declares, in alphabetical order.
-///
-/// Descriptions may change while a conversation goes on, and so may the order.
-pub(super) fn tool_names(preamble: &Preamble) -> Vec<String> {
-    #[derive(Deserialize)]
-    struct Tool<'a> {
-        #[serde(default)]
-        name: Option<String>,
-        #[serde(default)]
-        function: Option<Function>,
-        #[serde(default, rename = "type")]
-        kind: Option<String>,
-        #[serde(borrow, default, rename = "functionDeclarations", alias = "function_declarations")]
-        declared: Vec<&'a RawValue>,
-    }
-    #[derive(Deserialize)]
-    struct Function {
-        name: String,
-    }
-    fn names(raw: &RawValue) -> Vec<String> {
-        let Ok(tool) = serde_json::from_str::<Tool<'_>>(raw.get()) else { return Vec::new() };
-        let own = tool.name.or(tool.function.map(|function| function.name)).or(tool.kind);
-        own.into_iter().chain(tool.declared.into_iter().flat_map(names)).collect()
-    }
-    let tools = preamble.tools.as_deref().map(RawValue::get).unwrap_or("[]");
-    let tools: Vec<&RawValue> = serde_json::from_str(tools).unwrap_or_default();
-    let mut names: Vec<String> = tools.into_iter().flat_map(names).collect();
-    names.sort();
-    names.dedup();
-    names
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn kind(body: &str) -> Kind {
         let request = RawRequest::read(body, None).unwrap();
-        Kind::of(&request, &request.preamble())
+        Kind::from_request(&request, &request.preamble(), &Identity::Unsaid)
+    }
+
+    #[test]
+    fn a_call_without_tools_is_beside_the_conversation_if_its_client_offers_some_in_every_turn() {
+        let claude = Identity::Client { client: "claude-code", id: "s".to_owned() };
+        for (tools, kind) in [(r#"[{"name":"read"}]"#, Kind::Turn), ("[]", Kind::Side)] {
+            let body = format!(r#"{{"messages":[{{"role":"user","content":"Hi"}}],"tools":{tools}}}"#);
+            let request = RawRequest::read(&body, None).unwrap();
+            assert_eq!(Kind::from_request(&request, &request.preamble(), &claude), kind);
+            assert_eq!(Kind::from_request(&request, &request.preamble(), &Identity::Unsaid), Kind::Turn);
+        }
     }
 
     #[test]
@@ -143,17 +128,5 @@ mod tests {
         assert_eq!(kind(&asked), Kind::Compaction);
         assert_eq!(kind(r#"{"input":"Hi","previous_response_id":"resp_1"}"#), Kind::Stored("previous_response_id"));
         assert_eq!(kind(r#"{"contents":[],"cachedContent":"cachedContents/1"}"#), Kind::Stored("cachedContent"));
-    }
-
-    #[test]
-    fn tools_are_known_by_their_names() {
-        let names = |body: &str| tool_names(&RawRequest::read(body, None).unwrap().preamble());
-        let chat = r#"{"tools":[{"type":"function","function":{"name":"b"}},{"type":"function","function":{"name":"a"}}],"messages":[]}"#;
-        assert_eq!(names(chat), ["a", "b"]);
-        let responses = r#"{"tools":[{"type":"function","name":"a"},{"type":"web_search"}],"input":"Hi"}"#;
-        assert_eq!(names(responses), ["a", "web_search"]);
-        let gemini = r#"{"tools":[{"functionDeclarations":[{"name":"a"},{"name":"b"}]}],"contents":[]}"#;
-        assert_eq!(names(gemini), ["a", "b"]);
-        assert!(names(r#"{"messages":[]}"#).is_empty());
     }
 }

@@ -1,35 +1,52 @@
-//! Scopes: the lines among which that of a request is looked for. Their names are the beginnings of sessions' names.
+//! Scopes: the lines among which that of a request is looked for.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use lookback_store::LogName;
-use lookback_store::Tenant;
-use lookback_wire::{
-    dialect::RawRequest,
-    message::{Message, Role},
-};
+use lookback_store::{LogName, Tenant};
+use lookback_wire::dialect::RawRequest;
+use lookback_wire::message::{Message, Role};
 
-use super::super::caller::Caller;
-use super::super::identity::Identity;
 use super::dates::without_dates;
+use super::identity::Identity;
+
+/// Whose conversations they are. No request goes on with a line of another account.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Account {
+    /// The tenant, if there are several. The store is the tenant's own, so the names of sessions need not have it.
+    pub tenant: Option<Tenant>,
+    /// A name that tells apart accounts which share a store, if there are several. It is part of the names of sessions.
+    pub name: Option<String>,
+}
 
 /// The lines among which that of a request is looked for: those of one account and one conversation of the client, or of
 /// several that it has put together, or those that begin with the same words.
+///
+/// The names of their sessions begin with the name of the scope.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(in crate::gateway) struct Scope {
+pub struct Scope {
     name: LogName,
     /// Whether it is one conversation of the client.
     is_named: bool,
-    tenant: Option<Tenant>,
-    account: Option<String>,
+    account: Account,
 }
 
 impl Scope {
-    /// Returns the scope of a request. The account of its caller tells accounts apart that share a store; it is part of
-    /// the name.
-    pub(in crate::gateway) fn of(identity: &Identity, caller: &Caller, request: &RawRequest<'_>) -> Option<Scope> {
-        let at = |name: &str| match &caller.account {
+    /// Creates the scope of a request. `None` if the client says nothing of itself, and the request has no message of a
+    /// user.
+    ///
+    /// ```
+    /// use lookback_conversation::{Account, Identity, Scope};
+    /// use lookback_wire::dialect::RawRequest;
+    ///
+    /// let request = RawRequest::read(r#"{"messages":[{"role":"user","content":"Hi"}]}"#, None)?;
+    /// assert!(Scope::new(&Identity::Unsaid, Account::default(), &request).is_some());
+    /// let empty = RawRequest::read(r#"{"messages":[]}"#, None)?;
+    /// assert!(Scope::new(&Identity::Unsaid, Account::default(), &empty).is_none());
+    /// # Ok::<(), lookback_wire::dialect::RequestError>(())
+    /// ```
+    pub fn new(identity: &Identity, account: Account, request: &RawRequest<'_>) -> Option<Scope> {
+        let at = |name: &str| match &account.name {
             Some(account) => format!("{name}@{account}"),
             // Without an account, no name may be that of one.
             None if name.contains('@') => format!("{name}@-"),
@@ -54,14 +71,12 @@ impl Scope {
         let is_plain = |name: &LogName| !name.as_str().contains('~') && name.as_str().len() + 17 <= LogName::LONGEST;
         let short = || name.parse::<LogName>().ok().filter(is_plain);
         let name = short().or_else(|| hashed().parse().ok())?;
-        let is_named = identity.is_conversation();
-        let (tenant, account) = (caller.tenant.clone(), caller.account.clone());
-        Some(Scope { name, is_named, tenant, account })
+        Some(Scope { name, is_named: identity.is_conversation(), account })
     }
 
     /// Returns whether both are scopes of one account.
     pub(super) fn has_account_of(&self, other: &Scope) -> bool {
-        (&self.tenant, &self.account) == (&other.tenant, &other.account)
+        self.account == other.account
     }
 
     /// Returns whether it is one conversation of the client.
@@ -70,7 +85,7 @@ impl Scope {
     }
 
     /// Returns a name for a line. The first line of a conversation that the client names has the name of the scope, and others
-    /// have a number behind it that no other gateway gives: the time in milliseconds, and twenty random bits.
+    /// have a number behind it that no other process gives: the time in milliseconds, and twenty random bits.
     pub(super) fn new_name(&self, is_first: bool) -> LogName {
         let numbered = || {
             let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();

@@ -1,28 +1,29 @@
-//! Reading the lines of a scope from the store: after a restart, or if another gateway began them.
+//! Reading the lines of a scope from the store: after a restart, or if another process began them.
 
 use std::sync::Arc;
 
 use lookback_engine::Settings;
 use lookback_engine::transcript::{Arrival, Origin};
 use lookback_facts::tools;
-use lookback_session::Session;
 use lookback_session::adapter::Resent;
+use lookback_session::{Error, Session};
 use lookback_store::{LogName, Store, StoreError};
 
-use super::choose::{Known, Tools};
 use super::line::Line;
-use super::path::{Path, Said, opening};
+use super::outline::Outline;
+use super::path::{Fingerprint, Path, opening};
 use super::scope::Scope;
+use super::tools::Tools;
 
 /// The most lines of a scope that are read. Older ones are not gone on with.
 const MOST: usize = 64;
 
 /// Reads the lines of a scope, but those that are remembered, the oldest first.
-pub(super) async fn lines(
+pub(super) async fn lines<S: Default>(
     store: &Arc<dyn Store>,
     scope: &Scope,
-    remembered: &[Arc<Line>],
-) -> Result<Vec<Arc<Line>>, StoreError> {
+    remembered: &[Arc<Line<S>>],
+) -> Result<Vec<Arc<Line<S>>>, StoreError> {
     let listed = store.list(scope.prefix()).await?;
     let mut names: Vec<(u64, LogName)> =
         listed.into_iter().filter_map(|info| Some((scope.number(&info.name)?, info.name))).collect();
@@ -31,33 +32,34 @@ pub(super) async fn lines(
     let mut lines = Vec::new();
     for (_, name) in names.into_iter().skip(first) {
         if remembered.iter().all(|line| line.name != name) {
-            let known = known(store, &name).await?;
-            lines.push(Line::new(name, known));
+            let outline = outline(store, &name).await?;
+            lines.push(Line::new(name, outline));
         }
     }
     Ok(lines)
 }
 
 /// Reads what was said in a line.
-async fn known(store: &Arc<dyn Store>, name: &LogName) -> Result<Known, StoreError> {
+async fn outline(store: &Arc<dyn Store>, name: &LogName) -> Result<Outline, StoreError> {
     let opened = Session::open(store.clone(), name.as_str(), Settings::default()).await;
     let mut session = match opened {
         Ok(session) => session,
-        Err(lookback_session::Error::Store(error)) => return Err(error),
+        Err(Error::Store(error)) => return Err(error),
         // A log that nobody can read is not gone on with.
-        Err(_) => return Ok(Known::default()),
+        Err(_) => return Ok(Outline::default()),
     };
     let history = match session.history().await {
         Ok(history) => history,
-        Err(lookback_session::Error::Store(error)) => return Err(error),
-        Err(_) => return Ok(Known::default()),
+        Err(Error::Store(error)) => return Err(error),
+        Err(_) => return Ok(Outline::default()),
     };
     let arrivals = || history.iter().map(|entry| &entry.arrival).filter(|arrival| arrival.origin != Origin::Lookback);
-    let said = |arrival: &Arrival| Said { resent: Resent::new(arrival.digest, arrival.message.role()), bytes: None };
+    let said =
+        |arrival: &Arrival| Fingerprint { resent: Resent::new(arrival.digest, arrival.message.role()), bytes: None };
     let path = Path::new(arrivals().map(said).collect());
     let opening = arrivals().nth(path.first()).map(|first| opening(&first.message));
     let path = path.with_opening(opening);
-    let tools = session.view().preamble().map(Tools::of).unwrap_or_default();
-    // Those that the gateway has offered are not the client's.
-    Ok(Known::of(path, tools.without(&tools::tools())))
+    let tools = session.view().preamble().map(Tools::from_preamble).unwrap_or_default();
+    // Those of Lookback are not the client's: a gateway has offered them.
+    Ok(Outline::new(path, tools.without(&tools::tools())))
 }

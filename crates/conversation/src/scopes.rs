@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::choose::{Ask, How, choose};
+use super::choose::choose;
 use super::line::Line;
+use super::query::Clues;
+use super::relation::Relation;
 use super::scope::Scope;
 use super::summaries::Summary;
 
@@ -15,19 +17,19 @@ const MOST_SCOPES: usize = 4096;
 const MOST_LINES: usize = 256;
 
 /// The lines of a scope. One that its client has compacted can be in two.
-pub(super) type Family = Vec<Arc<Line>>;
+pub(super) type Family<S> = Vec<Arc<Line<S>>>;
 
 /// The scopes that were used lately.
 #[derive(Default)]
-pub(super) struct Scopes {
-    families: HashMap<Scope, Family>,
+pub(super) struct Scopes<S> {
+    families: HashMap<Scope, Family<S>>,
     /// Counts requests, to tell what was used least.
     clock: u64,
 }
 
-impl Scopes {
+impl<S> Scopes<S> {
     /// Returns the lines of a scope, if it is remembered.
-    pub(super) fn get(&self, scope: &Scope) -> Option<&Family> {
+    pub(super) fn get(&self, scope: &Scope) -> Option<&Family<S>> {
         self.families.get(scope)
     }
 
@@ -39,10 +41,10 @@ impl Scopes {
 
     /// Adds lines that were read from the store, as far as they are not remembered: another request may have begun or read
     /// them meanwhile. One that is remembered in another scope is the same one.
-    pub(super) fn enter(&mut self, scope: &Scope, read: Vec<Arc<Line>>) -> &Family {
+    pub(super) fn enter(&mut self, scope: &Scope, read: Vec<Arc<Line<S>>>) -> &Family<S> {
         for line in read {
             // It is not forgotten before the request is found to go on with it.
-            line.known().used = self.clock;
+            line.outline().used = self.clock;
             let remembered = self.of_account(scope).find(|other| other.name == line.name).cloned();
             self.add(scope, remembered.unwrap_or(line));
         }
@@ -51,14 +53,14 @@ impl Scopes {
 
     /// Adds a line, unless the scope has it, and forgets the one that was not used for the longest time, if there are too
     /// many. It stays in the store.
-    pub(super) fn add(&mut self, scope: &Scope, line: Arc<Line>) {
+    pub(super) fn add(&mut self, scope: &Scope, line: Arc<Line<S>>) {
         let family = self.families.entry(scope.clone()).or_default();
         if family.iter().any(|other| other.name == line.name) {
             return;
         }
         if family.len() >= MOST_LINES {
-            let idle = family.iter().enumerate().filter(|(_, line)| !line.known().is_busy());
-            if let Some((oldest, _)) = idle.min_by_key(|(_, line)| line.known().used) {
+            let idle = family.iter().enumerate().filter(|(_, line)| !line.is_busy());
+            if let Some((oldest, _)) = idle.min_by_key(|(_, line)| line.used()) {
                 family.remove(oldest);
             }
         }
@@ -67,23 +69,24 @@ impl Scopes {
 
     /// Returns the line that goes on with a summary in place of its history: the only one whose newest messages follow the
     /// summary, or the one that was summarized.
-    pub(super) fn summarized(&self, scope: &Scope, ask: &Ask, summary: &Summary) -> Option<Arc<Line>> {
-        let mut kept = self.of_account(scope).filter(|line| line.known().is_kept_in(ask));
+    pub(super) fn summarized(&self, scope: &Scope, clues: &Clues, summary: &Summary<S>) -> Option<Arc<Line<S>>> {
+        let mut kept = self.of_account(scope).filter(|line| line.outline().is_kept_in(clues));
         match kept.next() {
             Some(line) => kept.all(|other| other.name == line.name).then(|| line.clone()),
-            None => summary.line()?.upgrade().filter(|line| line.known().has_same_tools(ask)),
+            None => summary.line()?.upgrade().filter(|line| line.outline().has_same_tools(clues)),
         }
     }
 
-    fn of_account(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Line>> {
+    /// Returns the lines of the same account.
+    fn of_account(&self, scope: &Scope) -> impl Iterator<Item = &Arc<Line<S>>> {
         self.families.iter().filter(|(other, _)| other.has_account_of(scope)).flat_map(|(_, family)| family)
     }
 
     /// Forgets the scopes that were not used for the longest time, if there are too many.
     pub(super) fn forget_oldest(&mut self) {
         while self.families.len() > MOST_SCOPES {
-            let used = |family: &Family| family.iter().map(|line| line.known().used).max().unwrap_or(0);
-            let is_busy = |family: &Family| family.iter().any(|line| line.known().is_busy());
+            let used = |family: &Family<S>| family.iter().map(|line| line.used()).max().unwrap_or(0);
+            let is_busy = |family: &Family<S>| family.iter().any(|line| line.is_busy());
             let idle = self.families.iter().filter(|(_, family)| !is_busy(family));
             let Some(oldest) = idle.min_by_key(|(_, family)| used(family)).map(|(scope, _)| scope.clone()) else {
                 return;
@@ -94,7 +97,7 @@ impl Scopes {
 }
 
 /// Returns the line of a family that a request goes on with, and how.
-pub(super) fn chosen(family: &Family, ask: &Ask) -> Option<(Arc<Line>, How)> {
-    let (index, how) = choose(family.iter().map(|line| line.known()), ask)?;
-    Some((family.get(index)?.clone(), how))
+pub(super) fn chosen<S>(family: &Family<S>, clues: &Clues) -> Option<(Arc<Line<S>>, Relation)> {
+    let (index, relation) = choose(family.iter().map(|line| line.outline()), clues)?;
+    Some((family.get(index)?.clone(), relation))
 }

@@ -1,4 +1,4 @@
-//! The path of a conversation: what was said in it, message by message, as far as it is remembered.
+//! The path of a conversation: the fingerprints of its messages, in their order.
 
 use lookback_session::adapter::Resent;
 use lookback_wire::message::{Message, Role};
@@ -17,15 +17,16 @@ const FEWEST_KEPT: usize = 2;
 
 /// A message, as far as a line remembers it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Said {
+pub(super) struct Fingerprint {
+    /// What it takes to recognize it, whatever its bytes are.
     pub(super) resent: Resent,
     /// The hash of its bytes in the last request, if it came in one.
     pub(super) bytes: Option<u64>,
 }
 
-impl Said {
-    pub(super) fn of(message: &Message, bytes: Option<u64>) -> Said {
-        Said { resent: Resent::from_message(message), bytes }
+impl Fingerprint {
+    pub(super) fn new(message: &Message, bytes: Option<u64>) -> Fingerprint {
+        Fingerprint { resent: Resent::from_message(message), bytes }
     }
 }
 
@@ -33,7 +34,7 @@ impl Said {
 /// change them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Path {
-    all: Vec<Said>,
+    all: Vec<Fingerprint>,
     /// The number of system messages at the beginning.
     lead: usize,
     /// The hash of what the first other message says, but for its dates.
@@ -41,8 +42,8 @@ pub(super) struct Path {
 }
 
 impl Path {
-    pub(super) fn new(all: Vec<Said>) -> Path {
-        let lead = all.iter().take_while(|said| said.resent.role == Role::System).count();
+    pub(super) fn new(all: Vec<Fingerprint>) -> Path {
+        let lead = all.iter().take_while(|message| message.resent.role == Role::System).count();
         Path { all, lead, opening: None }
     }
 
@@ -62,24 +63,27 @@ impl Path {
         Some((self.lead, self.opening?))
     }
 
-    pub(super) fn push(&mut self, said: Said) {
-        self.all.push(said);
+    /// Adds a message at the end.
+    pub(super) fn push(&mut self, message: Fingerprint) {
+        self.all.push(message);
     }
 
     /// Returns the message at an index if it has these bytes.
-    pub(super) fn at(&self, index: usize, bytes: u64) -> Option<Said> {
-        self.all.get(index).copied().filter(|said| said.bytes == Some(bytes))
+    pub(super) fn at(&self, index: usize, bytes: u64) -> Option<Fingerprint> {
+        self.all.get(index).copied().filter(|message| message.bytes == Some(bytes))
     }
 
     /// Returns all messages.
     pub(super) fn resent(&self) -> Vec<Resent> {
-        self.all.iter().map(|said| said.resent).collect()
+        self.all.iter().map(|message| message.resent).collect()
     }
 
-    pub(super) fn said(&self) -> &[Said] {
+    /// Returns the messages after those of the system at the beginning.
+    pub(super) fn said(&self) -> &[Fingerprint] {
         self.all.get(self.lead..).unwrap_or_default()
     }
 
+    /// Returns the number of messages after those of the system at the beginning.
     pub(super) fn len(&self) -> usize {
         self.said().len()
     }
@@ -91,13 +95,13 @@ impl Path {
 
     /// Returns where the messages after the last of the model begin.
     pub(super) fn base(&self) -> usize {
-        self.said().iter().rposition(|said| said.resent.role == Role::Assistant).map_or(0, |last| last + 1)
+        self.said().iter().rposition(|message| message.resent.role == Role::Assistant).map_or(0, |last| last + 1)
     }
 
     /// Returns how many messages two paths have in common, from the first. A first message with another date is the same if
     /// what follows is.
     pub(super) fn common(&self, other: &Path) -> usize {
-        let same = |(ours, theirs): &(&Said, &Said)| ours.resent.digest == theirs.resent.digest;
+        let same = |(ours, theirs): &(&Fingerprint, &Fingerprint)| ours.resent.digest == theirs.resent.digest;
         let common = self.said().iter().zip(other.said()).take_while(same).count();
         if common > 0 || self.opening.is_none() || self.opening != other.opening {
             return common;
@@ -124,7 +128,8 @@ impl Path {
 
     /// Returns whether two paths begin with the same message, word by word.
     pub(super) fn begins_like(&self, other: &Path) -> bool {
-        self.said().first().map(|said| said.resent.digest) == other.said().first().map(|said| said.resent.digest)
+        self.said().first().map(|message| message.resent.digest)
+            == other.said().first().map(|message| message.resent.digest)
     }
 }
 
@@ -133,6 +138,7 @@ pub(super) fn opening(message: &Message) -> u64 {
     xxh3_64(without_dates(&beginning(&message.text())).as_bytes())
 }
 
+/// Returns as much of a text as is remembered.
 pub(super) fn beginning(text: &str) -> String {
     text.chars().take(MOST).collect()
 }

@@ -1,4 +1,4 @@
-//! Dates in what a conversation begins with: some clients say there which day it is, and say another day the next morning.
+//! Leaving dates out: some clients begin a conversation with the day, and say another day the next morning.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;

@@ -1,0 +1,77 @@
+//! Which conversation a request belongs to: found by what was said, because clients seldom name the conversation.
+//!
+//! A [`Line`] is one conversation, and a session in the store. A client sends its whole history with each call, so a
+//! request goes on with the line that has the longest beginning of its history. An identifier that the client sends only
+//! narrows the search. If two lines match, neither is taken, and a new one begins.
+//!
+//! A call takes these steps:
+//!
+//! 1. [`Identity::from_request`] reads the identifiers that the client sends.
+//! 2. [`Kind::from_request`] tells turns of a conversation from calls beside it, such as one that asks for a title.
+//! 3. [`Scope::new`] narrows the search to one account, and to one conversation if the client names it.
+//! 4. [`Lines::find`] returns a [`Turn`]: the line, and how the request relates to it.
+//! 5. [`Turn::answered`] takes note of the answer, so that the next request is recognized.
+//!
+//! Nothing here opens a session to write. What an application needs of a line, it attaches as [`Line::state`].
+//!
+//! ```
+//! use std::error::Error;
+//! use std::sync::Arc;
+//!
+//! use futures_lite::future::block_on;
+//! use http::HeaderMap;
+//! use lookback_conversation::{Account, Identity, Lines, Query, Relation, Scope, Turn};
+//! use lookback_session::adapter::Resent;
+//! use lookback_store::{MemoryStore, Store};
+//! use lookback_wire::dialect::RawRequest;
+//! use lookback_wire::message::Message;
+//!
+//! let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+//! let lines: Lines = Lines::default();
+//! let find = |body: &str| -> Result<Turn, Box<dyn Error>> {
+//!     let request = RawRequest::read(body, None)?;
+//!     let preamble = request.preamble();
+//!     let identity = Identity::from_request(&HeaderMap::new(), &request);
+//!     let scope = Scope::new(&identity, Account::default(), &request).ok_or("no message of a user")?;
+//!     Ok(block_on(lines.find(&store, &scope, Query::new(&request, &preamble)))?)
+//! };
+//!
+//! let mut first = find(r#"{"messages":[{"role":"user","content":"Hi"}]}"#)?;
+//! assert_eq!(first.relation, Relation::New);
+//! first.answered(Resent::from_message(&Message::assistant("Hello.")));
+//! let name = first.line.name.clone();
+//! drop(first); // The request is over.
+//!
+//! let second = find(
+//!     r#"{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello."},{"role":"user","content":"Go on"}]}"#,
+//! )?;
+//! assert_eq!((&second.line.name, second.relation), (&name, Relation::Continued));
+//! # Ok::<(), Box<dyn Error>>(())
+//! ```
+
+mod choose;
+mod dates;
+mod identity;
+mod kind;
+mod line;
+mod lines;
+mod load;
+mod outline;
+mod path;
+mod query;
+mod relation;
+mod scope;
+mod scopes;
+mod summaries;
+mod tools;
+mod turn;
+
+pub use self::identity::Identity;
+pub use self::kind::Kind;
+pub use self::line::Line;
+pub use self::lines::Lines;
+pub use self::query::Query;
+pub use self::relation::Relation;
+pub use self::scope::{Account, Scope};
+pub use self::tools::tool_names;
+pub use self::turn::Turn;

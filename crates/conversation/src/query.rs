@@ -1,0 +1,91 @@
+//! A request whose line is looked for, and the clues to it.
+
+use std::sync::Arc;
+
+use lookback_wire::dialect::{Preamble, RawRequest, RequestError};
+use lookback_wire::message::{PartRef, Role};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::line::Line;
+use super::path::{Fingerprint, Path, beginning, opening};
+use super::scope::Scope;
+use super::tools::Tools;
+
+/// A request whose line is looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a, 'b> {
+    pub(super) request: &'a RawRequest<'b>,
+    preamble: &'a Preamble,
+    is_retry: bool,
+}
+
+/// What a request has in it that tells its line.
+#[derive(Default)]
+pub(super) struct Clues {
+    pub(super) path: Path,
+    /// The beginning of the last message's text.
+    pub(super) last: String,
+    pub(super) tools: Tools,
+    /// The client says that it asks again.
+    pub(super) is_retry: bool,
+    /// The scope is one conversation of the client, and not all conversations that begin alike.
+    pub(super) is_named: bool,
+}
+
+impl<'a, 'b> Query<'a, 'b> {
+    /// Creates a query for the line of a request. The preamble is the request's own; it is taken apart only once.
+    pub fn new(request: &'a RawRequest<'b>, preamble: &'a Preamble) -> Query<'a, 'b> {
+        Query { request, preamble, is_retry: false }
+    }
+
+    /// Sets whether the client says that it asks again. If so, an equal request belongs to the same line.
+    #[must_use]
+    pub fn retry(self, is_retry: bool) -> Query<'a, 'b> {
+        Query { is_retry, ..self }
+    }
+
+    /// Returns whether the last message is from a person.
+    pub(super) fn is_from_person(self) -> bool {
+        let last = self.request.len().checked_sub(1).and_then(|last| self.request.message(last).ok());
+        let is_result = |part: PartRef<'_>| matches!(part, PartRef::ToolResult(_));
+        last.is_some_and(|last| last.role() == Role::User && !last.parts().any(is_result))
+    }
+
+    /// Reads the clues. What a line remembers of the request's bytes is not read again.
+    ///
+    /// # Errors
+    /// Returns an error if a message cannot be read.
+    pub(super) fn clues<S>(self, scope: &Scope, lines: &[Arc<Line<S>>]) -> Result<Clues, RequestError> {
+        let Query { request, preamble, is_retry } = self;
+        let hash = |index: usize| xxh3_64(request.bytes(index).unwrap_or_default().as_bytes());
+        let hashes: Vec<u64> = (0..request.len()).map(hash).collect();
+        let tools_hash = Tools::hash(preamble);
+        let mut known: Vec<Option<Fingerprint>> = vec![None; hashes.len()];
+        let (mut begun, mut tools) = (None, None);
+        for line in lines {
+            let outline = line.outline();
+            for (index, (known, bytes)) in known.iter_mut().zip(&hashes).enumerate() {
+                *known = known.or_else(|| outline.path.at(index, *bytes));
+            }
+            begun = begun.or_else(|| outline.path.opening_of(&hashes));
+            if tools.is_none() && outline.tools.hash == tools_hash {
+                tools = Some(outline.tools.clone());
+            }
+        }
+        let messages = known.into_iter().zip(&hashes).enumerate().map(|(index, (known, bytes))| match known {
+            Some(known) => Ok(known),
+            None => Ok(Fingerprint::new(request.message(index)?, Some(*bytes))),
+        });
+        let path = Path::new(messages.collect::<Result<_, RequestError>>()?);
+        let opening = match begun {
+            Some((first, opening)) if first == path.first() => Some(opening),
+            _ => request.message(path.first()).ok().map(|first| opening(first)),
+        };
+        let last = match request.len().checked_sub(1) {
+            Some(last) => beginning(&request.message(last)?.text()),
+            None => String::new(),
+        };
+        let tools = tools.unwrap_or_else(|| Tools::from_preamble(preamble));
+        Ok(Clues { path: path.with_opening(opening), last, tools, is_retry, is_named: scope.is_named() })
+    }
+}
