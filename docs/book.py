@@ -3,7 +3,8 @@
     .venv/bin/python docs/book.py
 
 `docs/SUMMARY.md` is the table of contents. Pages outside of `docs`, such as the design, are pages of the book, too. Every
-relative link must lead to a file, and every anchor to a heading. The pages stay within their number of words, and use few of
+relative link must lead to a file, every anchor to a heading, and every name of the crate for applications to an item that it
+has. The pages stay within their number of words, and use few of
 the phrases that make prose hard to read.
 """
 
@@ -33,6 +34,8 @@ PHRASES = {
     "told": 1,
     "of which": 1,
 }
+# The modules of the crate for applications. A page that names an item of one must name one that is there.
+MODULES = "memory|message|middleware|policy|replay|store|summarize|window"
 LINK = re.compile(r'(\]\(|(?:href|src)=")([^)\s"#]*)(#[^)\s"]*)?([)"])')
 
 
@@ -77,6 +80,19 @@ def broken_links(page):
             yield f"{page.relative_to(PROJECT)}: {target} is not there"
         elif anchor and file.suffix == ".md" and anchor[1:] not in anchors(file):
             yield f"{page.relative_to(PROJECT)}: {target}{anchor} is no heading"
+
+
+def unknown_names(page):
+    """Yields each item of the crate for applications that a page names, and that is not in its list of public names."""
+    known = (PROJECT / "crates/lookback/surface.txt").read_text().splitlines()
+    for name in re.findall(rf"`((?:{MODULES})::[a-z_:A-Z]+)", without_blocks(page.read_text())):
+        if f"lookback::{name}" not in known:
+            yield f"{page.relative_to(PROJECT)}: the crate `lookback` has no {name}"
+
+
+def without_blocks(text):
+    """A page without its fenced blocks, which are compiled."""
+    return re.sub(r"^( *)```.*?^\1```", " ", text, flags=re.M | re.S)
 
 
 def counted(pages):
@@ -137,6 +153,7 @@ def built():
 def main():
     pages = [page for page in tracked("*.md") if page not in GENERATED]
     faults = [fault for page in tracked("*.md") for fault in broken_links(PROJECT / page)]
+    faults += [fault for page in pages for fault in unknown_names(PROJECT / page)]
     faults += counted(pages)
     built()
     if faults:
