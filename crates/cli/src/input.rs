@@ -115,7 +115,7 @@ impl Document {
         let text = text(path)?;
         let place = place(path);
         let shape = Shape::detect(text.as_bytes());
-        if !matches!(shape, Shape::Recording | Shape::ClaudeCode) && !shape.is_foreign() {
+        if shape.is_conversation() {
             let request = Request::decode(text.as_str(), dialect).map_err(|fault| Failure::Request { place, fault })?;
             return Ok(vec![Document { request, id: None, text }]);
         }

@@ -1,4 +1,8 @@
 //! Recorded conversations, read from the file formats that people have.
+//!
+//! To read another format, add a variant to `Shape` and the signs by which `detect` knows it (`shape.rs`), and a file like
+//! `claude_code.rs` that makes recordings of it. The compiler asks for its arm in `Recording::read`, and the command line
+//! and the packages read it from then on.
 
 mod claude_code;
 mod error;
@@ -140,14 +144,19 @@ impl Recording {
     pub fn read(text: &str, name: &str, dialect: impl Into<Option<Dialect>>) -> Result<Vec<Recording>, RecordingError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let dialect = dialect.into();
-        match Shape::detect_text(text) {
+        let shape = Shape::detect_text(text);
+        match shape {
             Shape::ClaudeCode => {
                 let mut recordings = claude_code::read(text, name)?;
                 recordings.iter_mut().for_each(|recording| recording.usage.retain(RecordedUsage::is_possible));
                 Ok(recordings)
             }
-            shape if shape.is_foreign() => Err(RecordingError::Foreign(shape)),
-            _ => drafts(text, name)?.into_iter().map(|draft| draft.decode(dialect)).collect(),
+            Shape::VercelAi | Shape::LangChain | Shape::ShareGpt | Shape::Gzip | Shape::Utf16 => {
+                Err(RecordingError::Foreign(shape))
+            }
+            Shape::Messages | Shape::Request | Shape::Transcript | Shape::Recording | Shape::Empty | Shape::Unknown => {
+                drafts(text, name)?.into_iter().map(|draft| draft.decode(dialect)).collect()
+            }
         }
     }
 }

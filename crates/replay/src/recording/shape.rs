@@ -78,9 +78,19 @@ impl Shape {
         }
     }
 
-    /// Returns whether the format is known, but Lookback cannot read it yet.
-    pub fn is_foreign(self) -> bool {
-        self.foreign().is_some()
+    /// Returns whether the file is one conversation: a list of messages, or the body of a request. What is in no known
+    /// format is read as one, too, and the error says what is wrong with it.
+    pub fn is_conversation(self) -> bool {
+        match self {
+            Shape::Messages | Shape::Request | Shape::Transcript | Shape::Empty | Shape::Unknown => true,
+            Shape::Recording
+            | Shape::ClaudeCode
+            | Shape::VercelAi
+            | Shape::LangChain
+            | Shape::ShareGpt
+            | Shape::Gzip
+            | Shape::Utf16 => false,
+        }
     }
 
     /// Describes a format that Lookback cannot read yet, and says what to do about it.
@@ -137,7 +147,7 @@ fn starts_with_object(elements: &[&RawValue]) -> bool {
 fn detect_messages(elements: &[&RawValue]) -> Option<Shape> {
     let Some(first) = elements.first() else { return Some(Shape::Messages) };
     let told = |element: &RawValue| Object::read(element)?.detect_message();
-    let foreign = elements.iter().filter_map(|element| told(element)).find(|shape| shape.is_foreign());
+    let foreign = elements.iter().filter_map(|element| told(element)).find(|shape| shape.foreign().is_some());
     foreign.or_else(|| match told(first)? {
         Shape::Recording => Some(Shape::Messages),
         shape => Some(shape),
@@ -274,7 +284,7 @@ impl<'a> Object<'a> {
         match detect_messages(&elements(messages)?)? {
             Shape::Messages if !self.has_any(&OF_REQUESTS) && self.has_any(&OF_TRANSCRIPTS) => Some(Shape::Transcript),
             Shape::Messages => Some(Shape::Request),
-            shape if shape.is_foreign() => Some(shape),
+            shape if shape.foreign().is_some() => Some(shape),
             _ => None,
         }
     }
