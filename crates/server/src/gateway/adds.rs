@@ -53,7 +53,7 @@ impl FromStr for Add {
 
 impl Add {
     /// Returns whether a model learns by it what the gateway keeps.
-    pub(super) fn tells(self) -> bool {
+    pub(super) fn shows_memory(self) -> bool {
         match self {
             Add::FactSheet | Add::MemoryTools | Add::Recall => true,
             Add::Progress | Add::CacheMarkers | Add::Summaries => false,

@@ -1,4 +1,4 @@
-//! A visit: a request with all that it needs of the gateway, and what all requests share.
+//! An admission: a request with all that it needs of the gateway, and what all requests share.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -19,12 +19,11 @@ use super::metrics::Metrics;
 use super::payoff::Payoff;
 use super::ready::Readiness;
 use super::summarizer::summarizing;
-use super::window::Windows;
 use crate::host;
 use crate::page::is_foreign;
 
 /// Takes what happens, for a log.
-pub(super) type Told = Arc<dyn Fn(&Event) + Send + Sync>;
+pub(super) type EventLog = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// What all requests share.
 pub(super) struct Shared {
@@ -40,8 +39,8 @@ pub(super) struct Shared {
     pub(super) metrics: Metrics,
     pub(super) payoff: Payoff,
     pub(super) readiness: Readiness,
-    /// `None` in a rehearsal, of which nothing is told.
-    told: Option<Told>,
+    /// `None` in a rehearsal, which logs nothing.
+    log: Option<EventLog>,
 }
 
 /// A configuration in use.
@@ -57,7 +56,7 @@ pub(super) struct Current {
 
 /// A request, with all that it needs of the gateway. Whatever changes meanwhile, it is served as it was let in.
 #[derive(Clone)]
-pub(super) struct Visit {
+pub(super) struct Admission {
     pub(super) shared: Arc<Shared>,
     pub(super) current: Arc<Current>,
     pub(super) caller: Arc<Caller>,
@@ -72,7 +71,7 @@ pub(super) enum NotLetIn {
     Elsewhere,
 }
 
-impl Visit {
+impl Admission {
     /// Returns the store, as far as the caller sees it.
     ///
     /// # Errors
@@ -101,15 +100,6 @@ impl Visit {
             Ok(())
         }
     }
-
-    /// Returns how windows are made for the caller.
-    ///
-    /// # Errors
-    /// Returns an error if the store of the tenant cannot be opened.
-    pub(super) fn windows(&self) -> Result<Windows<'_>, StoreError> {
-        let (lines, tenant) = (&self.shared.lines, self.caller.tenant.as_ref());
-        Ok(Windows { store: self.store()?, lines, current: &self.current, tenant })
-    }
 }
 
 impl Current {
@@ -130,7 +120,12 @@ impl Current {
 
 impl Shared {
     /// Begins to serve at an address.
-    pub(super) fn new(store: Arc<dyn Store>, current: Current, told: Option<Told>, listens: SocketAddr) -> Arc<Shared> {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        current: Current,
+        log: Option<EventLog>,
+        listens: SocketAddr,
+    ) -> Arc<Shared> {
         Arc::new(Shared {
             store,
             stores: Mutex::default(),
@@ -141,7 +136,7 @@ impl Shared {
             metrics: Metrics::default(),
             payoff: Payoff::default(),
             readiness: Readiness::default(),
-            told,
+            log,
         })
     }
 
@@ -154,9 +149,9 @@ impl Shared {
         match config.check().and_then(|()| config.check_address(self.listens)) {
             Ok(()) => {
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Current::new(config, policy));
-                self.tell(&Event::Reloaded);
+                self.emit(&Event::Reloaded);
             }
-            Err(error) => self.tell(&Event::failure(format!("the changed configuration is not used: {error}"))),
+            Err(error) => self.emit(&Event::failure(format!("the changed configuration is not used: {error}"))),
         }
     }
 
@@ -177,14 +172,14 @@ impl Shared {
         tokio::spawn(async move { shared.lines.calibrations.recall(&store).await });
     }
 
-    pub(super) fn tell(&self, event: &Event) {
-        if let Some(told) = &self.told {
-            told(event);
+    pub(super) fn emit(&self, event: &Event) {
+        if let Some(log) = &self.log {
+            log(event);
         }
     }
 
-    /// Returns whether anything is told of a call.
-    pub(super) fn tells(&self) -> bool {
-        self.told.is_some()
+    /// Returns whether anything is logged of a call.
+    pub(super) fn has_log(&self) -> bool {
+        self.log.is_some()
     }
 }

@@ -24,7 +24,7 @@ const ANY: &str = "";
 
 impl Calibrations {
     /// Returns how the counts of a model are corrected until its first report in a conversation.
-    pub(super) fn of(&self, upstream: &str, model: &str) -> Calibration {
+    pub(super) fn get(&self, upstream: &str, model: &str) -> Calibration {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = |upstream: &str| known.get(&(upstream.to_owned(), model.to_owned())).copied();
         at(upstream).or_else(|| at(ANY)).unwrap_or_default()

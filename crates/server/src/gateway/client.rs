@@ -148,7 +148,9 @@ impl Client {
             request.headers_mut().insert(name, key);
         }
         // A body that was cut is shorter than the one that came.
-        if let Some(length) = length.filter(|_| request.headers().contains_key(CONTENT_LENGTH)) {
+        if let Some(length) = length
+            && request.headers().contains_key(CONTENT_LENGTH)
+        {
             request.headers_mut().insert(CONTENT_LENGTH, length.into());
         }
         let connection = capture_connection(&mut request);

@@ -9,7 +9,6 @@ use serde::{Deserialize, Deserializer};
 
 use super::adds::Add;
 use super::keys::Key;
-use super::place::line_at;
 use super::summarizer::SummaryModel;
 use super::upstream::Upstream;
 use crate::host::is_host;
@@ -256,6 +255,11 @@ pub enum ConfigError {
     },
 }
 
+/// Returns the line, from 1, that a byte of a text is in.
+pub(super) fn line_at(text: &str, byte: usize) -> Option<usize> {
+    Some(text.get(..byte)?.matches('\n').count() + 1)
+}
+
 fn place(line: Option<usize>) -> String {
     line.map(|line| format!("line {line}: ")).unwrap_or_default()
 }
@@ -320,7 +324,8 @@ impl Config {
         if let Some(twice) = self.keys.iter().map(Key::name).find(|name| !names.insert(*name)) {
             return Err(ConfigError::SameKey(twice.to_owned()));
         }
-        if let Some(open) = self.upstreams.iter().rfind(|upstream| upstream.has_key()).filter(|_| self.keys.is_empty())
+        if self.keys.is_empty()
+            && let Some(open) = self.upstreams.iter().rfind(|upstream| upstream.has_key())
         {
             return Err(ConfigError::OpenKey(open.to_string()));
         }

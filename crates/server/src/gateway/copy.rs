@@ -26,8 +26,8 @@ enum CopyBody {
 
 impl Copy {
     /// Begins a copy of an answer with these headers. `None` if it cannot be read.
-    pub(super) fn of(headers: &HeaderMap, dialect: Dialect) -> Option<Copy> {
-        let encoding = Encoding::of(headers, MOST)?;
+    pub(super) fn new(headers: &HeaderMap, dialect: Dialect) -> Option<Copy> {
+        let encoding = Encoding::from_headers(headers, MOST)?;
         let kind = headers::text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
         let body = match kind.starts_with("text/event-stream") {
             true => CopyBody::Events(Box::new(ResponseStream::new(dialect))),
@@ -82,7 +82,13 @@ impl Copy {
             return None;
         }
         match &self.body {
-            CopyBody::Events(stream) => stream.response().filter(|_| stream.is_complete()),
+            CopyBody::Events(stream) => {
+                if stream.is_complete() {
+                    stream.response()
+                } else {
+                    None
+                }
+            }
             CopyBody::Whole(body) => {
                 let text = std::str::from_utf8(body).ok()?;
                 Response::decode(text, self.dialect).ok().or_else(|| of_list(text, self.dialect))
@@ -96,5 +102,5 @@ fn of_list(text: &str, dialect: Dialect) -> Option<Response> {
     let chunks: Vec<&serde_json::value::RawValue> = serde_json::from_str(text).ok()?;
     let mut stream = ResponseStream::new(dialect);
     chunks.iter().for_each(|chunk| stream.event(chunk.get()));
-    stream.response().filter(|_| stream.is_complete())
+    if stream.is_complete() { stream.response() } else { None }
 }

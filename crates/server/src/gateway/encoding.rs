@@ -21,7 +21,7 @@ pub(super) enum Encoding {
 impl Encoding {
     /// Returns the encoding that the headers name; `None` if it cannot be read piece by piece, such as Zstandard. What is
     /// decoded has at most so many bytes.
-    pub(super) fn of(headers: &HeaderMap, most: usize) -> Option<Encoding> {
+    pub(super) fn from_headers(headers: &HeaderMap, most: usize) -> Option<Encoding> {
         let out = Bounded { bytes: Vec::new(), left: most };
         Some(match headers::text(headers, header::CONTENT_ENCODING.as_str()) {
             None | Some("identity") => Encoding::Plain,
@@ -148,7 +148,7 @@ mod tests {
             ("identity", text.clone()),
         ] {
             assert_eq!(decoded(&headers(name), &packed.clone().into(), 1 << 20).as_deref(), Some(&text[..]), "{name}");
-            let Some(mut encoding) = Encoding::of(&headers(name), 1 << 20) else { continue };
+            let Some(mut encoding) = Encoding::from_headers(&headers(name), 1 << 20) else { continue };
             let mut out = Vec::new();
             for piece in packed.chunks(7) {
                 out.extend(encoding.decode(piece).unwrap().unwrap_or_else(|| piece.to_vec()));
@@ -165,7 +165,7 @@ mod tests {
             [("gzip", gzip(&zeros)), ("deflate", deflate(&zeros)), ("br", brotli(&zeros)), ("zstd", zstd)]
         {
             assert_eq!(decoded(&headers(name), &packed.clone().into(), 1 << 20), None, "{name}");
-            let Some(mut encoding) = Encoding::of(&headers(name), 1 << 20) else { continue };
+            let Some(mut encoding) = Encoding::from_headers(&headers(name), 1 << 20) else { continue };
             assert!(packed.chunks(1 << 12).any(|piece| encoding.decode(piece).is_err()), "{name}");
         }
     }

@@ -29,7 +29,7 @@ impl Endpoint {
 
     /// Recognizes a request by its method and path. What comes before the last parts of a path does not matter, because
     /// providers and clouds put different things there.
-    pub(super) fn of(method: &Method, path: &str) -> Endpoint {
+    pub(super) fn from_path(method: &Method, path: &str) -> Endpoint {
         let of_gemini = || {
             let (_, last) = path.rsplit_once("/models/")?;
             let (model, verb) = last.split_once(':')?;
@@ -61,7 +61,7 @@ impl Endpoint {
 pub(super) fn calls_a_model(method: &Method, path: &str) -> bool {
     let parts: Vec<&str> = path.trim_end_matches('/').rsplit('/').take(2).collect();
     match (method, parts.as_slice()) {
-        _ if matches!(Endpoint::of(method, path), Endpoint::Call { .. }) => true,
+        _ if matches!(Endpoint::from_path(method, path), Endpoint::Call { .. }) => true,
         (&Method::GET, ["models", ..] | [_, "models"]) => true,
         (&Method::POST, ["completions" | "embeddings", ..]) => true,
         (&Method::POST, ["count_tokens", "messages"] | ["input_tokens" | "compact", "responses"]) => true,
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn calls_are_told_from_what_only_passes() {
-        let post = |path: &str| Endpoint::of(&Method::POST, path);
+        let post = |path: &str| Endpoint::from_path(&Method::POST, path);
         let call = |dialect| Endpoint::Call { dialect, model: None };
         let gemini = |model: &str| Endpoint::Call { dialect: Dialect::Gemini, model: Some(model.to_owned()) };
         for (path, endpoint) in [
@@ -107,8 +107,8 @@ mod tests {
         ] {
             assert_eq!(post(path), endpoint, "{path}");
         }
-        assert_eq!(Endpoint::of(&Method::GET, "/v1/chat/completions"), Endpoint::Other(None));
-        assert_eq!(Endpoint::of(&Method::GET, "/v1beta/models"), Endpoint::Other(Some(Dialect::Gemini)));
+        assert_eq!(Endpoint::from_path(&Method::GET, "/v1/chat/completions"), Endpoint::Other(None));
+        assert_eq!(Endpoint::from_path(&Method::GET, "/v1beta/models"), Endpoint::Other(Some(Dialect::Gemini)));
     }
 
     #[test]

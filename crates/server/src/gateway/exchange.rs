@@ -13,6 +13,7 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use super::adds::Add;
+use super::admission::Admission;
 use super::client::{Head, Unanswered};
 use super::copy::Copy;
 use super::event::{Event, chained};
@@ -22,8 +23,7 @@ use super::relay::{Answer, relay};
 use super::telemetry::CallSpan;
 use super::turn::{Model, Turn};
 use super::upstream::Upstream;
-use super::visit::Visit;
-use super::window::{NoWindow, Sending};
+use super::window::{NoWindow, Sending, Windows};
 use super::{answers, aside, copy, encoding, headers};
 
 /// How often a window is made smaller because the upstream refuses it as too long.
@@ -47,16 +47,17 @@ pub(super) struct Call {
     pub(super) adds: Vec<Add>,
 }
 
-/// A call that belongs to a line.
-struct Ours<'a> {
+/// A call that belongs to a line, and how windows are made for it.
+struct LineCall<'a> {
+    windows: Windows,
     request: RawRequest<'a>,
     preamble: Preamble,
     turn: Turn,
 }
 
-/// How a call begins.
-struct Begun<'a> {
-    ours: Option<Ours<'a>>,
+/// A call that is ready to be sent.
+struct Prepared<'a> {
+    own: Option<LineCall<'a>>,
     note: Note,
     /// The body, if it is not the one that came.
     body: Option<Bytes>,
@@ -64,27 +65,27 @@ struct Begun<'a> {
     sent: Option<Sent>,
 }
 
-impl Begun<'_> {
+impl Prepared<'_> {
     /// A call that passes as it came.
     fn passed(why: Passed) -> Self {
-        Begun { ours: None, note: Note::passed(why), body: None, sent: None }
+        Prepared { own: None, note: Note::passed(why), body: None, sent: None }
     }
 }
 
 type Sent = Result<Response<Incoming>, Unanswered>;
 
 /// Makes a model call, and returns the answer for the client.
-pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Response<Body> {
+pub(super) async fn make(admission: Admission, upstream: &Upstream, call: Call) -> Response<Body> {
     let begun = Instant::now();
-    let mut span = match visit.shared.tells() {
+    let mut span = match admission.shared.has_log() {
         true => CallSpan::begin(call.dialect, &call.head.headers),
         false => CallSpan::untold(),
     };
     if let Some(model) = &call.model {
         span.asks(model);
     }
-    let (answer, note) = answer(visit.clone(), upstream, &call, span).await;
-    visit.shared.tell(&Event::Call {
+    let (answer, note) = answer(admission.clone(), upstream, &call, span).await;
+    admission.shared.emit(&Event::Call {
         dialect: call.dialect,
         upstream: upstream.to_string(),
         status: answer.status().as_u16(),
@@ -94,8 +95,8 @@ pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Respo
     answer
 }
 
-async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSpan) -> (Response<Body>, Note) {
-    let client = &visit.current.client;
+async fn answer(admission: Admission, upstream: &Upstream, call: &Call, mut span: CallSpan) -> (Response<Body>, Note) {
+    let client = &admission.current.client;
     let send = |body: Option<Bytes>| async move {
         let dialect = Some(call.dialect);
         match body {
@@ -103,11 +104,11 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
             Some(body) => client.send(upstream, dialect, &call.head.own(), Body::from(body)).await,
         }
     };
-    let Begun { mut ours, mut note, mut body, mut sent } = match find(&visit, upstream, call).await {
-        Ok(ours) => begin(&visit, ours, &send).await,
-        Err(why) => Begun::passed(why),
+    let Prepared { mut own, mut note, mut body, mut sent } = match find_line(&admission, upstream, call).await {
+        Ok(own) => prepare(&admission, own, &send).await,
+        Err(why) => Prepared::passed(why),
     };
-    if let (None, Some(model)) = (&call.model, ours.as_ref().and_then(|ours| ours.turn.model.name.as_deref())) {
+    if let (None, Some(model)) = (&call.model, own.as_ref().and_then(|own| own.turn.model.name.as_deref())) {
         span.asks(model);
     }
     loop {
@@ -118,45 +119,45 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
-                visit.shared.tell(&Event::unanswered(upstream, &error));
+                admission.shared.emit(&Event::unanswered(upstream, &error));
                 span.failed("unanswered");
                 return (finish(answers::unanswered(&error, Some(call.dialect)), &note), note);
             }
         };
         let (parts, incoming) = answer.into_parts();
-        let pause = visit.current.config.timeouts.pause;
-        let (answer, error) = match &ours {
+        let pause = admission.current.config.timeouts.pause;
+        let (answer, error) = match &own {
             // Nothing is done about what belongs to no line.
             None => (Answer::new(incoming, None, pause), None),
-            Some(_) => look(&parts, incoming, call.dialect, pause).await,
+            Some(_) => read_error(&parts, incoming, call.dialect, pause).await,
         };
         if let Some(error) = error {
             let refused = body.as_ref().or(call.text.as_ref()).map_or(&[][..], |body| body);
-            match again(&visit, ours.as_mut(), &mut note, (parts.status, &error), (call, refused)).await {
+            match retry(&admission, own.as_mut(), &mut note, (parts.status, &error), (call, refused)).await {
                 Some(retry) => {
                     body = Some(retry.into());
                     continue;
                 }
-                None => visit.shared.metrics.refused(),
+                None => admission.shared.metrics.refused(),
             }
             span.noted(&note, parts.status);
-            let body = relay(visit, answer, None, Some(span)).await;
+            let body = relay(admission, answer, None, Some(span)).await;
             return (finish(Response::from_parts(parts, body), &note), note);
         }
-        match keep(&visit, ours.as_ref(), (&mut note, &mut span), answer).await {
-            Kept::Passes(answer) => {
+        match answer_tools(&admission, own.as_ref(), (&mut note, &mut span), answer).await {
+            AfterTools::Passes(answer) => {
                 span.noted(&note, parts.status);
-                let body = relay(visit, answer, ours.map(|ours| ours.turn), Some(span)).await;
+                let body = relay(admission, answer, own.map(|own| (own.windows, own.turn)), Some(span)).await;
                 return (finish(Response::from_parts(parts, body), &note), note);
             }
-            Kept::Again(sending) => {
-                if let Some(ours) = &mut ours {
-                    sending.tell(&mut note, &mut ours.turn);
+            AfterTools::AskAgain(sending) => {
+                if let Some(own) = &mut own {
+                    sending.describe(&mut note, &mut own.turn);
                 }
                 body = sending.body.map(Bytes::from);
             }
-            Kept::GivenUp(why) => {
-                visit.shared.tell(&Event::failure(why.to_owned()));
+            AfterTools::GivenUp(why) => {
+                admission.shared.emit(&Event::failure(why.to_owned()));
                 let answer = answers::error(StatusCode::BAD_GATEWAY, why, Some(call.dialect));
                 span.noted(&note, answer.status());
                 return (finish(answer, &note), note);
@@ -169,7 +170,7 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call, mut span: CallSp
 ///
 /// # Errors
 /// Returns why the call passes as it came, if it belongs to no line.
-async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<Ours<'a>, Passed> {
+async fn find_line<'a>(admission: &Admission, upstream: &Upstream, call: &'a Call) -> Result<LineCall<'a>, Passed> {
     let text = call.text.as_deref().ok_or(Passed::Encoded)?;
     let text = std::str::from_utf8(text).ok();
     let Some(request) = text.and_then(|text| RawRequest::read(text, Some(call.dialect)).ok()) else {
@@ -183,50 +184,53 @@ async fn find<'a>(visit: &Visit, upstream: &Upstream, call: &'a Call) -> Result<
         Kind::Stored(member) => return Err(Passed::Stored(member)),
         _ => return Err(Passed::Side),
     }
-    let account = Account { tenant: visit.caller.tenant.clone(), name: visit.caller.account.clone() };
+    let account = Account { tenant: admission.caller.tenant.clone(), name: admission.caller.account.clone() };
     let scope = Scope::new(&identity, account, &request).ok_or(Passed::NoUser)?;
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
     let retry = retries.is_some_and(|count: u32| count > 0);
     let betas = headers::list(&call.head.headers, "anthropic-beta");
     let model = Model::from_request(&request, &call.head.path_and_query, &betas);
     let query = Query::new(&request, &preamble).retry(retry);
-    let windows = visit.windows().map_err(|error| failed(visit, &chained(&error)))?;
+    let windows = Windows::open(admission).map_err(|error| failed(admission, &chained(&error)))?;
     let place = match kind {
         Kind::Compaction => windows.compaction(&scope, query).await,
         _ => windows.line(&scope, query).await,
     };
     match place {
-        Ok(place) => Ok(Ours { turn: Turn::new(place, &call.adds, upstream, model), request, preamble }),
+        Ok(place) => {
+            let turn = Turn::new(place, &call.adds, upstream, model);
+            Ok(LineCall { windows, request, preamble, turn })
+        }
         Err(NoWindow::Session(lookback_session::Error::Request(_))) => Err(Passed::NotUnderstood),
-        Err(error) => Err(failed(visit, &chained(&error))),
+        Err(error) => Err(failed(admission, &chained(&error))),
     }
 }
 
 /// Says that the store failed, so that a call passes as it came.
-fn failed(visit: &Visit, what: &dyn Display) -> Passed {
-    visit.shared.metrics.store_failed();
-    visit.shared.tell(&Event::failure(what.to_string()));
+fn failed(admission: &Admission, what: &dyn Display) -> Passed {
+    admission.shared.metrics.store_failed();
+    admission.shared.emit(&Event::failure(what.to_string()));
     Passed::StoreFailed
 }
 
 /// Takes a call over into the session of its line, and makes its window. If the window is certainly all of the call, it is
 /// sent meanwhile.
-async fn begin<'a, S>(visit: &Visit, mut ours: Ours<'a>, send: &impl Fn(Option<Bytes>) -> S) -> Begun<'a>
+async fn prepare<'a, S>(
+    admission: &Admission,
+    mut own: LineCall<'a>,
+    send: &impl Fn(Option<Bytes>) -> S,
+) -> Prepared<'a>
 where
     S: Future<Output = Sent>,
 {
-    let Ours { request, preamble, turn } = &mut ours;
-    let windows = match visit.windows() {
-        Ok(windows) => windows,
-        Err(error) => return Begun::passed(failed(visit, &chained(&error))),
-    };
+    let LineCall { windows, request, preamble, turn } = &mut own;
     if turn.place.is_apart() {
         let held_out = windows.arm(turn) == Arm::HeldOut;
         let note = Note { held_out, ..Note::passed(Passed::Compaction) };
-        return Begun { ours: Some(ours), note, body: None, sent: None };
+        return Prepared { own: Some(own), note, body: None, sent: None };
     }
     let has_room = windows.has_room(turn, request, preamble);
-    let recording = windows.of(turn, request, preamble);
+    let recording = windows.record(turn, request, preamble);
     let (recorded, sent) = if has_room {
         // If a connection is open, it sends the request before this thread records it.
         let recording = async {
@@ -243,31 +247,31 @@ where
             let sending = if sent.is_some() { sending.passed() } else { sending };
             let (session, line) = (Some(turn.name().to_string()), Some(turn.place.relation));
             let mut note = Note { session, line, held_out: windows.arm(turn) == Arm::HeldOut, ..Note::default() };
-            sending.tell(&mut note, &mut ours.turn);
-            visit.shared.metrics.window(sending.cut.is_some());
+            sending.describe(&mut note, &mut own.turn);
+            admission.shared.metrics.window(sending.cut.is_some());
             let body = sending.body.map(Bytes::from);
-            Begun { ours: Some(ours), note, body, sent }
+            Prepared { own: Some(own), note, body, sent }
         }
         // Its messages are recorded, and only the upstream can say what it takes.
         Err(NoWindow::Session(lookback_session::Error::HardLimitExceeded(_))) => {
-            Begun { sent, ..Begun::passed(Passed::TooLong) }
+            Prepared { sent, ..Prepared::passed(Passed::TooLong) }
         }
         Err(error) => {
-            let why = failed(visit, &format_args!("there is no window for {}: {}", turn.name(), chained(&error)));
-            Begun { sent, ..Begun::passed(why) }
+            let why = failed(admission, &format_args!("there is no window for {}: {}", turn.name(), chained(&error)));
+            Prepared { sent, ..Prepared::passed(why) }
         }
     }
 }
 
 /// Returns the body for another try, if there is one: a smaller window if it was too long, or a repaired history.
-async fn again(
-    visit: &Visit,
-    ours: Option<&mut Ours<'_>>,
+async fn retry(
+    admission: &Admission,
+    own: Option<&mut LineCall<'_>>,
     note: &mut Note,
     (status, text): (StatusCode, &str),
     (call, refused): (&Call, &[u8]),
 ) -> Option<String> {
-    let Ours { request, preamble, turn } = ours?;
+    let LineCall { windows, request, preamble, turn } = own?;
     if note.held_out {
         return None;
     }
@@ -278,7 +282,6 @@ async fn again(
         _ => return None,
     };
     let made = async {
-        let windows = visit.windows()?;
         if turn.place.is_apart() {
             windows.apart(turn, request, preamble).await?;
         }
@@ -294,14 +297,14 @@ async fn again(
             lookback_session::Error::Irreducible(_) | lookback_session::Error::HardLimitExceeded(_),
         )) => return None,
         Err(error) => {
-            failed(visit, &format_args!("there is no other window for {}: {}", turn.name(), chained(&error)));
+            failed(admission, &format_args!("there is no other window for {}: {}", turn.name(), chained(&error)));
             return None;
         }
     };
     let body = sending.body.as_deref()?;
     if cause.is_some() {
         note.overflows += 1;
-        visit.shared.metrics.overflow();
+        admission.shared.metrics.overflow();
     } else {
         // If it does not help, the answer would be the same.
         let refused = std::str::from_utf8(refused).ok()?;
@@ -315,7 +318,7 @@ async fn again(
         }
         note.repaired = true;
     }
-    sending.tell(note, turn);
+    sending.describe(note, turn);
     sending.body
 }
 
@@ -330,28 +333,28 @@ fn faults(call: &Call, body: &str) -> usize {
 }
 
 /// An answer, after its calls were looked at.
-enum Kept {
+enum AfterTools {
     /// It is for the client.
     Passes(Answer),
     /// The gateway has answered its calls, and the model is asked on.
-    Again(Sending),
+    AskAgain(Sending),
     /// The model cannot be asked on, and the client has no use for the answer.
     GivenUp(&'static str),
 }
 
 /// Keeps an answer that calls tools of the gateway, and answers the calls. Whether it does is only known at its end, so with
 /// such tools an answer is read as a whole before the client gets any of it.
-async fn keep(
-    visit: &Visit,
-    ours: Option<&Ours<'_>>,
+async fn answer_tools(
+    admission: &Admission,
+    own: Option<&LineCall<'_>>,
     (note, span): (&mut Note, &mut CallSpan),
     mut answer: Answer,
-) -> Kept {
-    let Some(Ours { request, turn, .. }) = ours.filter(|ours| !ours.turn.offered.is_empty()) else {
-        return Kept::Passes(answer);
+) -> AfterTools {
+    let Some(LineCall { windows, request, turn, .. }) = own.filter(|own| !own.turn.offered.is_empty()) else {
+        return AfterTools::Passes(answer);
     };
     if answer.copy().is_none() {
-        return Kept::Passes(answer);
+        return AfterTools::Passes(answer);
     }
     answer.read_rest(copy::MOST).await;
     let response = answer.copy().and_then(Copy::response);
@@ -360,46 +363,39 @@ async fn keep(
         Some((response, calls))
     });
     // What broke off breaks off for the client, too.
-    let Some((response, calls)) = calls else { return Kept::Passes(answer) };
+    let Some((response, calls)) = calls else { return AfterTools::Passes(answer) };
     span.answered(&response);
     if note.asides >= aside::MOST + aside::MORE {
-        return Kept::GivenUp("the model calls memory tools again and again");
+        return AfterTools::GivenUp("the model calls memory tools again and again");
     }
-    let asked = match visit.windows() {
-        Ok(windows) => {
-            let asked = windows.aside(turn, request, response, &calls).await;
-            asked.map(|(sending, dollars)| (sending, dollars, windows.arm(turn)))
-        }
-        Err(error) => Err(error.into()),
-    };
-    match asked {
-        Ok((sending, dollars, arm)) => {
+    match windows.aside(turn, request, response, &calls).await {
+        Ok((sending, dollars)) => {
             note.asides += 1;
-            visit.shared.payoff.count(
-                visit.caller.tenant.as_ref(),
-                arm,
+            admission.shared.payoff.count(
+                admission.caller.tenant.as_ref(),
+                windows.arm(turn),
                 &mut turn.place.line.state.spent(),
                 false,
                 dollars,
             );
-            Kept::Again(sending)
+            AfterTools::AskAgain(sending)
         }
         Err(error) => {
-            failed(visit, &format_args!("a memory tool of {} was not answered: {}", turn.name(), chained(&error)));
-            Kept::GivenUp("the memory of this gateway does not answer")
+            failed(admission, &format_args!("a memory tool of {} was not answered: {}", turn.name(), chained(&error)));
+            AfterTools::GivenUp("the memory of this gateway does not answer")
         }
     }
 }
 
 /// Looks whether an answer is an error. If it is one, its words are returned, too.
-async fn look(
+async fn read_error(
     parts: &response::Parts,
     incoming: Incoming,
     dialect: Dialect,
     pause: Duration,
 ) -> (Answer, Option<String>) {
     if parts.status.is_success() {
-        let mut answer = Answer::new(incoming, Copy::of(&parts.headers, dialect), pause);
+        let mut answer = Answer::new(incoming, Copy::new(&parts.headers, dialect), pause);
         let error = error_at_the_beginning(&mut answer, dialect).await;
         return (answer, error);
     }

@@ -11,9 +11,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::middleware::Next;
 use lookback_wire::dialect::Dialect;
 
+use super::admission::Shared;
 use super::config::Config;
 use super::endpoint::Endpoint;
-use super::visit::Shared;
 use super::{answers, headers};
 use crate::host::{is_at, is_local, is_one_of, says_host};
 use crate::page::{is_foreign, named};
@@ -51,7 +51,7 @@ pub(super) async fn admit(State(shared): State<Arc<Shared>>, request: Request, n
     if current.config.keys.is_empty()
         && let Err(barred) = check(&shared, &current.config, &request, origin.is_some())
     {
-        let dialect = Endpoint::of(request.method(), request.uri().path()).dialect();
+        let dialect = Endpoint::from_path(request.method(), request.uri().path()).dialect();
         let answer = barred.answer(dialect.or_else(|| headers::dialect(request.headers())));
         shared.metrics.answered(answer.status());
         return answer;
@@ -82,7 +82,10 @@ fn check(shared: &Shared, config: &Config, request: &Request, is_named: bool) ->
 
 /// Answers a browser that asks what a page may ask for, before the page asks. `None` if it does not.
 fn permission(method: &Method, headers: &HeaderMap) -> Option<Response<Body>> {
-    let asked = headers.get(header::ACCESS_CONTROL_REQUEST_METHOD).filter(|_| *method == Method::OPTIONS)?;
+    if *method != Method::OPTIONS {
+        return None;
+    }
+    let asked = headers.get(header::ACCESS_CONTROL_REQUEST_METHOD)?;
     let mut answer = Response::new(Body::empty());
     *answer.status_mut() = StatusCode::NO_CONTENT;
     let allowed = answer.headers_mut();

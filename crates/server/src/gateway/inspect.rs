@@ -16,7 +16,7 @@ use lookback_store::Tenant;
 
 use super::aside::workspace;
 use super::rest::{Fault, PRICES, admit};
-use super::{Shared, Visit, headers};
+use super::{Admission, Shared, headers};
 use crate::inspect::{Inspector, pages, secured};
 
 /// How many tenants have an inspector. With more, they read their sessions again.
@@ -51,7 +51,10 @@ async fn keyed(mut request: Request, next: Next) -> Response {
 fn password(headers: &HeaderMap) -> Option<HeaderValue> {
     let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, encoded) = given.split_once(' ')?;
-    let decoded = BASE64_STANDARD.decode(encoded.trim()).ok().filter(|_| scheme.eq_ignore_ascii_case("basic"))?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let decoded = BASE64_STANDARD.decode(encoded.trim()).ok()?;
     let at = decoded.iter().position(|byte| *byte == b':')?;
     HeaderValue::from_bytes(decoded.get(at + 1..)?).ok()
 }
@@ -59,23 +62,23 @@ fn password(headers: &HeaderMap) -> Option<HeaderValue> {
 /// Gives a request the inspector of what its key reaches.
 async fn of_tenant(
     State(inspectors): State<Inspectors>,
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let known = inspectors.lock().unwrap_or_else(PoisonError::into_inner).get(&visit.caller.tenant).cloned();
+    let known = inspectors.lock().unwrap_or_else(PoisonError::into_inner).get(&admission.caller.tenant).cloned();
     let inspector = match known {
         Some(inspector) => inspector,
-        None => match (visit.store(), Prices::builtin().find(PRICES)) {
+        None => match (admission.store(), Prices::builtin().find(PRICES)) {
             (Ok(store), Some(price)) => {
-                let tenant = visit.caller.tenant.clone();
+                let tenant = admission.caller.tenant.clone();
                 let made = Inspector::new(store, "the gateway's store", price.clone())
                     .with_workspaces(move |session| workspace(tenant.as_ref(), session).to_owned());
                 let mut inspectors = inspectors.lock().unwrap_or_else(PoisonError::into_inner);
                 if inspectors.len() >= MOST {
                     inspectors.clear();
                 }
-                inspectors.entry(visit.caller.tenant.clone()).or_insert(made).clone()
+                inspectors.entry(admission.caller.tenant.clone()).or_insert(made).clone()
             }
             (Err(error), _) => return Fault::from(error).into_response(),
             (Ok(_), None) => {

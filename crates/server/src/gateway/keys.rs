@@ -127,7 +127,7 @@ pub(super) fn take<'a>(keys: &'a [Key], headers: &mut HeaderMap) -> Option<&'a K
         let of = |value: &HeaderValue| find(keys, value.as_bytes().rsplit(|byte| *byte == b' ').next()?);
         let Some(key) = headers.get_all(name).iter().find_map(of) else { continue };
         headers.remove(name);
-        found = found.or_else(|| Some(key).filter(|_| given.is_none()));
+        found = found.or(if given.is_none() { Some(key) } else { None });
     }
     found
 }

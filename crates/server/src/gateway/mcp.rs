@@ -10,7 +10,7 @@ use axum::{Extension, Router};
 use lookback_facts::Memory;
 
 use super::rest::{Fault, admit};
-use super::{Shared, Visit};
+use super::{Admission, Shared};
 use crate::mcp::{Server, http};
 
 /// The session that the tools use if a call names no other.
@@ -24,13 +24,13 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
         .layer(from_fn_with_state(shared.clone(), admit))
 }
 
-async fn answer(Extension(visit): Extension<Visit>, request: Request) -> Response {
-    match memory(&visit).await {
+async fn answer(Extension(admission): Extension<Admission>, request: Request) -> Response {
+    match memory(&admission).await {
         Ok(memory) => http::answer(Server::new(memory).with_any_session(), request).await,
         Err(fault) => fault.into_response(),
     }
 }
 
-async fn memory(visit: &Visit) -> Result<Memory, Fault> {
-    Ok(Memory::open(visit.store()?, SESSION).await?)
+async fn memory(admission: &Admission) -> Result<Memory, Fault> {
+    Ok(Memory::open(admission.store()?, SESSION).await?)
 }

@@ -4,6 +4,7 @@
 //! the bytes that came. Past them, it is sent with the session's window. Whatever else comes passes through.
 
 mod adds;
+mod admission;
 mod answers;
 mod aside;
 mod body;
@@ -36,7 +37,6 @@ mod summarizer;
 mod telemetry;
 mod turn;
 mod upstream;
-mod visit;
 mod window;
 
 use std::fmt;
@@ -57,6 +57,7 @@ use lookback_store::Store;
 use lookback_wire::dialect::Dialect;
 
 pub use self::adds::{Add, UnknownAdd};
+use self::admission::{Admission, Current, EventLog, Shared};
 use self::body::Unread;
 use self::caller::Caller;
 use self::client::Head;
@@ -68,7 +69,6 @@ pub use self::note::{Compacted, Cut, Note, Passed};
 pub use self::summarizer::SummaryModel;
 use self::upstream::Route;
 pub use self::upstream::{BadUpstream, Upstream};
-use self::visit::{Current, Shared, Told, Visit};
 use crate::serving::{ConnectionLimits, ServeError, asked_to_reload, asked_to_stop, bind, listen, wide_runtime};
 
 /// A gateway, ready to serve.
@@ -89,7 +89,7 @@ pub struct Gateway {
     config: Config,
     policy: Policy,
     reload: Option<Reload>,
-    told: Told,
+    log: EventLog,
 }
 
 /// Reads the configuration again. `None` if it cannot be used.
@@ -103,7 +103,7 @@ impl Gateway {
             config: Config::default(),
             policy: Gateway::policy(),
             reload: None,
-            told: Arc::new(|_| {}),
+            log: Arc::new(|_| {}),
         }
     }
 
@@ -151,10 +151,10 @@ impl Gateway {
         Gateway { reload: Some(Box::new(reload)), ..self }
     }
 
-    /// Sets what is told of each model call and each failure, for a log.
+    /// Sets a log for model calls and failures.
     #[must_use]
-    pub fn with_log(self, told: impl Fn(&Event) + Send + Sync + 'static) -> Gateway {
-        Gateway { told: Arc::new(told), ..self }
+    pub fn with_log(self, log: impl Fn(&Event) + Send + Sync + 'static) -> Gateway {
+        Gateway { log: Arc::new(log), ..self }
     }
 
     /// Serves clients until the process is asked to stop, and then finishes open answers.
@@ -201,14 +201,14 @@ impl Gateway {
     }
 
     fn parts(self, listens: SocketAddr) -> (Arc<Shared>, Option<Reload>, ConnectionLimits, Duration) {
-        let Gateway { store, config, policy, reload, told } = self;
+        let Gateway { store, config, policy, reload, log } = self;
         let limits = ConnectionLimits {
             connections: config.limits.connections,
             head: config.timeouts.head,
             request: config.timeouts.pause,
         };
         let grace = config.timeouts.stop;
-        let shared = Shared::new(store, Current::new(config, policy), Some(told), listens);
+        let shared = Shared::new(store, Current::new(config, policy), Some(log), listens);
         (shared, reload, limits, grace)
     }
 }
@@ -268,17 +268,17 @@ async fn answer(shared: Arc<Shared>, request: Request) -> Response<Body> {
     let caller = match Caller::admit(&shared, &current, &parts.uri, &mut parts.headers) {
         Ok(caller) => Arc::new(caller),
         Err(refused) => {
-            let dialect = Endpoint::of(&parts.method, parts.uri.path()).dialect();
+            let dialect = Endpoint::from_path(&parts.method, parts.uri.path()).dialect();
             return refused.answer(dialect.or_else(|| headers::dialect(&parts.headers)));
         }
     };
-    let visit = Visit { shared, current, caller };
-    let current = visit.current.clone();
-    let Some(route) = Route::of(&current.config.upstreams, &path_and_query, &parts.headers) else {
+    let admission = Admission { shared, current, caller };
+    let current = admission.current.clone();
+    let Some(route) = Route::find(&current.config.upstreams, &path_and_query, &parts.headers) else {
         return answers::error(StatusCode::NOT_FOUND, "the gateway has no upstream of this name", None);
     };
     let path = route.path_and_query.split('?').next().unwrap_or_default();
-    let endpoint = Endpoint::of(&parts.method, path);
+    let endpoint = Endpoint::from_path(&parts.method, path);
     let head = Head { method: parts.method, path_and_query: route.path_and_query.to_owned(), headers: parts.headers };
     let dialect = endpoint.dialect();
     let nowhere = || {
@@ -299,35 +299,41 @@ async fn answer(shared: Arc<Shared>, request: Request) -> Response<Body> {
                 return answers::error(unread.status(), &unread.to_string(), Some(dialect));
             }
             // It is read once more for that, so only if it matters.
-            let named = || text.as_deref().filter(|_| route.needs_model()).and_then(body::model_of);
+            let named = || if route.needs_model() { text.as_deref().and_then(body::model_of) } else { None };
             let asked = model.clone().or_else(named);
             let Some(upstream) = route.upstream(Some(dialect), asked.as_deref(), &head.headers) else {
                 return nowhere();
             };
-            let is_let_in = visit.let_in(&parts.uri, &head.headers).is_ok();
-            let adds = visit.caller.adds(upstream, &current.config).iter().copied();
-            let adds = adds.filter(|add| is_let_in || !add.tells()).collect();
-            exchange::make(visit, upstream, exchange::Call { head, body, text, dialect, model, adds }).await
+            let is_let_in = admission.let_in(&parts.uri, &head.headers).is_ok();
+            let adds = admission.caller.adds(upstream, &current.config).iter().copied();
+            let adds = adds.filter(|add| is_let_in || !add.shows_memory()).collect();
+            exchange::make(admission, upstream, exchange::Call { head, body, text, dialect, model, adds }).await
         }
         Endpoint::Other(dialect) => match route.upstream(dialect, None, &head.headers) {
-            Some(upstream) => pass(visit, upstream, &head, body, dialect).await,
+            Some(upstream) => pass(admission, upstream, &head, body, dialect).await,
             None => nowhere(),
         },
     }
 }
 
 /// Passes a request through that is not a model call.
-async fn pass(visit: Visit, upstream: &Upstream, head: &Head, body: Body, dialect: Option<Dialect>) -> Response<Body> {
-    let body = body::patient(body, visit.current.config.timeouts.body);
-    match visit.current.client.send(upstream, dialect, head, body).await {
+async fn pass(
+    admission: Admission,
+    upstream: &Upstream,
+    head: &Head,
+    body: Body,
+    dialect: Option<Dialect>,
+) -> Response<Body> {
+    let body = body::patient(body, admission.current.config.timeouts.body);
+    match admission.current.client.send(upstream, dialect, head, body).await {
         Ok(answer) => {
             let (mut parts, incoming) = answer.into_parts();
             exchange::to_pass_back(&mut parts.headers);
-            let answer = relay::Answer::new(incoming, None, visit.current.config.timeouts.pause);
-            Response::from_parts(parts, relay::relay(visit, answer, None, None).await)
+            let answer = relay::Answer::new(incoming, None, admission.current.config.timeouts.pause);
+            Response::from_parts(parts, relay::relay(admission, answer, None, None).await)
         }
         Err(error) => {
-            visit.shared.tell(&Event::unanswered(upstream, &error));
+            admission.shared.emit(&Event::unanswered(upstream, &error));
             answers::unanswered(&error, dialect)
         }
     }

@@ -143,8 +143,8 @@ impl Note {
     }
 
     /// Returns what there is to tell, as names and values.
-    fn told(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let told = [
+    fn fields(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let fields = [
             // A name may have characters that no header has.
             ("session", self.session.as_ref().map(|name| name.escape_default().to_string())),
             ("line", self.line.map(|how| how.to_string())),
@@ -157,12 +157,12 @@ impl Note {
             ("asides", (self.asides > 0).then(|| self.asides.to_string())),
             ("repaired", self.repaired.then(|| "yes".to_owned())),
         ];
-        told.into_iter().filter_map(|(name, value)| Some((name, value?)))
+        fields.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 
     /// Adds the note to the headers of an answer.
     pub(super) fn write(&self, answer: &mut HeaderMap) {
-        for (name, value) in self.told() {
+        for (name, value) in self.fields() {
             let name = HeaderName::try_from(format!("{}{name}", headers::OWN));
             if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value)) {
                 answer.insert(name, value);
@@ -173,6 +173,6 @@ impl Note {
 
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.told().try_for_each(|(name, value)| write!(f, "; {name}: {value}"))
+        self.fields().try_for_each(|(name, value)| write!(f, "; {name}: {value}"))
     }
 }

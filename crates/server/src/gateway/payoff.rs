@@ -21,7 +21,7 @@ impl Arm {
     const ALL: [Arm; 2] = [Arm::Windowed, Arm::HeldOut];
 
     /// Returns the arm of a session, if this share of all sessions is held out. A session is always in the same one.
-    pub(super) fn of(session: &str, share: f64) -> Arm {
+    pub(super) fn for_session(session: &str, share: f64) -> Arm {
         #[allow(clippy::cast_precision_loss, reason = "a share needs no more than 52 bits")]
         let place = xxh3_64(session.as_bytes()) as f64 / u64::MAX as f64;
         if place < share { Arm::HeldOut } else { Arm::Windowed }
@@ -102,7 +102,7 @@ pub(super) enum Verdict {
 
 impl Verdict {
     /// Compares what sessions with a window cost with what those cost that were held out.
-    pub(super) fn of(windowed: Ratio, held_out: Ratio) -> Verdict {
+    pub(super) fn from_ratios(windowed: Ratio, held_out: Ratio) -> Verdict {
         let (difference, error) = (windowed.value - held_out.value, windowed.error.hypot(held_out.error));
         // Neither of two that cannot be compared is less.
         if windowed.sessions.min(held_out.sessions) < FEWEST {
@@ -158,7 +158,7 @@ impl Payoff {
     }
 
     /// Returns the sums of both arms for a tenant: with a window, and held out.
-    pub(super) fn of(&self, tenant: Option<&Tenant>) -> [Sums; 2] {
+    pub(super) fn sums_for(&self, tenant: Option<&Tenant>) -> [Sums; 2] {
         let arms = self.arms.lock().unwrap_or_else(PoisonError::into_inner);
         arms.get(&tenant.cloned()).copied().unwrap_or_default()
     }
@@ -174,7 +174,7 @@ impl Payoff {
     /// Returns what the figures of all tenants say, by what they are of.
     pub(super) fn verdicts(&self) -> [(&'static str, f64); 2] {
         let [windowed, held_out] = self.all();
-        let of = |ratio: fn(&Sums) -> Ratio| Verdict::of(ratio(&windowed), ratio(&held_out)).number();
+        let of = |ratio: fn(&Sums) -> Ratio| Verdict::from_ratios(ratio(&windowed), ratio(&held_out)).number();
         [("call", of(Sums::per_call)), ("turn", of(Sums::per_turn))]
     }
 
@@ -263,11 +263,12 @@ mod tests {
 
     #[test]
     fn a_share_of_the_sessions_is_held_out_and_always_the_same() {
-        let arms = |share| (0..10_000).filter(|at| Arm::of(&format!("chat/{at}"), share) == Arm::HeldOut).count();
+        let arms =
+            |share| (0..10_000).filter(|at| Arm::for_session(&format!("chat/{at}"), share) == Arm::HeldOut).count();
         assert_eq!((arms(0.0), arms(1.0)), (0, 10_000));
         assert!((900..1100).contains(&arms(0.1)), "{}", arms(0.1));
-        let held: Vec<_> = (0..100).map(|at| Arm::of(&format!("chat/{at}"), 0.1)).collect();
-        let more: Vec<_> = (0..100).map(|at| Arm::of(&format!("chat/{at}"), 0.5)).collect();
+        let held: Vec<_> = (0..100).map(|at| Arm::for_session(&format!("chat/{at}"), 0.1)).collect();
+        let more: Vec<_> = (0..100).map(|at| Arm::for_session(&format!("chat/{at}"), 0.5)).collect();
         let both = held.iter().zip(more).all(|(held, more)| *held == Arm::Windowed || more == Arm::HeldOut);
         assert!(both, "who was held out stays so when the share grows");
     }
@@ -275,13 +276,17 @@ mod tests {
     #[test]
     fn nothing_is_said_of_windows_before_the_difference_is_clear() {
         let ratio = |value, error| Ratio { value, error, sessions: 10.0 };
-        assert_eq!(Verdict::of(ratio(1.0, 0.1), ratio(2.0, 0.1)), Verdict::Pays);
-        assert_eq!(Verdict::of(ratio(2.0, 0.1), ratio(1.0, 0.1)), Verdict::DoesNotPay);
-        assert_eq!(Verdict::of(ratio(1.0, 0.4), ratio(2.0, 0.4)), Verdict::Unclear);
-        assert_eq!(Verdict::of(ratio(1.0, 0.1), ratio(f64::NAN, f64::NAN)), Verdict::Unclear, "nobody is held out");
-        assert_eq!(Verdict::of(ratio(1.0, f64::NAN), ratio(2.0, 0.1)), Verdict::Unclear, "one session alone");
+        assert_eq!(Verdict::from_ratios(ratio(1.0, 0.1), ratio(2.0, 0.1)), Verdict::Pays);
+        assert_eq!(Verdict::from_ratios(ratio(2.0, 0.1), ratio(1.0, 0.1)), Verdict::DoesNotPay);
+        assert_eq!(Verdict::from_ratios(ratio(1.0, 0.4), ratio(2.0, 0.4)), Verdict::Unclear);
+        assert_eq!(
+            Verdict::from_ratios(ratio(1.0, 0.1), ratio(f64::NAN, f64::NAN)),
+            Verdict::Unclear,
+            "nobody is held out"
+        );
+        assert_eq!(Verdict::from_ratios(ratio(1.0, f64::NAN), ratio(2.0, 0.1)), Verdict::Unclear, "one session alone");
         let few = Ratio { sessions: 9.0, ..ratio(2.0, 0.1) };
-        assert_eq!(Verdict::of(ratio(1.0, 0.1), few), Verdict::Unclear, "too few to say how much they differ");
+        assert_eq!(Verdict::from_ratios(ratio(1.0, 0.1), few), Verdict::Unclear, "too few to say how much they differ");
     }
 
     #[test]

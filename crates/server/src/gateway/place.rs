@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::config::{Config, ConfigError};
+use super::config::{Config, ConfigError, line_at};
 
 impl Config {
     /// Returns the line, from 1, on which the text of a configuration has a field outside its tables; `None` if it does not.
@@ -60,11 +60,6 @@ fn line_in_tables(text: &str, list: &str, field: &str, is: impl Fn(usize, &str) 
         is(at, value.get_ref().as_str()?).then_some(key)
     })?;
     line_at(text, key.span().start)
-}
-
-/// Returns the line, from 1, that a byte of a text is in.
-pub(super) fn line_at(text: &str, byte: usize) -> Option<usize> {
-    Some(text.get(..byte)?.matches('\n').count() + 1)
 }
 
 #[cfg(test)]

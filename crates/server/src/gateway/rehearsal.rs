@@ -17,11 +17,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
+use super::admission::{Current, Shared};
 use super::client::{Client, Head};
 use super::config::Config;
 use super::router;
 use super::upstream::Upstream;
-use super::visit::{Current, Shared};
 use crate::serving::{ConnectionLimits, listen};
 
 /// How long it may take at most. After that, the gateway listens all the same.
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn the_calls_are_those_of_clients() {
         let dialects = CALLS.map(|(path, asked, said)| {
-            let endpoint = Endpoint::of(&Method::POST, path);
+            let endpoint = Endpoint::from_path(&Method::POST, path);
             assert!(matches!(endpoint, Endpoint::Call { .. }), "{path}");
             let dialect = endpoint.dialect().unwrap();
             assert!(lookback_wire::dialect::RawRequest::read(asked, Some(dialect)).is_ok(), "{path}");

@@ -11,11 +11,12 @@ use hyper::body::{Frame, Incoming};
 use lookback_wire::dialect::Response;
 use tokio::time::{sleep, timeout};
 
+use super::admission::Admission;
 use super::copy::{self, Copy};
 use super::event::{Event, chained};
 use super::telemetry::CallSpan;
 use super::turn::Turn;
-use super::visit::Visit;
+use super::window::Windows;
 
 /// How long what came before a failure has to be sent.
 const FLUSH: Duration = Duration::from_millis(10);
@@ -125,10 +126,15 @@ impl Answer {
 }
 
 /// Passes an answer on. If it belongs to a turn, it is recorded.
-pub(super) async fn relay(visit: Visit, answer: Answer, turn: Option<Turn>, span: Option<CallSpan>) -> Body {
+pub(super) async fn relay(
+    admission: Admission,
+    answer: Answer,
+    turn: Option<(Windows, Turn)>,
+    span: Option<CallSpan>,
+) -> Body {
     // What cannot be read cannot be recorded.
-    let turn = turn.filter(|_| answer.copy().is_some());
-    let mut relay = Relay { visit, answer, turn, span };
+    let turn = if answer.copy().is_some() { turn } else { None };
+    let mut relay = Relay { admission, answer, turn, span };
     // A client has no use for a part of an answer that is no stream, so it gets nothing before all is recorded.
     if relay.turn.is_some() && relay.answer.copy().is_some_and(|copy| !copy.is_stream()) {
         relay.answer.read_rest(copy::MOST).await;
@@ -145,10 +151,10 @@ pub(super) async fn relay(visit: Visit, answer: Answer, turn: Option<Turn>, span
 
 /// An answer that passes.
 struct Relay {
-    visit: Visit,
+    admission: Admission,
     answer: Answer,
     /// The turn that it is recorded in, until it is.
-    turn: Option<Turn>,
+    turn: Option<(Windows, Turn)>,
     span: Option<CallSpan>,
 }
 
@@ -169,13 +175,13 @@ impl Relay {
     /// Records the answer if it came whole. The client gets it in any case. If it has gone, nobody waits for the recording:
     /// it sends what it had with its next request.
     async fn record(&mut self) {
-        if let Some(turn) = self.turn.take()
+        if let Some((windows, turn)) = self.turn.take()
             && let Some(response) = self.answer.copy().and_then(Copy::response)
         {
             if let Some(span) = &mut self.span {
                 span.answered(&response);
             }
-            record(&self.visit, response, turn).await;
+            record(&self.admission, &windows, response, turn).await;
         }
     }
 }
@@ -189,29 +195,25 @@ impl Drop for Relay {
     }
 }
 
-async fn record(visit: &Visit, response: Response, mut turn: Turn) {
+async fn record(admission: &Admission, windows: &Windows, response: Response, mut turn: Turn) {
     if turn.place.is_apart() {
-        return visit.shared.lines.recent.compacted(&turn.place, &response.message.text());
+        return admission.shared.lines.recent.compacted(&turn.place, &response.message.text());
     }
-    visit.shared.metrics.reasoning_lost(response.lost_reasoning);
-    let recorded = match visit.windows() {
-        Ok(windows) => windows.answered(&mut turn, response).await.map(|dollars| (windows.arm(&turn), dollars)),
-        Err(error) => Err(error.into()),
-    };
-    match recorded {
-        Ok((arm, dollars)) => {
-            visit.shared.payoff.count(
-                visit.caller.tenant.as_ref(),
-                arm,
+    admission.shared.metrics.reasoning_lost(response.lost_reasoning);
+    match windows.answered(&mut turn, response).await {
+        Ok(dollars) => {
+            admission.shared.payoff.count(
+                admission.caller.tenant.as_ref(),
+                windows.arm(&turn),
                 &mut turn.place.line.state.spent(),
                 turn.place.is_from_person,
                 dollars,
             );
         }
         Err(error) => {
-            visit.shared.metrics.store_failed();
+            admission.shared.metrics.store_failed();
             let what = format!("the answer of {} was not recorded: {}", turn.name(), chained(&error));
-            visit.shared.tell(&Event::failure(what));
+            admission.shared.emit(&Event::failure(what));
         }
     }
 }

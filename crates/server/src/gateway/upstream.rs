@@ -285,7 +285,7 @@ pub(super) struct Route<'a> {
 impl<'a> Route<'a> {
     /// Returns the route of a request: the upstream that a header names, those whose path it begins with, or those
     /// without a path. `None` if the header names an upstream that there is not.
-    pub(super) fn of(all: &'a [Upstream], path_and_query: &'a str, headers: &HeaderMap) -> Option<Route<'a>> {
+    pub(super) fn find(all: &'a [Upstream], path_and_query: &'a str, headers: &HeaderMap) -> Option<Route<'a>> {
         let rest = |upstream: &Upstream| {
             let rest = path_and_query.strip_prefix(upstream.path.as_deref()?)?;
             (rest.is_empty() || rest.starts_with(['/', '?'])).then_some(rest)
@@ -378,7 +378,7 @@ mod tests {
         for (name, value) in headers {
             map.insert(*name, value.parse().unwrap());
         }
-        let route = Route::of(all, path, &map)?;
+        let route = Route::find(all, path, &map)?;
         let dialect = match path.rsplit('/').next().unwrap() {
             "messages" => Some(Dialect::Anthropic),
             "responses" => Some(Dialect::OpenAiResponses),

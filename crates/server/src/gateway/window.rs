@@ -13,7 +13,6 @@ use lookback_session::Batch;
 use lookback_session::adapter;
 use lookback_session::adapter::Resent;
 use lookback_session::{Error, Session};
-use lookback_store::Tenant;
 use lookback_store::{MemoryStore, Store, StoreError};
 use lookback_wire::message::{PartRef, ResultItem};
 use lookback_wire::{
@@ -23,12 +22,12 @@ use lookback_wire::{
 use tokio::time::timeout;
 
 use super::adds::Add;
+use super::admission::{Admission, Current};
 use super::aside::{self, OwnCall, Watch};
-use super::lines::{Line, Lines, Open, Place};
+use super::lines::{Line, Open, Place};
 use super::note::{Compacted, Cut, Note};
 use super::payoff::Arm;
 use super::turn::{Model, Turn};
-use super::visit::Current;
 
 /// Why a request has no window.
 #[derive(Debug, thiserror::Error)]
@@ -67,31 +66,40 @@ impl Sending {
     }
 
     /// Adds to a note and to a turn what is sent.
-    pub(super) fn tell(&self, note: &mut Note, turn: &mut Turn) {
+    pub(super) fn describe(&self, note: &mut Note, turn: &mut Turn) {
         turn.is_measured = self.is_measured;
         (note.window, note.cut) = (Some(self.tokens), self.cut);
         note.compacted = self.compacted.or(note.compacted);
     }
 }
 
-/// How windows are made.
-pub(super) struct Windows<'a> {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) lines: &'a Lines,
-    pub(super) current: &'a Current,
-    /// The tenant, if the gateway has keys.
-    pub(super) tenant: Option<&'a Tenant>,
+/// How windows are made for a caller.
+#[derive(Clone)]
+pub(super) struct Windows {
+    store: Arc<dyn Store>,
+    admission: Admission,
 }
 
-impl Windows<'_> {
+impl Windows {
+    /// Opens the store of the caller.
+    ///
+    /// # Errors
+    /// Returns an error if the store of the tenant cannot be opened.
+    pub(super) fn open(admission: &Admission) -> Result<Windows, StoreError> {
+        Ok(Windows { store: admission.store()?, admission: admission.clone() })
+    }
+
     /// Finds the line of a request.
     pub(super) async fn line(&self, scope: &Scope, query: Query<'_, '_>) -> Result<Place, NoWindow> {
-        self.patiently(async { Ok(self.lines.recent.find(&self.store, scope, query).await?) }).await
+        self.patiently(async { Ok(self.admission.shared.lines.recent.find(&self.store, scope, query).await?) }).await
     }
 
     /// Returns a turn for a call with which a client compacts its history.
     pub(super) async fn compaction(&self, scope: &Scope, query: Query<'_, '_>) -> Result<Place, NoWindow> {
-        self.patiently(async { Ok(self.lines.recent.find_compacting(&self.store, scope, query).await?) }).await
+        self.patiently(async {
+            Ok(self.admission.shared.lines.recent.find_compacting(&self.store, scope, query).await?)
+        })
+        .await
     }
 
     /// Takes a request that is part of no line over into a session that is not kept, unless it has one.
@@ -102,8 +110,8 @@ impl Windows<'_> {
         preamble: &Preamble,
     ) -> Result<(), NoWindow> {
         if turn.place.line.state.session.lock().await.is_none() {
-            let scratch = Windows { store: Arc::new(MemoryStore::new()), ..*self };
-            scratch.of(turn, request, preamble).await?;
+            let scratch = Windows { store: Arc::new(MemoryStore::new()), admission: self.admission.clone() };
+            scratch.record(turn, request, preamble).await?;
         }
         Ok(())
     }
@@ -112,7 +120,7 @@ impl Windows<'_> {
     async fn patiently<T>(&self, work: impl Future<Output = Result<T, NoWindow>>) -> Result<T, NoWindow> {
         // The futures of a session are large, and the stack of a thread is not.
         let late = |_| NoWindow::Late(self.store.trouble());
-        timeout(self.current.config.timeouts.store, Box::pin(work)).await.map_err(late)?
+        timeout(self.admission.current.config.timeouts.store, Box::pin(work)).await.map_err(late)?
     }
 
     /// Does something with the open session of a line. Nobody else has it meanwhile.
@@ -130,7 +138,7 @@ impl Windows<'_> {
 
     /// Returns the policy of a request's window.
     fn policy(&self, turn: &Turn) -> &Policy {
-        let Current { policy, summarizing, yielding, .. } = self.current;
+        let Current { policy, summarizing, yielding, .. } = &*self.admission.current;
         if turn.model.is_shortened {
             // Whatever is cut here, the provider would not have to.
             yielding
@@ -142,7 +150,7 @@ impl Windows<'_> {
     }
 
     /// Takes a request over into the session of its line, and makes the window.
-    pub(super) async fn of(
+    pub(super) async fn record(
         &self,
         turn: &mut Turn,
         request: &RawRequest<'_>,
@@ -203,7 +211,9 @@ impl Windows<'_> {
 
     /// Returns whether a turn is left alone: whether the line is that it is about.
     pub(super) fn arm(&self, turn: &Turn) -> Arm {
-        turn.place.about().map_or(Arm::Windowed, |line| Arm::of(line.name.as_str(), self.current.config.holdout))
+        turn.place
+            .about()
+            .map_or(Arm::Windowed, |line| Arm::for_session(line.name.as_str(), self.admission.current.config.holdout))
     }
 
     /// Makes the window smaller, because the upstream refused it as too long.
@@ -279,7 +289,7 @@ impl Windows<'_> {
             session.answered(response).await?;
             let model = session.settings().model.as_deref();
             if let Some((model, calibration)) = session.view().calibrations().find(|(named, _)| Some(*named) == model) {
-                self.lines.calibrations.learn(&turn.upstream, model, calibration);
+                self.admission.shared.lines.calibrations.learn(&turn.upstream, model, calibration);
             }
             Ok(dollars)
         };
@@ -296,32 +306,32 @@ impl Windows<'_> {
         dialect: Dialect,
         policy: &Policy,
     ) -> Result<&'o mut Open, NoWindow> {
-        let summarizer = self.current.config.summarizer.as_ref();
+        let summarizer = self.admission.current.config.summarizer.as_ref();
         let is_same =
             |open: &Open| is_for(&open.session, dialect, &turn.model, policy) && open.summarizer.as_ref() == summarizer;
         if !open.as_ref().is_some_and(is_same) {
             let is_new = open.is_none();
             let name = turn.model.name.as_deref();
-            let calibration = name.map(|name| self.lines.calibrations.of(&turn.upstream, name));
+            let calibration = name.map(|name| self.admission.shared.lines.calibrations.get(&turn.upstream, name));
             let settings = settings(dialect, &turn.model).policy(policy.clone());
             let settings = settings.calibration(calibration.unwrap_or_default());
-            *open = Some(self.open(&turn.place.line, settings).await?);
+            *open = Some(self.open_session(&turn.place.line, settings).await?);
             if is_new {
-                self.lines.opened(&turn.place.line);
+                self.admission.shared.lines.opened(&turn.place.line);
             }
         }
         open.as_mut().ok_or(NoWindow::Closed)
     }
 
-    async fn open(&self, line: &Line, settings: Settings) -> Result<Open, NoWindow> {
+    async fn open_session(&self, line: &Line, settings: Settings) -> Result<Open, NoWindow> {
         let name = line.name.as_str();
         let session = Session::open(self.store.clone(), name, settings).await?;
-        let summarizer = self.current.config.summarizer.as_ref();
+        let summarizer = self.admission.current.config.summarizer.as_ref();
         let session = match summarizer {
             Some(model) => model.summarize(session),
             None => session,
         };
-        let workspace = aside::workspace(self.tenant, &line.name);
+        let workspace = aside::workspace(self.admission.caller.tenant.as_ref(), &line.name);
         let memory = Memory::open_in(self.store.clone(), name, workspace).await?;
         Ok(Open { session, watch: Watch::new(memory), summarizer: summarizer.cloned() })
     }

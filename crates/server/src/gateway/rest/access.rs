@@ -11,8 +11,8 @@ use axum::response::IntoResponse as _;
 use tokio::time::timeout;
 
 use super::Fault;
+use crate::gateway::admission::{Admission, Shared};
 use crate::gateway::caller::Caller;
-use crate::gateway::visit::{Shared, Visit};
 use crate::serving::unread;
 
 /// The time limit of a call.
@@ -32,11 +32,11 @@ pub(in crate::gateway) async fn admit(
         Ok(caller) => Arc::new(caller),
         Err(refused) => return unread(refused.answer(None)),
     };
-    let visit = Visit { shared, current, caller };
-    if let Err(why) = visit.let_in(&target, request.headers()) {
+    let admission = Admission { shared, current, caller };
+    if let Err(why) = admission.let_in(&target, request.headers()) {
         return unread(Fault::new(StatusCode::FORBIDDEN, why.to_string()).into_response());
     }
-    request.extensions_mut().insert(visit);
+    request.extensions_mut().insert(admission);
     match timeout(PATIENCE, next.run(request)).await {
         Ok(answer) => answer,
         Err(_) => Fault::new(StatusCode::GATEWAY_TIMEOUT, "the store did not answer in time").into_response(),

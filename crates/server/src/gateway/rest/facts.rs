@@ -19,7 +19,7 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use super::fault::{Fault, Faults};
 use super::sessions::{Name, Named, called};
 use super::time::rfc3339;
-use crate::gateway::{Visit, aside};
+use crate::gateway::{Admission, aside};
 
 /// The name under which shared facts are read, for which no session is named.
 const NOBODY: &str = "lookback";
@@ -162,10 +162,10 @@ pub(super) struct Resolution {
         (status = 200, description = "The facts", body = Facts), Faults,
     ))]
 pub(super) async fn of_session(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     named: Result<Path<Named>, PathRejection>,
 ) -> Result<Json<Facts>, Fault> {
-    let facts = memory(&visit, &named?.session).await?.facts().await?;
+    let facts = memory(&admission, &named?.session).await?.facts().await?;
     Ok(Json(Facts { facts: facts.into_iter().map(Fact::from).collect() }))
 }
 
@@ -175,8 +175,8 @@ pub(super) async fn of_session(
 #[utoipa::path(get, path = "/facts", tag = "facts", responses(
     (status = 200, description = "The facts that all sessions share", body = Facts), Faults,
 ))]
-pub(super) async fn shared(Extension(visit): Extension<Visit>) -> Result<Json<Facts>, Fault> {
-    let mut facts = open(&visit, visit.store()?, &NOBODY.parse()?).await?.facts().await?;
+pub(super) async fn shared(Extension(admission): Extension<Admission>) -> Result<Json<Facts>, Fault> {
+    let mut facts = open(&admission, admission.store()?, &NOBODY.parse()?).await?.facts().await?;
     facts.retain(|fact| fact.id.scope == Scope::Shared);
     Ok(Json(Facts { facts: facts.into_iter().map(Fact::from).collect() }))
 }
@@ -188,7 +188,7 @@ pub(super) async fn shared(Extension(visit): Extension<Visit>) -> Result<Json<Fa
         (status = 201, description = "What became of the fact", body = Stated), Faults,
     ))]
 pub(super) async fn state(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     named: Result<Path<Named>, PathRejection>,
     new: Result<Json<New>, JsonRejection>,
 ) -> Result<(StatusCode, Json<Stated>), Fault> {
@@ -208,7 +208,7 @@ pub(super) async fn state(
         Some(false) => Scope::Session,
         None => statement.kind.usual_scope(),
     };
-    let memory::Stated { id, judgment, .. } = memory(&visit, &named.session).await?.state(scope, statement).await?;
+    let memory::Stated { id, judgment, .. } = memory(&admission, &named.session).await?.state(scope, statement).await?;
     let mut stated = Stated { id: id.to_string(), new: false, supersedes: Vec::new(), disputes: None };
     if let Judgment::New { supersedes, disputes } = judgment {
         stated.new = true;
@@ -225,11 +225,11 @@ pub(super) async fn state(
         (status = 200, description = "The fact", body = Fact), Faults,
     ))]
 pub(super) async fn show(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     of: Result<Path<OfFact>, PathRejection>,
 ) -> Result<Json<Fact>, Fault> {
     let Path(OfFact { session, fact }) = of?;
-    let fact = memory(&visit, &session).await?.get(fact.0.parse()?).await?;
+    let fact = memory(&admission, &session).await?.get(fact.0.parse()?).await?;
     Ok(Json(fact.map(Fact::from).ok_or_else(|| Fault::missing("such fact"))?))
 }
 
@@ -242,12 +242,12 @@ pub(super) async fn show(
         (status = 204, description = "It is forgotten"), Faults,
     ))]
 pub(super) async fn forget(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     of: Result<Path<OfFact>, PathRejection>,
     why: Result<Query<Why>, QueryRejection>,
 ) -> Result<StatusCode, Fault> {
     let (Path(OfFact { session, fact }), Query(Why { why })) = (of?, why?);
-    let (memory, id) = (memory(&visit, &session).await?, fact.0.parse()?);
+    let (memory, id) = (memory(&admission, &session).await?, fact.0.parse()?);
     match why {
         Some(why) => memory.forget_because(id, &why, person()).await?,
         None => memory.forget(id, person()).await?,
@@ -262,25 +262,25 @@ pub(super) async fn forget(
         (status = 204, description = "It is resolved"), Faults,
     ))]
 pub(super) async fn resolve(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     of: Result<Path<OfFact>, PathRejection>,
     resolution: Result<Json<Resolution>, JsonRejection>,
 ) -> Result<StatusCode, Fault> {
     let (Path(OfFact { session, fact }), Json(Resolution { with })) = (of?, resolution?);
-    memory(&visit, &session).await?.resolve(fact.0.parse()?, &with, person()).await?;
+    memory(&admission, &session).await?.resolve(fact.0.parse()?, &with, person()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-async fn memory(visit: &Visit, Name(session): &Name) -> Result<Memory, Fault> {
-    let (store, name): (_, LogName) = (visit.store()?, session.parse()?);
+async fn memory(admission: &Admission, Name(session): &Name) -> Result<Memory, Fault> {
+    let (store, name): (_, LogName) = (admission.store()?, session.parse()?);
     // One that has facts alone is the one that is named.
     let has_facts = store.head(&name.facts_of(), None).await?.is_some();
-    let name = if has_facts { name } else { called(visit, &*store, &name).await?.unwrap_or(name) };
-    open(visit, store, &name).await
+    let name = if has_facts { name } else { called(admission, &*store, &name).await?.unwrap_or(name) };
+    open(admission, store, &name).await
 }
 
-async fn open(visit: &Visit, store: Arc<dyn Store>, name: &LogName) -> Result<Memory, Fault> {
-    let workspace = aside::workspace(visit.caller.tenant.as_ref(), name);
+async fn open(admission: &Admission, store: Arc<dyn Store>, name: &LogName) -> Result<Memory, Fault> {
+    let workspace = aside::workspace(admission.caller.tenant.as_ref(), name);
     Ok(Memory::open_in(store, name.as_str(), workspace).await?)
 }
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::fault::Faults;
-use crate::gateway::Visit;
+use crate::gateway::Admission;
 use crate::gateway::payoff::{self, Verdict};
 
 /// What sessions cost since the gateway started, by the provider's own reports.
@@ -53,10 +53,10 @@ pub(super) struct Figure {
 #[utoipa::path(get, path = "/payoff", tag = "figures", responses(
     (status = 200, description = "What sessions cost", body = Payoff), Faults,
 ))]
-pub(super) async fn payoff(Extension(visit): Extension<Visit>) -> Json<Payoff> {
-    let [windowed, held_out] = visit.shared.payoff.of(visit.caller.tenant.as_ref());
-    let per_call = Verdict::of(windowed.per_call(), held_out.per_call());
-    let per_turn = Verdict::of(windowed.per_turn(), held_out.per_turn());
+pub(super) async fn payoff(Extension(admission): Extension<Admission>) -> Json<Payoff> {
+    let [windowed, held_out] = admission.shared.payoff.sums_for(admission.caller.tenant.as_ref());
+    let per_call = Verdict::from_ratios(windowed.per_call(), held_out.per_call());
+    let per_turn = Verdict::from_ratios(windowed.per_turn(), held_out.per_turn());
     Json(Payoff { windowed: Arm::from(&windowed), held_out: Arm::from(&held_out), per_call, per_turn })
 }
 

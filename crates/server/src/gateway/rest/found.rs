@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::fault::{Fault, Faults};
 use super::number::Number;
 use super::sessions::{Name, Named, bounded, existing};
-use crate::gateway::Visit;
+use crate::gateway::Admission;
 
 /// What to recall.
 #[derive(Deserialize, IntoParams)]
@@ -111,13 +111,13 @@ pub(super) struct Hit {
     params(Named, Asked),
     responses((status = 200, description = "What was recalled", body = Recalled), Faults))]
 pub(super) async fn recall(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     named: Result<Path<Named>, PathRejection>,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Json<Recalled>, Fault> {
     let (Path(named), Query(Asked { query, offset, limit })) = (named?, asked?);
     let limit = Some(bounded(limit, 5, 50)? as u64);
-    let (store, name) = existing(&visit, &named.session).await?;
+    let (store, name) = existing(&admission, &named.session).await?;
     let asked = Recall::Query { query, within: Within::default(), offset: offset.map_or(0, Number::get), limit };
     let recalled = memory::recall(&*store, &name, &asked).await?;
     let more = recalled.more.is_some();
@@ -131,13 +131,13 @@ pub(super) async fn recall(
     params(OfMessage, Part),
     responses((status = 200, description = "The message, or a part of it", body = Passage), Faults))]
 pub(super) async fn message(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     of: Result<Path<OfMessage>, PathRejection>,
     part: Result<Query<Part>, QueryRejection>,
 ) -> Result<Json<Passage>, Fault> {
     let (Path(OfMessage { session, entry }), Query(Part { offset, limit })) = (of?, part?);
     let limit = Some(bounded(limit, 8000, 8000)? as u64);
-    let (store, name) = existing(&visit, &session).await?;
+    let (store, name) = existing(&admission, &session).await?;
     let asked = Recall::Entry { entry: entry.get(), offset: offset.map_or(0, Number::get), limit };
     let passage = memory::recall(&*store, &name, &asked).await?.passages.into_iter().next();
     Ok(Json(passage.map(Passage::from).ok_or_else(|| Fault::missing("message there"))?))
@@ -148,12 +148,12 @@ pub(super) async fn message(
     (status = 200, description = "What was found", body = Found), Faults,
 ))]
 pub(super) async fn search(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     sought: Result<Query<Sought>, QueryRejection>,
 ) -> Result<Json<Found>, Fault> {
     let Query(Sought { query, limit }) = sought?;
     let limit = bounded(limit, 10, 100)?;
-    let found = lookback_store::messages::search(&*visit.store()?, None, query.as_str(), limit).await?;
+    let found = lookback_store::messages::search(&*admission.store()?, None, query.as_str(), limit).await?;
     Ok(Json(Found { found: found.into_iter().map(Hit::from).collect() }))
 }
 

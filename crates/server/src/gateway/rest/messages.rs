@@ -20,7 +20,7 @@ use super::fault::{Fault, Faults};
 use super::number::Number;
 use super::sessions::{Named, bounded, existing};
 use super::time::rfc3339;
-use crate::gateway::Visit;
+use crate::gateway::Admission;
 
 /// The most messages of a page.
 const MOST: usize = 200;
@@ -101,19 +101,20 @@ pub(super) struct Window {
         (status = 200, description = "A page of messages", body = Messages), Faults,
     ))]
 pub(super) async fn list(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     named: Result<Path<Named>, PathRejection>,
     page: Result<Query<Page>, QueryRejection>,
 ) -> Result<Json<Messages>, Fault> {
     let (Path(named), Query(Page { before, limit })) = (named?, page?);
     let limit = bounded(limit, 50, MOST)?;
-    let (store, name) = existing(&visit, &named.session).await?;
+    let (store, name) = existing(&admission, &named.session).await?;
     let mut session = Session::open(store, name.as_str(), Settings::default()).await?;
     // One more tells whether there are older ones.
     let mut newest = adapter::newest(&mut session, 0..before.map_or(u64::MAX, Number::get), limit + 1).await?;
     let has_more = newest.len() > limit;
     newest.drain(..newest.len().saturating_sub(limit));
-    let before = newest.first().filter(|_| has_more).map(|first| first.position);
+    let first = if has_more { newest.first() } else { None };
+    let before = first.map(|first| first.position);
     Ok(Json(Messages { messages: newest.iter().map(Listed::from).collect(), before }))
 }
 
@@ -126,10 +127,10 @@ pub(super) async fn list(
         (status = 200, description = "The window", body = Window), Faults,
     ))]
 pub(super) async fn window(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     named: Result<Path<Named>, PathRejection>,
 ) -> Result<Json<Window>, Fault> {
-    let (store, name) = existing(&visit, &named?.session).await?;
+    let (store, name) = existing(&admission, &named?.session).await?;
     let session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
     let wire = session.view().messages().find_map(|item| item.message().wire());
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
@@ -147,7 +148,7 @@ impl From<&HistoryEntry> for Listed {
         let message: &Message = &arrival.message;
         Listed {
             entry: *position,
-            role: Speaker::of(message),
+            role: Speaker::from_message(message),
             in_window: *shown,
             tokens: arrival.size.tokens,
             time: rfc3339(arrival.time),
@@ -161,7 +162,7 @@ impl From<&HistoryEntry> for Listed {
 }
 
 impl Speaker {
-    fn of(message: &Message) -> Speaker {
+    fn from_message(message: &Message) -> Speaker {
         match message.role() {
             Role::System => Speaker::System,
             Role::Assistant => Speaker::Assistant,

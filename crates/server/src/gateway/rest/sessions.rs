@@ -21,7 +21,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::fault::{Fault, Faults};
 use super::time::rfc3339;
-use crate::gateway::Visit;
+use crate::gateway::Admission;
 use crate::gateway::caller::ACCOUNT;
 
 /// The most sessions of a page.
@@ -173,17 +173,18 @@ pub(super) struct Priced {
     (status = 200, description = "A page of sessions", body = Sessions), Faults,
 ))]
 pub(super) async fn list(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     page: Result<Query<Page>, QueryRejection>,
 ) -> Result<Json<Sessions>, Fault> {
     let Query(Page { after, limit }) = page?;
     let limit = bounded(limit, 100, MOST)?;
-    let mut logs = visit.store()?.list("").await?;
+    let mut logs = admission.store()?.list("").await?;
     logs.retain(|log| !log.name.is_derived() && after.as_deref().is_none_or(|after| log.name.as_str() > after));
     logs.sort_by(|one, other| one.name.cmp(&other.name));
     let has_more = logs.len() > limit;
     logs.truncate(limit);
-    let next = logs.last().filter(|_| has_more).map(|log| log.name.to_string());
+    let last = if has_more { logs.last() } else { None };
+    let next = last.map(|log| log.name.to_string());
     Ok(Json(Sessions { sessions: logs.iter().map(Listed::from).collect(), next }))
 }
 
@@ -194,10 +195,10 @@ pub(super) async fn list(
         (status = 200, description = "What is known about the session", body = Shown), Faults,
     ))]
 pub(super) async fn show(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     named: Result<Path<Named>, PathRejection>,
 ) -> Result<Json<Shown>, Fault> {
-    let (store, name) = existing(&visit, &named?.session).await?;
+    let (store, name) = existing(&admission, &named?.session).await?;
     let mut session = Session::open(store, name.as_str(), Settings::default()).await?;
     let info = session.info().await?.ok_or_else(|| Fault::missing("such session"))?;
     let SessionInfo { session, created, used, messages, entries, window, .. } = info;
@@ -215,10 +216,10 @@ pub(super) async fn show(
         (status = 204, description = "It is gone"), Faults,
     ))]
 pub(super) async fn delete(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     named: Result<Path<Named>, PathRejection>,
 ) -> Result<StatusCode, Fault> {
-    let (store, name) = existing(&visit, &named?.session).await?;
+    let (store, name) = existing(&admission, &named?.session).await?;
     purge(&*store, &name).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -232,26 +233,26 @@ pub(super) async fn delete(
         (status = 200, description = "The calls, and their sums", body = Calls), Faults,
     ))]
 pub(super) async fn calls(
-    Extension(visit): Extension<Visit>,
+    Extension(admission): Extension<Admission>,
     named: Result<Path<Named>, PathRejection>,
     priced: Result<Query<Priced>, QueryRejection>,
 ) -> Result<Json<Calls>, Fault> {
     let (Path(named), Query(Priced { prices })) = (named?, priced?);
-    let (store, name) = existing(&visit, &named.session).await?;
+    let (store, name) = existing(&admission, &named.session).await?;
     let prices = prices.as_deref().unwrap_or(PRICES);
     let price = Prices::builtin().find(prices).ok_or_else(|| Fault::missing("such prices"))?;
     // The counter of a replay that is given no model.
     let counter = Settings::for_model(Dialect::default(), "gpt-4o").counter;
     let receipt = Receipt::load(&*store, &name, &*counter, price).await?;
     let saved = receipt.total.saved();
-    Ok(Json(Calls { calls: receipt.calls.iter().map(Call::from).collect(), total: Total::of(&receipt.total, saved) }))
+    Ok(Json(Calls { calls: receipt.calls.iter().map(Call::from).collect(), total: Total::new(&receipt.total, saved) }))
 }
 
 /// Returns the name of a session that there is, and the store that has it.
-pub(super) async fn existing(visit: &Visit, Name(name): &Name) -> Result<(Arc<dyn Store>, LogName), Fault> {
+pub(super) async fn existing(admission: &Admission, Name(name): &Name) -> Result<(Arc<dyn Store>, LogName), Fault> {
     let name: LogName = name.parse()?;
-    let store = visit.store()?;
-    match called(visit, &*store, &name).await? {
+    let store = admission.store()?;
+    match called(admission, &*store, &name).await? {
         Some(name) => Ok((store, name)),
         None => Err(Fault::missing("such session")),
     }
@@ -262,9 +263,9 @@ const LISTED: usize = 5;
 
 /// Finds the session that a client calls so. Behind its name, the gateway keeps the account of a client that has a key of its
 /// own, and who reads the session knows the name alone.
-pub(super) async fn called(visit: &Visit, store: &dyn Store, name: &LogName) -> Result<Option<LogName>, Fault> {
+pub(super) async fn called(admission: &Admission, store: &dyn Store, name: &LogName) -> Result<Option<LogName>, Fault> {
     let own: Option<LogName> =
-        visit.caller.account.as_ref().and_then(|account| format!("{name}@{account}").parse().ok());
+        admission.caller.account.as_ref().and_then(|account| format!("{name}@{account}").parse().ok());
     for name in [Some(name.clone()), own].into_iter().flatten() {
         if store.head(&name, None).await?.is_some() {
             return Ok(Some(name));
@@ -326,7 +327,7 @@ impl From<&CallReceipt> for Call {
 }
 
 impl Total {
-    fn of(total: &ReceiptTotal, saved: f64) -> Total {
+    fn new(total: &ReceiptTotal, saved: f64) -> Total {
         Total {
             calls: total.calls,
             sent_tokens: total.sent_tokens,
