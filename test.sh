@@ -115,13 +115,13 @@ mcp() {
 }
 
 clients() {
-    cargo build --profile test -p stand-in -p lookback-cli --features lookback-cli/full --locked
+    cargo build --profile test -p stand-in -p lookback-cli --features full --locked
     .venv/bin/python crates/cli/tests/clients/run.py
 }
 
 for_python() {
     rm -rf target/wheels
-    .venv/bin/maturin build --quiet --profile test --locked --manifest-path bindings/python/Cargo.toml
+    .venv/bin/maturin build --quiet --locked --manifest-path bindings/python/Cargo.toml
     .venv/bin/twine check --strict target/wheels/*.whl
     for folder in .python .python-llama-index .python-crewai; do
         .venv/bin/uv pip install --quiet --python "$folder/bin/python" --force-reinstall --no-deps target/wheels/*.whl
