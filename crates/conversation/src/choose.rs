@@ -79,7 +79,7 @@ pub(super) fn choose<L: Deref<Target = Outline>>(
     });
     let mut fits: Vec<_> = fits.collect();
     if !clues.is_named {
-        // What another line knows more of has branched off from that one.
+        // If another line has more of the conversation in common, this one branched off from it.
         fits.retain(|(fit, ..)| fit.guesses_at().is_none_or(|common| common == longest));
     }
     fits.sort_by_key(|(fit, equal, used, ..)| (*fit, *equal, *used));
@@ -106,7 +106,7 @@ pub(super) fn summarized<L: Deref<Target = Outline>>(
         outline.is_summarized(clues, common).then_some((common, fit, index))
     });
     let mut fits: Vec<_> = fits.collect();
-    // What another line knows more of is of that one.
+    // The conversation belongs to the line that has the most of it in common.
     fits.retain(|(common, ..)| *common == longest);
     fits.sort();
     let (_, best, index) = fits.pop()?;

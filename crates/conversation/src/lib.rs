@@ -2,7 +2,8 @@
 //!
 //! A [`Line`] is one conversation, and a session in the store. A client sends its whole history with each call, so a
 //! request goes on with the line that has the longest beginning of its history. An identifier that the client sends only
-//! narrows the search. If two lines match, neither is taken, and a new one begins.
+//! narrows the search. If two lines are as likely, neither is taken, and a new one begins. Of two that the request extends,
+//! the one that was used last is taken.
 //!
 //! A call takes these steps:
 //!

@@ -76,7 +76,8 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// - **Errors contain nothing of a record.** An error that [`StoreError`] has no variant for is
 ///   [`StoreError::Backend`].
 ///
-/// The suite in the module `conformance`, which has a feature of this name, checks all this but the last two.
+/// The suite in the module `conformance`, which has a feature of this name, checks this, except for damage, futures that
+/// are dropped, and the last two.
 /// `crates/store/tests/it/store/own.rs` is a small store that passes it.
 pub trait Store: fmt::Debug + Send + Sync {
     /// Appends all of these records, or none. `at` is the number of records that the writer believes the log has.

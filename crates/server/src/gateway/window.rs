@@ -209,7 +209,7 @@ impl Windows {
             && adapter::has_room(session, &turn.place.resent, bytes)
     }
 
-    /// Returns whether a turn is left alone: whether the line is that it is about.
+    /// Returns the hold-out arm of the turn's line.
     pub(super) fn arm(&self, turn: &Turn) -> Arm {
         turn.place
             .about()

@@ -36,7 +36,15 @@ pub(super) struct Sending<'a> {
 
 /// One dialect.
 ///
-/// To add a dialect, write a file with one of these, add a variant to [`Dialect`], and a line to [`Dialect::format`].
+/// To add a dialect, write a file with one of these, one in `stream/` and one in `provider_error/`, and add a variant to
+/// [`Dialect`]. The compiler asks for its arms. It does not ask for these:
+///
+/// - in this crate, `Dialect::ALL`, the signs in `detect.rs`, and the models in `data/models.toml`;
+/// - in `server/src/gateway`, the paths in `endpoint.rs` and `upstream.rs`, the key's header in `headers.rs`, the form of an
+///   error in `answers.rs`, and a request in `rehearsal.rs`;
+/// - in `replay`, the members of a body in `recording/mod.rs`, and prices in `data/prices.toml`;
+/// - the seams of `wrap` in both packages, rules in `cli/rules.md`, a stand-in, and vectors in `corpus/rules` and
+///   `corpus/errors`.
 pub(super) struct Format {
     /// What people call the dialect besides its own name, in lower case and with hyphens.
     pub(super) aliases: &'static [&'static str],
@@ -56,8 +64,8 @@ pub(super) struct Format {
     pub(super) system: Option<&'static str>,
     /// The member of a request body that holds the tools.
     pub(super) tools: &'static str,
-    /// The member of a tool that has a list of functions, in all of its spellings, if a request declares all of its functions in
-    /// one list, and no other tools beside it. There is none if each function is a tool.
+    /// The key of a tool's list of functions, in each of its spellings, for a dialect that declares functions in one list.
+    /// Empty if each function is a tool.
     pub(super) functions: &'static [&'static str],
     /// The member of a request body, with its value, that asks the provider to cache the whole conversation. The same member
     /// of a part marks the part. There is none if the provider caches without being asked, or parts only.
