@@ -2,8 +2,8 @@
 
 use std::ops::Deref;
 
+use super::clues::Clues;
 use super::outline::Outline;
-use super::query::Clues;
 use super::relation::Relation;
 
 /// How well a request fits a line, with the number of messages that both have. Later variants are better, and longer

@@ -51,6 +51,7 @@
 //! ```
 
 mod choose;
+mod clues;
 mod dates;
 mod identity;
 mod kind;

@@ -11,10 +11,11 @@ use lookback_session::Error;
 use lookback_store::Store;
 
 use super::choose::summarized;
+use super::clues::Clues;
 use super::line::Line;
 use super::load;
 use super::outline::Outline;
-use super::query::{Clues, Query};
+use super::query::Query;
 use super::relation::Relation;
 use super::scope::Scope;
 use super::scopes::{Scopes, chosen};

@@ -5,8 +5,8 @@ use std::mem;
 use lookback_session::adapter::Resent;
 use lookback_wire::message::Role;
 
+use super::clues::Clues;
 use super::path::{Fingerprint, Path};
-use super::query::Clues;
 use super::relation::Relation;
 use super::tools::Tools;
 

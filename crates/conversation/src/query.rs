@@ -1,4 +1,4 @@
-//! A request whose line is looked for, and the clues to it.
+//! A request whose line is looked for.
 
 use std::sync::Arc;
 
@@ -6,6 +6,7 @@ use lookback_wire::dialect::{Preamble, RawRequest, RequestError};
 use lookback_wire::message::{PartRef, Role};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::clues::Clues;
 use super::line::Line;
 use super::path::{Fingerprint, Path, beginning, opening};
 use super::scope::Scope;
@@ -17,19 +18,6 @@ pub struct Query<'a, 'b> {
     pub(super) request: &'a RawRequest<'b>,
     preamble: &'a Preamble,
     is_retry: bool,
-}
-
-/// What a request has in it that tells its line.
-#[derive(Default)]
-pub(super) struct Clues {
-    pub(super) path: Path,
-    /// The beginning of the last message's text.
-    pub(super) last: String,
-    pub(super) tools: Tools,
-    /// The client says that it asks again.
-    pub(super) is_retry: bool,
-    /// The scope is one conversation of the client, and not all conversations that begin alike.
-    pub(super) is_named: bool,
 }
 
 impl<'a, 'b> Query<'a, 'b> {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::choose::choose;
+use super::clues::Clues;
 use super::line::Line;
-use super::query::Clues;
 use super::relation::Relation;
 use super::scope::Scope;
 use super::summaries::Summary;

@@ -12,7 +12,7 @@ use super::super::{CallUsage, Event, ModelAnswer, Stopped, ToolOutcome, ToolStat
 use super::Pipeline;
 use super::chain::ToolAnswer;
 use super::state::Sent;
-use super::steps::Step;
+use super::state::Step;
 use lookback_session::Error;
 use lookback_session::adapter;
 

@@ -11,7 +11,7 @@ use lookback_wire::message::Message;
 use super::super::Call;
 use super::Pipeline;
 use super::state::Sent;
-use super::steps::Step;
+use super::state::Step;
 use lookback_facts::LeftMessage;
 use lookback_session::Batch;
 use lookback_session::Error;

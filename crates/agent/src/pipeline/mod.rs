@@ -16,7 +16,7 @@ use lookback_wire::dialect::TooLong;
 use lookback_wire::message::Message;
 
 use self::state::{Exchange, Notes, Options, RunState, Shown};
-use self::steps::Step;
+use self::state::{Preparing, Step};
 use super::slot::Slot;
 use super::{Call, EndReason, Event, MiddlewareError, Stopped};
 use lookback_session::adapter;
@@ -110,7 +110,7 @@ impl Pipeline {
                 }
                 Step::Iteration => {
                     self.ask(Event::BeforeIteration, self.all()).await?;
-                    self.go_on(Step::Prepare(steps::Preparing::Before));
+                    self.go_on(Step::Prepare(Preparing::Before));
                 }
                 Step::Prepare(step) => {
                     let step = *step;

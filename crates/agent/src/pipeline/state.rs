@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use lookback_engine::transcript::{Compaction, Position};
 use lookback_engine::{policy::Policy, view::View};
+use lookback_wire::dialect::TooLong;
 use lookback_wire::message::ToolCall;
 
-use super::super::{Note, Stopped, ToolOutcome, ToolUse};
-use super::steps::Step;
+use super::super::{ModelAnswer, Note, Stopped, ToolOutcome, ToolUse};
 
 /// What the caller has set for every run.
 #[derive(Default)]
@@ -33,6 +33,50 @@ pub(super) struct RunState {
     pub(super) bound: Option<Policy>,
     /// Whether the next model call may use tools.
     pub(super) tools: ToolUse,
+}
+
+/// What comes next in a run.
+#[derive(Default)]
+pub(super) enum Step {
+    /// Nothing has begun.
+    #[default]
+    New,
+    /// The task is in the session, and middleware is to learn of it.
+    Start,
+    /// An iteration begins.
+    Iteration,
+    /// The window of a call is made.
+    Prepare(Preparing),
+    /// The call is to be handed out, or is.
+    Call,
+    /// The call was refused as too long, and middleware knows: the window is made smaller. The log ended at this
+    /// position before.
+    Overflow(TooLong, Position),
+    /// An answer is in the session, and middleware is to learn of it.
+    Answered(ModelAnswer),
+    /// Tools are run.
+    Tools,
+    /// The iteration is over, and middleware is to learn of it.
+    IterationDone,
+    /// The run ends: open calls get results, and middleware is to learn of it.
+    Stopping,
+    /// The run is over.
+    Over,
+}
+
+/// The steps from the beginning of an iteration to its model call.
+#[derive(Clone, Copy)]
+pub(super) enum Preparing {
+    /// The middleware before the window is asked.
+    Before,
+    /// The window is made.
+    Window,
+    /// The middleware behind the window is asked.
+    After,
+    /// Room is made for its notes.
+    Room,
+    /// All middleware is asked again, since making room took something.
+    Compacted,
 }
 
 /// The tokens of a run's model calls.

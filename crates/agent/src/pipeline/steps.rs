@@ -2,62 +2,15 @@
 
 use std::ops::Range;
 
-use lookback_engine::transcript::Position;
-use lookback_wire::dialect::TooLong;
-
-use super::super::{EndReason, Event, ModelAnswer, Stopped, ToolOutcome};
+use super::super::{EndReason, Event, Stopped, ToolOutcome};
 use super::Pipeline;
-use super::state::RunState;
+use super::state::{Preparing, RunState, Step};
 use lookback_facts::sheet;
 use lookback_session::Error;
 use lookback_session::adapter;
 
 /// Middleware up to this order is asked before the window of a call is made.
 const BEFORE_WINDOW: u32 = 15;
-
-/// What comes next in a run.
-#[derive(Default)]
-pub(super) enum Step {
-    /// Nothing has begun.
-    #[default]
-    New,
-    /// The task is in the session, and middleware is to learn of it.
-    Start,
-    /// An iteration begins.
-    Iteration,
-    /// The window of a call is made.
-    Prepare(Preparing),
-    /// The call is to be handed out, or is.
-    Call,
-    /// The call was refused as too long, and middleware knows: the window is made smaller. The log ended at this
-    /// position before.
-    Overflow(TooLong, Position),
-    /// An answer is in the session, and middleware is to learn of it.
-    Answered(ModelAnswer),
-    /// Tools are run.
-    Tools,
-    /// The iteration is over, and middleware is to learn of it.
-    IterationDone,
-    /// The run ends: open calls get results, and middleware is to learn of it.
-    Stopping,
-    /// The run is over.
-    Over,
-}
-
-/// The steps from the beginning of an iteration to its model call.
-#[derive(Clone, Copy)]
-pub(super) enum Preparing {
-    /// The middleware before the window is asked.
-    Before,
-    /// The window is made.
-    Window,
-    /// The middleware behind the window is asked.
-    After,
-    /// Room is made for its notes.
-    Room,
-    /// All middleware is asked again, since making room took something.
-    Compacted,
-}
 
 impl Pipeline {
     /// Takes one step towards the model call.

@@ -2,7 +2,8 @@
 
 use super::View;
 use super::calls::Answer;
-use super::groups::{Author, Item, ViewGroup};
+use super::groups::ViewGroup;
+use super::item::{Author, Item};
 use crate::entry::{Arrival, Position};
 use crate::group::GroupKind;
 use lookback_wire::edit::Hidden;

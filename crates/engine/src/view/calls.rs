@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::groups::{Author, Item};
+use super::item::{Author, Item};
 use crate::entry::Position;
 use lookback_wire::edit;
 

@@ -1,8 +1,9 @@
 //! Checkpoints: saving the state of a view, and restoring it, so that a reader can start in the middle of a log.
 
 use super::compaction::{index_group, number, summary_group};
-use super::groups::{Author, Item, ViewGroup};
+use super::groups::ViewGroup;
 use super::history::History;
+use super::item::{Author, Item};
 use super::{Beside, View};
 use crate::entry::{Checkpoint, Entry, Position, Repair, SavedGroup, ShownItem};
 use crate::group::GroupKind;

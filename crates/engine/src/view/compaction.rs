@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::View;
 use super::calls::Calls;
-use super::groups::{Author, Item, ViewGroup};
+use super::groups::ViewGroup;
+use super::item::{Author, Item};
 use super::sizes::Sizes;
 use crate::entry::{CompactedGroups, Compaction, NameIndex, Position, Reading, RunningSummary, ShownItem};
 use crate::group::GroupKind;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::View;
-use super::groups::{Author, Item, ViewGroup};
+use super::groups::ViewGroup;
+use super::item::{Author, Item};
 use crate::entry::Position;
 use lookback_wire::edit::Hidden;
 use lookback_wire::edit::{self, Change, Edit};

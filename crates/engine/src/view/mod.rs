@@ -8,6 +8,7 @@ mod compaction;
 mod groups;
 mod history;
 mod index;
+mod item;
 mod late;
 mod names;
 mod repair;
@@ -30,9 +31,10 @@ use lookback_tokens::Calibration;
 use lookback_wire::dialect::Preamble;
 use lookback_wire::size::Size;
 
-pub use groups::Item;
-pub(crate) use groups::{Lasting, ViewGroup};
+pub(crate) use groups::ViewGroup;
 pub use history::{chain, chained};
+pub use item::Item;
+pub(crate) use item::Lasting;
 
 /// What the model would see of a log now.
 ///

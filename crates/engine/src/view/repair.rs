@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::View;
 use super::calls::{Answer, Calls};
-use super::groups::{Author, Item, ViewGroup};
+use super::groups::ViewGroup;
+use super::item::{Author, Item};
 use crate::entry::{Position, Repair};
 use crate::group::GroupKind;
 use lookback_wire::edit::{self, Change, Edit};

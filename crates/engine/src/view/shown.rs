@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::View;
-use super::groups::Item;
+use super::item::Item;
 use crate::entry::Position;
 use lookback_wire::dialect::{ConversionError, Mend, Mended, Shown, Target};
 

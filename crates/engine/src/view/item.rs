@@ -1,0 +1,200 @@
+//! The messages of a view, and who they are from.
+
+use std::sync::Arc;
+
+use super::names::Names;
+use crate::entry::{Arrival, Origin, Position, ShownItem};
+use lookback_wire::edit::{self, Change, Edit, Hidden};
+use lookback_wire::message::Role;
+use lookback_wire::message::{Message, PartRef, ToolResult};
+use lookback_wire::size::Size;
+
+/// A message of the view.
+#[derive(Debug, Clone)]
+pub struct Item {
+    pub(crate) position: Position,
+    pub(crate) message: Arc<Message>,
+    pub(crate) edits: Arc<[Edit]>,
+    pub(crate) size: Size,
+    pub(crate) by: Author,
+    names: Names,
+}
+
+/// The author of a message of the view.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Author {
+    /// A person, the application or the model.
+    Others,
+    /// A tool, after a stand-in was sent for its result. It takes the place of the stand-in.
+    Late,
+    /// The model or a tool, but the client does not have it: Lookback answered the calls.
+    Aside,
+    /// Lookback: a note for the model.
+    Note,
+    /// Lookback: a stand-in or an opening.
+    Mend,
+    /// Lookback: a summary or an index.
+    Compaction,
+}
+
+/// A part that holds for what follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lasting {
+    /// Tools or settings were added.
+    Addition,
+    /// The provider compacted all that came before.
+    Compaction,
+}
+
+impl Author {
+    pub(super) fn from_arrival(arrival: &Arrival) -> Author {
+        let is_late = |edit: &Edit| edit.change == Change::Hide(Hidden::Late);
+        match arrival.origin {
+            Origin::Client | Origin::Model if arrival.edits.iter().any(is_late) => Author::Late,
+            Origin::Client | Origin::Model => Author::Others,
+            Origin::Lookback if arrival.message.opens_turn() => Author::Note,
+            Origin::Lookback => Author::Aside,
+        }
+    }
+}
+
+impl Item {
+    pub(super) fn new(
+        position: Position,
+        message: &Arc<Message>,
+        edits: impl Into<Arc<[Edit]>>,
+        size: Size,
+        by: Author,
+    ) -> Item {
+        Item { position, message: message.clone(), edits: edits.into(), size, by, names: Names::default() }
+    }
+
+    /// Returns the same message under these edits, with which it has this size.
+    pub(crate) fn edited(&self, edits: Vec<Edit>, size: Size) -> Item {
+        if *self.edits == *edits {
+            return Item { size, ..self.clone() };
+        }
+        Item::new(self.position, &self.message, edits, size, self.by)
+    }
+
+    /// Returns the names in what it shows, each once.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.find(&self.message, &self.edits)
+    }
+
+    /// Returns its position in the log.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Returns the whole message, without its edits applied.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// Returns the edits under which it is shown.
+    pub fn edits(&self) -> &[Edit] {
+        &self.edits
+    }
+
+    /// Returns the message and its edits without copying them, for those who keep them longer than the view.
+    pub fn shared(&self) -> (Arc<Message>, Arc<[Edit]>) {
+        (self.message.clone(), self.edits.clone())
+    }
+
+    /// Returns its size as it is shown.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Returns the size of this message under other edits. `whole` is the size within its turn.
+    pub(crate) fn sized(&self, whole: Size) -> Size {
+        if self.size.passing == 0 { whole.after_turn() } else { whole }
+    }
+
+    /// Returns whether Lookback wrote it: a note, a stand-in for a missing result, an opening, a summary or an
+    /// index.
+    pub fn is_own(&self) -> bool {
+        !matches!(self.by, Author::Others | Author::Late | Author::Aside)
+    }
+
+    /// Returns whether it stands beside the client's conversation, which does not have it: a note, an answer of the model that
+    /// the client did not get, or a result that the client did not give.
+    pub fn is_beside(&self) -> bool {
+        matches!(self.by, Author::Note | Author::Aside)
+    }
+
+    /// Returns whether it is a running summary or an index: a message that a compaction brought, in the place of others.
+    pub fn stands_for_others(&self) -> bool {
+        self.by == Author::Compaction
+    }
+
+    /// Returns whether it is a note, such as a nudge or a fact sheet.
+    pub fn is_note(&self) -> bool {
+        self.by == Author::Note
+    }
+
+    /// Returns whether the shown parts contain words of a person.
+    pub(crate) fn speaks(&self) -> bool {
+        let says = |part: PartRef<'_>| match part {
+            PartRef::ToolResult(_) => false,
+            PartRef::Opaque(opaque) => !opaque.is_cache_marker(),
+            _ => true,
+        };
+        let mut parts = self.message.parts().enumerate();
+        self.message.role() == Role::User
+            && parts.any(|(index, part)| !edit::is_hidden(&self.edits, index) && says(part))
+    }
+
+    /// Returns what it shows that holds for what follows.
+    pub(crate) fn lasts(&self) -> Option<Lasting> {
+        let quirks = self.message.wire()?.dialect.quirks();
+        let lasting = |part: PartRef<'_>| match part {
+            PartRef::Opaque(opaque) if quirks.compactions.contains(&&*opaque.kind) => Some(Lasting::Compaction),
+            PartRef::Opaque(opaque) if quirks.standing.contains(&&*opaque.kind) => Some(Lasting::Addition),
+            _ => None,
+        };
+        let shown = self.message.parts().enumerate().filter(|(index, _)| !edit::is_hidden(&self.edits, *index));
+        shown.filter_map(|(_, part)| lasting(part)).max()
+    }
+
+    /// Returns the indexes of the signed reasoning that it shows, if the provider accepts it only behind the messages
+    /// that it was made after.
+    pub(crate) fn signed_parts(&self) -> impl Iterator<Item = usize> {
+        let signed =
+            |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
+        let binds = self.message.wire().is_none_or(|wire| wire.dialect.quirks().binds_reasoning);
+        let parts = self.message.parts().enumerate().filter(move |(_, part)| binds && signed(part));
+        let parts = parts.map(|(index, _)| index);
+        parts.filter(|part| !edit::is_hidden(&self.edits, *part))
+    }
+
+    /// Returns whether signed reasoning of it is left out.
+    pub(crate) fn hides_stale(&self) -> bool {
+        self.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Stale))
+    }
+
+    /// Returns whether it shows signed reasoning.
+    pub(crate) fn shows_signed(&self) -> bool {
+        self.signed_parts().next().is_some()
+    }
+
+    /// Returns whether it is nothing but results that may come behind other messages than their calls'.
+    pub(super) fn may_stand_apart(&self) -> bool {
+        let mut parts = self.message.parts().peekable();
+        matches!(self.by, Author::Others | Author::Aside)
+            && self.message.wire().is_some_and(|wire| wire.dialect.quirks().results_anywhere)
+            && parts.peek().is_some()
+            && parts.all(|part| matches!(part, PartRef::ToolResult(_)))
+    }
+
+    /// Returns the tool results that it shows, each with the index of its part and the name of its call.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = (usize, &ToolResult, &str)> {
+        let shown = self.message.tool_results().filter(|(part, _)| !edit::is_hidden(&self.edits, *part));
+        shown.map(|(part, result)| (part, result, edit::renamed(&self.edits, part).unwrap_or(&result.call_id)))
+    }
+
+    pub(super) fn saved(&self) -> ShownItem {
+        ShownItem { position: self.position, edits: self.edits.to_vec(), size: self.size }
+    }
+}
