@@ -14,7 +14,7 @@ use lookback_location::Location;
 use lookback_wire::dialect::Dialect;
 use lookback_wire::dialect::Provider;
 
-use crate::store::{self, NoLocation};
+use crate::location::{self, NoLocation};
 
 pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly, WithinArgs};
 #[cfg(feature = "server")]
@@ -392,13 +392,13 @@ impl StoreArg {
     /// is an error. It is read here, and not by the parser of the command line, which would quote a password.
     pub(crate) fn named(&self) -> Result<Option<Location>, NoLocation> {
         let variable = || std::env::var_os("LOOKBACK_STORE").filter(|text| !text.is_empty());
-        self.named.clone().map(PathBuf::into_os_string).or_else(variable).map(store::location).transpose()
+        self.named.clone().map(PathBuf::into_os_string).or_else(variable).map(location::location).transpose()
     }
 }
 
 /// Parses a path, in which `~/` is the home folder.
 fn place() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(store::from_home)
+    PathBufValueParser::new().try_map(location::from_home)
 }
 
 #[derive(Debug, ClapArgs)]

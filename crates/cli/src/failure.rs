@@ -14,8 +14,7 @@ use lookback_store::CopyError;
 use lookback_store::StoreError;
 use lookback_wire::dialect::RequestError;
 
-use crate::output;
-use crate::store::NoLocation;
+use crate::location::NoLocation;
 
 /// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
@@ -161,7 +160,7 @@ impl From<io::Error> for Failure {
 
 impl Failure {
     /// Returns the exit code: 1 if the answer is no, 2 if the question could not be understood or the system failed.
-    fn code(&self) -> u8 {
+    pub(crate) fn code(&self) -> u8 {
         let is_no = matches!(
             self,
             Failure::Session(Error::HardLimitExceeded(_) | Error::Irreducible(_))
@@ -181,12 +180,12 @@ impl Failure {
     }
 
     /// Returns whether the message has several lines, like the errors of the TOML parser, which show a place in a file.
-    fn has_lines(&self) -> bool {
+    pub(crate) fn has_lines(&self) -> bool {
         matches!(self, Failure::Policy { .. } | Failure::Prices { .. })
     }
 
     /// Returns whether the reader of the output has gone away, which is not an error.
-    fn is_gone_reader(&self) -> bool {
+    pub(crate) fn is_gone_reader(&self) -> bool {
         matches!(self, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
@@ -196,29 +195,5 @@ impl Failure {
             Err(failure) if !failure.is_gone_reader() => Err(failure),
             Ok(()) | Err(_) => Ok(ExitCode::from(code)),
         }
-    }
-
-    /// Prints the error and its causes to standard error, and returns the exit code.
-    pub(crate) fn report(self) -> ExitCode {
-        if self.is_gone_reader() {
-            return ExitCode::SUCCESS;
-        }
-        if self.has_lines() {
-            output::error_with_lines(&self);
-        } else {
-            output::error(&self);
-        }
-        let mut said = self.to_string();
-        let mut source = std::error::Error::source(&self);
-        while let Some(cause) = source {
-            let why = cause.to_string();
-            // Some messages of other libraries end with their cause.
-            if !said.ends_with(&why) {
-                output::note(&format!("because: {why}"));
-            }
-            said = why;
-            source = cause.source();
-        }
-        ExitCode::from(self.code())
     }
 }

@@ -15,9 +15,11 @@ mod full;
 mod input;
 mod interruption;
 mod json;
+mod location;
 mod output;
 mod pages;
 mod recordings;
+mod report;
 mod store;
 #[cfg(feature = "otel")]
 mod telemetry;
@@ -36,7 +38,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     #[cfg(not(all(feature = "postgres", feature = "redis", feature = "server")))]
     if full::is_needed(&args) {
-        return full::run(&args).unwrap_or_else(|failure| failure.report().number());
+        return full::run(&args).unwrap_or_else(|failure| report::report(&failure).number());
     }
     let args = match args::Args::try_parse_from(args) {
         Ok(args) => args,
@@ -47,5 +49,5 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
         }
     };
     warnings::print();
-    commands::run(args).unwrap_or_else(failure::Failure::report).number()
+    commands::run(args).unwrap_or_else(|failure| report::report(&failure)).number()
 }

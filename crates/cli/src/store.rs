@@ -1,9 +1,9 @@
-//! Opening the store at a path or a URL.
+//! Opening the store at a path or a URL, with the keys in the environment.
 
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::path::{MAIN_SEPARATOR, Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
@@ -22,62 +22,6 @@ pub(crate) enum Opening {
     Existing,
     /// The store is created if it does not exist, and written to with this durability.
     Made(Durability),
-}
-
-/// The home folder is unknown, so `~/` cannot be resolved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("`~/` is the home folder, which is unknown; write the full path")]
-pub(crate) struct NoHome;
-
-/// Replaces `~/` at the beginning of a path by the home folder, for programs that start this one without a shell.
-pub(crate) fn from_home(path: PathBuf) -> Result<PathBuf, NoHome> {
-    const SEPARATORS: [char; 2] = ['/', MAIN_SEPARATOR];
-    let inside = path.to_str().and_then(|text| text.strip_prefix('~')?.strip_prefix(SEPARATORS));
-    match inside {
-        Some(inside) => Ok(home().ok_or(NoHome)?.join(inside.trim_start_matches(SEPARATORS))),
-        None => Ok(path),
-    }
-}
-
-fn home() -> Option<PathBuf> {
-    std::env::home_dir().filter(|home| home.is_absolute())
-}
-
-/// Returns the store in the user's data folder. `None` if the system has no such folder.
-#[cfg(feature = "server")]
-pub(crate) fn user_store() -> Option<PathBuf> {
-    // The specification of these variables says to ignore paths that are not absolute.
-    let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data = if cfg!(windows) {
-        named("LOCALAPPDATA")
-    } else if cfg!(target_os = "macos") {
-        home().map(|home| home.join("Library/Application Support"))
-    } else {
-        named("XDG_DATA_HOME").or_else(|| home().map(|home| home.join(".local/share")))
-    };
-    data.map(|data| data.join("lookback").join("lookback.db"))
-}
-
-/// The text is no store.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoLocation {
-    #[error(transparent)]
-    NoHome(#[from] NoHome),
-    #[error(transparent)]
-    Url(#[from] StoreError),
-}
-
-/// Reads a path or a URL. `~/` at the beginning of a path is the home folder.
-pub(crate) fn location(text: OsString) -> Result<Location, NoLocation> {
-    Ok(match Location::parse(text)? {
-        Location::Files(path) => Location::Files(from_home(path)?),
-        Location::Sqlite(path) => {
-            let whole = from_home(path.clone())?;
-            // It may be known only there that it is a folder.
-            if whole == path { Location::Sqlite(path) } else { Location::parse(whole)? }
-        }
-        other => other,
-    })
 }
 
 /// Opens a store, with the keys in the environment if there are any.

@@ -12,6 +12,7 @@ use lookback_store::Durability;
 
 use crate::args::{McpArgs, StoreArg};
 use crate::failure::Failure;
+use crate::location;
 use crate::store::{self, Opening};
 use crate::{input, output};
 
@@ -21,7 +22,7 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     // folders.
     let named = StoreArg::new(args.store).named()?;
     let is_named = named.is_some();
-    let place = named.or_else(|| store::user_store().map(Location::Sqlite)).ok_or(Failure::NoDataFolder)?;
+    let place = named.or_else(|| location::user_store().map(Location::Sqlite)).ok_or(Failure::NoDataFolder)?;
     let store = store::open(&place, Opening::Made(Durability::Disk))?;
     if !is_named {
         output::message(&format!("the store is {}", output::plain(&place.to_string())));

@@ -13,6 +13,7 @@ use lookback_store::Tenant;
 
 use crate::args::{LogForm, ServeArgs, StoreArg};
 use crate::failure::Failure;
+use crate::location;
 use crate::store::{self, Opening};
 use crate::{input, output};
 
@@ -126,7 +127,7 @@ fn place(path: &Path, line: Option<usize>) -> String {
 
 /// Returns the store: that of the command line, of the environment, of the file, or the default.
 fn store_of(args: &ServeArgs, config: &Config) -> Result<Location, Failure> {
-    let in_file = || config.store.as_ref().map(|text| store::location(text.into())).transpose();
+    let in_file = || config.store.as_ref().map(|text| location::location(text.into())).transpose();
     let named = match args.store.named()? {
         Some(named) => Some(named),
         None => in_file()?,
