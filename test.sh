@@ -119,13 +119,16 @@ clients() {
     .venv/bin/python crates/cli/tests/clients/run.py
 }
 
-for_python() {
+wheel() {
     rm -rf target/wheels
     .venv/bin/maturin build --quiet --locked --manifest-path bindings/python/Cargo.toml
     .venv/bin/twine check --strict target/wheels/*.whl
     for folder in .python .python-llama-index .python-crewai; do
         .venv/bin/uv pip install --quiet --python "$folder/bin/python" --force-reinstall --no-deps target/wheels/*.whl
     done
+}
+
+for_python() {
     cd bindings/python
     ../../.python/bin/pytest -q --ignore tests/test_llama_index.py --ignore tests/test_seam_llama_index.py \
         --ignore tests/test_crewai.py --ignore tests/upstream
@@ -273,8 +276,9 @@ part "tests" tests
 finish "downloads, which began before the lints" downloads
 part "the server of the Model Context Protocol, with the official client for Python" mcp
 part "the gateway, with real clients" clients
+part "the wheel for Python" wheel
 begin pages
-part "the package for Python, from a wheel" for_python
+part "the package for Python, from its wheel" for_python
 part "the command line from the wheel, without installing it" command_line
 part "the frameworks' own tests, with the adapters for Python" frameworks
 finish "the pages of sessions, in a browser, which began before the package for Python" pages
