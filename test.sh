@@ -119,9 +119,11 @@ clients() {
     .venv/bin/python crates/cli/tests/clients/run.py
 }
 
+# With the profile of the tests, of which maturin can use the settings, and not the name.
 wheel() {
     rm -rf target/wheels
-    .venv/bin/maturin build --quiet --locked --manifest-path bindings/python/Cargo.toml
+    sed -n '/^\[profile.test.package\]/,$p' Cargo.toml | sed 's/profile.test/profile.dev/' >target/wheel.toml
+    .venv/bin/maturin build --quiet --locked --config target/wheel.toml --manifest-path bindings/python/Cargo.toml
     .venv/bin/twine check --strict target/wheels/*.whl
     for folder in .python .python-llama-index .python-crewai; do
         .venv/bin/uv pip install --quiet --python "$folder/bin/python" --force-reinstall --no-deps target/wheels/*.whl
