@@ -113,7 +113,7 @@ pub(crate) enum Failure {
     #[cfg(not(feature = "encryption"))]
     #[error("{variable} is set, but this build of Lookback cannot encrypt; build it with the feature `encryption`")]
     NoEncryption { variable: &'static str },
-    #[cfg(not(all(feature = "postgres", feature = "redis", feature = "server")))]
+    #[cfg(any(test, not(all(feature = "postgres", feature = "redis", feature = "server"))))]
     #[error("this build of Lookback has no servers; install it with `cargo install --path crates/cli --features full`")]
     NoServers,
     #[cfg(feature = "server")]

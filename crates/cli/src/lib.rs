@@ -10,7 +10,8 @@ mod commands;
 mod exit;
 mod failure;
 mod findings;
-#[cfg(not(all(feature = "postgres", feature = "redis", feature = "server")))]
+#[cfg(any(test, not(all(feature = "postgres", feature = "redis", feature = "server"))))]
+#[cfg_attr(all(feature = "postgres", feature = "redis", feature = "server"), allow(dead_code))]
 mod full;
 mod input;
 mod interruption;

@@ -30,7 +30,7 @@ pub enum SummarizerError {
     /// The summarizer needs a tokio runtime, and there is none where it was called.
     #[error(
         "{model} needs a tokio runtime, and none is running where it is called: enable the feature `tokio` of the crate \
-         `lookback`, or use `with_spawner(tokio::spawn)` of the session or the fact sheet"
+         `lookback`, or give `tokio::spawn` to `SummaryOptions::spawner` or `FactSheet::with_spawner`"
     )]
     NoRuntime {
         /// The model.

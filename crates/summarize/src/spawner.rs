@@ -23,9 +23,8 @@ pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// runtime there: it panics, which becomes [`SummarizerError::NoRuntime`]. Two ways give it one:
 ///
 /// - With the feature `tokio` of this crate, a job that begins within a tokio runtime is spawned on that runtime.
-/// - Without it, `SummaryOptions::spawner` and
-///   `FactSheet::with_spawner` take `tokio::spawn`, or the `spawn` of any
-///   other executor.
+/// - Without it, `SummaryOptions::spawner` and `FactSheet::with_spawner` take `tokio::spawn`, or the `spawn` of any other
+///   executor.
 ///
 /// ```
 /// use lookback_summarize::Spawner;

@@ -204,7 +204,7 @@ fn a_summarizer_without_the_runtime_that_it_needs_is_told_of_and_not_asked_again
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     let told = told.lock().unwrap().clone();
     assert_eq!(told.len(), 1);
-    assert!(told.iter().all(|reason| reason.contains("with_spawner(tokio::spawn)")), "{told:?}");
+    assert!(told.iter().all(|reason| reason.contains("`tokio::spawn` to `SummaryOptions::spawner`")), "{told:?}");
 }
 
 #[test]
