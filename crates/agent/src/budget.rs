@@ -111,7 +111,7 @@ pub struct BudgetError {
     /// The limit: `soft` or `hard`.
     pub limit: &'static str,
     /// The value that was given.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
 }
 
 impl Budget {

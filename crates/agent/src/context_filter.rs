@@ -52,7 +52,7 @@ impl ContextFilter {
     /// Has the texts that replace cut or cleared results name the log entry that has the original. For models that have
     /// the tool `recall`.
     #[must_use]
-    pub fn naming_entries(mut self) -> Self {
+    pub(crate) fn naming_entries(mut self) -> Self {
         // The preset's own marker tells the model to run the tool again, which costs more than to recall the result.
         if let Some(cap) = &mut self.policy.arrival {
             cap.marker = None;

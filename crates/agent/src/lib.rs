@@ -300,7 +300,7 @@ pub struct MiddlewareSettings {
     /// Replaces [`Middleware::order`].
     pub order: Option<u32>,
     /// Replaces [`Middleware::time_limit`]. Zero means no limit.
-    pub time_limit: Option<Duration>,
+    pub(crate) time_limit: Option<Duration>,
     /// Replaces [`Middleware::on_failure`].
     pub on_failure: Option<OnFailure>,
 }

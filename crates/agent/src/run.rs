@@ -190,13 +190,13 @@ impl Call {
 #[non_exhaustive]
 pub struct CallUsage {
     /// The provider, for example `openai` or `anthropic`.
-    pub provider: Option<String>,
+    pub(crate) provider: Option<String>,
     /// The model that answered.
-    pub model: Option<String>,
+    pub(crate) model: Option<String>,
     /// Input tokens, cached ones included.
-    pub input: u64,
+    pub(crate) input: u64,
     /// Output tokens.
-    pub output: u64,
+    pub(crate) output: u64,
 }
 
 impl CallUsage {

@@ -45,11 +45,11 @@ impl From<ConversionError> for Error {
 #[non_exhaustive]
 pub struct OptionError {
     /// The option, named as in the system's documentation.
-    pub option: &'static str,
+    pub(crate) option: &'static str,
     /// What the option must be.
-    pub expected: &'static str,
+    pub(crate) expected: &'static str,
     /// The value that was given.
-    pub value: String,
+    pub(crate) value: String,
 }
 
 /// Returns an error if the value of this option is 0.

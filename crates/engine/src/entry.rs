@@ -65,7 +65,7 @@ pub struct Erased {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
     /// The size that it had.
-    pub size: Size,
+    pub(crate) size: Size,
     /// When it had arrived, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived: Option<Millis>,
@@ -218,7 +218,7 @@ pub struct RunningSummary {
     /// The size of the message.
     pub size: Size,
     /// Tokens of everything that it replaces.
-    pub stands_for: u64,
+    pub(crate) stands_for: u64,
     /// The entries that it covers in addition to the previous summary.
     pub covers: Vec<Range<Position>>,
     /// The compaction that recorded the previous summary.
@@ -247,11 +247,11 @@ pub struct IndexedName {
     #[debug("{:?}", Redacted(name))]
     pub name: String,
     /// The newest entry that contains it.
-    pub entry: Position,
+    pub(crate) entry: Position,
     /// How many messages of the model contain it.
-    pub uses: u64,
+    pub(crate) uses: u64,
     /// How many messages contain it.
-    pub mentions: u64,
+    pub(crate) mentions: u64,
 }
 
 /// What was done with a group, or with several neighboring groups that had the same outcome.
@@ -268,7 +268,7 @@ pub struct CompactedGroups {
     /// How the group is shown from now on. If absent, the groups are shown as before, or not at all if they were
     /// dropped or summarized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shown: Option<Vec<ShownItem>>,
+    pub(crate) shown: Option<Vec<ShownItem>>,
 }
 
 /// How an entry is shown.
@@ -281,7 +281,7 @@ pub struct ShownItem {
     #[serde(default, deserialize_with = "lookback_wire::edit::read", skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
     /// The size of the message after the edits.
-    pub size: Size,
+    pub(crate) size: Size,
 }
 
 /// The author of messages, and their tags.
@@ -342,9 +342,9 @@ pub struct Checkpoint {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<ShownItem>,
     /// The number of turns in the whole history.
-    pub turn: u64,
+    pub(crate) turn: u64,
     /// The number of rounds in the whole history.
-    pub round: u64,
+    pub(crate) round: u64,
     /// The number of messages of the branch, without Lookback's own.
     pub messages: u64,
     /// The chain of the digests of these messages (see [`chain`](crate::view::chain)).
@@ -360,25 +360,25 @@ pub struct Checkpoint {
     pub label: Label,
     /// The last entry that replaced a system message of the history, or put one before everything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changed: Option<Position>,
+    pub(crate) changed: Option<Position>,
     /// What was learned about each model's tokens, by the name of the model.
     #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
-    pub calibrations: BTreeMap<String, Calibration>,
+    pub(crate) calibrations: BTreeMap<String, Calibration>,
     /// The last call of the model.
     #[serde(default, skip_serializing_if = "LastCall::is_empty")]
-    pub last_call: Box<LastCall>,
+    pub(crate) last_call: Box<LastCall>,
     /// When the newest message arrived, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub newest: Option<Millis>,
+    pub(crate) newest: Option<Millis>,
     /// The entry with the last compaction of the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub compacted: Option<Position>,
+    pub(crate) compacted: Option<Position>,
     /// Whether a limit has ever been exceeded on the branch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cut: bool,
+    pub(crate) cut: bool,
     /// Whether the newest message is the model's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_models: bool,
+    pub(crate) is_models: bool,
     /// What was read since the last cut.
     #[serde(default, skip_serializing_if = "Reading::is_empty")]
     pub reading: Reading,
@@ -394,19 +394,19 @@ pub struct Checkpoint {
 pub struct LastCall {
     /// The entry with the model's newest message, which answers the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Position>,
+    pub(crate) answer: Option<Position>,
     /// When the message arrived that it answers, if that is known. This is about when the call was made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<Millis>,
+    pub(crate) asked: Option<Millis>,
     /// The entry with the answer before that one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before: Option<Position>,
+    pub(crate) before: Option<Position>,
     /// The newest usage report, and the model that was asked then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub report: Option<(Position, String)>,
+    pub(crate) report: Option<(Position, String)>,
     /// The newest usage report of each model that was asked.
     #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
-    pub reports: BTreeMap<String, Position>,
+    pub(crate) reports: BTreeMap<String, Position>,
 }
 
 impl LastCall {
@@ -423,7 +423,7 @@ pub struct Reading(Vec<(u64, u64)>);
 
 impl Reading {
     /// Adds a call with a window of this many tokens, as Lookback counted them.
-    pub fn add(&mut self, tokens: u64) {
+    pub(crate) fn add(&mut self, tokens: u64) {
         let class = tokens.checked_ilog2().unwrap_or(0) as usize;
         if self.0.len() <= class {
             self.0.resize(class + 1, (0, 0));
@@ -457,14 +457,14 @@ impl Reading {
 #[non_exhaustive]
 pub struct SavedGroup {
     /// The number of its turn.
-    pub turn: u64,
+    pub(crate) turn: u64,
     /// The number of its round.
-    pub round: u64,
+    pub(crate) round: u64,
     /// Its entries, and how each one is shown.
     pub items: Vec<ShownItem>,
     /// Whether it shows the index of a compaction, and not its running summary.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub index: bool,
+    pub(crate) index: bool,
 }
 
 impl Checkpoint {

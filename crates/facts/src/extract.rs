@@ -34,7 +34,7 @@ pub struct LeftMessage {
     /// Its position in the session's log.
     pub position: Position,
     /// The message.
-    pub message: Arc<Message>,
+    pub(crate) message: Arc<Message>,
 }
 
 impl LeftMessage {

@@ -39,9 +39,9 @@ pub enum Judgment {
 #[non_exhaustive]
 pub struct NewEntry {
     /// The fact: the one that the entry states, or the one that it confirms.
-    pub id: FactId,
+    pub(crate) id: FactId,
     /// The entry.
-    pub entry: FactEntry,
+    pub(crate) entry: FactEntry,
 }
 
 /// The current facts of one scope.
@@ -134,7 +134,7 @@ impl Facts {
     }
 
     /// Returns the messages that facts were already drawn from.
-    pub fn drawn(&self) -> &[std::ops::Range<Position>] {
+    pub(crate) fn drawn(&self) -> &[std::ops::Range<Position>] {
         &self.drawn
     }
 
@@ -191,7 +191,7 @@ impl Facts {
     }
 
     /// Returns the entry to write for a statement that was judged.
-    pub fn entry(&self, statement: &Statement, judgment: &Judgment) -> NewEntry {
+    pub(crate) fn entry(&self, statement: &Statement, judgment: &Judgment) -> NewEntry {
         match judgment {
             Judgment::Again { id } => {
                 let Statement { confidence, source, trust, time, .. } = statement.clone();
@@ -213,7 +213,7 @@ impl Facts {
     ///
     /// # Errors
     /// Returns an error if the fact is not current, or has more trust.
-    pub fn may_take(&self, id: FactId, worth: Trust) -> Result<(), Refused> {
+    pub(crate) fn may_take(&self, id: FactId, worth: Trust) -> Result<(), Refused> {
         let fact = self.get(id).ok_or(Refused::Gone { id })?;
         if fact.trust > worth { Err(Refused::Trusted { id, trust: fact.trust, worth }) } else { Ok(()) }
     }

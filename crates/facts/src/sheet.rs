@@ -22,7 +22,7 @@ pub struct SheetOptions {
     /// The most tokens of the sheet.
     pub budget: u64,
     /// The least confidence of the facts on it. Protected facts are shown in any case.
-    pub surer_than: Confidence,
+    pub(crate) surer_than: Confidence,
 }
 
 impl Default for SheetOptions {

@@ -14,27 +14,27 @@ use crate::requests::Requests;
 #[non_exhaustive]
 pub struct Story<'a> {
     /// The name of the session.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// What each of its calls saw.
-    pub timeline: &'a Timeline,
+    pub(crate) timeline: &'a Timeline,
     /// The prices of its costs.
-    pub price: &'a Price,
+    pub(crate) price: &'a Price,
     /// The policy, if it is known.
-    pub policy: Option<&'a str>,
+    pub(crate) policy: Option<&'a str>,
     /// The same session under other policies.
-    pub alternatives: Vec<Alternative<'a>>,
+    pub(crate) alternatives: Vec<Alternative<'a>>,
     /// The exact requests.
-    pub requests: Option<&'a Requests>,
+    pub(crate) requests: Option<&'a Requests>,
     /// The facts of the session.
-    pub facts: Vec<KnownFact>,
+    pub(crate) facts: Vec<KnownFact>,
     /// A policy that somebody tries out, if the page is served.
-    pub trial: Option<Trial>,
+    pub(crate) trial: Option<Trial>,
     /// Where the contents of messages are.
-    pub parts: Parts,
+    pub(crate) parts: Parts,
     /// Whether the page has links to what may be [changed](crate::Change).
-    pub may_edit: bool,
+    pub(crate) may_edit: bool,
     /// The call that is shown first. Without one, it is the newest.
-    pub call: Option<u64>,
+    pub(crate) call: Option<u64>,
 }
 
 /// A policy that somebody tries out.

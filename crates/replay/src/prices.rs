@@ -15,9 +15,9 @@ pub struct Price {
     /// The name by which it is chosen.
     pub name: String,
     /// Who charges it.
-    pub provider: String,
+    pub(crate) provider: String,
     /// The models that it is for; `*` stands for any text.
-    pub models: Vec<String>,
+    pub(crate) models: Vec<String>,
     /// US dollars for a million tokens that are neither read from the cache nor written to it.
     pub input: f64,
     /// The price of writing a token to the cache, as a multiple of `input`. With 1, writing costs nothing extra.
@@ -25,13 +25,13 @@ pub struct Price {
     /// The price of reading a token from the cache, as a multiple of `input`.
     pub read: f64,
     /// The least tokens of a prefix that is cached.
-    pub minimum: u64,
+    pub(crate) minimum: u64,
     /// Prefixes are cached in multiples of this many tokens.
-    pub step: u64,
+    pub(crate) step: u64,
     /// Seconds that a prefix is kept after its last use.
     pub ttl: u64,
     /// Which prefixes are kept.
-    pub entries: Entries,
+    pub(crate) entries: Entries,
     /// US dollars for a million output tokens, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<f64>,

@@ -39,7 +39,7 @@ pub enum BadToken {
 
 impl Token {
     /// The minimum length of a token in characters.
-    pub const SHORTEST: usize = 16;
+    pub(crate) const SHORTEST: usize = 16;
 
     /// Creates a token.
     ///

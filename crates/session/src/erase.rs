@@ -25,14 +25,14 @@ use lookback_store::{StoreError, Tombstone, checksum};
 #[non_exhaustive]
 pub struct OldContents {
     /// What was said before this time.
-    pub before: Option<Millis>,
+    pub(crate) before: Option<Millis>,
     /// What was said before the running summary was made. A session without one has nothing that is old.
-    pub summarized: bool,
+    pub(crate) summarized: bool,
     /// These entries of the log. If something else is asked for, too, only what is both is erased.
-    pub entries: Vec<Range<Position>>,
+    pub(crate) entries: Vec<Range<Position>>,
     /// Whether what was drawn from the messages stays: the running summary of the window, the notes in it, and the facts.
     /// The index of names does not, because it quotes them. With [`OldContents::summarized`], the summary stays in any case.
-    pub keep_drawn: bool,
+    pub(crate) keep_drawn: bool,
 }
 
 impl OldContents {

@@ -45,7 +45,7 @@ pub struct LeftBranch {
 pub struct HistoryQuery {
     /// The most messages to return: the newest ones. There may be fewer, because a tool call is never returned without
     /// its results.
-    pub limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
     /// Only messages that were written under all of these tags.
     pub tags: Vec<String>,
     /// Only messages that have every word of this text in any form, and the rest of their tool exchanges. It searches

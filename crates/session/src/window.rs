@@ -10,8 +10,8 @@ use lookback_engine::policy::Policy;
 use lookback_engine::totals::Excess;
 use lookback_engine::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_engine::view::{Item, View};
-use lookback_wire::dialect::{self, Shown, Target};
-use lookback_wire::dialect::{ConversionError, Dialect, Response, TooLong};
+use lookback_wire::dialect::{self, Target};
+use lookback_wire::dialect::{ConversionError, Response, TooLong};
 use lookback_wire::size::Measure;
 use serde_json::value::RawValue;
 
@@ -198,11 +198,6 @@ impl Window<'_> {
         Ok(dialect::json_list(&self.messages()?))
     }
 
-    /// Returns the format of its messages.
-    pub fn dialect(&self) -> Dialect {
-        self.target.dialect
-    }
-
     /// Returns where it is sent, as far as that is known.
     pub fn target(&self) -> &Target {
         &self.target
@@ -216,11 +211,6 @@ impl Window<'_> {
     /// Returns the view that it shows.
     pub fn view(&self) -> &View {
         &self.view
-    }
-
-    /// Returns the messages with their edits, as an encoder takes them.
-    pub fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
-        self.view.shown()
     }
 
     /// Returns the plan, if a limit was exceeded.

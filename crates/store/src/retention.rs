@@ -12,9 +12,9 @@ use super::{LogName, Store, StoreError, logs_of};
 #[non_exhaustive]
 pub struct Retention {
     /// Sessions that were not used since this time are not kept. One whose last use is unknown is.
-    pub unused_since: Option<Millis>,
+    pub(crate) unused_since: Option<Millis>,
     /// How many sessions are kept: those that were used last. One whose last use is unknown goes first.
-    pub keep: Option<usize>,
+    pub(crate) keep: Option<usize>,
 }
 
 impl Retention {

@@ -22,7 +22,7 @@ pub struct Tenant(String);
 
 impl Tenant {
     /// The most bytes of a name. Each may take three in the name of a file.
-    pub const LONGEST: usize = 64;
+    pub(crate) const LONGEST: usize = 64;
 
     /// Returns the name as text.
     pub fn as_str(&self) -> &str {

@@ -19,9 +19,9 @@ pub struct SummarizeOptions {
     pub focus: Vec<String>,
     /// A summary of what came before. The new summary includes it.
     #[debug("{:?}", Redacted(previous))]
-    pub previous: Option<String>,
+    pub(crate) previous: Option<String>,
     /// What counts the tokens. The default is an estimate.
-    pub counter: Arc<dyn TokenCounter>,
+    pub(crate) counter: Arc<dyn TokenCounter>,
 }
 
 impl SummarizeOptions {

@@ -26,15 +26,15 @@ use super::SummarizerError;
 #[non_exhaustive]
 pub struct HttpLimits {
     /// The time for one call, with all tries and waits. The default is 120 seconds.
-    pub time: Duration,
+    pub(crate) time: Duration,
     /// The most times that a request is sent, at least 1. It is sent again after the statuses 408, 429 and 5xx and
     /// after broken connections. The default is 4.
-    pub tries: u32,
+    pub(crate) tries: u32,
     /// The wait after the first try. It doubles with each try. If the server says how long to wait, that is used
     /// instead. The default is half a second.
-    pub wait: Duration,
+    pub(crate) wait: Duration,
     /// The largest response that is read, in bytes. The default is 4 MiB.
-    pub response: u64,
+    pub(crate) response: u64,
 }
 
 impl HttpLimits {

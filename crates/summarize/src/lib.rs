@@ -433,13 +433,13 @@ impl Passage {
 
     /// Sets the message's number in the conversation, from 1.
     #[must_use]
-    pub fn index(self, index: u64) -> Self {
+    pub(crate) fn index(self, index: u64) -> Self {
         Passage { index, ..self }
     }
 
     /// Sets the number of pictures and files that the text only names.
     #[must_use]
-    pub fn media(self, count: u64) -> Self {
+    pub(crate) fn media(self, count: u64) -> Self {
         Passage { media: count, ..self }
     }
 }

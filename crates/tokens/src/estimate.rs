@@ -23,11 +23,11 @@ use lookback_wire::models::{Frame, MediaFormula, scale};
 #[non_exhaustive]
 pub struct Estimate {
     /// The factor by which the count is multiplied.
-    pub factor: f64,
+    pub(crate) factor: f64,
     /// The tokens of what the provider writes around texts.
     pub frame: Frame,
     /// The formulas for pictures, files, sound and video.
-    pub media: MediaFormula,
+    pub(crate) media: MediaFormula,
 }
 
 impl Estimate {

@@ -120,12 +120,6 @@ impl Edit {
 }
 
 impl Cut {
-    /// Returns the cut that replaces a text by a note, or `None` if the note is not shorter than the text.
-    pub fn clear(text: &str) -> Option<Cut> {
-        let characters = text.chars().count();
-        Cut::note(&format!("[cleared: {characters} characters]")).if_shorter(text)
-    }
-
     /// Returns the cut that replaces a picture or file by a note with its format and, if it is in the message, its
     /// size.
     pub fn placeholder(media: &Media, kind: &'static str) -> Cut {

@@ -67,7 +67,7 @@ pub type Tags = BTreeMap<String, String>;
 #[non_exhaustive]
 pub struct ReadOptions {
     /// The session, `default` by default.
-    pub session_id: String,
+    pub(crate) session_id: String,
     /// The most messages to return, at least 1. An exchange with tools is returned whole or not at all. The newest is
     /// always returned.
     pub limit: Option<u64>,
@@ -77,7 +77,7 @@ pub struct ReadOptions {
     pub query: Option<String>,
     /// The tags that messages were written under. [`search`](super::SlidingWindowMemory::search) returns messages that
     /// have all of them. [`read`](super::SlidingWindowMemory::read) ignores this field.
-    pub tags: Tags,
+    pub(crate) tags: Tags,
 }
 
 impl Default for ReadOptions {
@@ -116,7 +116,7 @@ impl ReadOptions {
 #[non_exhaustive]
 pub struct WriteOptions {
     /// The session, `default` by default.
-    pub session_id: String,
+    pub(crate) session_id: String,
     /// The agent that writes. It replaces the name in the session's entry; `None` removes that name.
     pub agent_name: Option<String>,
     /// Tags, by which the messages can be found. They replace the tags in the session's entry; no tags remove those.

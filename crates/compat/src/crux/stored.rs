@@ -17,7 +17,7 @@ pub struct Stored {
     /// The text of the summary, or the messages as a JSON list.
     pub content: String,
     /// What the content is, and which window it belongs to.
-    pub metadata: Metadata,
+    pub(crate) metadata: Metadata,
 }
 
 /// The description of a key's value.
@@ -27,9 +27,9 @@ pub struct Stored {
 pub struct Metadata {
     /// `sliding-window-messages` or `sliding-window-summary`.
     #[serde(rename = "type")]
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The window's id.
-    pub window_id: String,
+    pub(crate) window_id: String,
 }
 
 /// Returns the value of one of the two keys of a window.

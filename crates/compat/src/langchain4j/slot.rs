@@ -39,9 +39,9 @@ pub struct SingleSlotChatMemoryStore {
 #[non_exhaustive]
 pub struct AnotherId {
     /// The memory that the store is for.
-    pub id: LogName,
+    pub(crate) id: LogName,
     /// The memory that was asked for.
-    pub asked: LogName,
+    pub(crate) asked: LogName,
 }
 
 impl SingleSlotChatMemoryStore {

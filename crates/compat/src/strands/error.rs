@@ -11,10 +11,10 @@ pub type ModelError = Box<dyn std::error::Error + Send + Sync>;
 #[non_exhaustive]
 pub struct ContextWindowOverflow {
     /// Why the list cannot be made smaller.
-    pub reason: &'static str,
+    pub(crate) reason: &'static str,
     /// The model's refusal, if there was one.
     #[source]
-    pub cause: Option<ModelError>,
+    pub(crate) cause: Option<ModelError>,
 }
 
 impl ContextWindowOverflow {

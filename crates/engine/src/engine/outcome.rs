@@ -38,7 +38,7 @@ pub struct HardLimitExceeded {
     /// What is pinned, with sizes.
     pub pinned: Vec<Pinned>,
     /// Whether a compaction has to wait because a tool loop with signed reasoning is open.
-    pub waits: bool,
+    pub(crate) waits: bool,
 }
 
 fn describe(excesses: &[Excess], pinned: &[Pinned], waits: bool) -> String {

@@ -44,7 +44,7 @@ pub struct Settings {
     pub max_output: Option<u64>,
     /// The correction of the model's token counts until the provider has reported its usage in this conversation, for example
     /// that of an earlier one. The default corrects nothing.
-    pub calibration: Calibration,
+    pub(crate) calibration: Calibration,
 }
 
 impl Settings {

@@ -53,7 +53,7 @@ pub struct SummaryClaim {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Position>,
     /// Why these entries leave the window.
-    pub reason: Reason,
+    pub(crate) reason: Reason,
     /// The size of what leaves the window, including the previous summary.
     pub size: Size,
     /// The tokens of everything that the summary stands for: of what leaves now, and of what left for the summaries

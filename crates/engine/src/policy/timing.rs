@@ -71,7 +71,7 @@ impl Payback {
     /// Returns what it costs to write this many tokens again instead of reading them, in tokens that are read.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float saturates as it is cast")]
     #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-    pub fn price(&self, tokens: u64) -> u64 {
+    pub(crate) fn price(&self, tokens: u64) -> u64 {
         (tokens as f64 * (self.write - 1.0)).round() as u64
     }
 }

@@ -51,7 +51,7 @@ impl fmt::Display for FactId {
 #[error("`{given}` is not a fact's identifier, which looks like `f12`, or `s3` for a shared fact")]
 pub struct BadFactId {
     /// The text that was given.
-    pub given: String,
+    pub(crate) given: String,
 }
 
 impl FromStr for FactId {

@@ -92,5 +92,5 @@ impl FromStr for FactKind {
 #[error("unknown kind of fact `{name}`; use correction, constraint, blocker, preference, decision or finding")]
 pub struct UnknownKind {
     /// The name that was given.
-    pub name: String,
+    pub(crate) name: String,
 }

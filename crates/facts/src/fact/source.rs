@@ -106,7 +106,7 @@ pub enum Speaker {
 
 impl Speaker {
     /// Returns the most trust that a statement by this speaker can have.
-    pub fn trust(&self) -> Trust {
+    pub(crate) fn trust(&self) -> Trust {
         match self {
             Speaker::Person => Trust::High,
             Speaker::Model => Trust::Medium,

@@ -55,11 +55,11 @@ pub struct Statement {
 
 impl Statement {
     /// The most characters of the text.
-    pub const LONGEST: usize = 2_000;
+    pub(crate) const LONGEST: usize = 2_000;
     /// The most characters of `about`, and of a tag.
-    pub const LONGEST_NAME: usize = 200;
+    pub(crate) const LONGEST_NAME: usize = 200;
     /// The most tags, and the most facts that one statement can name in `supersedes`.
-    pub const MOST: usize = 32;
+    pub(crate) const MOST: usize = 32;
 
     /// Creates a statement with full certainty.
     pub fn new(kind: FactKind, text: impl Into<String>, source: Source) -> Self {

@@ -39,7 +39,7 @@ pub enum Add {
 #[error("a gateway can add fact-sheet, memory-tools, recall, progress, cache-markers and summaries, but not `{name}`")]
 pub struct UnknownAdd {
     /// The text.
-    pub name: String,
+    pub(crate) name: String,
 }
 
 impl FromStr for Add {

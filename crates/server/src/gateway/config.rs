@@ -62,7 +62,7 @@ pub struct Config {
     pub adds: Vec<Add>,
     /// The model that writes summaries, if they are added. Without one, they are put together from the conversation's own
     /// sentences.
-    pub summarizer: Option<SummaryModel>,
+    pub(crate) summarizer: Option<SummaryModel>,
     /// The servers that requests go to.
     #[serde(rename = "upstream")]
     pub upstreams: Vec<Upstream>,
@@ -70,9 +70,9 @@ pub struct Config {
     #[serde(rename = "key")]
     pub keys: Vec<Key>,
     /// How much clients may ask for.
-    pub limits: Limits,
+    pub(crate) limits: Limits,
     /// How long the gateway waits.
-    pub timeouts: Timeouts,
+    pub(crate) timeouts: Timeouts,
     /// If it is set, the gateway listens for TLS.
     pub tls: Option<Tls>,
 }
@@ -86,15 +86,15 @@ pub struct Limits {
     pub body: usize,
     /// The most bytes of a request's head: its headers and its path. The default is 64 KiB. More than 408 KiB are not read in
     /// any case.
-    pub head: usize,
+    pub(crate) head: usize,
     /// How deep the JSON of a model call may be nested. The default is no limit: the gateway reads any depth.
-    pub nesting: Option<usize>,
+    pub(crate) nesting: Option<usize>,
     /// The most requests a minute of one client. The default is no limit.
-    pub requests_per_minute: Option<u32>,
+    pub(crate) requests_per_minute: Option<u32>,
     /// The most requests of one client that are open at once, streams among them. The default is no limit.
-    pub concurrent: Option<usize>,
+    pub(crate) concurrent: Option<usize>,
     /// The most open connections. Further clients wait. The default is 4096.
-    pub connections: usize,
+    pub(crate) connections: usize,
 }
 
 impl Default for Limits {
@@ -117,25 +117,25 @@ impl Default for Limits {
 pub struct Timeouts {
     /// For the head of a request, and between two requests of a connection. The default is 75 seconds.
     #[serde(deserialize_with = "seconds")]
-    pub head: Duration,
+    pub(crate) head: Duration,
     /// Between two pieces of a request's body. The default is 30 seconds.
     #[serde(deserialize_with = "seconds")]
-    pub body: Duration,
+    pub(crate) body: Duration,
     /// For a connection to an upstream. The default is 10 seconds.
     #[serde(deserialize_with = "seconds")]
-    pub connect: Duration,
+    pub(crate) connect: Duration,
     /// Until an upstream begins to answer. Models may think for long before that. The default is 600 seconds.
     #[serde(deserialize_with = "seconds")]
-    pub answer: Duration,
+    pub(crate) answer: Duration,
     /// Between two pieces of an answer, and for a client to read one. The default is 300 seconds.
     #[serde(deserialize_with = "seconds")]
-    pub pause: Duration,
+    pub(crate) pause: Duration,
     /// For the store. Then a request passes as it came. The default is 5 seconds.
     #[serde(deserialize_with = "seconds")]
-    pub store: Duration,
+    pub(crate) store: Duration,
     /// For open answers to finish, when the gateway is asked to stop. The default is 30 seconds.
     #[serde(deserialize_with = "seconds")]
-    pub stop: Duration,
+    pub(crate) stop: Duration,
 }
 
 impl Default for Timeouts {
@@ -159,9 +159,9 @@ impl Default for Timeouts {
 #[non_exhaustive]
 pub struct Tls {
     /// The certificate, and those that it rests on, in PEM.
-    pub certificate: PathBuf,
+    pub(crate) certificate: PathBuf,
     /// The private key of the certificate, in PEM.
-    pub key: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 /// Reads a number of seconds, with or without a fraction.

@@ -63,7 +63,7 @@ impl Key {
     }
 
     /// Returns the tenant whose sessions the key reaches. If the configuration names none, it has the name of the key.
-    pub fn tenant(&self) -> &Tenant {
+    pub(crate) fn tenant(&self) -> &Tenant {
         self.tenant.as_ref().unwrap_or(&self.name)
     }
 

@@ -45,7 +45,7 @@ pub struct Server {
 
 impl Server {
     /// The default time limit of a call: 30 seconds.
-    pub const DEADLINE: Duration = Duration::from_secs(30);
+    pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
     /// Creates a server for this memory. Clients cannot reach other sessions.
     pub fn new(memory: Memory) -> Self {

@@ -30,7 +30,7 @@ impl Key {
     /// The bytes of a key.
     pub const LENGTH: usize = 32;
     /// The most bytes of a name.
-    pub const LONGEST_NAME: usize = 64;
+    pub(crate) const LONGEST_NAME: usize = 64;
 
     /// Creates a key. The bytes should come from a generator of random numbers, and not from a password.
     ///
@@ -46,7 +46,7 @@ impl Key {
     }
 
     /// Returns the name.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 

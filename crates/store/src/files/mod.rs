@@ -56,7 +56,7 @@ use crate::search::Query;
 /// use lookback_store::{FileStore, Record, Store};
 ///
 /// let folder = tempfile::tempdir()?;
-/// let store = FileStore::open(folder.path().join(FileStore::ROOT))?;
+/// let store = FileStore::open(folder.path().join(".lookback"))?;
 /// store.append(&"chat-1".parse()?, 0, vec![Record::new(r#"{"said":"Hello"}"#).text("Hello")], None).await?;
 /// let turns = std::fs::read_to_string(folder.path().join(".lookback/memory/chat-1/turns.jsonl"))?;
 /// assert!(turns.contains(r#""text":"Hello""#));
@@ -68,9 +68,6 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// The usual folder of a store.
-    pub const ROOT: &str = ".lookback";
-
     /// Opens a store, and creates its folder if it does not exist. An append is done when it has reached the disk.
     ///
     /// # Errors

@@ -131,7 +131,7 @@ impl Query {
     }
 
     /// Returns whether the query has a phrase.
-    pub fn is_exact(&self) -> bool {
+    pub(crate) fn is_exact(&self) -> bool {
         !self.phrases.is_empty()
     }
 

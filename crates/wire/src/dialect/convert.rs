@@ -13,9 +13,9 @@ use lookback_content::json::{self, Fields};
 #[non_exhaustive]
 pub struct ConversionError {
     /// The dialect that the message was converted to.
-    pub to: Dialect,
+    pub(crate) to: Dialect,
     /// What would be lost.
-    pub what: String,
+    pub(crate) what: String,
 }
 
 impl ConversionError {

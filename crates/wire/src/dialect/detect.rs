@@ -17,7 +17,7 @@ pub struct Clue {
     /// The index of the message that has it; `None` if it is beside the messages.
     pub message: Option<usize>,
     /// What it is that shows it.
-    pub sign: Sign,
+    pub(crate) sign: Sign,
 }
 
 /// A sign of a dialect.

@@ -301,23 +301,6 @@ impl Dialect {
         Target::from(self).encode_behind(None, shown)
     }
 
-    /// Writes messages as the JSON list of a request's `messages`.
-    ///
-    /// # Errors
-    /// Returns an error if something in a message cannot be said in this dialect.
-    ///
-    /// ```
-    /// use lookback_wire::{dialect::Dialect, message::Message};
-    ///
-    /// let json = Dialect::OpenAiChat.to_json(&[Message::system("Be brief."), Message::user("Hi")])?;
-    /// assert_eq!(json, r#"[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}]"#);
-    /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
-    /// ```
-    pub fn to_json(self, messages: &[Message]) -> Result<String, ConversionError> {
-        let encoded = self.encode(messages.iter().map(|message| Shown { message, edits: &[] }))?;
-        Ok(json_list(&encoded))
-    }
-
     /// Lists what [`Dialect::encode`] does to these messages beyond their edits.
     ///
     /// The list is in the order of the messages. It is empty if nothing is done, and if the messages cannot be encoded.

@@ -36,9 +36,9 @@ const UNREAD: &[(&str, &str)] = &[
 #[non_exhaustive]
 pub struct UnknownDialect {
     /// The name, at most its first 40 characters.
-    pub name: String,
+    pub(crate) name: String,
     /// What it probably means; `None` if it resembles no known name.
-    pub meant: Option<Meant>,
+    pub(crate) meant: Option<Meant>,
 }
 
 /// What an unknown name probably means.

@@ -133,7 +133,7 @@ impl<'a> RawRequest<'a> {
     ///
     /// # Errors
     /// Returns an error if any message cannot be read.
-    pub fn into_messages(self) -> Result<Vec<Message>, RequestError> {
+    pub(crate) fn into_messages(self) -> Result<Vec<Message>, RequestError> {
         for index in 0..self.len() {
             self.message(index)?;
         }
@@ -146,7 +146,7 @@ impl<'a> RawRequest<'a> {
     }
 
     /// Returns the model, if the body names one.
-    pub fn model(&self) -> Option<String> {
+    pub(crate) fn model(&self) -> Option<String> {
         let name = |key| json::text(self.fields.as_ref()?.get(key)?).map(Cow::into_owned);
         name("model").or_else(|| name("modelId"))
     }
@@ -238,7 +238,7 @@ impl<'a> RawRequest<'a> {
     }
 
     /// Returns whether this is a body, and not a bare list.
-    pub fn is_body(&self) -> bool {
+    pub(crate) fn is_body(&self) -> bool {
         self.fields.is_some()
     }
 
@@ -248,7 +248,7 @@ impl<'a> RawRequest<'a> {
     }
 
     /// Returns the text that the request was read from.
-    pub fn text(&self) -> &'a str {
+    pub(crate) fn text(&self) -> &'a str {
         self.text
     }
 

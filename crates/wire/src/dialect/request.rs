@@ -194,7 +194,7 @@ impl Request {
     }
 
     /// Returns the version of the API, if the body names it or it was set.
-    pub fn version(&self) -> Option<&str> {
+    pub(crate) fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
 
@@ -266,7 +266,7 @@ impl Request {
     }
 
     /// Returns the length in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.text.len()
     }
 

@@ -32,7 +32,7 @@ pub struct Target {
     /// Whether the provider has stored what came before, so that a result may answer a call that is not here.
     pub stored: bool,
     /// Whether the request asks the provider to store nothing.
-    pub stateless: bool,
+    pub(crate) stateless: bool,
 }
 
 impl From<Dialect> for Target {

@@ -133,7 +133,7 @@ pub struct ToolCall {
     pub arguments: String,
     /// The provider's name for calls of this form, such as `custom_tool_call`; `None` for a function call.
     #[debug(skip)]
-    pub form: Option<String>,
+    pub(crate) form: Option<String>,
 }
 
 /// What a tool returned.
@@ -152,7 +152,7 @@ pub struct ToolResult {
     pub tool: Option<String>,
     /// The form of the call (see [`ToolCall::form`]), if the dialect repeats it in results.
     #[debug(skip)]
-    pub form: Option<String>,
+    pub(crate) form: Option<String>,
 }
 
 /// One item of a tool result.
@@ -435,7 +435,7 @@ impl ToolCall {
 
     /// Sets the provider's name for calls of this form.
     #[must_use]
-    pub fn with_form(self, form: impl Into<String>) -> Self {
+    pub(crate) fn with_form(self, form: impl Into<String>) -> Self {
         ToolCall { form: Some(form.into()), ..self }
     }
 

@@ -23,10 +23,10 @@ use crate::provider::Provider;
 #[non_exhaustive]
 pub struct Model {
     /// Patterns of the names that it covers; `*` matches any text.
-    pub names: Vec<String>,
+    pub(crate) names: Vec<String>,
     /// The provider, if it is an entry for one that counts in its own way.
     #[serde(default)]
-    pub provider: Option<Provider>,
+    pub(crate) provider: Option<Provider>,
     /// The context window: the most tokens of a request and its answer together.
     pub window: u64,
     /// The most tokens that an answer may have, if that is known.
@@ -45,7 +45,7 @@ pub struct Model {
     pub media: MediaFormula,
     /// A larger context window, if there is one for those who ask for it.
     #[serde(default)]
-    pub wide: Option<WideWindow>,
+    pub(crate) wide: Option<WideWindow>,
 }
 
 /// A context window that a request has to ask for.
@@ -105,7 +105,7 @@ impl Models {
     ///
     /// # Errors
     /// Returns an error if the text is not TOML, or not in this format.
-    pub fn from_toml(text: &str) -> Result<Self, ModelsError> {
+    pub(crate) fn from_toml(text: &str) -> Result<Self, ModelsError> {
         toml::from_str(text).map_err(ModelsError)
     }
 
