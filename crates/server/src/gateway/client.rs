@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH};
 use axum::http::uri::InvalidUri;
-use axum::http::{HeaderMap, Method, Request, Response, Uri, Version};
+use axum::http::{HeaderMap, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Hyper;
@@ -19,25 +19,26 @@ use lookback_wire::dialect::Dialect;
 use tokio::time::timeout;
 use tower_service::Service;
 
-use super::config::Timeouts;
-use super::headers;
-use super::upstream::Upstream;
+use crate::gateway::config::Timeouts;
+use crate::gateway::config::upstream::Upstream;
+use crate::gateway::http::answers;
+use crate::gateway::http::headers;
 
 /// How long a connection without a request is kept.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A request without its body.
 #[derive(Debug, Clone)]
-pub(super) struct Head {
-    pub(super) method: Method,
-    pub(super) path_and_query: String,
-    pub(super) headers: HeaderMap,
+pub(crate) struct Head {
+    pub(crate) method: Method,
+    pub(crate) path_and_query: String,
+    pub(crate) headers: HeaderMap,
 }
 
 impl Head {
     /// Returns the head of a body that Lookback wrote: it is not compressed, whatever the one that came was, and the answer
     /// has to be read, because it may call tools that the client does not have.
-    pub(super) fn own(&self) -> Head {
+    pub(crate) fn own(&self) -> Head {
         let mut own = self.clone();
         own.headers.remove(CONTENT_ENCODING);
         headers::to_read_the_answer(&mut own.headers);
@@ -47,7 +48,7 @@ impl Head {
 
 /// Why an upstream did not answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unanswered {
+pub(crate) enum Unanswered {
     #[error("the address of the request is not valid")]
     Address(#[from] InvalidUri),
     #[error("the request is not valid")]
@@ -63,6 +64,19 @@ pub(super) enum Unanswered {
         "without a key of the provider, only model calls go to this upstream; `paths` in its configuration names others"
     )]
     Closed,
+}
+
+impl Unanswered {
+    /// Returns the answer that the client gets.
+    pub(crate) fn answer(&self, dialect: Option<Dialect>) -> Response<Body> {
+        let status = match self {
+            Unanswered::Address(_) | Unanswered::Request(_) => StatusCode::BAD_REQUEST,
+            Unanswered::Unreachable(_) | Unanswered::NoConnection(_) => StatusCode::BAD_GATEWAY,
+            Unanswered::Late => StatusCode::GATEWAY_TIMEOUT,
+            Unanswered::Closed => StatusCode::FORBIDDEN,
+        };
+        answers::error(status, &format!("Lookback's gateway: {self}"), dialect)
+    }
 }
 
 /// Makes connections within a time limit, with the handshake of TLS.
@@ -92,14 +106,14 @@ impl Service<Uri> for Connector {
 
 /// The connections to the upstreams.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(crate) struct Client {
     hyper: Hyper<Connector, Body>,
     /// The time limit until an answer begins.
     patience: Duration,
 }
 
 impl Client {
-    pub(super) fn new(timeouts: &Timeouts) -> Client {
+    pub(crate) fn new(timeouts: &Timeouts) -> Client {
         let mut http = HttpConnector::new();
         http.set_connect_timeout(Some(timeouts.connect));
         http.set_nodelay(true);
@@ -125,7 +139,7 @@ impl Client {
 
     /// Sends a request to an upstream, and returns its answer, whatever its status is. Redirects are not followed,
     /// because a key must go nowhere else.
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &self,
         upstream: &Upstream,
         dialect: Option<Dialect>,

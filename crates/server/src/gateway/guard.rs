@@ -11,10 +11,11 @@ use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::middleware::Next;
 use lookback_wire::dialect::Dialect;
 
-use super::admission::Shared;
-use super::config::Config;
-use super::endpoint::Endpoint;
-use super::{answers, headers};
+use crate::gateway::admission::Shared;
+use crate::gateway::config::Config;
+use crate::gateway::http::answers;
+use crate::gateway::http::endpoint::Endpoint;
+use crate::gateway::http::headers;
 use crate::host::{is_at, is_local, is_one_of, says_host};
 use crate::page::{is_foreign, named};
 use crate::serving::unread;

@@ -14,9 +14,11 @@ use base64::prelude::BASE64_STANDARD;
 use lookback_replay::prices::Prices;
 use lookback_store::Tenant;
 
-use super::aside::workspace;
-use super::rest::{Fault, PRICES, admit};
-use super::{Admission, Shared, headers};
+use crate::gateway::admission::Admission;
+use crate::gateway::admission::Shared;
+use crate::gateway::admission::caller::workspace;
+use crate::gateway::http::headers;
+use crate::gateway::rest::{Fault, PRICES, admit};
 use crate::inspect::{Inspector, pages, secured};
 
 /// How many tenants have an inspector. With more, they read their sessions again.

@@ -9,8 +9,9 @@ use axum::routing::any;
 use axum::{Extension, Router};
 use lookback_facts::Memory;
 
-use super::rest::{Fault, admit};
-use super::{Admission, Shared};
+use crate::gateway::admission::Admission;
+use crate::gateway::admission::Shared;
+use crate::gateway::rest::{Fault, admit};
 use crate::mcp::{Server, http};
 
 /// The session that the tools use if a call names no other.

@@ -3,72 +3,38 @@
 //! A request of a conversation goes into a session of the store. As long as it is within the limits, it is forwarded as
 //! the bytes that came. Past them, it is sent with the session's window. Whatever else comes passes through.
 
-mod adds;
 mod admission;
-mod answers;
-mod aside;
-mod body;
-mod calibrations;
-mod caller;
 mod client;
 mod config;
-mod copy;
-mod encoding;
-mod endpoint;
-mod event;
 mod exchange;
 mod guard;
-mod headers;
+mod http;
 mod inspect;
-mod keys;
-mod limits;
 mod lines;
 mod mcp;
-mod metrics;
-mod note;
-mod payoff;
-mod place;
-mod ready;
 mod rehearsal;
-mod relay;
+mod report;
 mod rest;
-mod summarizer;
-#[cfg_attr(not(feature = "otel"), path = "no_telemetry.rs")]
-mod telemetry;
-mod turn;
-mod upstream;
-mod window;
+mod router;
+mod windows;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, Method, Response, StatusCode, header};
-use axum::middleware::from_fn_with_state;
-use axum::routing::get;
 pub use lookback_conversation::Relation;
 use lookback_engine::policy::Policy;
-use lookback_store::IntoStore;
-use lookback_store::Store;
-use lookback_wire::dialect::Dialect;
+use lookback_store::{IntoStore, Store};
 
-pub use self::adds::{Add, UnknownAdd};
-use self::admission::{Admission, Current, EventLog, Shared};
-use self::body::Unread;
-use self::caller::Caller;
-use self::client::Head;
+use self::admission::{Current, EventLog, Shared};
+pub use self::config::adds::{Add, UnknownAdd};
+pub use self::config::keys::{Key, NoRandom};
+pub use self::config::summarizer::SummaryModel;
+pub use self::config::upstream::{BadUpstream, Upstream};
 pub use self::config::{Config, ConfigError, Limits, Timeouts, Tls};
-use self::endpoint::Endpoint;
-pub use self::event::Event;
-pub use self::keys::{Key, NoRandom};
-pub use self::note::{Compacted, Cut, Note, Passed};
-pub use self::summarizer::SummaryModel;
-use self::upstream::Route;
-pub use self::upstream::{BadUpstream, Upstream};
+pub use self::report::event::Event;
+pub use self::report::note::{Compacted, Cut, Note, Passed};
 use crate::serving::{ConnectionLimits, ServeError, asked_to_reload, asked_to_stop, bind, listen, wide_runtime};
 
 /// A gateway, ready to serve.
@@ -192,7 +158,7 @@ impl Gateway {
                 }
             };
             let reloading = tokio::spawn(reloading);
-            listen(listener, tls, router(shared), limits, grace, stop).await;
+            listen(listener, tls, router::router(shared), limits, grace, stop).await;
             reloading.abort();
             Ok(())
         });
@@ -213,128 +179,8 @@ impl Gateway {
     }
 }
 
-/// Returns the service.
-fn router(shared: Arc<Shared>) -> Router {
-    let plain = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-    let metrics = move |State(shared): State<Arc<Shared>>| async move { (plain, shared.metrics.text(&shared.payoff)) };
-    Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(is_ready))
-        .route("/metrics", get(metrics))
-        .fallback(handle)
-        .with_state(shared.clone())
-        .merge(rest::router(&shared))
-        .merge(mcp::router(&shared))
-        .merge(inspect::router(&shared))
-        // Around all of them: what a page of another site may not ask for, it may ask for under no path.
-        .layer(from_fn_with_state(shared, guard::admit))
-}
-
-/// Tells that requests are served, and whether they are recorded: if they cannot be, they pass.
-async fn is_ready(State(shared): State<Arc<Shared>>) -> String {
-    let patience = shared.current().config.timeouts.store;
-    match shared.readiness.fault(&*shared.store, patience).await {
-        None => "ready\n".to_owned(),
-        Some(fault) => format!("ready, but {fault}: requests pass as they come\n"),
-    }
-}
-
 impl fmt::Debug for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gateway").field("config", &self.config).finish_non_exhaustive()
-    }
-}
-
-/// Answers a request that is not one about the gateway itself.
-async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let answer = answer(shared.clone(), request).await;
-    shared.metrics.answered(answer.status());
-    answer
-}
-
-/// Makes a model call, or passes a request through.
-async fn answer(shared: Arc<Shared>, request: Request) -> Response<Body> {
-    let (mut parts, body) = request.into_parts();
-    if headers::is_websocket(&parts.headers) {
-        let mut response = answers::error(StatusCode::UPGRADE_REQUIRED, "this gateway speaks HTTP only", None);
-        response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
-        return response;
-    }
-    if parts.method == Method::HEAD && parts.uri.path() == "/" {
-        return Response::new(Body::empty());
-    }
-    let current = shared.current();
-    let path_and_query = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    let caller = match Caller::admit(&shared, &current, &parts.uri, &mut parts.headers) {
-        Ok(caller) => Arc::new(caller),
-        Err(refused) => {
-            let dialect = Endpoint::from_path(&parts.method, parts.uri.path()).dialect();
-            return refused.answer(dialect.or_else(|| headers::dialect(&parts.headers)));
-        }
-    };
-    let admission = Admission { shared, current, caller };
-    let current = admission.current.clone();
-    let Some(route) = Route::find(&current.config.upstreams, &path_and_query, &parts.headers) else {
-        return answers::error(StatusCode::NOT_FOUND, "the gateway has no upstream of this name", None);
-    };
-    let path = route.path_and_query.split('?').next().unwrap_or_default();
-    let endpoint = Endpoint::from_path(&parts.method, path);
-    let head = Head { method: parts.method, path_and_query: route.path_and_query.to_owned(), headers: parts.headers };
-    let dialect = endpoint.dialect();
-    let nowhere = || {
-        let asked = dialect.map_or("this path", |dialect| dialect.name());
-        answers::error(StatusCode::NOT_FOUND, &format!("the gateway has no upstream for {asked}"), dialect)
-    };
-    match endpoint {
-        Endpoint::Call { dialect, model } => {
-            let body = match body::read(body, &current.config).await {
-                Ok(body) => body,
-                Err(unread) => return answers::error(unread.status(), &unread.to_string(), Some(dialect)),
-            };
-            let text = encoding::decoded(&head.headers, &body, current.config.limits.body);
-            if let Some(most) = current.config.limits.nesting
-                && text.as_ref().is_some_and(|text| limits::nesting(text) > most)
-            {
-                let unread = Unread::Nesting;
-                return answers::error(unread.status(), &unread.to_string(), Some(dialect));
-            }
-            // It is read once more for that, so only if it matters.
-            let named = || if route.needs_model() { text.as_deref().and_then(body::model_of) } else { None };
-            let asked = model.clone().or_else(named);
-            let Some(upstream) = route.upstream(Some(dialect), asked.as_deref(), &head.headers) else {
-                return nowhere();
-            };
-            let is_let_in = admission.let_in(&parts.uri, &head.headers).is_ok();
-            let adds = admission.caller.adds(upstream, &current.config).iter().copied();
-            let adds = adds.filter(|add| is_let_in || !add.shows_memory()).collect();
-            exchange::make(admission, upstream, exchange::Call { head, body, text, dialect, model, adds }).await
-        }
-        Endpoint::Other(dialect) => match route.upstream(dialect, None, &head.headers) {
-            Some(upstream) => pass(admission, upstream, &head, body, dialect).await,
-            None => nowhere(),
-        },
-    }
-}
-
-/// Passes a request through that is not a model call.
-async fn pass(
-    admission: Admission,
-    upstream: &Upstream,
-    head: &Head,
-    body: Body,
-    dialect: Option<Dialect>,
-) -> Response<Body> {
-    let body = body::patient(body, admission.current.config.timeouts.body);
-    match admission.current.client.send(upstream, dialect, head, body).await {
-        Ok(answer) => {
-            let (mut parts, incoming) = answer.into_parts();
-            exchange::to_pass_back(&mut parts.headers);
-            let answer = relay::Answer::new(incoming, None, admission.current.config.timeouts.pause);
-            Response::from_parts(parts, relay::relay(admission, answer, None, None).await)
-        }
-        Err(error) => {
-            admission.shared.emit(&Event::unanswered(upstream, &error));
-            answers::unanswered(&error, dialect)
-        }
     }
 }

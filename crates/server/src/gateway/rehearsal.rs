@@ -17,11 +17,11 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
 
-use super::admission::{Current, Shared};
-use super::client::{Client, Head};
-use super::config::Config;
-use super::router;
-use super::upstream::Upstream;
+use crate::gateway::admission::{Current, Shared};
+use crate::gateway::client::{Client, Head};
+use crate::gateway::config::Config;
+use crate::gateway::config::upstream::Upstream;
+use crate::gateway::router::router;
 use crate::serving::{ConnectionLimits, listen};
 
 /// How long it may take at most. After that, the gateway listens all the same.
@@ -124,7 +124,7 @@ mod tests {
     use lookback_wire::dialect::Dialect;
 
     use super::*;
-    use crate::gateway::endpoint::Endpoint;
+    use crate::gateway::http::endpoint::Endpoint;
 
     #[test]
     fn the_calls_are_those_of_clients() {

@@ -11,8 +11,8 @@ use axum::response::IntoResponse as _;
 use tokio::time::timeout;
 
 use super::Fault;
+use crate::gateway::admission::caller::Caller;
 use crate::gateway::admission::{Admission, Shared};
-use crate::gateway::caller::Caller;
 use crate::serving::unread;
 
 /// The time limit of a call.
@@ -21,14 +21,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Lets a request in that may read what the gateway keeps.
 ///
 /// With keys, a client reaches what its tenant has. Without any, a client has to be on this machine, as the gateway is.
-pub(in crate::gateway) async fn admit(
-    State(shared): State<Arc<Shared>>,
-    mut request: Request,
-    next: Next,
-) -> Response<Body> {
+pub(crate) async fn admit(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response<Body> {
     let current = shared.current();
     let target = request.uri().clone();
-    let caller = match Caller::admit(&shared, &current, &target, request.headers_mut()) {
+    let caller = match Caller::admit(&current.config, &shared.clients, &target, request.headers_mut()) {
         Ok(caller) => Arc::new(caller),
         Err(refused) => return unread(refused.answer(None)),
     };

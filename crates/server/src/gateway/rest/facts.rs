@@ -19,7 +19,8 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use super::fault::{Fault, Faults};
 use super::sessions::{Name, Named, called};
 use super::time::rfc3339;
-use crate::gateway::{Admission, aside};
+use crate::gateway::admission::Admission;
+use crate::gateway::admission::caller::workspace;
 
 /// The name under which shared facts are read, for which no session is named.
 const NOBODY: &str = "lookback";
@@ -280,7 +281,7 @@ async fn memory(admission: &Admission, Name(session): &Name) -> Result<Memory, F
 }
 
 async fn open(admission: &Admission, store: Arc<dyn Store>, name: &LogName) -> Result<Memory, Fault> {
-    let workspace = aside::workspace(admission.caller.tenant.as_ref(), name);
+    let workspace = workspace(admission.caller.tenant.as_ref(), name);
     Ok(Memory::open_in(store, name.as_str(), workspace).await?)
 }
 

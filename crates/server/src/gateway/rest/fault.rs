@@ -11,11 +11,11 @@ use lookback_store::StoreError;
 use serde::Serialize;
 use utoipa::{IntoResponses, ToSchema};
 
-use crate::gateway::answers;
+use crate::gateway::http::answers;
 
 /// Why a call is not answered.
 #[derive(Debug)]
-pub(in crate::gateway) struct Fault {
+pub(crate) struct Fault {
     status: StatusCode,
     message: String,
 }
@@ -51,7 +51,7 @@ pub(super) struct FaultText {
 }
 
 impl Fault {
-    pub(in crate::gateway) fn new(status: StatusCode, message: impl ToString) -> Fault {
+    pub(crate) fn new(status: StatusCode, message: impl ToString) -> Fault {
         Fault { status, message: message.to_string() }
     }
 

@@ -6,8 +6,8 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::fault::Faults;
-use crate::gateway::Admission;
-use crate::gateway::payoff::{self, Verdict};
+use crate::gateway::admission::Admission;
+use crate::gateway::report::payoff::{self, Verdict};
 
 /// What sessions cost since the gateway started, by the provider's own reports.
 #[derive(Serialize, ToSchema)]

@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::fault::{Fault, Faults};
 use super::number::Number;
 use super::sessions::{Name, Named, bounded, existing};
-use crate::gateway::Admission;
+use crate::gateway::admission::Admission;
 
 /// What to recall.
 #[derive(Deserialize, IntoParams)]

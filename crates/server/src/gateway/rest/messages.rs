@@ -20,7 +20,7 @@ use super::fault::{Fault, Faults};
 use super::number::Number;
 use super::sessions::{Named, bounded, existing};
 use super::time::rfc3339;
-use crate::gateway::Admission;
+use crate::gateway::admission::Admission;
 
 /// The most messages of a page.
 const MOST: usize = 200;

@@ -30,7 +30,8 @@ use self::fault::{FaultBody, FaultText};
 use self::number::Number;
 use self::sessions::Name;
 pub(super) use self::sessions::PRICES;
-use super::{Shared, headers};
+use crate::gateway::admission::Shared;
+use crate::gateway::http::headers;
 
 /// Returns the service.
 pub(super) fn router(shared: &Arc<Shared>) -> Router {

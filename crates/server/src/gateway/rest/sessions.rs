@@ -21,13 +21,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::fault::{Fault, Faults};
 use super::time::rfc3339;
-use crate::gateway::Admission;
-use crate::gateway::caller::ACCOUNT;
+use crate::gateway::admission::Admission;
+use crate::gateway::admission::caller::ACCOUNT;
 
 /// The most sessions of a page.
 const MOST: usize = 1000;
 /// The prices that calls are counted at, if none are named.
-pub(in crate::gateway) const PRICES: &str = "anthropic-5m";
+pub(crate) const PRICES: &str = "anthropic-5m";
 
 /// The name of a session: no part between slashes is empty, `.` or `..`, and no character is a control character or a
 /// backslash. In a path, a slash is written %2F.

@@ -1,0 +1,124 @@
+//! Who asks: the client that a request comes from, as far as its keys tell.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Response, StatusCode, Uri, header};
+use lookback_facts::Memory;
+use lookback_store::LogName;
+use lookback_store::Tenant;
+use lookback_wire::dialect::Dialect;
+use ring::hmac;
+
+use crate::gateway::admission::limits::{self, Busy, Clients, Open};
+use crate::gateway::config::Config;
+use crate::gateway::config::adds::Add;
+use crate::gateway::config::keys;
+use crate::gateway::config::upstream::Upstream;
+use crate::gateway::http::answers;
+use crate::gateway::http::headers;
+
+/// The client that a request comes from.
+pub(crate) struct Caller {
+    /// The tenant whose sessions it reaches, if the gateway has keys.
+    pub(crate) tenant: Option<Tenant>,
+    /// A name for the owner of its provider's key, if it has one.
+    pub(crate) account: Option<String>,
+    /// What is added to its requests, if its key says so.
+    adds: Option<Vec<Add>>,
+    /// Ends when the answer does.
+    _open: Option<Open>,
+}
+
+/// Why a request is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It has no key of the gateway.
+    NoKey,
+    /// Its head is too long.
+    Long,
+    /// It has to wait.
+    Busy(Busy),
+}
+
+impl Caller {
+    /// Lets a request in. A key of the gateway is removed from the headers.
+    pub(crate) fn admit(
+        config: &Config,
+        clients: &Arc<Clients>,
+        target: &Uri,
+        headers: &mut HeaderMap,
+    ) -> Result<Caller, Refused> {
+        if limits::is_long(target, headers, &config.limits) {
+            return Err(Refused::Long);
+        }
+        let keys = &config.keys;
+        let key = keys::take(keys, headers);
+        if key.is_none() && !keys.is_empty() {
+            return Err(Refused::NoKey);
+        }
+        let account = account(headers::credential(headers, target.query()));
+        let name = key.map(keys::Key::name).or(account.as_deref()).unwrap_or_default();
+        let open = clients.begin(name, &config.limits, Instant::now()).map_err(Refused::Busy)?;
+        let (tenant, adds) = (key.map(|key| key.tenant().clone()), key.and_then(keys::Key::adds).map(<[Add]>::to_vec));
+        Ok(Caller { tenant, account, adds, _open: open })
+    }
+
+    /// Returns what is added to its requests to an upstream: what its key says, or the upstream, or the whole
+    /// configuration.
+    pub(crate) fn adds<'a>(&'a self, upstream: &'a Upstream, config: &'a Config) -> &'a [Add] {
+        self.adds.as_deref().or(upstream.adds()).unwrap_or(&config.adds)
+    }
+}
+
+impl Refused {
+    /// Tells the client.
+    pub(crate) fn answer(self, dialect: Option<Dialect>) -> Response<Body> {
+        let busy = |words: &str, seconds: u64| {
+            let mut response = answers::error(StatusCode::TOO_MANY_REQUESTS, words, dialect);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.max(1).into());
+            response
+        };
+        match self {
+            Refused::NoKey => {
+                answers::error(StatusCode::UNAUTHORIZED, "the request has no key of this gateway", dialect)
+            }
+            Refused::Long => answers::error(
+                StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+                "the head of the request has more bytes than this gateway takes",
+                dialect,
+            ),
+            Refused::Busy(Busy::Rate(wait)) => {
+                // A part of a second is waited for, too.
+                busy(
+                    "the rate limit of this gateway is reached",
+                    wait.as_millis().div_ceil(1000).try_into().unwrap_or(60),
+                )
+            }
+            Refused::Busy(Busy::Concurrent) => busy("the rate limit of this gateway is reached: too much is open", 1),
+        }
+    }
+}
+
+/// The characters of an account's name.
+pub(crate) const ACCOUNT: usize = 16;
+
+/// Returns a name for the account that a credential belongs to; `None` if there is no credential. The credential cannot
+/// be found from it.
+fn account(credential: &[u8]) -> Option<String> {
+    if credential.is_empty() {
+        return None;
+    }
+    let key = hmac::Key::new(hmac::HMAC_SHA256, b"lookback gateway account");
+    let tag = hmac::sign(&key, credential);
+    let (begin, _) = tag.as_ref().split_at_checked(8)?;
+    Some(begin.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// Returns the workspace of a session: whose shared facts it knows. Sessions of a tenant share theirs; without tenants, those of
+/// an account do, which is in the names of its sessions.
+pub(crate) fn workspace<'a>(tenant: Option<&Tenant>, session: &'a LogName) -> &'a str {
+    let account = session.as_str().rsplit_once('@').map(|(_, rest)| rest.split(['/', '~']).next().unwrap_or(rest));
+    account.filter(|account| tenant.is_none() && account.len() == ACCOUNT).unwrap_or(Memory::WORKSPACE)
+}

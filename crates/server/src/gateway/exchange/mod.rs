@@ -1,0 +1,206 @@
+//! One model call: from the client to its line, to the upstream, and back.
+
+mod call;
+mod errors;
+pub(crate) mod relay;
+mod retry;
+mod tools;
+
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Response, StatusCode};
+use bytes::Bytes;
+use hyper::body::Incoming;
+use tokio::task::yield_now;
+
+pub(crate) use self::call::Call;
+use self::call::{LineCall, failed, find_line};
+use self::errors::read_error;
+use self::relay::{Answer, relay};
+use self::retry::retry;
+use self::tools::{AfterTools, answer_tools};
+use crate::gateway::admission::Admission;
+use crate::gateway::client::Unanswered;
+use crate::gateway::config::upstream::Upstream;
+use crate::gateway::http::answers;
+use crate::gateway::report::event::{Event, chained};
+use crate::gateway::report::note::{Note, Passed};
+use crate::gateway::report::payoff::Arm;
+use crate::gateway::report::telemetry::CallSpan;
+use crate::gateway::windows::NoWindow;
+
+/// A call that is ready to be sent.
+struct Prepared<'a> {
+    own: Option<LineCall<'a>>,
+    note: Note,
+    /// The body, if it is not the one that came.
+    body: Option<Bytes>,
+    /// The answer, if the call was sent while it was recorded.
+    sent: Option<Sent>,
+}
+
+impl Prepared<'_> {
+    /// A call that passes as it came.
+    fn passed(why: Passed) -> Self {
+        Prepared { own: None, note: Note::passed(why), body: None, sent: None }
+    }
+}
+
+type Sent = Result<Response<Incoming>, Unanswered>;
+
+/// Makes a model call, and returns the answer for the client.
+pub(crate) async fn make(admission: Admission, upstream: &Upstream, call: Call) -> Response<Body> {
+    let begun = Instant::now();
+    let mut span = match admission.shared.has_log() {
+        true => CallSpan::begin(call.dialect, &call.head.headers),
+        false => CallSpan::untold(),
+    };
+    if let Some(model) = &call.model {
+        span.asks(model);
+    }
+    let (answer, note) = answer(admission.clone(), upstream, &call, span).await;
+    admission.shared.emit(&Event::Call {
+        dialect: call.dialect,
+        upstream: upstream.to_string(),
+        status: answer.status().as_u16(),
+        milliseconds: begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
+        note,
+    });
+    answer
+}
+
+async fn answer(admission: Admission, upstream: &Upstream, call: &Call, mut span: CallSpan) -> (Response<Body>, Note) {
+    let client = &admission.current.client;
+    let send = |body: Option<Bytes>| async move {
+        let dialect = Some(call.dialect);
+        match body {
+            None => client.send(upstream, dialect, &call.head, Body::from(call.body.clone())).await,
+            Some(body) => client.send(upstream, dialect, &call.head.own(), Body::from(body)).await,
+        }
+    };
+    let Prepared { mut own, mut note, mut body, mut sent } = match find_line(&admission, upstream, call).await {
+        Ok(own) => prepare(&admission, own, &send).await,
+        Err(why) => Prepared::passed(why),
+    };
+    if let (None, Some(model)) = (&call.model, own.as_ref().and_then(|own| own.turn.model.name.as_deref())) {
+        span.asks(model);
+    }
+    loop {
+        let answer = match sent.take() {
+            Some(sent) => sent,
+            None => send(body.clone()).await,
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                admission.shared.emit(&Event::unanswered(upstream, &error));
+                span.failed("unanswered");
+                return (finish(error.answer(Some(call.dialect)), &note), note);
+            }
+        };
+        let (parts, incoming) = answer.into_parts();
+        let pause = admission.current.config.timeouts.pause;
+        let (answer, error) = match &own {
+            // Nothing is done about what belongs to no line.
+            None => (Answer::new(incoming, None, pause), None),
+            Some(_) => read_error(&parts, incoming, call.dialect, pause).await,
+        };
+        if let Some(error) = error {
+            let refused = body.as_ref().or(call.text.as_ref()).map_or(&[][..], |body| body);
+            match retry(&admission, own.as_mut(), &mut note, (parts.status, &error), (call, refused)).await {
+                Some(retry) => {
+                    body = Some(retry.into());
+                    continue;
+                }
+                None => admission.shared.metrics.refused(),
+            }
+            span.noted(&note, parts.status);
+            let body = relay(admission, answer, None, Some(span)).await;
+            return (finish(Response::from_parts(parts, body), &note), note);
+        }
+        match answer_tools(&admission, own.as_ref(), (&mut note, &mut span), answer).await {
+            AfterTools::Passes(answer) => {
+                span.noted(&note, parts.status);
+                let body = relay(admission, answer, own.map(|own| (own.windows, own.turn)), Some(span)).await;
+                return (finish(Response::from_parts(parts, body), &note), note);
+            }
+            AfterTools::AskAgain(sending) => {
+                if let Some(own) = &mut own {
+                    sending.describe(&mut note, &mut own.turn);
+                }
+                body = sending.body.map(Bytes::from);
+            }
+            AfterTools::GivenUp(why) => {
+                admission.shared.emit(&Event::failure(why.to_owned()));
+                let answer = answers::error(StatusCode::BAD_GATEWAY, why, Some(call.dialect));
+                span.noted(&note, answer.status());
+                return (finish(answer, &note), note);
+            }
+        }
+    }
+}
+
+/// Takes a call over into the session of its line, and makes its window. If the window is certainly all of the call, it is
+/// sent meanwhile.
+async fn prepare<'a, S>(
+    admission: &Admission,
+    mut own: LineCall<'a>,
+    send: &impl Fn(Option<Bytes>) -> S,
+) -> Prepared<'a>
+where
+    S: Future<Output = Sent>,
+{
+    let LineCall { windows, request, preamble, turn } = &mut own;
+    if turn.place.is_apart() {
+        let held_out = windows.arm(turn) == Arm::HeldOut;
+        let note = Note { held_out, ..Note::passed(Passed::Compaction) };
+        return Prepared { own: Some(own), note, body: None, sent: None };
+    }
+    let has_room = windows.has_room(turn, request, preamble);
+    let recording = windows.record(turn, request, preamble);
+    let (recorded, sent) = if has_room {
+        // If a connection is open, it sends the request before this thread records it.
+        let recording = async {
+            yield_now().await;
+            recording.await
+        };
+        let (sent, recorded) = tokio::join!(send(None), recording);
+        (recorded, Some(sent))
+    } else {
+        (recording.await, None)
+    };
+    match recorded {
+        Ok(sending) => {
+            let sending = if sent.is_some() { sending.passed() } else { sending };
+            let (session, line) = (Some(turn.name().to_string()), Some(turn.place.relation));
+            let mut note = Note { session, line, held_out: windows.arm(turn) == Arm::HeldOut, ..Note::default() };
+            sending.describe(&mut note, &mut own.turn);
+            admission.shared.metrics.window(sending.cut.is_some());
+            let body = sending.body.map(Bytes::from);
+            Prepared { own: Some(own), note, body, sent }
+        }
+        // Its messages are recorded, and only the upstream can say what it takes.
+        Err(NoWindow::Session(lookback_session::Error::HardLimitExceeded(_))) => {
+            Prepared { sent, ..Prepared::passed(Passed::TooLong) }
+        }
+        Err(error) => {
+            let why = failed(admission, &format_args!("there is no window for {}: {}", turn.name(), chained(&error)));
+            Prepared { sent, ..Prepared::passed(why) }
+        }
+    }
+}
+
+/// Adds the note to an answer, and removes what belongs to the connection that it came over.
+fn finish(mut answer: Response<Body>, note: &Note) -> Response<Body> {
+    to_pass_back(answer.headers_mut());
+    note.write(answer.headers_mut());
+    answer
+}
+
+/// Removes what ends with the upstream's connection.
+pub(crate) fn to_pass_back(headers: &mut HeaderMap) {
+    for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "trailer"] {
+        headers.remove(name);
+    }
+}

@@ -1,0 +1,219 @@
+//! An answer on its way to the client: it passes as bytes, and is recorded before the client has all of it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::stream::unfold;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Frame, Incoming};
+use lookback_wire::dialect::Response;
+use tokio::time::{sleep, timeout};
+
+use crate::gateway::admission::Admission;
+use crate::gateway::http::copy::{self, Copy};
+use crate::gateway::lines::turn::Turn;
+use crate::gateway::report::event::{Event, chained};
+use crate::gateway::report::telemetry::CallSpan;
+use crate::gateway::windows::Windows;
+
+/// How long what came before a failure has to be sent.
+const FLUSH: Duration = Duration::from_millis(10);
+
+/// Why the rest of an answer does not come.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    #[error(transparent)]
+    Connection(#[from] hyper::Error),
+    #[error("the upstream stopped in the middle of its answer")]
+    Late,
+}
+
+/// An answer of an upstream, and what was read of it before it is passed on.
+pub(crate) struct Answer {
+    incoming: Incoming,
+    /// The longest that it takes from one piece to the next.
+    pause: Duration,
+    read: VecDeque<Bytes>,
+    /// A copy of what was read; `None` if nobody needs it, or if it cannot be read.
+    copy: Option<Copy>,
+    /// Whether its end was read.
+    is_over: bool,
+    /// Why there is no more, if it broke off.
+    broken: Option<Broken>,
+}
+
+impl Answer {
+    pub(crate) fn new(incoming: Incoming, copy: Option<Copy>, pause: Duration) -> Answer {
+        Answer { incoming, pause, read: VecDeque::new(), copy, is_over: false, broken: None }
+    }
+
+    /// Returns the copy of what was read.
+    pub(crate) fn copy(&self) -> Option<&Copy> {
+        self.copy.as_ref()
+    }
+
+    /// Reads the next piece, and keeps it to be passed on. Returns its bytes; `None` at the end.
+    pub(crate) async fn read(&mut self) -> Option<usize> {
+        while self.broken.is_none() {
+            match self.frame().await {
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        let length = data.len();
+                        self.read.push_back(data);
+                        return Some(length);
+                    }
+                }
+                Some(Err(error)) => self.broken = Some(error),
+                None => return None,
+            }
+        }
+        None
+    }
+
+    /// Reads the rest, and keeps it to be passed on, until it has more than `most` bytes.
+    pub(crate) async fn read_rest(&mut self, most: usize) {
+        let mut length = 0;
+        while length <= most
+            && let Some(more) = self.read().await
+        {
+            length += more;
+        }
+    }
+
+    /// Returns what was read and not yet passed on.
+    pub(crate) fn bytes(&self) -> Bytes {
+        self.read.iter().flatten().copied().collect()
+    }
+
+    /// Returns what is passed on next. `None` at the end.
+    async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
+        if let Some(data) = self.read.pop_front() {
+            return Some(Ok(Frame::data(data)));
+        }
+        let broken = match self.broken.take() {
+            Some(broken) => broken,
+            None => match self.frame().await {
+                Some(Err(broken)) => broken,
+                frame => return frame,
+            },
+        };
+        self.is_over = true;
+        // A connection that fails at once would not even send what came before.
+        sleep(FLUSH).await;
+        Some(Err(broken))
+    }
+
+    /// Receives the next frame.
+    async fn frame(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
+        if self.is_over {
+            return None;
+        }
+        let frame = match timeout(self.pause, self.incoming.frame()).await {
+            Ok(Some(frame)) => frame.map_err(Broken::from),
+            Ok(None) => {
+                self.is_over = true;
+                return None;
+            }
+            Err(_) => Err(Broken::Late),
+        };
+        if let (Some(copy), Ok(Some(data))) = (&mut self.copy, frame.as_ref().map(Frame::data_ref)) {
+            copy.read(data);
+        }
+        Some(frame)
+    }
+}
+
+/// Passes an answer on. If it belongs to a turn, it is recorded.
+pub(crate) async fn relay(
+    admission: Admission,
+    answer: Answer,
+    turn: Option<(Windows, Turn)>,
+    span: Option<CallSpan>,
+) -> Body {
+    // What cannot be read cannot be recorded.
+    let turn = if answer.copy().is_some() { turn } else { None };
+    let mut relay = Relay { admission, answer, turn, span };
+    // A client has no use for a part of an answer that is no stream, so it gets nothing before all is recorded.
+    if relay.turn.is_some() && relay.answer.copy().is_some_and(|copy| !copy.is_stream()) {
+        relay.answer.read_rest(copy::MOST).await;
+        if relay.answer.is_over {
+            relay.record().await;
+        }
+    }
+    let pieces = unfold(relay, |mut relay| async move {
+        let piece = relay.next().await?;
+        Some((piece, relay))
+    });
+    Body::new(StreamBody::new(pieces))
+}
+
+/// An answer that passes.
+struct Relay {
+    admission: Admission,
+    answer: Answer,
+    /// The turn that it is recorded in, until it is.
+    turn: Option<(Windows, Turn)>,
+    span: Option<CallSpan>,
+}
+
+impl Relay {
+    /// Returns what is passed on next. `None` at the end.
+    async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
+        let frame = self.answer.next().await;
+        // The client may go on as soon as it knows that this is the end.
+        if frame.as_ref().is_none_or(Result::is_err) || self.answer.copy().is_some_and(Copy::is_complete) {
+            self.record().await;
+        }
+        if let (Some(Err(_)), Some(span)) = (&frame, &mut self.span) {
+            span.failed("broken_off");
+        }
+        frame
+    }
+
+    /// Records the answer if it came whole. The client gets it in any case. If it has gone, nobody waits for the recording:
+    /// it sends what it had with its next request.
+    async fn record(&mut self) {
+        if let Some((windows, turn)) = self.turn.take()
+            && let Some(response) = self.answer.copy().and_then(Copy::response)
+        {
+            if let Some(span) = &mut self.span {
+                span.answered(&response);
+            }
+            record(&self.admission, &windows, response, turn).await;
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // The client has gone, and nobody needs the rest.
+        if let (Some(_), Some(span)) = (&self.turn, &mut self.span) {
+            span.failed("client_gone");
+        }
+    }
+}
+
+async fn record(admission: &Admission, windows: &Windows, response: Response, mut turn: Turn) {
+    if turn.place.is_apart() {
+        return admission.shared.lines.recent.compacted(&turn.place, &response.message.text());
+    }
+    admission.shared.metrics.reasoning_lost(response.lost_reasoning);
+    match windows.answered(&mut turn, response).await {
+        Ok(dollars) => {
+            admission.shared.payoff.count(
+                admission.caller.tenant.as_ref(),
+                windows.arm(&turn),
+                &mut turn.place.line.state.spent(),
+                turn.place.is_from_person,
+                dollars,
+            );
+        }
+        Err(error) => {
+            admission.shared.metrics.store_failed();
+            let what = format!("the answer of {} was not recorded: {}", turn.name(), chained(&error));
+            admission.shared.emit(&Event::failure(what));
+        }
+    }
+}

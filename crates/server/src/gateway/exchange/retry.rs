@@ -1,0 +1,82 @@
+//! Another try, if the upstream refused a call: a smaller window, or a repaired history.
+
+use axum::http::StatusCode;
+use lookback_wire::dialect::{ProviderError, Request};
+
+use super::call::{Call, LineCall, failed};
+use crate::gateway::admission::Admission;
+use crate::gateway::http::headers;
+use crate::gateway::report::event::chained;
+use crate::gateway::report::note::Note;
+use crate::gateway::windows::NoWindow;
+
+/// How often a window is made smaller because the upstream refuses it as too long.
+const TRIES: u32 = 3;
+/// Returns the body for another try, if there is one: a smaller window if it was too long, or a repaired history.
+pub(super) async fn retry(
+    admission: &Admission,
+    own: Option<&mut LineCall<'_>>,
+    note: &mut Note,
+    (status, text): (StatusCode, &str),
+    (call, refused): (&Call, &[u8]),
+) -> Option<String> {
+    let LineCall { windows, request, preamble, turn } = own?;
+    if note.held_out {
+        return None;
+    }
+    let error = call.dialect.provider_error(Some(status.as_u16()), text);
+    let cause = match error {
+        ProviderError::TooLong(cause) if note.overflows < TRIES => Some(cause),
+        ProviderError::Malformed { .. } if !note.repaired => None,
+        _ => return None,
+    };
+    let made = async {
+        if turn.place.is_apart() {
+            windows.apart(turn, request, preamble).await?;
+        }
+        match cause {
+            Some(cause) => windows.smaller(turn, request, cause).await,
+            None => windows.repaired(turn, request, error.refuses_reasoning()).await,
+        }
+    };
+    let sending = match made.await {
+        Ok(sending) => sending,
+        // There is nothing left to leave out.
+        Err(NoWindow::Session(
+            lookback_session::Error::Irreducible(_) | lookback_session::Error::HardLimitExceeded(_),
+        )) => return None,
+        Err(error) => {
+            failed(admission, &format_args!("there is no other window for {}: {}", turn.name(), chained(&error)));
+            return None;
+        }
+    };
+    let body = sending.body.as_deref()?;
+    if cause.is_some() {
+        note.overflows += 1;
+        admission.shared.metrics.overflow();
+    } else {
+        // If it does not help, the answer would be the same.
+        let refused = std::str::from_utf8(refused).ok()?;
+        let helps = match error.refuses_reasoning() {
+            // Only the provider can tell whether that is what it refuses.
+            true => body != refused,
+            false => faults(call, body) < faults(call, refused),
+        };
+        if !helps {
+            return None;
+        }
+        note.repaired = true;
+    }
+    sending.describe(note, turn);
+    sending.body
+}
+
+/// Returns how many rules a body breaks, and how often.
+fn faults(call: &Call, body: &str) -> usize {
+    let Ok(request) = Request::decode(body, Some(call.dialect)) else { return usize::MAX };
+    let request = match headers::text(&call.head.headers, "anthropic-version") {
+        Some(version) => request.with_version(version),
+        None => request,
+    };
+    call.dialect.check(&request).len()
+}

@@ -1,0 +1,67 @@
+//! Calls of the gateway's own tools in an answer.
+
+use super::call::{LineCall, failed};
+use crate::gateway::admission::Admission;
+use crate::gateway::exchange::relay::Answer;
+use crate::gateway::http::copy;
+use crate::gateway::http::copy::Copy;
+use crate::gateway::lines::aside;
+use crate::gateway::report::event::chained;
+use crate::gateway::report::note::Note;
+use crate::gateway::report::telemetry::CallSpan;
+use crate::gateway::windows::Sending;
+
+/// An answer, after its calls were looked at.
+pub(super) enum AfterTools {
+    /// It is for the client.
+    Passes(Answer),
+    /// The gateway has answered its calls, and the model is asked on.
+    AskAgain(Sending),
+    /// The model cannot be asked on, and the client has no use for the answer.
+    GivenUp(&'static str),
+}
+
+/// Keeps an answer that calls tools of the gateway, and answers the calls. Whether it does is only known at its end, so with
+/// such tools an answer is read as a whole before the client gets any of it.
+pub(super) async fn answer_tools(
+    admission: &Admission,
+    own: Option<&LineCall<'_>>,
+    (note, span): (&mut Note, &mut CallSpan),
+    mut answer: Answer,
+) -> AfterTools {
+    let Some(LineCall { windows, request, turn, .. }) = own.filter(|own| !own.turn.offered.is_empty()) else {
+        return AfterTools::Passes(answer);
+    };
+    if answer.copy().is_none() {
+        return AfterTools::Passes(answer);
+    }
+    answer.read_rest(copy::MOST).await;
+    let response = answer.copy().and_then(Copy::response);
+    let calls = response.and_then(|response| {
+        let calls = aside::calls(&response.message, &turn.offered, note.asides)?;
+        Some((response, calls))
+    });
+    // What broke off breaks off for the client, too.
+    let Some((response, calls)) = calls else { return AfterTools::Passes(answer) };
+    span.answered(&response);
+    if note.asides >= aside::MOST + aside::MORE {
+        return AfterTools::GivenUp("the model calls memory tools again and again");
+    }
+    match windows.aside(turn, request, response, &calls).await {
+        Ok((sending, dollars)) => {
+            note.asides += 1;
+            admission.shared.payoff.count(
+                admission.caller.tenant.as_ref(),
+                windows.arm(turn),
+                &mut turn.place.line.state.spent(),
+                false,
+                dollars,
+            );
+            AfterTools::AskAgain(sending)
+        }
+        Err(error) => {
+            failed(admission, &format_args!("a memory tool of {} was not answered: {}", turn.name(), chained(&error)));
+            AfterTools::GivenUp("the memory of this gateway does not answer")
+        }
+    }
+}

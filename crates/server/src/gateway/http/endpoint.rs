@@ -1,0 +1,157 @@
+//! What a request asks for, told by its path: a model call in some dialect, or something that only passes through.
+
+use axum::http::Method;
+use lookback_wire::dialect::Dialect;
+use percent_encoding::percent_decode_str;
+
+/// What a request asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Endpoint {
+    /// A model call.
+    Call {
+        /// The dialect of its body.
+        dialect: Dialect,
+        /// The model, if the path names it.
+        model: Option<String>,
+    },
+    /// Anything else: it passes through, to an upstream of this dialect if the path tells one.
+    Other(Option<Dialect>),
+}
+
+impl Endpoint {
+    /// Returns the dialect, if the path tells it.
+    pub(crate) fn dialect(&self) -> Option<Dialect> {
+        match self {
+            Endpoint::Call { dialect, .. } => Some(*dialect),
+            Endpoint::Other(dialect) => *dialect,
+        }
+    }
+
+    /// Recognizes a request by its method and path. What comes before the last parts of a path does not matter, because
+    /// providers and clouds put different things there.
+    pub(crate) fn from_path(method: &Method, path: &str) -> Endpoint {
+        let of_gemini = || {
+            let (_, last) = path.rsplit_once("/models/")?;
+            let (model, verb) = last.split_once(':')?;
+            Some((model.to_owned(), verb.to_owned()))
+        };
+        let is_post = method == Method::POST;
+        if let Some((model, verb)) = of_gemini() {
+            let is_call = is_post && matches!(&*verb, "generateContent" | "streamGenerateContent");
+            let call = Endpoint::Call { dialect: Dialect::Gemini, model: Some(model) };
+            return if is_call { call } else { Endpoint::Other(Some(Dialect::Gemini)) };
+        }
+        let call = |dialect| Endpoint::Call { dialect, model: None };
+        let parts: Vec<&str> = path.trim_end_matches('/').rsplit('/').take(3).collect();
+        match parts.as_slice() {
+            ["completions", "chat", ..] if is_post => call(Dialect::OpenAiChat),
+            ["responses", ..] if is_post => call(Dialect::OpenAiResponses),
+            ["messages", "v1", ..] if is_post => call(Dialect::Anthropic),
+            ["count_tokens" | "batches", "messages", ..] => Endpoint::Other(Some(Dialect::Anthropic)),
+            [_, "responses", ..] => Endpoint::Other(Some(Dialect::OpenAiResponses)),
+            _ if path.contains("/v1beta/") => Endpoint::Other(Some(Dialect::Gemini)),
+            _ => Endpoint::Other(None),
+        }
+    }
+}
+
+/// Returns whether a request calls a model, or asks about such a call: what models there are, and what tokens it would have.
+///
+/// It reads nothing that is stored, and changes nothing.
+pub(crate) fn calls_a_model(method: &Method, path: &str) -> bool {
+    let parts: Vec<&str> = path.trim_end_matches('/').rsplit('/').take(2).collect();
+    match (method, parts.as_slice()) {
+        _ if matches!(Endpoint::from_path(method, path), Endpoint::Call { .. }) => true,
+        (&Method::GET, ["models", ..] | [_, "models"]) => true,
+        (&Method::POST, ["completions" | "embeddings", ..]) => true,
+        (&Method::POST, ["count_tokens", "messages"] | ["input_tokens" | "compact", "responses"]) => true,
+        (&Method::POST, [last, "models"]) => {
+            let verb = last.split_once(':').map(|(_, verb)| verb);
+            matches!(verb, Some("countTokens" | "embedContent" | "batchEmbedContents"))
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether a path leads back to what is above it, so that it would be another one at a server that follows it.
+pub(crate) fn leads_back(path: &str) -> bool {
+    path.split('/').any(|part| {
+        let part = percent_decode_str(part).decode_utf8_lossy();
+        part.split(['/', '\\']).any(|part| matches!(part, "." | ".."))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_told_from_what_only_passes() {
+        let post = |path: &str| Endpoint::from_path(&Method::POST, path);
+        let call = |dialect| Endpoint::Call { dialect, model: None };
+        let gemini = |model: &str| Endpoint::Call { dialect: Dialect::Gemini, model: Some(model.to_owned()) };
+        for (path, endpoint) in [
+            ("/v1/chat/completions", call(Dialect::OpenAiChat)),
+            ("/openai/deployments/x/chat/completions", call(Dialect::OpenAiChat)),
+            ("/v1/responses", call(Dialect::OpenAiResponses)),
+            ("/v1/messages", call(Dialect::Anthropic)),
+            ("/v1beta/models/gemini-3:generateContent", gemini("gemini-3")),
+            ("/v1/projects/p/publishers/google/models/gemini-3:streamGenerateContent", gemini("gemini-3")),
+            ("/v1/messages/count_tokens", Endpoint::Other(Some(Dialect::Anthropic))),
+            ("/v1/messages/batches", Endpoint::Other(Some(Dialect::Anthropic))),
+            ("/v1/responses/compact", Endpoint::Other(Some(Dialect::OpenAiResponses))),
+            ("/v1beta/models/gemini-3:countTokens", Endpoint::Other(Some(Dialect::Gemini))),
+            ("/v1/embeddings", Endpoint::Other(None)),
+            ("/v1/threads/t/messages", Endpoint::Other(None)),
+            ("/", Endpoint::Other(None)),
+        ] {
+            assert_eq!(post(path), endpoint, "{path}");
+        }
+        assert_eq!(Endpoint::from_path(&Method::GET, "/v1/chat/completions"), Endpoint::Other(None));
+        assert_eq!(Endpoint::from_path(&Method::GET, "/v1beta/models"), Endpoint::Other(Some(Dialect::Gemini)));
+    }
+
+    #[test]
+    fn what_reads_or_changes_nothing_that_is_stored_is_told_from_what_does() {
+        for (method, path) in [
+            ("POST", "/v1/chat/completions"),
+            ("POST", "/openai/deployments/x/chat/completions"),
+            ("POST", "/v1/responses"),
+            ("POST", "/v1/responses/input_tokens"),
+            ("POST", "/v1/responses/compact"),
+            ("POST", "/v1/completions"),
+            ("POST", "/v1/embeddings"),
+            ("POST", "/v1/messages"),
+            ("POST", "/v1/messages/count_tokens"),
+            ("POST", "/v1beta/models/m:generateContent"),
+            ("POST", "/v1beta/models/m:streamGenerateContent"),
+            ("POST", "/v1beta/models/m:countTokens"),
+            ("GET", "/v1/models"),
+            ("GET", "/v1beta/models/"),
+            ("GET", "/v1/models/gpt-5"),
+        ] {
+            assert!(calls_a_model(&method.parse().unwrap(), path) && !leads_back(path), "{method} {path}");
+        }
+        for (method, path) in [
+            ("GET", "/v1/files"),
+            ("POST", "/v1/files"),
+            ("GET", "/v1/responses/resp_1"),
+            ("DELETE", "/v1/responses/resp_1"),
+            ("GET", "/v1/chat/completions"),
+            ("DELETE", "/v1/models/mine"),
+            ("POST", "/v1/threads/t/messages"),
+            ("POST", "/v1/messages/batches"),
+            ("GET", "/v1/organization/usage/completions"),
+            ("POST", "/v1/fine_tuning/jobs"),
+            ("POST", "/v1beta/models/m:batchGenerateContent"),
+            ("GET", "/"),
+        ] {
+            assert!(!calls_a_model(&method.parse().unwrap(), path), "{method} {path}");
+        }
+        for path in
+            ["/v1/models/..", "/v1/files/../models", "/v1/models/%2e%2e", "/v1/models/..%2Ffiles", "/a/./models"]
+        {
+            assert!(leads_back(path), "{path}");
+        }
+    }
+}

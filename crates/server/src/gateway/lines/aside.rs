@@ -1,0 +1,215 @@
+//! What only the gateway and the model see: notes that the gateway writes, and calls of tools that it answers itself.
+
+use std::sync::Arc;
+
+use lookback_agent::{Event, FactSheet, Flow, Middleware, Progress, Reaction, Run, ToolOutcome, ToolStatus};
+use lookback_conversation::tool_names;
+use lookback_engine::transcript::{Origin, Position};
+use lookback_engine::view::View;
+use lookback_facts::{Memory, tools};
+use lookback_session::Batch;
+use lookback_session::{Error, Session};
+use lookback_wire::message::{Content, ResultItem, ToolCall, ToolResult, UserPart};
+use lookback_wire::{
+    dialect::{Dialect, Preamble, RawRequest},
+    message::Message,
+};
+use tokio::task::spawn_blocking;
+
+use crate::gateway::config::adds::Add;
+
+/// How many answers in a row the gateway keeps, to answer their calls itself. Then it tells the model to go on without.
+pub(crate) const MOST: u32 = 8;
+/// How many calls of one answer it answers.
+const MOST_AT_ONCE: usize = 32;
+/// How many more answers it keeps, before it gives up.
+pub(crate) const MORE: u32 = 3;
+
+/// What the model reads in place of a result if it has called the client's tools together with the gateway's. Only the
+/// client can run them, and it does not know of the others.
+const ALONE: &str = "This was not run, because it was called together with a memory tool. Call it again.";
+/// What the model reads when it has called the gateway's tools too often.
+const ENOUGH: &str = "This was not done: there were too many calls of memory tools. Go on without them.";
+
+/// A tool that the gateway offers.
+pub(crate) type Offered = tools::Tool;
+
+/// Returns the tools that a request is offered: not those whose names its client has tools of. A tool whose calls stand in
+/// the window is offered as long as they do.
+pub(crate) fn offered(adds: &[Add], request: &RawRequest<'_>, preamble: &Preamble, view: &View) -> Vec<Offered> {
+    let messages = view.has_beside().then(|| view.messages()).into_iter().flatten();
+    let beside = messages.filter(|item| item.is_beside());
+    let called: Vec<&str> =
+        beside.flat_map(|item| item.message().tool_calls()).map(|(_, call)| call.name.as_str()).collect();
+    let asks = adds.iter().any(|add| matches!(add, Add::MemoryTools | Add::Recall));
+    if (!asks && called.is_empty()) || !request.takes_tools() {
+        return Vec::new();
+    }
+    let taken = tool_names(preamble);
+    let is_offered = |tool: &Offered| {
+        let is_asked = adds.iter().any(|add| add.answers(tool.name)) || called.contains(&tool.name);
+        is_asked && !taken.iter().any(|name| name == tool.name)
+    };
+    tools::tools().into_iter().filter(is_offered).collect()
+}
+
+/// Returns the preamble of a request with the tools that it is offered, because the provider counts them.
+pub(crate) fn preamble(request: &RawRequest<'_>, preamble: &Preamble, offered: &[Offered]) -> Preamble {
+    if offered.is_empty() {
+        return preamble.clone();
+    }
+    let none: [Box<serde_json::value::RawValue>; 0] = [];
+    let changed = offered
+        .iter()
+        .fold(request.change().messages(&none), |body, tool| body.tool(tool.name, tool.description, &tool.parameters));
+    RawRequest::read(&changed.write(), Some(request.dialect()))
+        .map_or_else(|_| preamble.clone(), |changed| changed.preamble())
+}
+
+/// What watches over an open session.
+pub(crate) struct Watch {
+    memory: Memory,
+    sheet: Option<FactSheet>,
+    progress: Option<Progress>,
+}
+
+impl Watch {
+    pub(crate) fn new(memory: Memory) -> Watch {
+        Watch { memory, sheet: None, progress: None }
+    }
+
+    /// Returns the notes that the model is to read with this request. `new` of the newest messages were not there before.
+    pub(crate) async fn notes(&mut self, adds: &[Add], session: &Session, asks: bool, new: u64) -> Vec<String> {
+        let run = run(session);
+        let mut notes = Vec::new();
+        if adds.contains(&Add::FactSheet) {
+            let sheet = self.sheet.take().unwrap_or_else(|| FactSheet::new(self.memory.clone()));
+            let (sheet, reaction) = ask(sheet, vec![Event::BeforeModel], run.clone()).await;
+            self.sheet = sheet;
+            notes.extend(reaction.notes);
+        }
+        // Asking again for the same answer is no progress, and no lack of it.
+        if adds.contains(&Add::Progress) && new > 0 {
+            let progress = self.progress.take().unwrap_or_default();
+            let (progress, reaction) = ask(progress, events(session.view(), asks, new), run).await;
+            self.progress = progress;
+            notes.extend(reaction.notes);
+        }
+        notes
+    }
+
+    /// Answers the calls of an answer that stands at `at` in the log.
+    pub(crate) async fn results(&mut self, session: &Session, calls: &[OwnCall], at: Option<Position>) -> Vec<Message> {
+        let mut results = Vec::new();
+        for OwnCall { call, is_ours, is_too_many } in calls {
+            let (text, failed) = match (is_ours, is_too_many) {
+                (false, _) => (ALONE.to_owned(), true),
+                (true, true) => (ENOUGH.to_owned(), true),
+                (true, false) => self.answer(session, call, at).await,
+            };
+            results.push(result(session.settings().dialect, call, text, failed));
+        }
+        results
+    }
+
+    async fn answer(&mut self, session: &Session, call: &ToolCall, at: Option<Position>) -> (String, bool) {
+        // The sheet takes note of what the model says itself, and does not repeat it.
+        if let Some(sheet) = self.sheet.take() {
+            let (sheet, reaction) = ask(sheet, vec![Event::BeforeTool(call.clone())], run(session)).await;
+            self.sheet = sheet;
+            match reaction.flow {
+                Flow::Answer(text) => return (text, false),
+                Flow::Refuse(text) => return (text, true),
+                _ => {}
+            }
+        }
+        let memory = at.map_or_else(|| self.memory.clone(), |at| self.memory.at(at));
+        let reply = tools::call(&memory, &call.name, &call.arguments).await;
+        (reply.text, reply.error)
+    }
+}
+
+/// A call of an answer that the client does not get.
+pub(crate) struct OwnCall {
+    call: ToolCall,
+    /// Whether it is of a tool of the gateway.
+    is_ours: bool,
+    /// Whether there were too many.
+    is_too_many: bool,
+}
+
+/// Returns the calls of an answer, if the gateway answers any of them.
+pub(crate) fn calls(message: &Message, offered: &[Offered], rounds: u32) -> Option<Vec<OwnCall>> {
+    let is_ours = |call: &ToolCall| offered.iter().any(|tool| tool.name == call.name);
+    let own = |(number, (_, call)): (usize, (usize, &ToolCall))| {
+        let is_too_many = rounds >= MOST || number >= MOST_AT_ONCE;
+        OwnCall { call: call.clone(), is_ours: is_ours(call), is_too_many }
+    };
+    let calls: Vec<OwnCall> = message.tool_calls().enumerate().map(own).collect();
+    calls.iter().any(|call| call.is_ours).then_some(calls)
+}
+
+/// Appends notes to a session.
+pub(crate) async fn write(session: &mut Session, notes: Vec<String>) -> Result<(), Error> {
+    for note in notes {
+        session.append(Batch::from(Message::user(note)).origin(Origin::Lookback).at(None)).await?;
+    }
+    Ok(())
+}
+
+/// Returns a result that the model reads. Not every provider can mark it as an error, and the text says it in any case.
+fn result(dialect: Dialect, call: &ToolCall, text: String, failed: bool) -> Message {
+    let message = |failed| {
+        let result = ToolResult::new(&call.id, text.clone()).with_error(failed).answering(call);
+        Message::new(Content::User(vec![UserPart::ToolResult(result)]))
+    };
+    Some(message(true)).filter(|message| failed && dialect.convert(message).is_ok()).unwrap_or_else(|| message(false))
+}
+
+fn run(session: &Session) -> Run {
+    let settings = session.settings();
+    Run::new(session.name().clone(), session.view().clone(), settings.dialect, settings.policy.clone())
+}
+
+/// Asks a middleware about events, on a thread where it may wait for the store. One that panics is not there any more.
+async fn ask<M: Middleware + 'static>(mut middleware: M, events: Vec<Event>, run: Run) -> (Option<M>, Reaction) {
+    let asked = spawn_blocking(move || {
+        let mut last = Reaction::none();
+        for event in &events {
+            last = middleware.on(event, &run).unwrap_or_default();
+        }
+        (middleware, last)
+    });
+    match asked.await {
+        Ok((middleware, reaction)) => (Some(middleware), reaction),
+        Err(_) => (None, Reaction::none()),
+    }
+}
+
+/// Returns what the newest messages are to the watch over progress: a new task, or the results of an iteration.
+fn events(view: &View, asks: bool, new: u64) -> Vec<Event> {
+    if asks {
+        return vec![Event::Start, Event::BeforeModel];
+    }
+    let items: Vec<_> = view.messages().filter(|item| !item.is_own()).collect();
+    let first = items.len().saturating_sub(usize::try_from(new).unwrap_or(usize::MAX));
+    let call = |id: &str| {
+        let calls = items.iter().rev().flat_map(|item| item.message().tool_calls());
+        calls.map(|(_, call)| call).find(|call| call.id == id).cloned()
+    };
+    let results = items.iter().skip(first).flat_map(|item| item.message().tool_results());
+    let outcome = |result: &ToolResult| {
+        let status = if result.error { ToolStatus::Failed } else { ToolStatus::Returned };
+        Some(Event::AfterTool(ToolOutcome::new(call(&result.call_id)?, text(result), status)))
+    };
+    let outcomes = results.filter_map(|(_, result)| outcome(result));
+    outcomes.chain([Event::AfterIteration, Event::BeforeModel]).collect()
+}
+
+fn text(result: &ToolResult) -> Arc<str> {
+    let text = |item: &ResultItem| match item {
+        ResultItem::Text(text) | ResultItem::Json(text) => text.clone(),
+        _ => String::new(),
+    };
+    result.content.iter().map(text).collect::<Vec<_>>().join("\n").into()
+}

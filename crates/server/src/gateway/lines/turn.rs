@@ -1,0 +1,63 @@
+//! A turn of the gateway: the line of a request, and how the request is sent.
+
+use lookback_store::LogName;
+use lookback_wire::dialect::{RawRequest, Target};
+use lookback_wire::models::Models;
+
+use crate::gateway::config::adds::Add;
+use crate::gateway::config::upstream::Upstream;
+use crate::gateway::lines::Place;
+use crate::gateway::lines::aside::Offered;
+
+/// The line of a request, and how the request is sent.
+pub(crate) struct Turn {
+    /// Its place in a conversation.
+    pub(crate) place: Place,
+    /// Whether what the provider reports can be compared with what was counted.
+    pub(crate) is_measured: bool,
+    /// What is added to the request.
+    pub(crate) adds: Vec<Add>,
+    /// The upstream that it goes to.
+    pub(crate) upstream: String,
+    /// The model that it asks for.
+    pub(crate) model: Model,
+    /// The tools that the gateway offers with it.
+    pub(crate) offered: Vec<Offered>,
+}
+
+/// The model that a request asks for, as far as windows depend on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Model {
+    /// Its name, if it is known.
+    pub(crate) name: Option<String>,
+    /// The most tokens of a request and its answer together, if that is known. It may depend on the request.
+    pub(crate) window: Option<u64>,
+    /// Whether the provider is asked to shorten the conversation.
+    pub(crate) is_shortened: bool,
+    /// Where the request goes, as far as its body and its path tell.
+    pub(crate) target: Target,
+}
+
+impl Turn {
+    /// Creates the turn of a request with its place. Nothing is added to a call with which a client compacts its history.
+    pub(crate) fn new(place: Place, adds: &[Add], upstream: &Upstream, model: Model) -> Turn {
+        let adds = if place.is_apart() { Vec::new() } else { adds.to_vec() };
+        Turn { place, is_measured: true, adds, upstream: upstream.to_string(), model, offered: Vec::new() }
+    }
+
+    /// Returns the name of its session.
+    pub(crate) fn name(&self) -> &LogName {
+        &self.place.line.name
+    }
+}
+
+impl Model {
+    /// Reads what a request asks for. The path may name the model, and a header a larger context window.
+    pub(crate) fn from_request(request: &RawRequest<'_>, path: &str, betas: &str) -> Model {
+        let target = request.target().with_path(path);
+        let name = target.model.clone();
+        let known = name.as_deref().and_then(|name| Models::builtin().find(name));
+        let window = known.map(|model| model.window_with(betas));
+        Model { name, window, is_shortened: request.is_shortened_by_provider(), target }
+    }
+}

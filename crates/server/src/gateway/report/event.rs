@@ -1,0 +1,74 @@
+//! What a gateway tells of its work, for a log. It tells no contents and no keys.
+
+use std::error::Error;
+use std::fmt;
+use std::iter::successors;
+
+use lookback_wire::dialect::Dialect;
+use serde::Serialize;
+
+use crate::gateway::client::Unanswered;
+use crate::gateway::config::upstream::Upstream;
+use crate::gateway::report::note::Note;
+
+/// Something that a gateway did.
+///
+/// Its text is for people; as JSON, it is an object with a member `event`.
+#[derive(Debug, Clone, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Event {
+    /// A model call was answered, or the answer began.
+    #[non_exhaustive]
+    Call {
+        /// The dialect of the request.
+        dialect: Dialect,
+        /// The address of the upstream.
+        upstream: String,
+        /// The status of the answer.
+        status: u16,
+        /// The time until the answer began, in milliseconds.
+        milliseconds: u64,
+        /// What was done with the request.
+        #[serde(flatten)]
+        note: Note,
+    },
+    /// Something failed. Requests pass all the same.
+    #[non_exhaustive]
+    Failure {
+        /// What failed.
+        what: String,
+    },
+    /// A changed configuration is used from now on.
+    Reloaded,
+}
+
+impl Event {
+    /// Something failed.
+    pub(crate) fn failure(what: String) -> Event {
+        Event::Failure { what }
+    }
+
+    /// An upstream did not answer. What the system says of it tells a wrong address from a wrong certificate.
+    pub(crate) fn unanswered(upstream: &Upstream, error: &Unanswered) -> Event {
+        Event::failure(format!("{upstream}: {}", chained(error)))
+    }
+}
+
+/// Returns the words of an error and of its causes.
+pub(crate) fn chained(error: &(dyn Error + 'static)) -> String {
+    let causes = successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Call { dialect, upstream, status, milliseconds, note } => {
+                write!(f, "{status} {dialect} {upstream} {milliseconds} ms{note}")
+            }
+            Event::Failure { what } => f.write_str(what),
+            Event::Reloaded => f.write_str("the changed configuration is used from now on"),
+        }
+    }
+}

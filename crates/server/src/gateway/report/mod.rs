@@ -1,0 +1,8 @@
+//! Reports of a gateway's work: headers for the client, a log, metrics, traces, and the savings of windows.
+
+pub(crate) mod event;
+pub(crate) mod metrics;
+pub(crate) mod note;
+pub(crate) mod payoff;
+#[cfg_attr(not(feature = "otel"), path = "no_telemetry.rs")]
+pub(crate) mod telemetry;

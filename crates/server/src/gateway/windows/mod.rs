@@ -1,0 +1,384 @@
+//! The window of a request: its messages go into the session of its line, and what comes out is sent.
+
+mod sending;
+
+use std::sync::Arc;
+
+use lookback_conversation::{Query, Scope};
+use lookback_engine::transcript::Origin;
+use lookback_engine::{Settings, policy::Policy};
+use lookback_facts::{Memory, MemoryError};
+use lookback_replay::prices::Prices;
+use lookback_session::Batch;
+use lookback_session::adapter;
+use lookback_session::adapter::Resent;
+use lookback_session::{Error, Session};
+use lookback_store::{MemoryStore, Store, StoreError};
+use lookback_wire::message::{PartRef, ResultItem};
+use lookback_wire::{
+    dialect::{Dialect, Preamble, RawRequest, Response, TooLong},
+    message::Role,
+};
+use tokio::time::timeout;
+
+pub(crate) use self::sending::Sending;
+use self::sending::compacted;
+use crate::gateway::admission::caller::workspace;
+use crate::gateway::admission::{Admission, Current};
+use crate::gateway::config::adds::Add;
+use crate::gateway::lines::aside::{self, OwnCall, Watch};
+use crate::gateway::lines::turn::{Model, Turn};
+use crate::gateway::lines::{Line, Open, Place};
+use crate::gateway::report::note::Cut;
+use crate::gateway::report::payoff::Arm;
+
+/// Why a request has no window.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoWindow {
+    #[error(transparent)]
+    Session(#[from] Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// With why its server cannot be reached, if that is known.
+    #[error("the store did not answer in time")]
+    Late(#[source] Option<StoreError>),
+    #[error("the session was closed meanwhile")]
+    Closed,
+}
+
+/// How windows are made for a caller.
+#[derive(Clone)]
+pub(crate) struct Windows {
+    store: Arc<dyn Store>,
+    admission: Admission,
+}
+
+impl Windows {
+    /// Opens the store of the caller.
+    ///
+    /// # Errors
+    /// Returns an error if the store of the tenant cannot be opened.
+    pub(crate) fn open(admission: &Admission) -> Result<Windows, StoreError> {
+        Ok(Windows { store: admission.store()?, admission: admission.clone() })
+    }
+
+    /// Finds the line of a request.
+    pub(crate) async fn line(&self, scope: &Scope, query: Query<'_, '_>) -> Result<Place, NoWindow> {
+        self.patiently(async { Ok(self.admission.shared.lines.recent.find(&self.store, scope, query).await?) }).await
+    }
+
+    /// Returns a turn for a call with which a client compacts its history.
+    pub(crate) async fn compaction(&self, scope: &Scope, query: Query<'_, '_>) -> Result<Place, NoWindow> {
+        self.patiently(async {
+            Ok(self.admission.shared.lines.recent.find_compacting(&self.store, scope, query).await?)
+        })
+        .await
+    }
+
+    /// Takes a request that is part of no line over into a session that is not kept, unless it has one.
+    pub(crate) async fn apart(
+        &self,
+        turn: &mut Turn,
+        request: &RawRequest<'_>,
+        preamble: &Preamble,
+    ) -> Result<(), NoWindow> {
+        if turn.place.line.state.session.lock().await.is_none() {
+            let scratch = Windows { store: Arc::new(MemoryStore::new()), admission: self.admission.clone() };
+            scratch.record(turn, request, preamble).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for something that the store has a part in, but not for long.
+    async fn patiently<T>(&self, work: impl Future<Output = Result<T, NoWindow>>) -> Result<T, NoWindow> {
+        // The futures of a session are large, and the stack of a thread is not.
+        let late = |_| NoWindow::Late(self.store.trouble());
+        timeout(self.admission.current.config.timeouts.store, Box::pin(work)).await.map_err(late)?
+    }
+
+    /// Does something with the open session of a line. Nobody else has it meanwhile.
+    async fn with_open<T>(
+        &self,
+        line: &Line,
+        work: impl AsyncFnOnce(&mut Open) -> Result<T, NoWindow>,
+    ) -> Result<T, NoWindow> {
+        self.patiently(async {
+            let mut open = line.state.session.lock().await;
+            work(open.as_mut().ok_or(NoWindow::Closed)?).await
+        })
+        .await
+    }
+
+    /// Returns the policy of a request's window.
+    fn policy(&self, turn: &Turn) -> &Policy {
+        let Current { policy, summarizing, yielding, .. } = &*self.admission.current;
+        if turn.model.is_shortened {
+            // Whatever is cut here, the provider would not have to.
+            yielding
+        } else if turn.adds.contains(&Add::Summaries) {
+            summarizing
+        } else {
+            policy
+        }
+    }
+
+    /// Takes a request over into the session of its line, and makes the window.
+    pub(crate) async fn record(
+        &self,
+        turn: &mut Turn,
+        request: &RawRequest<'_>,
+        preamble: &Preamble,
+    ) -> Result<Sending, NoWindow> {
+        self.patiently(async {
+            let is_held = self.arm(turn) == Arm::HeldOut;
+            let alone = Policy::never_compact();
+            let policy = if is_held { &alone } else { self.policy(turn) };
+            let mut open = turn.place.line.state.session.lock().await;
+            let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
+            let synced =
+                adapter::sync_resent(session, &turn.place.resent, |index| Ok(request.message(index).cloned()?)).await?;
+            if !is_held {
+                turn.offered = aside::offered(&turn.adds, request, preamble, session.view());
+            }
+            adapter::set_target(session, &turn.model.target);
+            session.set_preamble(&aside::preamble(request, preamble, &turn.offered)).await?;
+            if is_held {
+                // If it was cut before it was held out, its window is not what is sent.
+                let is_measured = !session.view().is_cut();
+                let tokens = session.window().await?.tokens();
+                return Ok(Sending { body: None, tokens, cut: None, compacted: None, is_measured });
+            }
+            // Behind a message of the model, which it goes on with, there is no place for a note.
+            let is_begun = turn.place.resent.last().is_some_and(|last| last.role == Role::Assistant);
+            if turn.adds.is_empty() || is_begun {
+                return Ok(self.sending(session, turn, request, false).await?);
+            }
+            // What a compaction takes out may have to be said again.
+            let before = session.window().await?.entries().iter().rev().find_map(compacted);
+            let notes = watch.notes(&turn.adds, session, turn.place.is_from_person, synced.new).await;
+            aside::write(session, notes).await?;
+            let sending = self.sending(session, turn, request, false).await?;
+            Ok(Sending { compacted: sending.compacted.or(before), ..sending })
+        })
+        .await
+    }
+
+    /// Returns whether a request is certainly sent as it came, so that it need not wait until it is recorded.
+    pub(crate) fn has_room(&self, turn: &Turn, request: &RawRequest<'_>, preamble: &Preamble) -> bool {
+        if self.arm(turn) == Arm::HeldOut {
+            return true;
+        }
+        // Whoever has the session is about to change it.
+        let Ok(open) = turn.place.line.state.session.try_lock() else { return false };
+        let is_same = |session: &&Session| is_for(session, request.dialect(), &turn.model, self.policy(turn));
+        let session = open.as_ref().map(|open| &open.session).filter(is_same);
+        let is_plain = |session: &&Session| turn.adds.is_empty() && !session.view().has_beside();
+        let Some(session) = session.filter(is_plain) else { return false };
+        let known = usize::try_from(session.view().history_len()).unwrap_or(usize::MAX);
+        let is_text = |index: usize| request.message(index).is_ok_and(|message| !message.parts().any(has_media));
+        let bytes = (known..request.len()).map(|index| request.bytes(index).map_or(0, str::len) as u64).sum();
+        session.view().preamble().unwrap_or(&Preamble::default()).is_same(preamble)
+            && (known..request.len()).all(is_text)
+            && adapter::has_room(session, &turn.place.resent, bytes)
+    }
+
+    /// Returns the hold-out arm of the turn's line.
+    pub(crate) fn arm(&self, turn: &Turn) -> Arm {
+        turn.place
+            .about()
+            .map_or(Arm::Windowed, |line| Arm::for_session(line.name.as_str(), self.admission.current.config.holdout))
+    }
+
+    /// Makes the window smaller, because the upstream refused it as too long.
+    pub(crate) async fn smaller(
+        &self,
+        turn: &Turn,
+        request: &RawRequest<'_>,
+        cause: TooLong,
+    ) -> Result<Sending, NoWindow> {
+        self.with_open(&turn.place.line, async |Open { session, .. }| {
+            session.overflow(cause).await?;
+            Ok(self.sending(session, turn, request, true).await?)
+        })
+        .await
+    }
+
+    /// Returns the request repaired, although nothing of it has to be left out, but for `reasoning` if that was refused.
+    pub(crate) async fn repaired(
+        &self,
+        turn: &Turn,
+        request: &RawRequest<'_>,
+        reasoning: bool,
+    ) -> Result<Sending, NoWindow> {
+        self.with_open(&turn.place.line, async |Open { session, .. }| {
+            if reasoning {
+                adapter::leave_out_reasoning(session).await?;
+            }
+            Ok(self.sending(session, turn, request, true).await?)
+        })
+        .await
+    }
+
+    /// Answers the calls of an answer that the client does not get, and returns the request that goes on with them, and what
+    /// the answer cost in US dollars.
+    pub(crate) async fn aside(
+        &self,
+        turn: &Turn,
+        request: &RawRequest<'_>,
+        mut response: Response,
+        calls: &[OwnCall],
+    ) -> Result<(Sending, Option<f64>), NoWindow> {
+        self.with_open(&turn.place.line, async |Open { session, watch, .. }| {
+            let dollars = dollars(session, &response);
+            // If another request of the line came meanwhile, this one goes on where it was.
+            adapter::sync_resent(session, &turn.place.resent, |index| Ok(request.message(index).cloned()?)).await?;
+            if !turn.is_measured {
+                response.input = None;
+            }
+            response.message = request.resendable(response.message);
+            let at = adapter::answered_aside(session, response).await?.first().copied();
+            for result in watch.results(session, calls, at).await {
+                session.append(Batch::from(result).origin(Origin::Lookback).at(None)).await?;
+            }
+            Ok((self.sending(session, turn, request, false).await?, dollars))
+        })
+        .await
+    }
+
+    /// Records what the model answered, and what the provider said that it read. Returns what it cost in US dollars, if
+    /// that is known.
+    pub(crate) async fn answered(&self, turn: &mut Turn, mut response: Response) -> Result<Option<f64>, NoWindow> {
+        let answer = Resent::from_message(&response.message);
+        // What is left alone is not made smaller either.
+        response.fills_window &= self.arm(turn) == Arm::Windowed;
+        let recorded = async |Open { session, .. }: &mut Open| {
+            let dollars = dollars(session, &response);
+            // If another request of the line came meanwhile, the report is not of the session's last window.
+            let is_newest = session.view().history_len() == turn.place.resent.len() as u64;
+            // And if the provider shortens the conversation, it is of what is left.
+            if !turn.is_measured || !is_newest || turn.model.is_shortened {
+                response.input = None;
+            }
+            session.answered(response).await?;
+            let model = session.settings().model.as_deref();
+            if let Some((model, calibration)) = session.view().calibrations().find(|(named, _)| Some(*named) == model) {
+                self.admission.shared.lines.calibrations.learn(&turn.upstream, model, calibration);
+            }
+            Ok(dollars)
+        };
+        let dollars = self.with_open(&turn.place.line, recorded).await?;
+        turn.place.answered(answer);
+        Ok(dollars)
+    }
+
+    /// Returns the session of a line, opened with these settings.
+    async fn opened<'o>(
+        &self,
+        open: &'o mut Option<Open>,
+        turn: &Turn,
+        dialect: Dialect,
+        policy: &Policy,
+    ) -> Result<&'o mut Open, NoWindow> {
+        let summarizer = self.admission.current.config.summarizer.as_ref();
+        let is_same =
+            |open: &Open| is_for(&open.session, dialect, &turn.model, policy) && open.summarizer.as_ref() == summarizer;
+        if !open.as_ref().is_some_and(is_same) {
+            let is_new = open.is_none();
+            let name = turn.model.name.as_deref();
+            let calibration = name.map(|name| self.admission.shared.lines.calibrations.get(&turn.upstream, name));
+            let settings = settings(dialect, &turn.model).policy(policy.clone());
+            let settings = settings.calibration(calibration.unwrap_or_default());
+            *open = Some(self.open_session(&turn.place.line, settings).await?);
+            if is_new {
+                self.admission.shared.lines.opened(&turn.place.line);
+            }
+        }
+        open.as_mut().ok_or(NoWindow::Closed)
+    }
+
+    async fn open_session(&self, line: &Line, settings: Settings) -> Result<Open, NoWindow> {
+        let name = line.name.as_str();
+        let session = Session::open(self.store.clone(), name, settings).await?;
+        let summarizer = self.admission.current.config.summarizer.as_ref();
+        let session = match summarizer {
+            Some(model) => model.summarize(session),
+            None => session,
+        };
+        let workspace = workspace(self.admission.caller.tenant.as_ref(), &line.name);
+        let memory = Memory::open_in(self.store.clone(), name, workspace).await?;
+        Ok(Open { session, watch: Watch::new(memory), summarizer: summarizer.cloned() })
+    }
+
+    /// Makes the window. A request is sent as it came unless a limit was exceeded, now or before, something is added, or it
+    /// has to be mended.
+    async fn sending(
+        &self,
+        session: &mut Session,
+        turn: &Turn,
+        request: &RawRequest<'_>,
+        mend: bool,
+    ) -> Result<Sending, Error> {
+        let window = session.window().await?;
+        let tokens = window.tokens();
+        let view = window.view();
+        let kept = || view.messages().filter(|item| !item.is_own() && !item.is_beside());
+        let cut = view.is_cut().then(|| Cut {
+            sent: kept().count() as u64,
+            of: view.history_len(),
+            shortened: kept().filter(|item| !item.edits().is_empty()).count() as u64,
+        });
+        let is_other = mend || cut.is_some() || view.has_beside();
+        let is_marked = turn.adds.contains(&Add::CacheMarkers) && request.takes_cache_marker();
+        let body = if is_other || is_marked || !turn.offered.is_empty() {
+            let mut body = request.change();
+            if is_other {
+                body = body.messages(&window.messages()?);
+            }
+            for tool in &turn.offered {
+                body = body.tool(tool.name, tool.description, &tool.parameters);
+            }
+            if is_marked {
+                body = body.cache_marker();
+            }
+            Some(body.write())
+        } else {
+            None
+        };
+        let compacted = window.entries().iter().rev().find_map(compacted);
+        Ok(Sending { body, tokens, cut, compacted, is_measured: true })
+    }
+}
+
+/// Returns what an answer cost in US dollars, if that is known.
+fn dollars(session: &Session, response: &Response) -> Option<f64> {
+    let model = session.settings().model.as_deref().or(response.model.as_deref());
+    model.and_then(|model| Prices::builtin().find(model))?.call_cost(response)
+}
+
+/// Returns whether a session has the settings of a request.
+fn is_for(session: &Session, dialect: Dialect, model: &Model, policy: &Policy) -> bool {
+    let ours = session.settings();
+    let is_same_model = ours.model == model.name && ours.model_window == model.window;
+    let is_same_model = is_same_model && ours.provider == model.target.provider;
+    is_same_model && ours.dialect == dialect && ours.policy == *policy
+}
+
+/// Returns whether a part is a picture or a file, or a result with one.
+fn has_media(part: PartRef<'_>) -> bool {
+    let in_result = |item: &ResultItem| matches!(item, ResultItem::Image(_) | ResultItem::Document(_));
+    match part {
+        PartRef::Image(_) | PartRef::Document(_) => true,
+        PartRef::ToolResult(result) => result.content.iter().any(in_result),
+        _ => false,
+    }
+}
+
+fn settings(dialect: Dialect, model: &Model) -> Settings {
+    let settings = Settings::for_target(&model.target).dialect(dialect);
+    match model.window {
+        Some(window) => settings.model_window(window),
+        None => settings,
+    }
+}
