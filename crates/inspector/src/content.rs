@@ -7,7 +7,7 @@ use lookback_wire::message::Message;
 use lookback_wire::message::{Media, MediaSource, PartRef, ResultItem, ToolResult};
 use maud::{Markup, html};
 
-use crate::rows::Pairs;
+use crate::pairs::Pairs;
 use crate::text::{indented, visible};
 
 /// The longest picture that is shown, in characters of base64: about 1.5 MB.

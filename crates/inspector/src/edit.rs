@@ -5,7 +5,7 @@ use lookback_content::text::number;
 use lookback_facts::{Fact, Scope};
 use maud::{Markup, html};
 
-use crate::document::document;
+use crate::page::page;
 use crate::text::{encoded, visible};
 
 /// What somebody wants to change.
@@ -49,7 +49,7 @@ impl Change {
                 }
             }
         };
-        document(title, body, "", true)
+        page(title, body, "", true)
     }
 
     /// What will happen.

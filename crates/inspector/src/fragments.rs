@@ -6,7 +6,7 @@ use lookback_wire::edit::Edit;
 use maud::Markup;
 
 use crate::content;
-use crate::rows::Pairs;
+use crate::pairs::Pairs;
 use crate::story::Parts;
 
 /// Up to how many bytes contents are readable without the script.

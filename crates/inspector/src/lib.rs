@@ -34,24 +34,25 @@ mod alternatives;
 mod calls;
 mod content;
 mod data;
-mod document;
 mod edit;
 mod facts;
 mod figure;
 mod figures;
 mod fragments;
+mod known;
 mod numbers;
 mod overview;
+mod page;
+mod pairs;
 mod picture;
 mod requests;
 mod rows;
+mod session;
 mod story;
 mod text;
 
 #[doc(hidden)]
 pub use edit::Change;
-#[doc(hidden)]
-pub use facts::{Ended, KnownFact};
 #[doc(hidden)]
 pub use figure::figure;
 #[doc(hidden)]
@@ -59,11 +60,13 @@ pub use figures::{Day, Figures};
 #[doc(hidden)]
 pub use fragments::forms;
 #[doc(hidden)]
+pub use known::{Ended, KnownFact};
+#[doc(hidden)]
 pub use overview::{Found, Listed, Overview, Sort};
 #[doc(hidden)]
-pub use requests::{Requests, request};
+pub use pairs::Pairs;
 #[doc(hidden)]
-pub use rows::Pairs;
+pub use requests::{Requests, request};
 #[doc(hidden)]
 pub use story::{Alternative, Parts, Trial};
 pub use story::{Contents, Story};

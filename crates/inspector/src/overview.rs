@@ -6,9 +6,9 @@ use lookback_facts::Fact;
 use lookback_replay::prices::money;
 use maud::{Markup, html};
 
-use crate::document::document;
 use crate::figures::{Day, Figures};
 use crate::numbers::{percent, short, time};
+use crate::page::page;
 use crate::text::{encoded, visible};
 
 /// The sessions of a store.
@@ -198,7 +198,7 @@ impl Overview {
     /// Returns the page. The pages of sessions are beside it, at `session?name=NAME`.
     pub fn to_html(&self) -> String {
         let total = &self.total;
-        document(
+        page(
             "sessions",
             html! {
                 header {

@@ -4,9 +4,7 @@ use lookback_content::text::number;
 use lookback_replay::prices::Price;
 use lookback_replay::timeline::Timeline;
 
-use crate::document;
-use crate::facts::KnownFact;
-use crate::fragments;
+use crate::known::KnownFact;
 use crate::requests::Requests;
 
 /// A session to be shown.
@@ -147,15 +145,6 @@ impl<'a> Story<'a> {
     #[must_use]
     pub fn at(self, call: u64) -> Story<'a> {
         Story { call: Some(call), ..self }
-    }
-
-    /// Returns one HTML document. Unless its [parts](Parts) are served, it has all of it, and opens from a disk.
-    pub fn to_html(&self, contents: Contents) -> String {
-        let fragments = match contents {
-            Contents::Shown => fragments::render(self.timeline, &self.parts),
-            Contents::Masked => fragments::Fragments::default(),
-        };
-        document::whole(self, contents, &fragments)
     }
 
     /// The number of the newest call, or 1.

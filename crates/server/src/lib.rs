@@ -1,6 +1,7 @@
 //! Servers that give programs in any language access to sessions: a [`gateway`] in front of models, and a memory for
 //! clients of the Model Context Protocol ([`mcp`]).
 
+mod causes;
 mod door;
 pub mod gateway;
 mod guests;

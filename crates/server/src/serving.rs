@@ -1,9 +1,7 @@
 //! What all servers share: a runtime, an address to listen on, and connections with limits.
 
-use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +13,6 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use rustls::ServerConfig;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -28,7 +23,7 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::gateway::{ConfigError, Tls};
+use crate::gateway::ConfigError;
 use crate::guests::{Guest, Guests};
 
 /// The pause after the system failed to accept a connection, for example because the process has too many open files.
@@ -139,26 +134,6 @@ pub(crate) fn asked_to_reload() -> Result<Receiver<()>, ServeError> {
     #[cfg(not(unix))]
     drop(asked);
     Ok(again)
-}
-
-/// Reads the files that a server proves its name with.
-pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ConfigError> {
-    fn fault<E: Error + Send + Sync + 'static>(path: &Path) -> impl Fn(E) -> ConfigError {
-        move |error| ConfigError::Tls { path: path.to_owned(), fault: Box::new(error) }
-    }
-    let chain = CertificateDer::pem_file_iter(&tls.certificate).and_then(Iterator::collect);
-    let chain: Vec<_> = chain.map_err(fault(&tls.certificate))?;
-    if chain.is_empty() {
-        return Err(ConfigError::NoCertificate(tls.certificate.clone()));
-    }
-    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(fault(&tls.key))?;
-    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(fault(&tls.certificate))?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)
-        .map_err(fault(&tls.key))?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 /// Listens on an address, and tells which one it is: with port 0, the system picks a port.

@@ -135,7 +135,7 @@ impl Gateway {
     pub fn serve(self, address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
         self.config.check()?;
         self.config.check_address(address)?;
-        let tls = self.config.tls.as_ref().map(crate::serving::acceptor).transpose()?;
+        let tls = self.config.tls.as_ref().map(config::tls::acceptor).transpose()?;
         let runtime = wide_runtime()?;
         let served = runtime.block_on(async {
             let loading = tokio::task::spawn_blocking(rehearsal::load);

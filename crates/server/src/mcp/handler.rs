@@ -1,7 +1,5 @@
 //! Answers the requests of the protocol.
 
-use std::error::Error;
-use std::iter::successors;
 use std::time::Duration;
 
 use lookback_store::StoreError;
@@ -15,8 +13,10 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::time::timeout;
 
+use super::fault::failed;
 use super::place::Place;
 use super::{Server, prompts, tools};
+use crate::causes::chained;
 
 /// The description of the server that a client gives to its model.
 const INSTRUCTIONS: &str = "\
@@ -166,15 +166,4 @@ impl Server {
             () = gone => Err(late()),
         }
     }
-}
-
-/// Returns the answer to a request for which the store failed: the error with its causes.
-pub(super) fn failed(error: &(dyn Error + 'static)) -> ErrorData {
-    ErrorData::internal_error(chained(error), None)
-}
-
-/// Returns the words of an error and of its causes.
-pub(super) fn chained(error: &(dyn Error + 'static)) -> String {
-    let causes = successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

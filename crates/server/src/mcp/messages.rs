@@ -13,7 +13,7 @@ use lookback_wire::message::{Message, Role};
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-use super::handler::chained;
+use crate::causes::chained;
 
 /// The name of the tool.
 pub(super) const NAME: &str = "remember_messages";

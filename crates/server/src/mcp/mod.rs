@@ -1,5 +1,6 @@
 //! A server for the Model Context Protocol: memory tools, fact sheets as prompts, and sessions as resources.
 
+mod fault;
 mod handler;
 pub mod http;
 mod lines;

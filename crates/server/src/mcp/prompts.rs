@@ -28,7 +28,7 @@ impl From<NoPrompt> for ErrorData {
     fn from(none: NoPrompt) -> Self {
         match none {
             NoPrompt::Wrong(says) => ErrorData::invalid_params(says, None),
-            NoPrompt::Failed(error) => super::handler::failed(&error),
+            NoPrompt::Failed(error) => super::fault::failed(&error),
         }
     }
 }

@@ -5,8 +5,8 @@ use lookback_store::LogName;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
-use super::handler::chained;
 use super::{Server, messages};
+use crate::causes::chained;
 
 /// The argument that names another session.
 const SESSION: &str = "session";

@@ -4,6 +4,7 @@ pub(crate) mod adds;
 pub(crate) mod keys;
 mod place;
 pub(crate) mod summarizer;
+pub(crate) mod tls;
 pub(crate) mod upstream;
 
 use std::collections::HashSet;
@@ -13,13 +14,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
+use self::tls::acceptor;
 use crate::gateway::config::adds::Add;
 use crate::gateway::config::keys::Key;
 use crate::gateway::config::summarizer::SummaryModel;
 use crate::gateway::config::upstream::Upstream;
 use crate::host::is_host;
 use crate::page::is_origin;
-use crate::serving::acceptor;
 
 /// The configuration of a gateway.
 ///

@@ -6,13 +6,14 @@ use bytes::Bytes;
 use lookback_conversation::{Account, Identity, Kind, Query, Scope};
 use lookback_wire::dialect::{Dialect, Preamble, RawRequest};
 
+use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::client::Head;
 use crate::gateway::config::adds::Add;
 use crate::gateway::config::upstream::Upstream;
 use crate::gateway::http::headers;
 use crate::gateway::lines::turn::{Model, Turn};
-use crate::gateway::report::event::{Event, chained};
+use crate::gateway::report::event::Event;
 use crate::gateway::report::note::Passed;
 use crate::gateway::windows::{NoWindow, Windows};
 

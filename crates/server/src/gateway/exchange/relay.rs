@@ -11,10 +11,11 @@ use hyper::body::{Frame, Incoming};
 use lookback_wire::dialect::Response;
 use tokio::time::{sleep, timeout};
 
+use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::http::copy::{self, Copy};
 use crate::gateway::lines::turn::Turn;
-use crate::gateway::report::event::{Event, chained};
+use crate::gateway::report::event::Event;
 use crate::gateway::report::telemetry::CallSpan;
 use crate::gateway::windows::Windows;
 

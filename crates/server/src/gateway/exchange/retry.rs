@@ -4,9 +4,9 @@ use axum::http::StatusCode;
 use lookback_wire::dialect::{ProviderError, Request};
 
 use super::call::{Call, LineCall, failed};
+use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::http::headers;
-use crate::gateway::report::event::chained;
 use crate::gateway::report::note::Note;
 use crate::gateway::windows::NoWindow;
 

@@ -1,12 +1,12 @@
 //! Calls of the gateway's own tools in an answer.
 
 use super::call::{LineCall, failed};
+use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::exchange::relay::Answer;
 use crate::gateway::http::copy;
 use crate::gateway::http::copy::Copy;
 use crate::gateway::lines::aside;
-use crate::gateway::report::event::chained;
 use crate::gateway::report::note::Note;
 use crate::gateway::report::telemetry::CallSpan;
 use crate::gateway::windows::Sending;

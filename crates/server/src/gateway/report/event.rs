@@ -1,12 +1,11 @@
 //! What a gateway tells of its work, for a log. It tells no contents and no keys.
 
-use std::error::Error;
 use std::fmt;
-use std::iter::successors;
 
 use lookback_wire::dialect::Dialect;
 use serde::Serialize;
 
+use crate::causes::chained;
 use crate::gateway::client::Unanswered;
 use crate::gateway::config::upstream::Upstream;
 use crate::gateway::report::note::Note;
@@ -53,12 +52,6 @@ impl Event {
     pub(crate) fn unanswered(upstream: &Upstream, error: &Unanswered) -> Event {
         Event::failure(format!("{upstream}: {}", chained(error)))
     }
-}
-
-/// Returns the words of an error and of its causes.
-pub(crate) fn chained(error: &(dyn Error + 'static)) -> String {
-    let causes = successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 impl fmt::Display for Event {

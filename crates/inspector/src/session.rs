@@ -1,30 +1,38 @@
-//! The document: what a page begins with, its parts, its style and its script, and which of them a browser may use.
+//! The page of a session.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use lookback_content::text::number;
 use lookback_replay::prices::money;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use sha2::{Digest, Sha256};
+use maud::html;
 
 use crate::calls::Calls;
-use crate::fragments::Fragments;
+use crate::fragments::{self, Fragments};
 use crate::numbers::percent;
+use crate::page::page;
 use crate::story::{Contents, Parts, Story};
-use crate::text::{beginning, visible};
+use crate::text::visible;
 use crate::{alternatives, calls, data, edit, facts, picture, rows};
 
-const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
+impl Story<'_> {
+    /// Returns one HTML document. Unless its [parts](Parts) are served, it has all of it, and opens from a disk.
+    pub fn to_html(&self, contents: Contents) -> String {
+        let fragments = match contents {
+            Contents::Shown => fragments::render(self.timeline, &self.parts),
+            Contents::Masked => Fragments::default(),
+        };
+        whole(self, contents, &fragments)
+    }
+}
+
 /// Renders the page of a session.
-pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String {
+fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String {
     let timeline = story.timeline;
     let call = story.first_call();
     let total = &timeline.total;
     let first = timeline.call(call);
     let is_served = story.parts != Parts::Packed;
-    document(
+    page(
         story.name,
         html! {
             header {
@@ -102,40 +110,4 @@ pub(crate) fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments
         SCRIPT,
         is_served,
     )
-}
-
-/// Renders a document with the style and a script. One that is served may ask its own server.
-pub(crate) fn document(title: &str, body: Markup, script: &str, is_served: bool) -> String {
-    let reach = if is_served { "connect-src 'self'; form-action 'self'" } else { "form-action 'none'" };
-    // Forms are sent to the own server alone, which looks where they come from.
-    let referrer = if is_served { "same-origin" } else { "no-referrer" };
-    let policy = format!(
-        "default-src 'none'; img-src data:; style-src '{}'; script-src '{}'; base-uri 'none'; {reach}",
-        hash(STYLE),
-        hash(script)
-    );
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(policy);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta name="referrer" content=(referrer);
-                title { (visible(&beginning(title, 60))) " - Lookback" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                (body)
-                @if !script.is_empty() { script { (PreEscaped(script)) } }
-            }
-        }
-    }
-    .into_string()
-}
-
-/// Returns the hash by which a browser knows a style or a script.
-fn hash(text: &str) -> String {
-    format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
