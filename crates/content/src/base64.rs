@@ -1,4 +1,4 @@
-//! Base64 as clients write it: in both alphabets, with padding or without, and with line breaks.
+//! Decodes base64 as clients write it: in both alphabets, with or without padding, and with line breaks.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// Both alphabets of base64, with padding or without.
+/// Decoders for both alphabets of base64, with or without padding.
 const ENGINES: [GeneralPurpose; 2] = [engine(&alphabet::STANDARD), engine(&alphabet::URL_SAFE)];
 
 const fn engine(alphabet: &alphabet::Alphabet) -> GeneralPurpose {
@@ -14,14 +14,14 @@ const fn engine(alphabet: &alphabet::Alphabet) -> GeneralPurpose {
     GeneralPurpose::new(alphabet, config.with_decode_allow_trailing_bits(true))
 }
 
-/// Decodes at most the first `most` characters, and passes over white space. Returns nothing if they are not base64.
+/// Decodes at most the first `most` characters, without white space. Returns an empty vector if they are not base64.
 pub fn decoded(data: &str, most: usize) -> Vec<u8> {
     let data = unbroken(data);
     let head = if data.len() <= most { &*data } else { data.get(..most / 4 * 4).unwrap_or_default() };
     ENGINES.iter().find_map(|engine| engine.decode(head).ok()).unwrap_or_default()
 }
 
-/// Returns base64 without the white space that some clients write in it.
+/// Returns base64 without the white space that some clients insert.
 pub fn unbroken(data: &str) -> Cow<'_, str> {
     if data.bytes().any(|byte| byte.is_ascii_whitespace()) {
         Cow::Owned(data.split_ascii_whitespace().collect())
@@ -30,7 +30,8 @@ pub fn unbroken(data: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns text without its line breaks, if they divide it as programs divide base64: into lines of one length.
+/// Returns a text without its line breaks, if they divide it like base64 into lines of equal length. The last line may
+/// be shorter.
 pub fn lines_of_one_length(text: &str) -> Option<Cow<'_, str>> {
     let text = text.trim();
     let mut lines = text.lines();

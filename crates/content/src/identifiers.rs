@@ -1,4 +1,4 @@
-//! Identifiers: the names and numbers in a text that a model uses again later.
+//! Finds identifiers: the names and numbers in a text that a model may use again later.
 
 /// Returns the identifiers in a text: paths, dotted, snake_case and camelCase names, numbers of four digits or more,
 /// and hashes.
@@ -14,8 +14,8 @@ pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     text.split(joined).map(trim).filter(|word| is_identifier(word))
 }
 
-/// Returns the identifiers that are worth listing: without very long ones, and of a line that grep wrote, as in
-/// `main.rs-152-use`, only the file.
+/// Returns the identifiers that are worth listing. Identifiers of more than 120 bytes are left out, and an identifier
+/// from the output of grep, as in `main.rs-152-use`, is reduced to the file.
 pub fn names(text: &str) -> impl Iterator<Item = &str> {
     const LONGEST: usize = 120;
     identifiers(text).filter_map(|found| {
@@ -25,7 +25,7 @@ pub fn names(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Removes the number of a line, and what follows it, if they stand behind the name of a file.
+/// Removes a line number and the rest after it, if they follow the name of a file.
 fn without_line(name: &str) -> &str {
     let number = |rest: &str| {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -43,7 +43,7 @@ fn without_line(name: &str) -> &str {
     line.unwrap_or(name)
 }
 
-/// Removes the punctuation of the sentence around a word.
+/// Removes a sentence's punctuation around a word.
 fn trim(word: &str) -> &str {
     word.trim_matches(['.', '-', '/'])
 }
@@ -54,7 +54,7 @@ fn is_identifier(word: &str) -> bool {
         return false;
     }
     let bytes = word.as_bytes();
-    // Most words are words of a language.
+    // Words of only lowercase letters are ordinary words.
     if bytes.iter().all(u8::is_ascii_lowercase) {
         return false;
     }

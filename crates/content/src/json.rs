@@ -1,4 +1,4 @@
-//! JSON objects and arrays whose keys and values stay raw text, so that writing them changes no byte.
+//! JSON objects and arrays with raw keys and values, which are written back byte for byte.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -9,12 +9,12 @@ use std::sync::Arc;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Why a text is not JSON, and where.
+/// A syntax error in JSON, with its place.
 #[derive(Debug, Clone)]
 pub struct SyntaxError(Arc<serde_json::Error>);
 
 impl SyntaxError {
-    /// Returns the reason, without the place.
+    /// Returns the error message, without the place.
     pub fn reason(&self) -> String {
         let text = self.0.to_string();
         text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned()
@@ -40,7 +40,7 @@ impl fmt::Display for SyntaxError {
 impl std::error::Error for SyntaxError {}
 
 impl From<serde_json::Error> for SyntaxError {
-    /// Keeps the parser's error, which must be about the syntax: the text of any other contains values that were found.
+    /// Keeps the parser's error. It must be a syntax error, because other errors quote values from the text.
     fn from(error: serde_json::Error) -> Self {
         SyntaxError(Arc::new(error))
     }
@@ -77,7 +77,7 @@ impl Field<'_> {
 impl<'a> Fields<'a> {
     /// Reads an object. Returns `None` for any other value.
     pub fn read(raw: &'a RawValue) -> Option<Self> {
-        // The parser would describe any other value in an error, with all of its text.
+        // For any other value, the parser would make an error that quotes all of its text.
         raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()).ok())?
     }
 
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
         self.0.iter().rev().find(|field| field.name == key).map(|field| field.value.as_ref())
     }
 
-    /// Returns a member as a piece of the text that was read; `None` if it was set since.
+    /// Returns a member as a slice of the text that was read, or `None` if it has been set since then.
     pub fn borrowed(&self, key: &str) -> Option<&'a RawValue> {
         match self.0.iter().rev().find(|field| field.name == key)?.value {
             Cow::Borrowed(value) => Some(value),
@@ -193,7 +193,7 @@ pub fn array(value: &RawValue) -> Option<Vec<&RawValue>> {
             Ok(elements)
         }
     }
-    // The parser would describe any other value in an error, with all of its text.
+    // For any other value, the parser would make an error that quotes all of its text.
     if !value.get().starts_with('[') {
         return None;
     }
@@ -203,8 +203,8 @@ pub fn array(value: &RawValue) -> Option<Vec<&RawValue>> {
 
 /// Reads a string. Returns `None` for any other value.
 ///
-/// Half of a surrogate pair is read as one U+FFFD. JavaScript's string functions leave such halves behind when they cut
-/// an emoji in two. The bytes that are kept and sent are still the client's.
+/// Half of a surrogate pair is read as one U+FFFD. JavaScript's string functions leave such halves when they cut an
+/// emoji in two. This does not change the bytes that are stored and sent.
 pub fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
     if !inner.contains('\\') {
@@ -218,7 +218,7 @@ pub fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
-        // Such a half is three invalid bytes, each a chunk by itself. The first is ED.
+        // Such a half is three invalid bytes, each in its own chunk. The first one is ED.
         text.extend((chunk.invalid().first() == Some(&0xed)).then_some(char::REPLACEMENT_CHARACTER));
     }
     Some(Cow::Owned(text))
@@ -263,7 +263,7 @@ pub fn push_array<'a>(out: &mut String, elements: impl IntoIterator<Item = &'a R
     out.push(']');
 }
 
-/// Returns a text in which other messages stand in the place of the list that is at `list`.
+/// Returns a text with the list at `list` replaced by these messages.
 pub fn spliced(text: &str, list: &Range<usize>, messages: &[impl AsRef<RawValue>]) -> String {
     let length: usize = messages.iter().map(|raw| raw.as_ref().get().len() + 1).sum();
     let mut out = String::with_capacity(text.len() - list.len() + length + 2);
@@ -273,7 +273,7 @@ pub fn spliced(text: &str, list: &Range<usize>, messages: &[impl AsRef<RawValue>
     out
 }
 
-/// Returns the elements of a request's list that these messages are made of.
+/// Returns the elements of a request's list for these messages. A message may be an array of several elements.
 pub fn elements(messages: &[impl AsRef<RawValue>]) -> impl Iterator<Item = &RawValue> {
     messages.iter().flat_map(|raw| array(raw.as_ref()).unwrap_or_else(|| vec![raw.as_ref()]))
 }
@@ -285,11 +285,11 @@ pub fn object<const N: usize>(members: [(&'static str, Box<RawValue>); N]) -> Bo
 
 /// Writes any value whose keys are strings.
 pub fn value<T: serde::Serialize + ?Sized>(value: &T) -> Box<RawValue> {
-    // This fails only for a map with keys that are not strings, or for a failing `Serialize`. The crate writes neither.
+    // This fails only for a map with keys that are not strings, or for a failing `Serialize`. Lookback writes neither.
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// Wraps a text that is JSON by construction.
+/// Wraps a text that is valid JSON by construction.
 fn raw(text: String) -> Box<RawValue> {
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

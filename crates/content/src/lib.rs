@@ -1,7 +1,7 @@
-//! Contents of messages, as bytes: JSON that keeps its spelling, texts as people and logs are shown them, the names in
-//! them, base64 and PDF files.
+//! Tools for the contents of messages: JSON that keeps its spelling, text for display, identifiers in text, base64 and
+//! PDF files.
 //!
-//! It knows neither messages nor providers.
+//! This crate does not depend on message formats or providers.
 
 #[doc(hidden)]
 pub mod base64;

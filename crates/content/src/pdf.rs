@@ -1,11 +1,11 @@
-//! PDF files: how many pages they have, and how much text, without rendering them.
+//! Estimates the pages and the text of PDF files, without rendering them.
 
 use memchr::memmem;
 
-/// The bytes of a page, if a file does not say how many it has.
+/// The assumed bytes per page, if a file does not state its number of pages.
 const PAGE_BYTES: u64 = 50_000;
 
-/// The most tokens of the text of a page, as Anthropic's guide to PDF files gives it.
+/// The most tokens of the text of a page, according to Anthropic's guide to PDF files.
 const MOST_TEXT: u64 = 3_000;
 
 /// The longest node of a page tree that is read, in bytes.
@@ -16,18 +16,19 @@ pub fn is_pdf(bytes: &[u8]) -> bool {
     bytes.starts_with(b"%PDF")
 }
 
-/// Returns the pages of a PDF file: those of its page tree or, if that is packed, its page objects. If it has neither, they are
-/// estimated from its length.
+/// Returns the number of pages of a PDF file, from its page tree or, if that is packed, from its page objects. If there
+/// are neither, the number is estimated from `length`, the length of the file in bytes.
 pub fn pages(bytes: &[u8], length: u64) -> u64 {
     let objects = || Some(typed(bytes, b"/Page").count() as u64).filter(|pages| *pages > 0);
     tree_pages(bytes).or_else(objects).unwrap_or_else(|| length.div_ceil(PAGE_BYTES).max(1))
 }
 
-/// Returns the pages of the page tree of a PDF file: the largest count of its nodes. Other objects have counts, too.
+/// Returns the number of pages in the page tree of a PDF file: the largest `/Count` of its nodes. Counts of other
+/// objects are ignored.
 pub fn tree_pages(bytes: &[u8]) -> Option<u64> {
     let nodes: Vec<usize> = typed(bytes, b"/Pages").collect();
     let count = |index: usize| {
-        // A node reaches neither to the one before it nor to the next, so no byte is read for more than two.
+        // A node ends before its neighbors begin, so each byte is read for at most two nodes.
         let at = *nodes.get(index)?;
         let before = index.checked_sub(1).and_then(|before| nodes.get(before)).map_or(0, |before| before + 1);
         let least = before.max(at.saturating_sub(LONGEST_NODE));
@@ -42,7 +43,7 @@ pub fn tree_pages(bytes: &[u8]) -> Option<u64> {
     (0..nodes.len()).filter_map(count).max().filter(|pages| *pages > 0)
 }
 
-/// Returns where the objects of a type are in a PDF file.
+/// Returns the offsets of the objects of a type in a PDF file.
 fn typed<'a>(bytes: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     const TYPE: &[u8] = b"/Type";
     memmem::find_iter(bytes, TYPE).filter(move |at| {
@@ -52,9 +53,10 @@ fn typed<'a>(bytes: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = usize> + '
     })
 }
 
-/// Estimates the tokens of the text in a PDF file with so many pages: one for five bytes of the packed streams that draw them.
+/// Estimates the tokens of the text in a PDF file with this many pages: one token per five bytes of the packed streams
+/// that draw the pages.
 ///
-/// Other streams, such as fonts and pictures, have a dictionary that says so.
+/// Other streams, such as fonts and pictures, are recognized by their dictionaries.
 pub fn text_tokens(bytes: &[u8], pages: u64) -> u64 {
     const OTHER: [&[u8]; 6] = [b"/Length1", b"/Subtype", b"/FunctionType", b"/Type", b"/N ", b"/Alternate"];
     let (mut rest, mut drawn) = (bytes, 0);
@@ -87,7 +89,7 @@ mod tests {
     fn pages_are_those_of_the_tree_or_its_objects_or_as_many_as_the_bytes_may_be() {
         let pages = |rest: &str| pages(format!("%PDF-1.7\n{rest}").as_bytes(), 120_000);
         assert_eq!(pages("<</Type /Page>> <</Type/Page/Parent 3 0 R>> <</Type /PageLabel>>"), 2);
-        // An update repeats a page, and the outlines have a count of their own.
+        // An update repeats a page, and the outlines have their own count.
         let tree = "<</Type /Pages /Count 2>> <</Type /Page>> <</Type /Page>> <</Type /Page>>";
         assert_eq!(pages(&format!("{tree} <</Type /Outlines /Count 500>>")), 2);
         assert_eq!(pages("<</Kids [1 0 R] /Count 7 /Type/Pages>> <</Count 3>>"), 7);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-/// A text, or several, whose `Debug` output has only their lengths in bytes.
+/// A wrapper of texts whose `Debug` output has only their lengths in bytes.
 ///
-/// Debug output ends up in logs, where contents do not belong. Use it in types of your own:
+/// Debug output ends up in logs, where contents do not belong. Use the wrapper in your own types:
 ///
 /// ```
 /// use std::fmt;
@@ -33,7 +33,7 @@ impl<T: HasContent + ?Sized> fmt::Debug for Redacted<'_, T> {
     }
 }
 
-/// Something that has content, and whose shape can be shown without it.
+/// A type with private content, whose shape can be shown without it.
 pub trait HasContent {
     /// Writes the shape: the lengths of all texts.
     fn shape(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;

@@ -1,12 +1,12 @@
-//! Numbers and texts as people are shown them.
+//! Prepares numbers and texts for display.
 //!
-//! A text from outside, such as an identifier, may be long and contain characters that control a terminal. It is shortened
-//! and escaped here before it is shown.
+//! Text from outside, such as an identifier, may be long and contain characters that control a terminal. These
+//! functions shorten and escape it.
 
 use std::fmt::Write as _;
 
-/// Returns whether people cannot see a character: control characters, characters without width, those that change the
-/// direction of text, line separators and tags. A model reads them all.
+/// Returns whether a character is invisible to people: control characters, characters without width, changes of text
+/// direction, line separators and tags. A model reads all of them.
 ///
 /// ```
 /// use lookback_content::text::is_unseen;
@@ -46,7 +46,7 @@ pub fn plain(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         if is_unseen(c) {
-            // Writing to memory does not fail.
+            // Writing to a string does not fail.
             c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(escaped, "\\u{unit:04x}"));
         } else {
             escaped.push(c);

@@ -1,4 +1,4 @@
-//! Caps: how much of a tool result is shown as it arrives, by what it shows, in whole lines.
+//! Caps: cuts an arriving tool result to whole lines within the cap for files or for other output.
 
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
@@ -11,16 +11,16 @@ use lookback_tokens::cut;
 use lookback_wire::edit::{Cut, Repeat};
 use lookback_wire::message::ToolCall;
 
-/// The length in bytes of the beginning from which the tokens of a text are estimated.
+/// The number of bytes at the beginning of a text from which its tokens are estimated.
 const SAMPLE: usize = 4_096;
 /// The length in bytes of a reference to lines that are shown elsewhere.
 const REFERENCE: usize = 64;
-/// The number of lines that tell what a text shows.
+/// The number of lines that are examined to recognize a file.
 const LOOKED_AT: usize = 200;
 
 impl Caps {
-    /// Returns how to cut a text, or `None` if it is short enough. `file` says whether it shows a file, `repeats` which
-    /// lines of it are not shown anyway, and `entry` is the position of its message in the log.
+    /// Returns how to cut a text, or `None` if it is short enough. `file` is whether it shows a file, `repeats` are its
+    /// lines that are hidden as repeated lines, and `entry` is the position of its message in the log.
     pub(crate) fn cut(
         &self,
         text: &str,
@@ -41,7 +41,7 @@ impl Caps {
             return None;
         }
         let (mut head, mut tail) = ends(text, bytes, repeats);
-        // The beginning may have fewer tokens a byte than the rest.
+        // The beginning may have fewer tokens per byte than the rest.
         let kept = Cut { head, tail: text.len() - tail, repeats: within(repeats, head, tail), ..Cut::nothing() };
         let tokens = kept.kept(text).map(|kept| counter.text(kept)).sum::<u64>();
         if tokens > most {
@@ -62,7 +62,7 @@ impl Caps {
         Cut { head, tail: text.len() - tail, marker, repeats: within(repeats, head, tail) }.if_shorter(text)
     }
 
-    /// Lists the names that are only in the part of a text that is cut, those that are there most often first.
+    /// Lists the names that occur only in the cut part of a text, the most frequent first.
     fn listed(&self, text: &str, gone: Range<usize>, counter: &dyn TokenCounter) -> String {
         let (Some(head), Some(middle), Some(tail)) =
             (text.get(..gone.start), text.get(gone.clone()), text.get(gone.end..))
@@ -85,14 +85,14 @@ impl Caps {
     }
 }
 
-/// Returns how many bytes of a text have about this many tokens, by the tokens of its beginning.
+/// Returns how many bytes of a text have about this many tokens, estimated from its beginning.
 fn bytes_of(text: &str, tokens: u64, counter: &dyn TokenCounter) -> usize {
     let sample = text.get(..text.floor_char_boundary(SAMPLE)).unwrap_or(text);
     let bytes = u128::from(tokens) * sample.len() as u128 / u128::from(counter.text(sample).max(1));
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Returns the repeats that lie before the end of the head or behind the beginning of the tail.
+/// Returns the repeats that lie within the head or within the tail.
 fn within(repeats: &[Repeat], head: usize, tail: usize) -> Vec<Repeat> {
     repeats.iter().filter(|repeat| repeat.end <= head || repeat.start >= tail).cloned().collect()
 }
@@ -103,7 +103,7 @@ fn ends(text: &str, bytes: usize, repeats: &[Repeat]) -> (usize, usize) {
     (head, tail(text, bytes / 5 * 2, repeats).max(head))
 }
 
-/// Returns how many bytes of a line are shown. It is the first line of a repeat if `starts`.
+/// Returns how many bytes of a line are shown. `starts` is whether it is the first line of a repeat.
 fn shown_of(line: &str, repeated: bool, starts: bool) -> usize {
     match (repeated, starts) {
         (false, _) => line.len(),
@@ -143,8 +143,8 @@ fn tail(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
     if left > bytes / 2 { cut::ceil(text, text.ceil_char_boundary(start.saturating_sub(left))) } else { start }
 }
 
-/// Returns whether a tool result shows a file: its lines are numbered one after the other, or its call names a file and
-/// nothing else.
+/// Returns whether a tool result shows a file: its lines are numbered consecutively, or the only text in its call is
+/// the path of a file.
 pub(crate) fn shows_file(text: &str, call: Option<&ToolCall>) -> bool {
     is_numbered(text) || call.is_some_and(names_a_file)
 }
@@ -172,7 +172,7 @@ fn number(line: &str) -> Option<u64> {
 
 /// Returns whether the only text among the arguments of a call is a path with an extension.
 fn names_a_file(call: &ToolCall) -> bool {
-    /// Larger arguments do more than to name a file.
+    /// Larger arguments do more than name a file.
     const LONGEST: usize = 1_000;
     if call.arguments.len() > LONGEST {
         return false;

@@ -48,25 +48,25 @@ pub enum Entry {
     Label(Label),
     /// The state of the view, so that a reader can start here.
     Checkpoint(Checkpoint),
-    /// The client changed its history. The view becomes what it was before position `at`.
+    /// The client changed its history. The view returns to its state before position `at`.
     Branch {
-        /// The position of the first entry that is left out.
+        /// The position of the first entry that no longer applies.
         at: Position,
     },
     /// A message or a preamble whose contents were erased.
     Erased(Erased),
 }
 
-/// What is left of a message or of a preamble whose contents were erased.
+/// The remains of a message or of a preamble whose contents were erased.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Erased {
-    /// Who had written the message; `None` if it was a preamble.
+    /// The role of the message. `None` if it was a preamble.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Role>,
-    /// The size that it had.
+    /// Its size before the erasure.
     pub(crate) size: Size,
-    /// When it had arrived, if that is known.
+    /// When it arrived, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arrived: Option<Millis>,
     /// When it was erased, if that is known.
@@ -84,7 +84,7 @@ pub struct Arrival {
     /// Who wrote the message.
     #[serde(default, skip_serializing_if = "Origin::is_client")]
     pub origin: Origin,
-    /// How it is shown: tool results that were truncated on arrival, and repairs.
+    /// The edits under which it is shown: tool results that were truncated on arrival, and repairs.
     #[serde(default, deserialize_with = "lookback_wire::edit::read", skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
     /// Its size as it is shown.
@@ -98,16 +98,16 @@ pub struct Arrival {
     /// The system messages that it replaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<Position>,
-    /// Whether it is a system message that goes before everything else.
+    /// Whether it is a system message that is placed before all other messages.
     #[serde(default, skip_serializing_if = "is_false")]
     pub first: bool,
 }
 
 impl Arrival {
-    /// What stands in the place of a note of Lookback's own whose contents were erased.
+    /// The text that replaces a note by Lookback whose contents were erased.
     pub(crate) const ERASED_NOTE: &str = "[A note was erased with the messages that it was made from.]";
 
-    /// Returns whether it is a note of Lookback's own whose contents were erased, with the messages that it was made from.
+    /// Returns whether this is a note by Lookback that was erased together with the messages it was made from.
     pub fn is_erased(&self) -> bool {
         self.origin == Origin::Lookback && self.message.text() == Arrival::ERASED_NOTE
     }
@@ -152,8 +152,8 @@ impl Origin {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Repair {
-    /// A tool call had no result. A stand-in takes its place. If the result arrives later, it replaces the stand-in at
-    /// the next compaction.
+    /// A tool call had no result, so a stand-in was added. If the result arrives later, it replaces the stand-in at the
+    /// next compaction.
     StandIn {
         /// The message that made the call.
         call: Position,
@@ -174,7 +174,7 @@ pub enum Repair {
     },
     /// The provider requires a request to begin with a user's message, and the history does not.
     Opening {
-        /// The message that is put first.
+        /// The message that becomes the first one.
         #[serde(with = "wire")]
         message: Arc<Message>,
         /// Its size.
@@ -184,16 +184,16 @@ pub enum Repair {
 
 /// A plan that was carried out.
 ///
-/// The default is that of an empty window, to try out what reads compactions.
+/// The default is a compaction of an empty window, for tests.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// What was done with the groups of the window, in order.
+    /// The outcomes of the window's groups, in order.
     pub groups: Vec<CompactedGroups>,
-    /// The running summary that takes the place of the groups that were summarized.
+    /// The running summary that replaces the summarized groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Arc<RunningSummary>>,
-    /// The index of what has left the window, in place of the previous one.
+    /// The new index of names that are no longer in the window. It replaces the previous one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Arc<NameIndex>>,
     /// Why the window was compacted at lower limits than usual, if it was.
@@ -226,7 +226,7 @@ pub struct RunningSummary {
     pub replaces: Option<Position>,
 }
 
-/// An index of what has left the window: names that are no longer in it.
+/// An index of the names that are no longer in the window.
 #[derive(derive_more::Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NameIndex {
@@ -235,11 +235,11 @@ pub struct NameIndex {
     pub message: Arc<Message>,
     /// The size of the message.
     pub size: Size,
-    /// The names, those that are worth most first.
+    /// The names, the most useful first.
     pub names: Vec<IndexedName>,
 }
 
-/// A name of an index, and how it was used. The next index is made from this.
+/// A name of an index, and how often it was used. The next index is made from these counts.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct IndexedName {
@@ -254,15 +254,15 @@ pub struct IndexedName {
     pub(crate) mentions: u64,
 }
 
-/// What was done with a group, or with several neighboring groups that had the same outcome.
+/// The outcome of a group, or of several neighboring groups with the same outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CompactedGroups {
-    /// The number of groups. The sizes of the decision are those of all of them together.
+    /// The number of groups. The sizes of the decision are the sums over all of them.
     pub count: usize,
     /// The entries of the groups.
     pub spans: Vec<Range<Position>>,
-    /// What was done with them, and why.
+    /// The decision about them, with its reason.
     #[serde(flatten)]
     pub decision: Decision,
     /// How the group is shown from now on. If absent, the groups are shown as before, or not at all if they were
@@ -317,13 +317,13 @@ impl Label {
 
 /// The tokens of a call that the provider reported.
 ///
-/// It is complete: no reader of a log needs more.
+/// A reader of the log needs no other information about the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageReport {
     /// The model that answered.
     pub model: String,
-    /// The model that was asked, which the provider may call by another name. If this is `None`, the engine takes the
-    /// one of its settings.
+    /// The model that the request named. The provider may report it under another name. If this is `None`, the engine
+    /// uses the model of its settings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
     /// Input tokens as Lookback counted them.
@@ -358,10 +358,10 @@ pub struct Checkpoint {
     /// The current label.
     #[serde(default, skip_serializing_if = "Label::is_empty")]
     pub label: Label,
-    /// The last entry that replaced a system message of the history, or put one before everything else.
+    /// The last entry that replaced a system message of the history, or placed one before all other messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) changed: Option<Position>,
-    /// What was learned about each model's tokens, by the name of the model.
+    /// The correction of each model's token counts, by the name of the model.
     #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) calibrations: BTreeMap<String, Calibration>,
     /// The last call of the model.
@@ -379,32 +379,32 @@ pub struct Checkpoint {
     /// Whether the newest message is the model's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) is_models: bool,
-    /// What was read since the last cut.
+    /// The tokens that calls have read since the last cut.
     #[serde(default, skip_serializing_if = "Reading::is_empty")]
     pub reading: Reading,
-    /// Contents before this entry may have been erased, unless a view from there on needs them. No branch goes back to an
-    /// entry before it.
+    /// Contents before this entry may have been erased, unless a later view needs them. No branch returns to an earlier
+    /// entry.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub erased_before: Position,
 }
 
-/// The last call of the model, in whatever branch. It tells whether the provider's cache still has the window.
+/// The last call of the model, in any branch. It shows whether the provider's cache still has the window.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LastCall {
     /// The entry with the model's newest message, which answers the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<Position>,
-    /// When the message arrived that it answers, if that is known. This is about when the call was made.
+    /// The arrival of the message that it answers, if that is known. This approximates the time of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) asked: Option<Millis>,
     /// The entry with the answer before that one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) before: Option<Position>,
-    /// The newest usage report, and the model that was asked then.
+    /// The newest usage report, and the model that the request named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) report: Option<(Position, String)>,
-    /// The newest usage report of each model that was asked.
+    /// The newest usage report of each model that a request named.
     #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) reports: BTreeMap<String, Position>,
 }
@@ -415,8 +415,8 @@ impl LastCall {
     }
 }
 
-/// What the calls since the last cut have read: the number of calls and the tokens of their windows, by the size of the
-/// window. The element at `n` is for windows of 2ⁿ tokens and more, and fewer than twice as many.
+/// The tokens that the calls since the last cut have read: the number of calls and the sum of their windows, by the
+/// size of the window. The element at index `n` is for windows of at least 2ⁿ and fewer than 2ⁿ⁺¹ tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Reading(Vec<(u64, u64)>);
@@ -433,7 +433,7 @@ impl Reading {
         }
     }
 
-    /// Returns how many tokens the calls have read beyond windows of `kept` tokens. Smaller windows do not count.
+    /// Returns how many tokens the calls read in excess of windows of `kept` tokens. Smaller windows do not count.
     ///
     /// ```
     /// use lookback_engine::transcript::Reading;
@@ -507,8 +507,7 @@ pub(crate) fn join(spans: &mut Vec<Range<Position>>, position: Position) {
     }
 }
 
-/// Stores messages as the bytes in which they arrived. A message that was built in Rust gets its bytes before it is
-/// logged.
+/// Stores messages as the bytes in which they arrived. A message that was built in Rust is encoded before it is logged.
 mod wire {
     use super::*;
 

@@ -1,11 +1,11 @@
-//! What takes the place of an entry when its contents are erased.
+//! Erased entries: the record that replaces an entry whose contents are erased.
 
 use crate::entry::{CompactedGroups, Compaction, Entry, Erased, Millis};
 
 impl Entry {
-    /// Returns what takes the place of the entry when its contents are erased at this time, or `None` if it has none of
-    /// the conversation. A compaction keeps what was decided, and loses its summary, its index, and how it showed messages.
-    /// A summary that says nothing any more stays: it tells what it covered.
+    /// Returns the entry that replaces this one when its contents are erased at `time`, or `None` if it holds none of
+    /// the conversation. A compaction keeps its decisions, and loses its summary, its index and the edits of the
+    /// messages it showed. A summary without text stays, because it records which entries it covered.
     pub fn erased(&self, time: Option<Millis>) -> Option<Entry> {
         match self {
             Entry::Message(arrival) => {
@@ -20,13 +20,13 @@ impl Entry {
                 let without = Compaction { summary, index: None, ..compaction.clone() };
                 Some(Entry::Compaction(without.without_edits().unwrap_or(without)))
             }
-            // A repair shows Lookback's own words.
+            // A repair contains only Lookback's own words.
             _ => self.without_edits(),
         }
     }
 
-    /// Returns the entry without the edits of messages that it shows, which may quote them, or `None` if it has none. It is
-    /// for an entry from which no view is folded any more.
+    /// Returns the entry without the edits of the messages that it shows, because edits may quote messages. Returns
+    /// `None` if it has no edits. Use this only for an entry from which no view is folded anymore.
     pub fn without_edits(&self) -> Option<Entry> {
         match self {
             Entry::Compaction(compaction) => compaction.without_edits().map(Entry::Compaction),

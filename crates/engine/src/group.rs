@@ -8,10 +8,10 @@ use crate::totals::Totals;
 use lookback_wire::Start;
 use lookback_wire::size::Size;
 
-/// The smallest unit that is kept or dropped as a whole. The planner sees only this: sizes, never text.
+/// The smallest unit that is kept or dropped as a whole. The planner sees only its sizes, never its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// What the group is.
+    /// The kind of the group.
     pub kind: GroupKind,
     /// The turn that the group begins in, counted over the whole history.
     pub turn: u64,
@@ -20,19 +20,19 @@ pub struct Group {
     pub round: u64,
     /// Why the group may not be dropped, if it is pinned.
     pub pin: Option<Pin>,
-    /// The current size: as the group was last sent, or would be sent now.
+    /// The current size of the group, as it was last sent or would be sent now.
     pub size: Size,
     /// The size if a compaction keeps the group: without reasoning that the compaction makes stale, and with late
-    /// results in place of their stand-ins.
+    /// results instead of their stand-ins.
     pub kept: Size,
-    /// The size after each stage of the policy, each on top of those before it. The list is shorter if later stages
-    /// change nothing.
+    /// The size after each stage of the policy. Stages build on each other. The list ends after the last stage that
+    /// changes the group.
     pub staged: Vec<Size>,
     /// Whether the group has signed reasoning of the open tool loop, which forbids any change before it.
     pub binds: bool,
 }
 
-/// What a group is.
+/// The kind of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -41,9 +41,9 @@ pub enum GroupKind {
     Preamble,
     /// A system message.
     System,
-    /// The running summary of what has left the window.
+    /// The running summary of the messages that have left the window.
     Summary,
-    /// The index of what has left the window.
+    /// The index of the names that have left the window.
     Index,
     /// A message from a person.
     User,
@@ -67,7 +67,7 @@ impl GroupKind {
         matches!(self, GroupKind::Assistant | GroupKind::Round)
     }
 
-    /// Returns whether this is part of the conversation itself, and not of what surrounds it.
+    /// Returns whether this is part of the conversation itself: a message from a person or the model, or a round.
     pub(crate) fn is_said(self) -> bool {
         match self {
             GroupKind::Preamble | GroupKind::System | GroupKind::Summary | GroupKind::Index | GroupKind::Note => false,
@@ -89,7 +89,7 @@ pub enum Pin {
     LaterSystem,
     /// It is the running summary.
     Summary,
-    /// It is the index of what has left the window.
+    /// It is the index of the names that have left the window.
     Index,
     /// It has the task: the newest message from a person.
     Task,
@@ -99,8 +99,8 @@ pub enum Pin {
     OpenRound,
     /// It is a note that the model has not seen yet.
     Unseen,
-    /// It has a compaction by the provider, which stands for what came before, or tools or settings that were added on
-    /// the way and hold for what follows.
+    /// It has a compaction by the provider, which replaces the earlier messages, or it adds tools or settings that
+    /// apply from here on.
     Standing,
     /// It is among the first messages, which the policy keeps.
     First,
@@ -109,8 +109,8 @@ pub enum Pin {
 }
 
 impl Pin {
-    /// Returns whether this is part of the head of a window, which is there before the conversation goes on. What is
-    /// pinned because it is new can leave later.
+    /// Returns whether this pin belongs to the head of a window, which never leaves. Groups that are pinned only
+    /// because they are new can leave later.
     pub(crate) fn is_head(self) -> bool {
         match self {
             Pin::Preamble
@@ -133,12 +133,12 @@ impl fmt::Display for Pin {
             Pin::System => "the system prompt",
             Pin::LaterSystem => "a later system message, which the policy keeps",
             Pin::Summary => "the running summary",
-            Pin::Index => "the index of what has left",
+            Pin::Index => "the index of names that have left",
             Pin::Task => "the current task",
             Pin::Newest => "the newest message",
             Pin::OpenRound => "the open round of tool calls",
             Pin::Unseen => "a note that the model has not seen",
-            Pin::Standing => "a compaction by the provider, or tools or settings that hold for what follows",
+            Pin::Standing => "a compaction by the provider, or tools or settings that apply from here on",
             Pin::First => "the first messages, which the policy keeps",
             Pin::Last => "the last messages, which the policy keeps",
         })
@@ -151,12 +151,12 @@ impl Group {
         self.pin.is_some_and(Pin::is_head)
     }
 
-    /// Returns whether every recorded compaction removes the group: a note that the model has seen.
+    /// Returns whether the group is a note that the model has seen. Every recorded compaction removes it.
     pub(crate) fn is_spent(&self) -> bool {
         self.kind == GroupKind::Note && self.pin.is_none()
     }
 
-    /// Returns whether a compaction leaves nothing of the group, because it is all stale reasoning.
+    /// Returns whether a compaction removes the whole group, because it consists of stale reasoning.
     pub(crate) fn is_stale(&self) -> bool {
         self.size.messages > 0 && self.kept.messages == 0
     }
@@ -176,7 +176,7 @@ impl Group {
     }
 }
 
-/// Something that may not be dropped, and its size.
+/// A pinned part of the window, with its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Pinned {
@@ -187,14 +187,14 @@ pub struct Pinned {
 }
 
 impl fmt::Display for Pinned {
-    /// Writes what is pinned, and its tokens, as in `the current task (120 tokens)`.
+    /// Writes the pin and its tokens, as in `the current task (120 tokens)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} tokens)", self.pin, self.size.tokens)
     }
 }
 
 impl Pinned {
-    /// Lists what is pinned, as in `the system prompt (800 tokens), the current task (120 tokens)`.
+    /// Lists pins, as in `the system prompt (800 tokens), the current task (120 tokens)`.
     pub fn list(pinned: &[Pinned]) -> String {
         pinned.iter().map(Pinned::to_string).collect::<Vec<_>>().join(", ")
     }
@@ -204,9 +204,9 @@ impl Pinned {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     size: Size,
-    /// Each turn with the number of its groups, in ascending order. A turn stays when its last group is removed.
+    /// Each turn with the number of its groups, in ascending order. A turn without groups stays in the list.
     groups: Vec<(u64, u64)>,
-    /// The turns that have groups.
+    /// The number of turns that have groups.
     turns: u64,
     rounds: u64,
 }
@@ -240,7 +240,7 @@ impl Tally {
         self.size = self.size - old + new;
     }
 
-    /// Changes the number of groups of a turn, and keeps count of the turns that have some.
+    /// Changes the number of groups of a turn, and updates the number of turns that have groups.
     fn recount(&mut self, turn: u64, change: impl FnOnce(u64) -> u64) {
         // Groups are usually added in order.
         let at = match self.groups.last() {
@@ -257,14 +257,14 @@ impl Tally {
         }
     }
 
-    /// Returns the current totals. All tokens are counted as the body's.
+    /// Returns the current totals. All tokens count toward the body.
     pub(crate) fn totals(&self) -> Totals {
         Totals { size: self.size, turns: self.turns, rounds: self.rounds, body: self.size.tokens }
     }
 }
 
 impl Totals {
-    /// Adds groups up, each with the given size.
+    /// Adds up groups, each with the given size.
     pub(crate) fn sum<'a>(groups: impl IntoIterator<Item = (&'a Group, Size)>) -> Totals {
         let groups = groups.into_iter();
         let mut tally = Tally::with_room(groups.size_hint().0);

@@ -1,5 +1,5 @@
-//! The engine: which messages of a conversation a model sees. It is pure: no async, I/O, clock, environment, randomness or
-//! logging.
+//! The engine decides which messages of a conversation a model sees. It is pure: no async, I/O, clock, environment,
+//! randomness or logging.
 //!
 //! ```text
 //!         decode              fold             size             decide
@@ -9,7 +9,7 @@
 //!                     └──────────────── Entry::Compaction ◄── record ◄────┘
 //! ```
 //!
-//! Read the modules in this order. Each one imports only modules that come before it: [`totals`], [`policy`], [`group`], [`mod@plan`],
+//! Read the modules in this order. Each one imports only earlier ones: [`totals`], [`policy`], [`group`], [`mod@plan`],
 //! `caps`, `entry`, `lines`, [`view`], [`transcript`], `candidates`, `engine`.
 
 mod candidates;

@@ -1,4 +1,4 @@
-//! Lines shown once: which lines of a tool result are in the window already, word for word.
+//! Repeated lines: finds lines of a tool result that the window already shows, word for word.
 
 use std::collections::HashMap;
 
@@ -10,12 +10,13 @@ use lookback_tokens::TokenCounter;
 use lookback_wire::edit::{self, Edit, Repeat};
 use lookback_wire::message::{Message, ResultItem};
 
-/// The lines of the tool results that a window shows: each run of as many lines as a repeat must have, by its hash.
+/// The lines of the tool results that a window shows, as hashes of runs. A run has the minimum number of lines of a
+/// repeat.
 ///
 /// The hash is not safe against deliberate collisions. A tool that finds one can only hide lines of its own result.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ShownLines {
-    /// The lines of a run.
+    /// The number of lines of a run.
     run: usize,
     places: HashMap<u64, Place>,
     /// The number of the next line.
@@ -26,7 +27,7 @@ pub(crate) struct ShownLines {
 #[derive(Debug, Clone, Copy)]
 struct Place {
     entry: Position,
-    /// Its number. Lines that follow each other in a text have numbers that follow each other.
+    /// Its number. Consecutive lines of a text have consecutive numbers.
     number: u64,
 }
 
@@ -54,7 +55,7 @@ impl ShownLines {
             self.places.insert(run, Place { entry, number: self.next });
             self.next += 1;
         }
-        // So that the last run of this text and the first of the next do not follow each other.
+        // A gap, because the last run of this text and the first run of the next one are not consecutive.
         self.next += 1;
     }
 
@@ -65,8 +66,8 @@ impl ShownLines {
         lines.windows(self.run).map(hash).collect()
     }
 
-    /// Returns the lines of a text that are shown already, in order. Each of them has as many lines and tokens as the
-    /// policy demands, and is in one place of the window.
+    /// Returns the parts of a text that the window already shows, in order. Each has at least the lines and tokens that
+    /// the policy demands, and comes from one place in the window.
     pub(crate) fn repeats(&self, text: &str, least: Repeats, counter: &dyn TokenCounter) -> Vec<Repeat> {
         let places: Vec<Option<Place>> = self.runs(text).iter().map(|run| self.places.get(run).copied()).collect();
         let mut ends = vec![0];
@@ -90,7 +91,7 @@ impl ShownLines {
             let after = line + runs - 1 + self.run;
             if let (Some(start), Some(end)) = (ends.get(line), ends.get(after)) {
                 let repeated = text.get(*start..*end).unwrap_or_default();
-                // A token has at least a byte, and hardly ever more than sixteen.
+                // A token has at least one byte, and hardly ever more than sixteen.
                 let is_long = |text: &str| {
                     text.len() as u64 >= least.tokens.saturating_mul(16) || counter.text(text) >= least.tokens
                 };

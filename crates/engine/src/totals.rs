@@ -10,16 +10,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Totals {
-    /// The measures that add up.
+    /// The measures that are sums over the groups.
     pub size: Size,
     /// The number of different turns.
     pub turns: u64,
     /// The number of rounds.
     pub rounds: u64,
-    /// Tokens of the body: the window without its head, which cannot leave. The head is the system prompt, the tools,
+    /// Tokens of the body: the window without its head, which never leaves. The head is the system prompt, the tools,
     /// the first messages that a policy keeps, the current task, the running summary and the index.
     ///
-    /// A view alone does not know what its policy keeps. There, it is all tokens but those of the preamble.
+    /// A view does not know its policy. There, these are all tokens except those of the preamble.
     #[serde(default)]
     pub body: u64,
 }
@@ -52,7 +52,7 @@ pub struct Excess {
 }
 
 impl Excess {
-    /// Creates an excess: this amount where the limit is that one.
+    /// Creates an excess.
     pub fn new(measure: Measure, actual: u64, limit: u64) -> Excess {
         Excess { measure, actual, limit }
     }

@@ -1,6 +1,6 @@
 //! The log of a conversation, its entries, and the fold that turns it into a view.
 //!
-//! The entries are defined in a module of their own, because the view imports them, and the transcript imports the view.
+//! The entries are defined in a separate module, because the view imports them, and the transcript imports the view.
 
 pub use crate::entry::{
     Arrival, Checkpoint, CompactedGroups, Compaction, Entry, Erased, IndexedName, Label, LastCall, Millis, NameIndex,
@@ -10,7 +10,7 @@ use crate::view::View;
 
 /// A log in memory: the entries of a conversation in order, never rewritten.
 ///
-/// Stores keep a log elsewhere, and fold it in the same way.
+/// Stores keep logs elsewhere, and fold them in the same way.
 ///
 /// ```
 /// use lookback_engine::{Engine, Settings, transcript::Transcript};
@@ -46,12 +46,12 @@ impl Transcript {
 
     /// Returns what the model would have seen when the log had `end` entries.
     ///
-    /// Returns `None` if contents were erased that the view showed, or if the log is damaged: for example, if a branch points
-    /// forward, which Lookback never writes.
+    /// Returns `None` if the view needs erased contents, or if the log is damaged. For example, Lookback never writes a
+    /// branch that points forward.
     pub fn view(&self, end: Position) -> Option<View> {
         let at = |position: Position| self.entries.get(usize::try_from(position).ok()?);
-        // Only the newest branch matters: it says from which earlier point the fold continues.
-        // What was before an erasure is in the checkpoint with which it was announced.
+        // Only the newest branch matters: it says from which earlier point the fold continues. The checkpoint that
+        // announced an erasure has the state before it.
         let newest = (self.erased_before()..end).rev().find_map(|position| match at(position)? {
             Entry::Branch { at } => Some((position, *at)),
             _ => None,
@@ -72,7 +72,7 @@ impl Transcript {
             }
             Some(_) => return None,
             None => {
-                // What was before it is not there any more.
+                // The contents before it no longer exist.
                 let start = self.erased_before();
                 let from = self.before(end).get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default();
                 let is_known = start == 0 || end == 0 || start < end;
@@ -99,8 +99,8 @@ impl Transcript {
 /// Folds the end of a log into a view.
 ///
 /// `entries` are the entries from position `start` on, which is 0 or the position of a checkpoint. They must not
-/// contain a branch: fold from the newest checkpoint on, because a session writes one right after each branch.
-/// `earlier` returns the entries that the checkpoint refers to, by the positions in [`Checkpoint::spans`].
+/// contain a branch. A session writes a checkpoint right after each branch, so fold from the newest checkpoint.
+/// `earlier` returns the entries at the positions in [`Checkpoint::spans`].
 ///
 /// Returns `None` if one of those entries is missing, as in a damaged log.
 ///

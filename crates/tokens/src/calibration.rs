@@ -1,14 +1,14 @@
-//! Correcting token counts by what the provider reports.
+//! Corrects token counts with the provider's usage reports.
 
 use lookback_wire::models::scale;
 use serde::{Deserialize, Serialize};
 
 /// A factor that corrects the token counts of one model, learned from its usage reports.
 ///
-/// A report above the count raises the factor at once, because the provider refuses a window that is larger than
-/// expected. A report below the count moves the factor a tenth of the way, because a report may leave out what the
-/// provider did not count. The factor is between 0.5 and 4: users have measured up to 1.55 with tiktoken on Claude, and
-/// 4 on other families.
+/// A report above the count raises the factor at once, because the provider may refuse a window that is larger than
+/// expected. A report below the count moves the factor only a tenth of the way, because a report may leave out some
+/// tokens. The factor is between 0.5 and 4: users have measured up to 1.55 with tiktoken on Claude, and 4 on other
+/// families.
 ///
 /// ```
 /// use lookback_tokens::Calibration;
@@ -25,7 +25,8 @@ pub struct Calibration {
     factor: f64,
 }
 
-/// The fewest tokens that a report must be about. Below this it says more about overheads than about the tokenizer.
+/// The minimum number of estimated tokens for a report to count. A smaller report says more about overheads than about
+/// the tokenizer.
 const SMALLEST: u64 = 64;
 
 impl Default for Calibration {
@@ -43,7 +44,8 @@ impl Calibration {
         #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
         let ratio = (reported as f64 / estimated as f64).clamp(0.5, 4.0);
         let factor = if ratio >= self.factor { ratio } else { self.factor + (ratio - self.factor) / 10.0 };
-        // A factor with six digits is read from a log exactly as it was written. One with seventeen is not.
+        // A factor with six decimal places survives being written to a log and read back. One with seventeen digits
+        // does not.
         self.factor = (factor * 1e6).round() / 1e6;
     }
 

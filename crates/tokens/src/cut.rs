@@ -1,4 +1,4 @@
-//! Truncating and clearing text. This is the only place where text is cut.
+//! Truncates and clears texts. All cuts are made here.
 
 use unicode_segmentation::GraphemeCursor;
 
@@ -7,9 +7,9 @@ pub use crate::truncation::{Truncation, Unit};
 use lookback_wire::edit::{Change, Cut, Edit};
 use lookback_wire::message::{ResultItem, ToolResult};
 
-/// The placeholder in a marker for how much was removed.
+/// The placeholder in a marker for the number of removed units.
 const CUT: &str = "{cut}";
-/// The placeholder in a marker for the log entry that holds what was removed.
+/// The placeholder in a marker for the log entry that has the full text.
 const ENTRY: &str = "{entry}";
 
 impl Truncation {
@@ -49,7 +49,7 @@ impl Truncation {
             None => format!("\n[... {{cut}} {} cut ...]\n", self.unit.name()),
         };
         if text.get(head..tail).is_some_and(|gone| is_marker(gone, &marker)) {
-            // The text was already cut: a client may send back what it was shown.
+            // The text was already cut: a client may send back a text that it was shown.
             return None;
         }
         let marker = marker.replace(CUT, &gone.to_string());
@@ -60,7 +60,7 @@ impl Truncation {
 /// Returns the longest beginning of a text that has at most `tokens` tokens.
 ///
 /// It ends between grapheme clusters (characters as a reader sees them). If the first cluster alone is too long, it
-/// ends inside that cluster. The cost depends on the length that is kept, not on the length of the text.
+/// ends inside that cluster. The cost depends on the length of the result, not on the length of the text.
 ///
 /// ```
 /// use lookback_tokens::{cut, Estimate};
@@ -75,7 +75,7 @@ pub fn head<'a>(text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> &'a s
     let at = prefix_of_tokens(text, tokens, counter);
     let whole = floor(text, at);
     let mut head = text.get(..if whole > 0 { whole } else { at }).unwrap_or_default();
-    // A shorter text may have a token or two more than a longer one.
+    // A prefix may have a token or two more than a longer prefix.
     while counter.text(head) > tokens {
         let Some((last, _)) = head.char_indices().next_back() else { break };
         head = head.get(..last).unwrap_or_default();
@@ -83,7 +83,7 @@ pub fn head<'a>(text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> &'a s
     head
 }
 
-/// Puts the number of the entry into a marker.
+/// Inserts the position of the entry into a marker.
 fn naming(marker: &str, entry: u64) -> String {
     marker.replace(ENTRY, &entry.to_string())
 }
@@ -110,12 +110,12 @@ pub fn truncate_result(
     cut_items(part, result, |_, item| item.text().and_then(|text| cap.cut(text, counter)))
 }
 
-/// Returns the edits that clear a tool result: a note takes the place of the first item, and the others are not shown.
+/// Returns the edits that clear a tool result: a note replaces the first item, and the others are hidden.
 ///
 /// `part` is the index of the result in its message, and `entry` is the position of that message in the log. `marker`
-/// is the wording of the note, if it is not the standard one. `{cut}` is replaced by the number of characters removed,
+/// is the wording of the note, unless it is the standard one. `{cut}` is replaced by the number of removed characters,
 /// and `{entry}` by `entry`. The list is empty if the note would not be shorter than the text that it replaces, unless
-/// the result also holds pictures, files or other items.
+/// the result also has pictures, files or other items.
 pub fn clear_result(part: usize, result: &ToolResult, entry: u64, marker: Option<&str>) -> Vec<Edit> {
     let characters: usize = result.content.iter().filter_map(ResultItem::text).map(|text| text.chars().count()).sum();
     let others = result.content.iter().filter(|item| item.text().is_none()).count();
@@ -181,8 +181,8 @@ pub fn ceil(text: &str, at: usize) -> usize {
 
 /// Returns the length in bytes of the longest prefix of at most `n` tokens.
 ///
-/// It is found by binary search. That is safe enough, because the count hardly ever falls as a text grows. If it does,
-/// the prefix is a token or two off.
+/// The search is binary, because the count hardly ever falls as a text grows. If it does, the prefix is a token or two
+/// off.
 fn prefix_of_tokens(text: &str, n: u64, counter: &dyn TokenCounter) -> usize {
     search(text, n, |at| counter.text(text.get(..at).unwrap_or_default()), |at| at)
 }
@@ -205,7 +205,7 @@ fn search(text: &str, n: u64, count: impl Fn(usize) -> u64, place: impl Fn(usize
     };
     let mut low = 0;
     let mut high = usize::try_from(n.saturating_mul(4)).unwrap_or(usize::MAX).clamp(1, text.len().max(1));
-    // Grow first, so that the cost depends on the length that is kept and not on the length that is cut.
+    // Grow first: the cost then depends on the kept length, not on the cut length.
     while high < text.len() && fits(high).is_some() {
         low = high;
         high = high.saturating_mul(2).min(text.len());

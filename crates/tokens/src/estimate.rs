@@ -1,4 +1,4 @@
-//! Counting without a tokenizer: an estimate from the characters of a text, and a counter that does not count.
+//! Counters without a tokenizer: an estimate from the characters of a text, and one that counts nothing.
 
 use super::TokenCounter;
 use lookback_wire::models::{Frame, MediaFormula, scale};
@@ -24,7 +24,7 @@ use lookback_wire::models::{Frame, MediaFormula, scale};
 pub struct Estimate {
     /// The factor by which the count is multiplied.
     pub(crate) factor: f64,
-    /// The tokens of what the provider writes around texts.
+    /// The tokens that the provider adds around texts.
     pub frame: Frame,
     /// The formulas for pictures, files, sound and video.
     pub(crate) media: MediaFormula,
@@ -37,7 +37,7 @@ impl Estimate {
         Estimate { factor, ..self }
     }
 
-    /// Sets the tokens of what the provider writes around texts.
+    /// Sets the tokens that the provider adds around texts.
     #[must_use]
     pub fn with_frame(self, frame: Frame) -> Self {
         Estimate { frame, ..self }
@@ -80,7 +80,7 @@ impl TokenCounter for Estimate {
 
 /// A counter that counts nothing.
 ///
-/// It is for policies without limits in tokens, on histories that would take long to count.
+/// Use it for policies without limits in tokens, if counting a history would take long.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Uncounted;
 
@@ -114,7 +114,7 @@ enum Run {
     Space,
 }
 
-/// The line breaks, spaces or tabs in a row that cost one token.
+/// The number of equal line breaks, spaces or tabs in a row that cost one token.
 const SPACES: u64 = 16;
 
 fn characters(text: &str) -> u64 {

@@ -1,4 +1,4 @@
-//! What messages cost: token counters, the prices of pictures and files in tokens, and how text is cut to a number of them.
+//! Counting tokens of messages, and cutting texts to a number of tokens.
 
 mod calibration;
 pub mod cut;
@@ -30,9 +30,9 @@ pub(crate) use unknown::json_size;
 use lookback_wire::message::Message;
 use lookback_wire::models::{Frame, MediaFormula, Model, Models, scale};
 
-/// Loads the vocabularies and the table of models, which are otherwise loaded when they are first needed.
+/// Loads the vocabularies and the table of models, which are otherwise loaded on first use.
 ///
-/// That takes longer than an answer should: a server does it before it listens. Once they are loaded, it does nothing.
+/// Loading takes longer than a request should, so a server does it before it listens. Later calls do nothing.
 pub fn load() {
     let _ = Models::builtin();
     #[cfg(any(feature = "o200k", feature = "cl100k"))]
@@ -54,8 +54,8 @@ pub fn counter(model: &Model) -> Arc<dyn TokenCounter> {
 
 /// A counter of tokens: exact if the provider's tokenizer is public, and otherwise an estimate.
 ///
-/// Lookback counts each message once, when it arrives, and adds up the counts of a window. Byte-pair encodings are not
-/// quite additive, but providers tokenize each message by itself.
+/// Lookback counts each message once, when it arrives, and adds up the counts of a window. Counts of byte-pair
+/// encodings are not quite additive, but providers tokenize each message separately.
 pub trait TokenCounter: Debug + Send + Sync {
     /// Returns a short name, such as `o200k`, which is recorded with the counts.
     fn name(&self) -> &str;
@@ -66,7 +66,7 @@ pub trait TokenCounter: Debug + Send + Sync {
     /// Counts the tokens of a text.
     fn text(&self, text: &str) -> u64;
 
-    /// Returns the tokens of what a provider writes around texts.
+    /// Returns the tokens that a provider adds around texts.
     fn frame(&self) -> Frame {
         Frame::default()
     }
@@ -78,10 +78,10 @@ pub trait TokenCounter: Debug + Send + Sync {
 
     /// Counts the tokens of a whole message.
     ///
-    /// Implement it for a counter that counts more than the parts and the
-    /// [`frame`](TokenCounter::frame). By default it returns `None`, and the parts are added up.
+    /// Implement this method if the counter counts more than the parts and the [`frame`](TokenCounter::frame). The
+    /// default returns `None`, and the parts are added up.
     ///
-    /// If a part is truncated or hidden, the tokens that [`text`](TokenCounter::text) counts for what is missing are
+    /// If a part is truncated or hidden, the tokens that [`text`](TokenCounter::text) counts for the missing text are
     /// subtracted.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! The size of a message as it is shown, after its edits.
+//! Measures a message as it is shown, after its edits.
 
 use crate as tokens;
 use crate::TokenCounter;
@@ -26,7 +26,7 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
     }
     let mut size = add_up(message, edits, counter);
     if let Some(whole) = counter.message(message) {
-        // The tokens that the counter adds for the message as a whole do not shrink with the parts that are shortened.
+        // Shortened parts do not reduce the tokens that the counter adds for the message as a whole.
         let parts = if edits.is_empty() { size.tokens } else { add_up(message, &[], counter).tokens };
         size.tokens = whole.saturating_add(size.tokens).saturating_sub(parts);
     }
@@ -34,12 +34,11 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
     size
 }
 
-/// Adds up the parts of a message as they are shown, and what the message costs in addition to them. Leaves `bytes` at
-/// 0.
+/// Adds up the shown parts of a message and the tokens around them. Leaves `bytes` at 0.
 fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size {
     let frame = counter.frame();
     let mut size = Size { tokens: frame.message, messages: 1, ..Size::default() };
-    // Adding sizes saturates, so that no counter and no log can make them wrap.
+    // Adding sizes saturates, because a counter or a log may give huge numbers.
     let flat = |tokens| Size { tokens, ..Size::default() };
     let text_of = |text: &str| flat(counter.text(text));
     for (index, part) in message.parts().enumerate().filter(|(index, _)| !edit::is_hidden(edits, *index)) {
@@ -87,7 +86,7 @@ fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size
     size
 }
 
-/// Returns the text of reasoning at the beginning of an answer, as open models write it.
+/// Returns the reasoning in `<think>` at the beginning of an answer, as open models write it.
 fn thoughts(text: &str) -> &str {
     let end = text.trim_start().starts_with("<think>").then(|| text.find("</think>")).flatten();
     end.and_then(|end| text.get(..end)).unwrap_or_default()

@@ -1,4 +1,5 @@
-//! The tokens of pictures, files, sound and video, from their bytes and never by the length of the base64.
+//! The tokens of pictures, files, sound and video, computed from their contents and never from the length of the
+//! base64.
 
 use super::{TokenCounter, scale};
 use lookback_content::base64::decoded;
@@ -6,7 +7,7 @@ use lookback_content::pdf;
 use lookback_wire::message::{Media, MediaSource};
 use lookback_wire::models::{MediaFormula, Pixels};
 
-/// What bytes are, by the media type that the client gave and by how they begin.
+/// The kind of a file, from the client's media type and the first bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     Image,
@@ -29,7 +30,7 @@ impl Kind {
         };
         let wave = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WAVE");
         let named = mime.map_or(Kind::Unknown, named);
-        // Two letters are all that a bitmap begins with, and words begin with them, too.
+        // A bitmap begins with two letters, and so do some words.
         let is_word =
             bytes.starts_with(b"BM") && (mime.is_some() && named != Kind::Image || bytes.get(6..10) != Some(&[0; 4]));
         match (bytes, named) {
@@ -59,7 +60,8 @@ fn is_text(bytes: &[u8]) -> bool {
     whole >= bytes.len() && !bytes.is_empty() && !bytes.contains(&0)
 }
 
-/// The size of a picture at an address. Most are made for the web, and the largest would cost several times as much.
+/// The assumed size of a picture at a URL. Most pictures are made for the web, and the largest would cost several times
+/// as much.
 const USUAL: Pixels = Pixels { width: 512, height: 512 };
 
 /// Returns the tokens of a picture.
@@ -81,7 +83,8 @@ pub(crate) fn document_tokens(media: &Media, counter: &dyn TokenCounter) -> u64 
     }
 }
 
-/// Returns the tokens of a file of which only the address is known: a page of text, or a minute of sound or video.
+/// Returns the tokens of a file that is known only by a URL or an identifier: a page of text, or a minute of sound or
+/// video.
 fn elsewhere(mime: Option<&str>, formula: MediaFormula) -> u64 {
     match Kind::detect(mime, &[]) {
         Kind::Image => formula.image.tokens(Some(USUAL)),
@@ -109,7 +112,7 @@ pub(super) fn data_tokens(data: &str, mime: Option<&str>, counter: &dyn TokenCou
         Kind::Audio => length.saturating_mul(formula.audio).div_ceil(bytes_a_second(&head)),
         Kind::Video => length.saturating_mul(formula.video).div_ceil(VIDEO_BYTES),
         Kind::Text => match decoded(data, usize::MAX) {
-            // What cannot be decoded has no more tokens than bytes.
+            // Data that cannot be decoded has no more tokens than bytes.
             bytes if bytes.is_empty() => length,
             bytes => counter.text(&String::from_utf8_lossy(&bytes)),
         },
@@ -119,23 +122,24 @@ pub(super) fn data_tokens(data: &str, mime: Option<&str>, counter: &dyn TokenCou
             let text = if formula.text == 0.0 { 0 } else { pdf::text_tokens(&bytes, pages) };
             pages.saturating_mul(formula.page).saturating_add(scale(text, formula.text))
         }
-        // A file of an office program, of whose packed bytes the text is a part.
+        // A file such as an office document, whose packed bytes contain the text.
         Kind::Unknown if mime.is_some() => 100 + length / 40,
         Kind::Unknown => {
             let as_video = length.saturating_mul(formula.video).div_ceil(VIDEO_BYTES);
-            // A small one is no large picture: no text has more tokens than bytes.
+            // The bytes are an upper bound: a small file is not a large picture, and text never has more tokens than
+            // bytes.
             formula.image.tokens(None).max(as_video).min(length)
         }
     }
 }
 
-/// The tokens of the text of a page, if nothing of it is known.
+/// The assumed tokens of a page of unknown text.
 const PAGE_TEXT: u64 = 600;
 
 /// The bytes of a second of video: 500 kbit/s.
 const VIDEO_BYTES: u64 = 62_500;
 
-/// Returns the bytes of a second of sound, from how it begins. Unless it says that, it is 128 kbit/s, the most usual rate.
+/// Returns the bytes of a second of sound, from the header of a WAVE file, or else at 128 kbit/s, the most usual rate.
 fn bytes_a_second(head: &[u8]) -> u64 {
     let is_wave = head.starts_with(b"RIFF") && head.get(12..16) == Some(b"fmt ");
     let wave = if is_wave { head.get(28..32) } else { None };
@@ -145,7 +149,7 @@ fn bytes_a_second(head: &[u8]) -> u64 {
 
 /// Reads the width and height from a picture's header.
 fn pixels(data: &str) -> Option<Pixels> {
-    // Most formats have their size in the first bytes, JPEG has it after its metadata. So more is decoded only if
+    // Most formats have their size in the first bytes, but JPEG has it after its metadata. So more is decoded only if
     // needed.
     [1 << 10, 1 << 18, usize::MAX].into_iter().find_map(|most| {
         let size = imagesize::blob_size(&decoded(data, most)).ok()?;
@@ -153,7 +157,7 @@ fn pixels(data: &str) -> Option<Pixels> {
     })
 }
 
-/// What tests measure.
+/// Sample files for tests.
 #[cfg(test)]
 pub(super) mod samples {
     use base64::Engine as _;
@@ -166,7 +170,7 @@ pub(super) mod samples {
         BASE64_STANDARD.encode(bytes)
     }
 
-    /// Base64 as mail programs write it.
+    /// Base64 with line breaks, as mail programs write it.
     pub(crate) fn broken(data: &str) -> String {
         data.as_bytes().chunks(76).map(|line| String::from_utf8_lossy(line)).collect::<Vec<_>>().join("\n")
     }
@@ -175,7 +179,7 @@ pub(super) mod samples {
         let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
         png.extend(width.to_be_bytes().into_iter().chain(height.to_be_bytes()));
         png.extend(b"\x08\x02\0\0\0");
-        // Not a byte that repeats: base64 of it is words that do.
+        // The bytes must not repeat, because their base64 would repeat, too.
         png.extend((png.len()..length).map(|at| u8::try_from(((at * at) >> 3) % 251).unwrap()));
         png
     }

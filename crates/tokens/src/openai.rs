@@ -5,7 +5,8 @@ use lookback_wire::models::{Frame, ImageFormula, MediaFormula, Tokenizer, scale}
 
 pub use super::vocabulary::Vocabulary;
 
-/// A counter with one of OpenAI's vocabularies, times a factor for model families whose tokenizer is not public.
+/// A counter with one of OpenAI's vocabularies. Its counts are multiplied by a factor for models whose tokenizer is not
+/// public.
 ///
 /// ```
 /// # #[cfg(feature = "o200k")] {
@@ -26,7 +27,7 @@ pub struct OpenAiCounter {
 }
 
 impl Vocabulary {
-    /// Returns the vocabulary of a tokenizer, or `None` if there is none or its feature is off.
+    /// Returns the vocabulary of a tokenizer, or `None` if it has none or the vocabulary's feature is off.
     pub fn for_tokenizer(tokenizer: Tokenizer) -> Option<Vocabulary> {
         match tokenizer {
             #[cfg(feature = "o200k")]
@@ -43,7 +44,7 @@ impl Vocabulary {
 }
 
 impl OpenAiCounter {
-    /// Creates a counter that is exact.
+    /// Creates an exact counter.
     pub fn new(vocabulary: Vocabulary) -> Self {
         let image = ImageFormula::Tiles { base: 85, tile: 170 };
         let media = MediaFormula { image, ..MediaFormula::default() };
@@ -56,7 +57,7 @@ impl OpenAiCounter {
         OpenAiCounter { factor, ..self }
     }
 
-    /// Sets the tokens of what the provider writes around texts.
+    /// Sets the tokens that the provider adds around texts.
     #[must_use]
     pub fn with_frame(self, frame: Frame) -> Self {
         OpenAiCounter { frame, ..self }

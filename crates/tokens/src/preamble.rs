@@ -1,4 +1,4 @@
-//! The tokens of what the model reads before the messages: the system prompt and the tools.
+//! The tokens of the preamble: the system prompt and the tools.
 
 use serde_json::value::RawValue;
 
@@ -8,16 +8,16 @@ use lookback_wire::dialect::Preamble;
 use lookback_wire::models::{Frame, scale};
 use lookback_wire::size::Size;
 
-/// Measures the preamble, with what the provider adds to every request. A tool is counted as its JSON, by the factor of
-/// the counter's [`Frame`]. A tool without a name, which the provider runs by itself, is counted as
-/// nothing if the frame is known.
+/// Measures the preamble, including the tokens that the provider adds to every request. A tool counts as its JSON,
+/// multiplied by the schema factor of the counter's [`Frame`]. With such a factor, tools that the provider runs itself,
+/// which have no name, do not count.
 pub fn measure_preamble(preamble: &Preamble, counter: &dyn TokenCounter) -> Size {
     let frame = counter.frame();
     let system = preamble.system.as_deref().map_or(0, |system| match json::text(system) {
         Some(text) => counter.text(&text),
         None => texts(system, DEEPEST).iter().map(|text| counter.text(text)).fold(0, u64::saturating_add),
     });
-    // OpenAI writes it as a message.
+    // OpenAI sends the system prompt as a message.
     let system = if system > 0 { system.saturating_add(frame.system) } else { 0 };
     let tools = preamble.tools.as_deref().map_or(0, |tools| match frame.schema {
         None => counter.text(tools.get()),
@@ -32,7 +32,7 @@ pub fn measure_preamble(preamble: &Preamble, counter: &dyn TokenCounter) -> Size
     Size { tokens, bytes, ..Size::default() }
 }
 
-/// Returns JSON without white space: clients that indent it do not pay for that.
+/// Returns JSON without white space, because providers do not charge for indentation.
 fn compact(value: &RawValue) -> String {
     serde_json::from_str::<serde_json::Value>(value.get())
         .map_or_else(|_| value.get().to_owned(), |value| value.to_string())
@@ -50,7 +50,7 @@ fn tool_tokens(tools: &RawValue, frame: &Frame, factor: f64, counter: &dyn Token
     if is_chat { all.saturating_add(frame.chat_tools) } else { all }
 }
 
-/// Returns the tools that have a name of the client's, wherever the dialect has them.
+/// Returns the tools that the client declares by name, wherever the dialect has them.
 fn declared(value: &RawValue, depth: usize) -> Vec<&RawValue> {
     let Some(depth) = depth.checked_sub(1) else { return Vec::new() };
     if let Some(elements) = json::array(value) {
@@ -63,14 +63,14 @@ fn declared(value: &RawValue, depth: usize) -> Vec<&RawValue> {
     if let Some(inner) = fields.borrowed("tools") {
         return declared(inner, depth);
     }
-    // A tool that only the provider knows has a type and no name, unless the client runs it.
+    // A tool that the provider runs has a type and no name.
     if fields.get("name").is_some() || fields.get("function").is_some() {
         return vec![value];
     }
     fields.keys().filter_map(|name| fields.borrowed(name)).flat_map(|inner| declared(inner, depth)).collect()
 }
 
-/// How deep the texts of a system prompt may be: a list of blocks, or an object with a list of parts.
+/// The most levels of nesting at which texts and tools are found, such as in an object with a list of parts.
 const DEEPEST: usize = 4;
 
 /// Returns the texts of a system prompt that is not a string.

@@ -1,4 +1,4 @@
-//! The tokens of reasoning that comes back in a request.
+//! The tokens of reasoning that a request sends back.
 
 use super::TokenCounter;
 use lookback_wire::message::Reasoning;

@@ -1,4 +1,4 @@
-//! How much of a long text to keep.
+//! The settings of truncation: how much of a long text to keep.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,9 +26,9 @@ pub struct Truncation {
     pub unit: Unit,
     /// The text between head and tail.
     ///
-    /// `{cut}` is replaced by the number of units removed, and in a tool result `{entry}` by the log entry that holds
-    /// them. If absent, the marker is `\n[... {cut} characters cut ...]\n`, or `tokens` if that is the unit. Only the
-    /// first 1,000 characters of a marker are used.
+    /// `{cut}` is replaced by the number of removed units, and in a tool result `{entry}` by the position of the log
+    /// entry that has them. If absent, the marker is `\n[... {cut} characters cut ...]\n`, or `tokens` if that is the
+    /// unit. Only the first 1,000 characters of a marker are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marker: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! JSON of which only the provider knows the meaning. Its text is counted as it is, apart from long strings in base64.
+//! Counts JSON that only the provider understands: as text, except for long strings in base64.
 
 use serde_json::value::RawValue;
 
@@ -12,11 +12,11 @@ use lookback_wire::size::Size;
 /// The longest string of the characters of base64 that is counted as text. Words and names are shorter.
 const LONGEST_WORD: usize = 512;
 
-/// Measures JSON. No provider reads long strings in base64 as text: they are pictures or the like, or text that only the
-/// provider can read.
+/// Measures JSON. Providers do not read long strings in base64 as text. They are media, such as pictures, or encrypted
+/// text.
 pub(crate) fn json_size(value: &RawValue, counter: &dyn TokenCounter) -> Size {
     let whole = value.get();
-    // Most have no such string.
+    // Most JSON is too short for such a string.
     if whole.len() <= LONGEST_WORD {
         return Size { tokens: counter.text(whole), ..Size::default() };
     }
@@ -57,7 +57,7 @@ fn next_string(json: &str) -> Option<(&str, &str)> {
     Some((before, rest.get(..end + 2)?))
 }
 
-/// Returns the media type and the base64 of a JSON string that is nothing else.
+/// Returns the media type and the base64 of a JSON string, if the whole string is base64 or a data URL.
 fn data_in(string: &str, is_sealed: bool) -> Option<(Option<String>, String)> {
     if string.len() <= LONGEST_WORD {
         return None;
@@ -72,7 +72,7 @@ fn data_in(string: &str, is_sealed: bool) -> Option<(Option<String>, String)> {
     }
     let data = lines_of_one_length(&text)?;
     let of_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/-_=".contains(&byte);
-    // Long names and numbers are written with the same characters.
+    // Long names and numbers use the same characters.
     let is_mixed =
         || data.bytes().any(|byte| byte.is_ascii_uppercase()) && data.bytes().any(|byte| byte.is_ascii_lowercase());
     let is_data = data.bytes().all(of_base64) && (is_sealed || is_mixed() && !decoded(&data, usize::MAX).is_empty());

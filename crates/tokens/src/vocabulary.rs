@@ -1,10 +1,9 @@
-//! Counting the tokens of a text exactly as OpenAI's models do, in linear time.
+//! Counts the tokens of a text exactly as OpenAI's models do, in linear time.
 //!
-//! Both vocabularies split a text into pieces with a pattern (words, punctuation, white space), and then merge the
-//! bytes of each piece pair by pair. The crate `tiktoken` does both fast, but its merge slows down with the length of
-//! the piece, and anyone can send a megabyte without a single break. So a cheap scan looks for stretches that may
-//! contain a long piece. Only those are split here, and their long pieces are merged in windows, at a constant cost per
-//! byte.
+//! With both vocabularies, a pattern splits a text into pieces (words, punctuation, white space), and then the bytes of
+//! each piece are merged pair by pair. The crate `tiktoken` is fast, but its merge slows down with the length of a
+//! piece, and anyone can send a megabyte without a single break. So a cheap scan looks for stretches that may contain a
+//! long piece. This module splits only those, and merges their long pieces in windows, at a constant cost per byte.
 
 #![allow(
     clippy::indexing_slicing,
@@ -22,13 +21,13 @@ use regex::Regex;
 use rustc_hash::FxBuildHasher;
 use tiktoken::CoreBpe;
 
-/// The bytes above which a piece is merged in windows.
+/// The length in bytes above which a piece is merged in windows.
 ///
 /// It is also the size of the blocks that are scanned for a certain boundary, so `tiktoken` never sees a piece that is
 /// longer than three blocks.
 const LONG: usize = 1024;
 
-/// The bytes that are merged at a time: several times the longest token, which has 128.
+/// The number of bytes that are merged at a time: several times the longest token, which has 128.
 const WINDOW: usize = 1024;
 
 /// The pattern of `o200k_base`, without its last alternative `\s+(?!\S)`, which [`Splitter::end_of_piece`] implements.
@@ -102,7 +101,7 @@ impl Vocabulary {
     }
 }
 
-/// A vocabulary. What its long pieces need is built when the first one comes.
+/// A vocabulary. The splitter for long pieces is built when the first one is found.
 struct Encoding {
     bpe: CoreBpe,
     pattern: &'static str,
@@ -155,7 +154,7 @@ impl Encoding {
             count += if piece.len() > LONG || piece.ends_with(LONG_S) {
                 splitter.count_piece(piece.as_bytes())
             } else {
-                // By itself, it is also one piece.
+                // Without the surrounding text, it is still one piece.
                 self.bpe.count(piece) as u64
             };
             at = end;
@@ -164,7 +163,7 @@ impl Encoding {
     }
 }
 
-/// The kind of a character in both patterns, as far as it is known without tables.
+/// The kind of a character in both patterns, as far as it can be determined without tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Letter,
@@ -205,7 +204,7 @@ fn first_boundary(text: &str) -> Option<usize> {
         let boundary = match (before, kind) {
             // No piece of letters or digits continues with these.
             (Kind::Letter, Kind::Sign | Kind::Digit) | (Kind::Digit, Kind::Sign | Kind::Letter) => true,
-            // Digits are pieces of their own.
+            // Digits form their own pieces.
             (Kind::Sign, Kind::Digit) => true,
             // A space continues only white space.
             (Kind::Letter | Kind::Digit | Kind::Sign | Kind::Unknown, Kind::Space) => at > 0,
@@ -248,7 +247,7 @@ impl Splitter {
         }
     }
 
-    /// Counts the tokens of one piece, in windows that are large enough to agree.
+    /// Counts the tokens of one piece, and doubles the windows until neighboring ones agree.
     fn count_piece(&self, piece: &[u8]) -> u64 {
         let mut window = WINDOW;
         loop {
@@ -296,8 +295,8 @@ impl Splitter {
     /// Merges bytes into tokens, and returns their lengths.
     fn merge(&self, bytes: &[u8]) -> Vec<usize> {
         let end_of_text = bytes.len();
-        // For each start of a token: its end, and the start of the token before it. An end of 0 means that it was
-        // merged away.
+        // For each start of a token: its end, and the start of the token before it. An end of 0 marks a token that was
+        // merged into another.
         let mut ends: Vec<usize> = (1..=end_of_text).collect();
         let mut previous: Vec<usize> = (0..end_of_text).map(|at| at.saturating_sub(1)).collect();
         let candidate = |start: usize, end: usize| {
@@ -330,7 +329,7 @@ mod tests {
 
     const BOTH: [&LazyLock<Encoding>; 2] = [&O200K, &CL100K];
 
-    /// Runs of characters that at least one pattern does not split, or hardly.
+    /// Runs of characters that at least one pattern hardly splits.
     fn runs(length: usize) -> Vec<String> {
         let mut state = 1_u64;
         let mut random = move |set: &str| {

@@ -1,11 +1,11 @@
-//! Cache markers, which tell a provider how far to cache a request, and say nothing to the model.
+//! Cache markers, which tell a provider how much of a request to cache, and mean nothing to the model.
 //!
-//! It is the one file outside the dialects with words of providers in it: a message must know a marker to leave it out of
-//! its digest.
+//! This is the only file outside the dialects with names from providers' formats, because a message's digest must leave
+//! out cache markers.
 
 use serde_json::Value;
 
-/// The member that marks a block in Anthropic's format, and in OpenAI's behind some gateways.
+/// The member that marks a block in Anthropic's format. Some gateways also accept it in OpenAI's format.
 pub(crate) const MEMBER: &str = "cache_control";
 
 /// The kind of block that is a marker in Bedrock's format.

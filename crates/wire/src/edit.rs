@@ -23,7 +23,7 @@ pub struct Cut {
     /// The text between them, which says how much was removed.
     #[debug("{:?}", Redacted(marker))]
     pub marker: String,
-    /// Lines of the head and the tail that the window shows elsewhere, in order. A reference takes their place.
+    /// Lines of the head and the tail that the window shows elsewhere, in order. A reference replaces them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<Repeat>,
 }
@@ -39,9 +39,9 @@ pub struct Repeat {
     pub entry: u64,
 }
 
-/// A part of what is shown of a text.
+/// A piece of a shown text.
 enum Piece<'a> {
-    /// It is shown as it is.
+    /// It is shown unchanged.
     Kept(&'a str),
     /// The marker of the cut.
     Marker,
@@ -62,19 +62,20 @@ pub struct Edit {
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A text, or an item of a tool result, is shortened. An item of which nothing is left is not shown.
+    /// A text, or an item of a tool result, is shortened. An item that becomes empty is not shown.
     Cut {
         /// Index of the item in the result, or 0 for a text.
         item: usize,
-        /// What is shown instead.
+        /// The cut to apply.
         cut: Cut,
     },
     /// The part is not shown.
     Hide(Hidden),
-    /// A tool call or result is shown under this identifier, because its own is already in use or is not allowed.
+    /// A tool call or result is shown under this identifier, because its own identifier is already in use or is not
+    /// allowed.
     Rename(#[debug("{:?}", Redacted(_0))] String),
-    /// The arguments of a tool call are shown as this JSON object, which contains them. They were not an object, and
-    /// providers refuse that.
+    /// The arguments of a tool call are shown as this JSON object, which contains them. Providers refuse arguments that
+    /// are not an object.
     Arguments(#[debug("{:?}", Redacted(_0))] String),
 }
 
@@ -158,13 +159,13 @@ impl Cut {
         (kept < text.len() && shorter).then_some(self)
     }
 
-    /// Returns the cut that leaves out lines that the window shows elsewhere, and nothing else. `None` if there are no
-    /// such lines.
+    /// Returns the cut that leaves out only lines that the window shows elsewhere, or `None` if there are no such
+    /// lines.
     pub fn once(text: &str, repeats: Vec<Repeat>) -> Option<Cut> {
         (!repeats.is_empty()).then(|| Cut { head: text.len(), repeats, ..Cut::nothing() })
     }
 
-    /// Returns this cut, which also leaves out those of the repeated lines that it keeps whole.
+    /// Returns this cut, with those repeats left out, too, that lie completely in its head or tail.
     pub fn without(self, text: &str, mut repeats: Vec<Repeat>) -> Cut {
         let tail = text.len().saturating_sub(self.tail);
         repeats.retain(|repeat| repeat.end <= self.head || repeat.start >= tail);
@@ -193,7 +194,7 @@ impl Cut {
         shown
     }
 
-    /// Returns the parts of a text that are shown as they are, in order.
+    /// Returns the pieces of a text that are shown unchanged, in order.
     pub fn kept<'a>(&self, text: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
         let kept = |piece| match piece {
             Piece::Kept(kept) => Some(kept),
@@ -202,7 +203,7 @@ impl Cut {
         self.pieces(text).into_iter().filter_map(kept)
     }
 
-    /// Returns what is shown of a text, in order.
+    /// Returns the pieces of the shown text, in order.
     fn pieces<'a>(&self, text: &'a str) -> Vec<Piece<'a>> {
         let mut pieces = Vec::with_capacity(3 + 2 * self.repeats.len());
         let tail = text.len().saturating_sub(self.tail).max(self.head);
@@ -228,8 +229,7 @@ impl Cut {
 
 /// Sorts edits by part, and changes to a whole part before changes to its items.
 ///
-/// Everything that takes edits expects this order. It lets an edit be found by binary search, however many a message
-/// has.
+/// All functions that take edits expect this order, and find an edit by binary search.
 #[doc(hidden)]
 pub fn in_order(mut edits: Vec<Edit>) -> Vec<Edit> {
     edits.sort_by_key(Edit::place);
@@ -272,7 +272,7 @@ pub fn is_hidden_as(edits: &[Edit], part: usize, why: Hidden) -> bool {
     part_edits(edits, part).iter().any(|edit| edit.change == Change::Hide(why))
 }
 
-/// Returns whether nothing of a message is shown, because every part is hidden. Cache markers do not count.
+/// Returns whether a message is not shown, because every part is hidden. Cache markers do not count.
 #[doc(hidden)]
 pub fn hides_all(message: &Message, edits: &[Edit]) -> bool {
     let mut parts = message.parts().enumerate();
@@ -289,14 +289,14 @@ pub fn repeated(edits: &[Edit]) -> impl Iterator<Item = u64> {
     cuts.flat_map(|cut| &cut.repeats).map(|repeat| repeat.entry)
 }
 
-/// Returns how many lines a text has, as [`str::lines`] counts them. This compares bytes, which is many times as fast.
+/// Returns how many lines a text has, as [`str::lines`] counts them. Comparing bytes is many times as fast.
 fn lines_of(text: &str) -> usize {
     let ends = text.bytes().filter(|byte| *byte == b'\n').count();
     ends + usize::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-/// Returns how many lines of a message these edits leave out because an earlier message shows them, or `None` if they
-/// leave out none, or also cut it in another way.
+/// Returns how many lines of a message these edits leave out because an earlier message shows them. Returns `None` if
+/// they leave out none, or if they also cut the message in another way.
 #[doc(hidden)]
 pub fn repeated_lines(message: &Message, edits: &[Edit]) -> Option<u64> {
     let mut lines = 0;
@@ -314,7 +314,7 @@ pub fn repeated_lines(message: &Message, edits: &[Edit]) -> Option<u64> {
     (lines > 0).then_some(lines)
 }
 
-/// Returns how many characters of the tool results that these edits cut are shown as they are, and how many they have.
+/// Returns how many characters of the cut tool results are still shown, and how many these results have in full.
 #[doc(hidden)]
 pub fn shown_characters(message: &Message, edits: &[Edit]) -> (u64, u64) {
     let (mut shown, mut of) = (0, 0);

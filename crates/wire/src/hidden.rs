@@ -1,10 +1,10 @@
-//! Why a part of a message is not shown.
+//! The reasons why a part of a message is hidden.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The reason why a part is not shown.
+/// The reason why a part is hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hidden {
@@ -25,7 +25,7 @@ pub enum Hidden {
 }
 
 impl fmt::Display for Hidden {
-    /// Describes the part that is not shown.
+    /// Describes the hidden part.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Hidden::Orphan => "a tool result without a call before it",

@@ -1,8 +1,8 @@
-//! Messages and the formats of their providers: how requests, answers and errors are read, written, checked and repaired.
+//! Reads, writes, checks and repairs messages, requests, responses and errors in the formats of model providers.
 //!
-//! A [`Message`](message::Message) keeps the bytes in which it arrived, with typed parts beside them. Each provider's format is a [`Dialect`](dialect::Dialect),
-//! with its rules, in one file of `dialect/`. [`edit`] has the changes to how a part is shown, and [`models`] what is known
-//! of each model.
+//! A [`Message`](message::Message) has typed parts, and keeps the bytes in which it arrived. Each provider's format is
+//! a [`Dialect`](dialect::Dialect), with its rules, in one file of `dialect/`. [`edit`] has the changes to how a part
+//! is shown, and [`models`] the table of known models.
 
 mod cache_marker;
 pub mod dialect;

@@ -1,11 +1,11 @@
-//! The providers whose rules or counts differ from those of others.
+//! The providers that Lookback distinguishes, because their rules or token counts differ.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// A provider, or another service that answers requests. Several speak one dialect, and their rules differ.
+/// A provider, or another service that answers requests. Several providers use the same dialect with different rules.
 ///
 /// ```
 /// use lookback_wire::dialect::Provider;
@@ -33,14 +33,14 @@ pub enum Provider {
     Other,
 }
 
-/// An error about a provider that has no name here.
+/// An error about an unknown provider name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("unknown provider; known are openai, anthropic, gemini, vertex, bedrock, deepseek and other")]
 #[non_exhaustive]
 pub struct UnknownProvider;
 
 impl Provider {
-    /// Every provider that has a name of its own, and [`Provider::Other`].
+    /// Every provider, including [`Provider::Other`].
     pub const ALL: [Provider; 7] = [
         Provider::OpenAi,
         Provider::Anthropic,
@@ -74,7 +74,7 @@ impl fmt::Display for Provider {
 impl FromStr for Provider {
     type Err = UnknownProvider;
 
-    /// Reads a name in upper or lower case. `vertex-ai` and `aws-bedrock` are known, too.
+    /// Reads a name in upper or lower case. Also accepts `vertex-ai` and `aws-bedrock`.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let name = name.to_ascii_lowercase();
         let plain = name.strip_prefix("aws-").or(name.strip_suffix("-ai")).unwrap_or(&name);

@@ -5,7 +5,7 @@ use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
-/// The size of something, in every measure that adds up.
+/// The size of messages, in every measure that is a sum over messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Size {
     /// Tokens, as the session's counter counts them.
@@ -16,7 +16,7 @@ pub struct Size {
     pub messages: u64,
     /// Pictures and files.
     pub media: u64,
-    /// How many of the tokens count only until the turn is over, because the provider leaves reasoning out then.
+    /// The part of the tokens that counts only until the turn is over, because the provider then drops reasoning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub passing: u64,
 }
@@ -72,7 +72,7 @@ impl std::iter::Sum for Size {
     }
 }
 
-/// A measure that a limit can be set in.
+/// A measure for limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a window may begin, apart from system messages. The provider's own rule applies in any case.
+/// Where a window may begin, apart from system messages. The provider's own rule always applies, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {

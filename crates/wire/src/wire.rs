@@ -1,4 +1,4 @@
-//! The provider's format of a message, and the bytes in which the message arrived.
+//! Dialects, roles, and the bytes in which a message arrived.
 
 use lookback_content::Redacted;
 use std::fmt;
@@ -34,7 +34,7 @@ pub enum Dialect {
     Gemini,
 }
 
-/// The bytes in which a message arrived, and the format that they are in.
+/// The bytes in which a message arrived, and their format.
 #[derive(derive_more::Debug, Clone, Serialize, Deserialize)]
 pub struct Wire {
     /// The format.
@@ -45,9 +45,9 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Returns the elements of a request's list that the message is made of.
+    /// Returns the elements of a request's list that form the message.
     ///
-    /// It is one, except for what the model said at once in OpenAI's Responses: there it may be several items.
+    /// This is one element. Only in OpenAI's Responses, an assistant message may have several items.
     ///
     /// ```
     /// use lookback_wire::dialect::Dialect;
@@ -66,7 +66,7 @@ impl Wire {
 
 /// The role of a message. Tool results belong to the user, as in the block formats of Anthropic and Bedrock.
 ///
-/// These are all roles: whatever another dialect has besides is mapped to one of them.
+/// All other roles of a dialect are mapped to one of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -96,7 +96,8 @@ impl Dialect {
 }
 
 impl Dialect {
-    /// Returns whether clients divide a text into several parts: Gemini's keep each piece of a stream as it came.
+    /// Returns whether clients divide a text into several parts. Gemini's clients keep each piece of a stream as a
+    /// part.
     pub(crate) fn divides_texts(self) -> bool {
         match self {
             Dialect::Gemini => true,

@@ -1,4 +1,4 @@
-//! Carrying a plan out: the entry that records what was done.
+//! Carrying out a plan: makes the entry that records it.
 
 use super::Candidates;
 use crate::entry::{CompactedGroups, Compaction, ShownItem, join, spans};

@@ -1,4 +1,4 @@
-//! What each stage of a policy would leave of a group.
+//! The changes to a group: its items after each stage of a policy.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,10 @@ use lookback_wire::edit::Hidden;
 use lookback_wire::edit::{self, Change, Edit};
 use lookback_wire::message::{Message, ToolResult};
 
-/// The cuts that a stage makes in a tool result: the part with this index of the message of an entry.
+/// Returns the cuts that a stage makes in a tool result, by the index of its part and the position of its message.
 type Cuts<'a> = dyn Fn(usize, &ToolResult, Position) -> Vec<Edit> + 'a;
 
-/// Returns what a group would contain after each step that changes it: after a compaction keeps it, and after each
-/// stage.
+/// Returns the items of a group after each step that changes it: after a compaction keeps it, and after each stage.
 pub(super) fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed: bool, in_open_loop: bool) -> Changes {
     let mut changes: Changes = kept(view, group, sizing, in_open_loop).map(|items| (0, items)).into_iter().collect();
     if fixed || group.kind != GroupKind::Round {
@@ -45,8 +44,8 @@ pub(super) fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed:
     changes
 }
 
-/// Returns the items of a group that a compaction keeps, if they change: without stale reasoning, and with late results
-/// in place of their stand-ins. Messages that refer to lines which are removed are shown anew.
+/// Returns the items of a group that a compaction keeps, if they change: without stale reasoning, with late results
+/// instead of their stand-ins, and with new edits of the messages that refer to removed lines.
 fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
     let late = view.late_for(group);
     let stale = |item: &Item| !in_open_loop && item.shows_signed();
@@ -59,7 +58,7 @@ fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
         late.iter().enumerate().flat_map(|(at, (_, places))| places.iter().map(move |place| (*place, at))).collect();
     for item in &group.items {
         if let Some((late, stand_ins)) = by_stand_in.get(&item.position).and_then(|at| late.get(*at)) {
-            // One message may answer several calls. It takes the place of the first of their stand-ins.
+            // One message may answer several calls. It replaces the first of their stand-ins.
             if stand_ins.first() == Some(&item.position) {
                 items.extend(with_edits(late, late.edits.to_vec(), sizing.counter));
             }
@@ -91,7 +90,7 @@ fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<I
     }
     let message: &Message = &item.message;
     let visible = message.tool_results().filter(|(part, _)| !edit::is_hidden(&item.edits, *part));
-    // What is cut already is cut again only if less of it remains. So a result that was cleared stays cleared.
+    // A result that is already cut is cut again only if less of it remains. So a cleared result stays cleared.
     let less = |new: &Edit| match &new.change {
         Change::Cut { item: at, cut } => {
             let old = edit::cut_of(&item.edits, new.part, *at);

@@ -1,4 +1,4 @@
-//! The groups of a view as the planner sees them: their current sizes, and what each stage would leave of them.
+//! The candidates of a plan: the groups of a view, with their sizes now and after each stage.
 
 mod carry_out;
 mod changes;
@@ -21,29 +21,29 @@ use lookback_wire::size::Size;
 
 type Changes = Vec<(usize, Vec<Item>)>;
 
-/// The groups of a view as the planner sees them, and what each would contain after each stage.
+/// The groups of a view as the planner sees them, and their items after each stage.
 pub(crate) struct Candidates {
     pub(crate) groups: Vec<Group>,
-    /// For each group of the view, its items after each number of stages that changes them. Number 0 is the group as a
-    /// compaction keeps it.
+    /// For each group of the view, its items after each number of stages that changes them. After 0 stages, it is the
+    /// group as a compaction keeps it.
     changes: Vec<Changes>,
     /// Whether the planner's first group is the preamble, which is not among the groups of the view.
     has_preamble: bool,
 }
 
-/// What is needed to measure groups.
+/// The inputs for measuring groups.
 #[derive(Clone, Copy)]
 pub(crate) struct Sizing<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) counter: &'a dyn TokenCounter,
     pub(crate) calibration: Calibration,
     pub(crate) demands: Demands,
-    /// The edits of messages that a compaction shows anew, because it removes lines that they refer to.
+    /// The new edits of messages that refer to lines that a compaction removes.
     pub(crate) anew: Option<&'a HashMap<Position, Vec<Edit>>>,
 }
 
 impl<'a> Sizing<'a> {
-    /// Returns the edits with which a compaction shows a message, apart from those of the policy's stages.
+    /// Returns the edits with which a compaction shows a message, without those of the policy's stages.
     pub(crate) fn edits(&self, item: &'a Item) -> &'a [Edit] {
         self.anew.and_then(|anew| anew.get(&item.position)).map_or(&*item.edits, Vec::as_slice)
     }
@@ -66,7 +66,7 @@ pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
     view.groups().iter().enumerate().any(|(index, group)| pins.binds(index, group))
 }
 
-/// Returns the tokens of the head of a view, which count toward no limit on the body.
+/// Returns the tokens of the head of a view, which do not count toward a limit on the body.
 pub(crate) fn head(view: &View, sizing: Sizing<'_>) -> u64 {
     let pins = Pins::find(view, sizing);
     let groups = view.groups().iter().enumerate();
@@ -76,7 +76,7 @@ pub(crate) fn head(view: &View, sizing: Sizing<'_>) -> u64 {
 }
 
 impl Candidates {
-    /// Measures every group of a view, as it is and as each stage would leave it.
+    /// Measures every group of a view, now and after each stage.
     pub(crate) fn new(view: &View, sizing: Sizing<'_>) -> Candidates {
         let pins = Pins::find(view, sizing);
         let preamble = view.preamble_size();
@@ -122,8 +122,8 @@ impl Candidates {
         Candidates { groups, changes: all, has_preamble }
     }
 
-    /// Returns the entries that a plan removes or shortens, if messages which it keeps refer to lines of any of them.
-    /// `sizing` is the one that the groups were measured with.
+    /// Returns the entries that a plan removes or shortens, if messages that it keeps refer to lines of any of them.
+    /// `sizing` must be the one that the groups were measured with.
     pub(crate) fn lost(&self, view: &View, plan: &Plan, sizing: Sizing<'_>) -> HashSet<Position> {
         let decisions = plan.decisions.iter().skip(usize::from(self.has_preamble));
         let groups = || view.groups().iter().zip(decisions.clone());
@@ -136,11 +136,11 @@ impl Candidates {
         let changed = groups().filter(|(_, decision)| decision.action != Action::Keep);
         let changed: HashSet<Position> =
             changed.flat_map(|(group, _)| &group.items).map(|item| item.position).collect();
-        // All of them, so that no message refers to one that leaves next.
+        // Return all of them, because otherwise a message might next refer to another of them.
         if changed.is_disjoint(&needed) { HashSet::new() } else { changed }
     }
 
-    /// Returns what may not be dropped, with the sizes that a compaction leaves.
+    /// Returns the pinned groups, with their sizes after a compaction.
     pub(crate) fn pinned(&self) -> Vec<Pinned> {
         self.groups.iter().filter_map(|group| Some(Pinned { pin: group.pin?, size: group.kept })).collect()
     }

@@ -21,7 +21,7 @@ pub(super) struct Pins {
     newest: [Option<usize>; 2],
     /// The first of the notes at the end, which the model has not seen.
     unseen: usize,
-    /// Groups with a part that holds for what follows.
+    /// Groups with a part that applies to all later messages.
     lasting: Vec<usize>,
     /// Later groups that have a system message in them, if the policy keeps those.
     later_system: Vec<usize>,
@@ -41,8 +41,7 @@ impl Pins {
             standing: standing(groups, system, sizing.policy.system.one),
             task: if keep.task || sizing.demands.start == Start::User { task } else { None },
             open_round,
-            // A window that is planned anew at each read has another beginning each time, so no signature is valid in
-            // it.
+            // A window that is planned again at each read begins differently each time, so no signature is valid in it.
             loop_start: if sizing.policy.mode == Mode::Recorded {
                 open_round.map(|open| loop_start(groups.get(..open).unwrap_or_default()))
             } else {
@@ -103,7 +102,8 @@ fn standing(groups: &[ViewGroup], system: usize, one: bool) -> Vec<(usize, Pin)>
     groups.iter().enumerate().filter_map(pin).collect()
 }
 
-/// Returns the groups with a part that holds for what follows. What the provider compacted stands for all before it.
+/// Returns the groups with a part that applies to all later messages. A compaction by the provider replaces all earlier
+/// ones.
 fn lasting(groups: &[ViewGroup]) -> Vec<usize> {
     let mut lasting = Vec::new();
     for (index, group) in groups.iter().enumerate() {
@@ -116,21 +116,21 @@ fn lasting(groups: &[ViewGroup]) -> Vec<usize> {
     lasting
 }
 
-/// Returns the groups after the first `system` that have a system message. If a system message may not be alone, it is
-/// part of the group that it follows.
+/// Returns the groups after the first `system` that have a system message. In some dialects, a system message is part
+/// of the group that it follows.
 fn later_system(groups: &[ViewGroup], system: usize) -> Vec<usize> {
     let instructs = |group: &ViewGroup| group.items.iter().any(|item| item.message.role() == Role::System);
     let later = groups.iter().enumerate().skip(system).filter(|(_, group)| instructs(group));
     later.map(|(index, _)| index).collect()
 }
 
-/// Returns whether a person speaks in this message.
+/// Returns whether the message has words of a person.
 fn says(item: &Item) -> bool {
     !item.is_own() && item.speaks()
 }
 
-/// Returns the group with the newest message that `counts`. It is the newest by arrival, not by place: a message that
-/// answers an earlier call is placed with that call.
+/// Returns the group with the newest message that `counts` selects. Newest means last to arrive, not last in place: a
+/// message that answers an earlier call is placed with that call.
 fn latest(view: &View, counts: impl Fn(&Item) -> bool) -> Option<usize> {
     // A late result counts as the newest message, although it is not shown yet.
     let newest = |group: &ViewGroup| {
@@ -153,8 +153,8 @@ fn loop_start(before: &[ViewGroup]) -> usize {
     before.iter().rposition(|group| group.items.iter().any(says)).map_or(0, |at| at + 1)
 }
 
-/// Returns the number of groups that have the first `wanted` messages, notes not counted. If only a part of a group is
-/// within reach, the group is kept whole.
+/// Returns the number of groups that contain the first `wanted` messages, without notes. A group that is only partly
+/// included counts as a whole.
 fn reach<'a>(groups: impl Iterator<Item = &'a ViewGroup>, wanted: u64) -> usize {
     let mut messages = 0;
     let within = groups.take_while(|group| {

@@ -1,4 +1,4 @@
-//! Plans that no limit asks for: to remove groups, to shorten one, or to put a summary in the place of some.
+//! Plans that do not come from a limit: removing groups, shortening one, or replacing some by a summary.
 
 use std::ops::Range;
 
@@ -25,18 +25,18 @@ impl Candidates {
         plan
     }
 
-    /// Returns the plan that leaves out signed reasoning because it was refused: what is shown of it, and what was left out
-    /// before. `None` if there is none.
+    /// Returns the plan that leaves out signed reasoning because the provider refused it, or `None` if there is no
+    /// signed reasoning. It also includes reasoning that was hidden before, if the client may have sent it.
     pub(crate) fn without_reasoning(&self, view: &View) -> Option<Plan> {
         let mut plan = self.keep_all();
         let decisions = plan.decisions.iter_mut().skip(usize::from(self.has_preamble));
         let mut any = false;
         for (group, decision) in view.groups().iter().zip(decisions) {
             let leaves = decision.after != decision.before && group.items.iter().any(Item::shows_signed);
-            // A window that was never cut may have been sent with it, as the client has it.
+            // If a window was never cut, the client may have sent its own messages, which still have the reasoning.
             if leaves || !view.is_cut() && group.items.iter().any(Item::hides_stale) {
                 any = true;
-                // What is nothing but reasoning is gone as stale.
+                // A group of only reasoning is already dropped as stale.
                 if decision.action == Action::Keep {
                     decision.reason = Reason::Refused;
                 }
@@ -63,8 +63,8 @@ impl Candidates {
         any.then_some(plan)
     }
 
-    /// Returns a plan that was made of the same groups when they had other sizes, with the present ones. `None` if it does
-    /// not compact, or if the window then exceeds a limit.
+    /// Updates a plan of the same groups with other sizes to the current sizes. Returns `None` if the plan does not
+    /// compact, or if the window would then exceed a limit.
     pub(crate) fn carried_over(&self, mut plan: Plan, policy: &Policy) -> Option<Plan> {
         for (decision, group) in
             plan.decisions.iter_mut().zip(&self.groups).filter(|(decision, _)| !decision.action.is_gone())
@@ -76,14 +76,14 @@ impl Candidates {
         (plan.verdict == Verdict::Compact && plan.over.is_empty()).then_some(plan)
     }
 
-    /// Returns the totals of what a plan keeps.
+    /// Returns the totals of the groups that a plan keeps.
     fn after(&self, plan: &Plan) -> Totals {
         let kept = self.groups.iter().zip(&plan.decisions).filter(|(_, decision)| !decision.action.is_gone());
         Totals::sum(kept.map(|(group, decision)| (group, decision.after)))
     }
 
-    /// Returns the plan that takes one round through all of these stages, and keeps the rest. The round is the oldest
-    /// that the stages make smaller. `None` if there is no such round.
+    /// Returns the plan that applies all of these stages to one round, and keeps the rest. The round is the oldest that
+    /// the stages make smaller. Returns `None` if there is no such round.
     pub(crate) fn shorten(&self, stages: usize) -> Option<Plan> {
         let helps = |group: &Group| {
             let (old, new) = (group.kept, group.after(stages));
@@ -103,8 +103,8 @@ impl Candidates {
         Some(plan)
     }
 
-    /// Returns the plan that puts a summary in the place of what it covers, and of the previous summary. A group stays
-    /// if it has been pinned in the meantime, or has a message that the summary does not cover.
+    /// Returns the plan that replaces the covered groups and the previous summary by a new summary. A group stays if it
+    /// has been pinned in the meantime, or has a message that the summary does not cover.
     pub(crate) fn summarize(&self, view: &View, covers: &[Range<Position>], reason: Reason, summary: Size) -> Plan {
         let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
         let has_preamble = usize::from(self.has_preamble);

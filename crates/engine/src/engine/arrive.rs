@@ -1,5 +1,5 @@
-//! How a tool result is shown as it arrives: within its cap, and without lines that the window shows already. And how it
-//! is shown once a compaction removes these lines.
+//! Shortens tool results as they arrive, to their cap and without repeated lines, and again when a compaction removes
+//! the lines they repeat.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use lookback_wire::edit::{self, Change, Cut, Edit, Hidden, Repeat};
 use lookback_wire::message::{Message, ResultItem, ToolResult};
 
 impl Engine {
-    /// Looks up the lines that the window shows, if the policy needs to know them and they are not known.
+    /// Collects the lines that the window shows, if the policy needs them and they are not known yet.
     pub(super) fn look_up_lines(&mut self) {
         if self.lines.is_some() {
             return;
@@ -30,7 +30,7 @@ impl Engine {
     /// `admitted` are the edits that the message needs anyway.
     pub(super) fn shorten_results(&self, message: &Message, admitted: &[Edit]) -> Vec<Edit> {
         let mut edits = Vec::new();
-        // Only what is shown last may refer to what is shown above. A late result is shown elsewhere, and later.
+        // Only the last message may refer to lines above it. A late result is shown elsewhere, and later.
         let is_late = admitted.iter().any(|edit| edit.change == Change::Hide(Hidden::Late));
         let may_repeat = !is_late && self.view.is_shown_last(message);
         for (part, result) in message.tool_results() {
@@ -47,7 +47,8 @@ impl Engine {
         edits
     }
 
-    /// Returns the cut of an item of a result. `truncated` is the one that the policy makes of every long text.
+    /// Returns the cut of an item of a result. `truncated` is the cut by the policy's cap on every text
+    /// ([`Policy::arrival`](crate::policy::Policy::arrival)).
     fn shown(&self, result: &ToolResult, value: &ResultItem, truncated: Option<Cut>, may_repeat: bool) -> Option<Cut> {
         let Some(text) = value.text() else { return truncated };
         let counter = &*self.settings.counter;
@@ -73,15 +74,15 @@ impl Engine {
     }
 
     /// Returns the new edits of the messages that refer to lines of `lost` entries. Such a message shows the lines
-    /// itself, unless an older message shows them that stays. `None` stands for all entries: no message refers to
-    /// another then.
+    /// itself, unless an older message that stays shows them. If `lost` is `None`, all entries are lost, and no message
+    /// refers to another.
     pub(super) fn shown_anew(&self, lost: Option<&HashSet<Position>>) -> HashMap<Position, Vec<Edit>> {
         let is_lost = |entry: Position| lost.is_none_or(|lost| lost.contains(&entry));
         let repeats = if lost.is_some() { self.policy.repeats } else { None };
         let mut lines = repeats.map(|repeats| (repeats, ShownLines::new(repeats)));
         let mut anew: HashMap<Position, Vec<Edit>> = HashMap::new();
         for item in self.view.messages() {
-            // What is shown anew may be cut at another place.
+            // A message with new edits may be cut at another place.
             let has_changed = |entry: Position| is_lost(entry) || anew.contains_key(&entry);
             let edits = edit::repeated(item.edits()).any(has_changed).then(|| self.edits_anew(item, lines.as_ref()));
             if let Some((_, lines)) = lines.as_mut()
@@ -94,7 +95,7 @@ impl Engine {
         anew
     }
 
-    /// Returns the edits of a message whose results refer to no other lines than these.
+    /// Returns the edits of a message whose results refer only to these lines.
     fn edits_anew(&self, item: &Item, lines: Option<&(Repeats, ShownLines)>) -> Vec<Edit> {
         let counter = &*self.settings.counter;
         let results: HashMap<usize, &ToolResult> = item.message().tool_results().collect();

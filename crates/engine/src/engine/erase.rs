@@ -1,7 +1,8 @@
-//! Erasing: messages leave the window for good, and what was made from them leaves the other entries.
+//! Erasing: removes messages from the window, and text that was made from them from other entries.
 //!
-//! What was made from messages quotes them: the index has their names, a running summary what they said, and a note what
-//! came of it. Where messages are erased, an index keeps the names of the others, and a note stands in the place of the rest.
+//! Some entries quote other messages: an index has their names, and a running summary or a note may repeat their text.
+//! When messages are erased, an index keeps the names of the other messages, and a placeholder replaces a summary or
+//! note.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,10 +20,10 @@ use lookback_tokens::TokenCounter;
 use lookback_tokens::measure;
 use lookback_wire::message::{Message, Role};
 
-/// What stands in the place of a running summary.
+/// The text that replaces a running summary.
 const SUMMARY: &str = "[The summary of earlier messages was erased with them.]";
 
-/// Takes out of the entries of a log what was made from messages whose contents are erased.
+/// Rewrites the log entries that were made from messages whose contents are erased.
 ///
 /// ```
 /// use lookback_engine::Redrawing;
@@ -50,32 +51,32 @@ pub struct Redrawing<'a> {
 }
 
 impl<'a> Redrawing<'a> {
-    /// `gone` are the entries whose contents are erased, as ascending spans. What is written in the place of something is
-    /// measured with this counter.
+    /// Creates a redrawing. `gone` are the entries whose contents are erased, as ascending spans. `counter` measures
+    /// the placeholders.
     pub fn new(gone: &'a [Range<Position>], counter: &'a dyn TokenCounter) -> Self {
         Redrawing { gone, counter, summary: false, note: false }
     }
 
-    /// Sets whether the running summary of a compaction was made from what is erased.
+    /// Sets whether the running summary of a compaction was made from erased messages.
     #[must_use]
     pub fn summary(self, summary: bool) -> Self {
         Redrawing { summary, ..self }
     }
 
-    /// Sets whether a note by Lookback was made from what is erased.
+    /// Sets whether a note by Lookback was made from erased messages.
     #[must_use]
     pub fn note(self, note: bool) -> Self {
         Redrawing { note, ..self }
     }
 
-    /// Returns what takes the place of an entry, or `None` if it has nothing that was made from what is erased. Views can
-    /// be folded from it as before.
+    /// Returns the entry that replaces this one, or `None` if nothing in it was made from erased messages. Views can
+    /// still be folded from the new entry.
     pub fn redrawn(&self, entry: &Entry) -> Option<Entry> {
         match entry {
             Entry::Compaction(compaction) => self.compaction(compaction).map(Entry::Compaction),
             Entry::Checkpoint(checkpoint) => self.checkpoint(checkpoint).map(Entry::Checkpoint),
             Entry::Message(arrival) if self.note => self.arrival(arrival).map(Entry::Message),
-            // It has the identifier of the call, and the name of the tool.
+            // A stand-in has the identifier of the call and the name of the tool.
             Entry::Repair(Repair::StandIn { call, size, .. }) if holds(self.gone, *call) => {
                 Some(Entry::Erased(Erased { role: None, size: *size, arrived: None, time: None }))
             }
@@ -112,7 +113,7 @@ impl<'a> Redrawing<'a> {
         Some(redrawn)
     }
 
-    /// Whether the edits of a message that is erased may quote it.
+    /// Returns whether an item has edits of an erased message, which may quote it.
     fn quotes(&self, item: &ShownItem) -> bool {
         !item.edits.is_empty() && holds(self.gone, item.position)
     }
@@ -123,7 +124,7 @@ impl<'a> Redrawing<'a> {
         }
     }
 
-    /// A summary that covers the same, and says nothing.
+    /// Returns a summary that covers the same entries and has no text.
     fn blank(&self, summary: &RunningSummary) -> Option<RunningSummary> {
         if summary.text.is_empty() {
             return None;
@@ -145,10 +146,9 @@ impl<'a> Redrawing<'a> {
 }
 
 impl Engine {
-    /// Takes messages out of the window, because their contents are about to be erased: each group that has one of these
-    /// entries, which are ascending spans. Nothing else leaves. What the window cannot be without stays: the newest message,
-    /// the current task and the open round. While signed reasoning of an open tool loop forbids any change, everything
-    /// stays.
+    /// Removes messages from the window, because their contents are about to be erased. `entries` are ascending spans.
+    /// Every group with one of these entries leaves, except for the newest message, the current task and the open
+    /// round, which a window needs. While signed reasoning of an open tool loop forbids any change, no group leaves.
     ///
     /// ```
     /// use lookback_engine::{Engine, Settings};
@@ -168,7 +168,7 @@ impl Engine {
         if self.is_bound() {
             return recorded;
         }
-        // The index stays as it is: it must not list what is erased.
+        // The index must not list names of erased messages, so this compaction does not rewrite it.
         let policy = Policy { stages: Vec::new(), index: None, mode: Mode::Recorded, ..self.policy.clone() };
         let sizing = Sizing { policy: &policy, ..self.sizing() };
         let (candidates, plan) = self.planned(sizing, |candidates| {
@@ -194,7 +194,7 @@ pub(super) fn holds(spans: &[Range<Position>], position: Position) -> bool {
     spans.get(at).is_some_and(|span| span.contains(&position))
 }
 
-/// Returns a message with this text, of the same role and in the same dialect as a message of Lookback's own.
+/// Returns a message with this text, in the role and dialect of a message by Lookback.
 pub(super) fn in_place_of(message: &Message, text: &str) -> Option<Arc<Message>> {
     let said = match message.role() {
         Role::System => Message::system(text),

@@ -1,4 +1,4 @@
-//! The index of what has left the window: which names are worth listing, and how the note is written.
+//! The index: chooses names that have left the window, and writes the note that lists them.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -26,10 +26,10 @@ use lookback_wire::size::{Measure, Size};
 const HEADING: &str = "[Names in earlier entries that are no longer shown. This is a list, not instructions:]";
 /// The most names of an index. Even names of one token do not fill a larger budget.
 const MOST: usize = 2_000;
-/// The least names for which an entry has a line of its own.
+/// The minimum number of names for which an entry gets its own line.
 const LINE: usize = 3;
 
-/// What stands in the place of an index whose names were all erased.
+/// The text that replaces an index whose names were all erased.
 const ERASED: &str = "[The names in earlier entries were erased with them.]";
 
 /// A name that is no longer in the window.
@@ -44,8 +44,8 @@ struct Candidate<'a> {
 }
 
 impl Engine {
-    /// Carries out a plan that was made of these candidates, with the index of the policy. The plan then says what came
-    /// of it.
+    /// Carries out a plan that was made for these candidates, and adds the policy's index. Updates the plan with the
+    /// outcome.
     pub(super) fn compaction(&self, candidates: Candidates, policy: &Policy, plan: &mut Plan) -> Compaction {
         let mut compaction = candidates.carry_out(&self.view, plan);
         self.add_index(policy, &mut compaction);
@@ -61,10 +61,10 @@ impl Engine {
         compaction
     }
 
-    /// Puts the index of a policy into a compaction that is about to be recorded. If no name has left, the one that
-    /// stands stays as it is, so that the window begins with the same bytes.
+    /// Adds the policy's index to a compaction that is about to be recorded. If no name has left, the present index
+    /// stays unchanged, so that the window begins with the same bytes.
     ///
-    /// It is left out if it would make the window exceed a limit, or keep it from getting smaller.
+    /// The index is left out if it would make the window exceed a limit or prevent it from getting smaller.
     pub(super) fn add_index(&self, policy: &Policy, compaction: &mut Compaction) {
         let Some(index) = policy.index else { return };
         let mut after = self.view.clone();
@@ -98,7 +98,7 @@ impl Engine {
         compaction.index = next.map(Arc::new);
     }
 
-    /// Writes the names that fit the budget, in tokens as the limits count them. `names` are those that are worth most
+    /// Writes the names that fit the budget, in tokens as the limits count them. `names` are sorted, the most useful
     /// first.
     fn write_index(&self, names: &[Candidate<'_>], budget: u64) -> Option<NameIndex> {
         let counter = &*self.settings.counter;
@@ -118,8 +118,8 @@ impl Engine {
 }
 
 impl NameIndex {
-    /// Returns the index without the names whose newest entry is in one of these ascending spans; `None` if it has no such
-    /// names.
+    /// Returns the index without the names whose newest entry is in one of these ascending spans, or `None` if it has
+    /// no such names.
     pub(super) fn without(&self, gone: &[Range<Position>], counter: &dyn TokenCounter) -> Option<NameIndex> {
         let stays = |indexed: &&IndexedName| !holds(gone, indexed.entry);
         let names: Vec<IndexedName> = self.names.iter().filter(stays).cloned().collect();
@@ -134,7 +134,7 @@ impl NameIndex {
     }
 }
 
-/// Returns whether a decision is about the index that stood before a compaction.
+/// Returns whether a decision is about the index that the window had before a compaction.
 fn is_of_index(decision: &Decision) -> bool {
     matches!(decision.reason, Reason::Pinned { pin: Pin::Index } | Reason::Unlisted)
 }
@@ -145,8 +145,8 @@ fn lists_all(index: &NameIndex, names: &[Candidate<'_>]) -> bool {
     names.len() == listed.len() && names.iter().all(|candidate| listed.contains(candidate.name))
 }
 
-/// Returns whether a compaction may leave a window `with` an index: the compaction must still make the window smaller, and
-/// the index may not make it exceed a limit that it would keep `without`.
+/// Returns whether a compaction may add an index. The compaction must still make the window smaller, and the window
+/// `with` the index may exceed no limit that it meets `without`.
 fn may_become(policy: &Policy, before: &Totals, without: &Totals, with: &Totals) -> bool {
     let limits = [policy.limits, policy.hard.unwrap_or_default()];
     let over = |totals: &Totals| limits.iter().flat_map(|limits| limits.excesses(totals)).collect::<Vec<_>>();
@@ -157,8 +157,8 @@ fn may_become(policy: &Policy, before: &Totals, without: &Totals, with: &Totals)
         && over(before).iter().all(|excess| is_smaller(excess.measure))
 }
 
-/// Returns the names that are in the window before a compaction, or in its index, and not in the window after it: those
-/// that are worth most first. `end` is the position of the compaction.
+/// Returns the names that are in the window or its index before a compaction, and not in the window after it, the most
+/// useful first. `end` is the position of the compaction.
 fn left<'a>(before: &'a View, after: &View, end: Position) -> Vec<Candidate<'a>> {
     let mut gone: HashMap<&str, Candidate<'a>> = HashMap::new();
     for indexed in before.index().into_iter().flat_map(|index| &index.names) {
@@ -194,8 +194,8 @@ impl<'a> Candidate<'a> {
         Candidate { name, entry: *entry, uses: *uses, mentions: *mentions }
     }
 
-    /// Compares what two names are worth: how often each was said, uses by the model counted four times, cubed, over its
-    /// age in entries. Of the names that a model uses again, this listed the most in recorded sessions.
+    /// Compares the worth of two names: the cube of the number of mentions, to which a use by the model adds four more,
+    /// divided by the age in entries. In recorded sessions, this order listed the most names that the model used again.
     fn compare(&self, other: &Self, end: Position) -> Ordering {
         let said = |name: &Self| u128::from(1 + 4 * name.uses.min(1 << 16) + name.mentions.min(1 << 16)).pow(3);
         let age = |name: &Self| u128::from(end.saturating_sub(name.entry)) + 1;
@@ -233,7 +233,7 @@ fn split(name: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Writes names: the paths of a folder in one line, and other names by the entry that contains them.
+/// Writes names: one line for the paths of each folder, and other names by the entry that contains them.
 fn written(names: &[Candidate<'_>]) -> String {
     let mut folders: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut entries: BTreeMap<Position, Vec<&str>> = BTreeMap::new();

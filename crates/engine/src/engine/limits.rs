@@ -1,4 +1,4 @@
-//! How a window is measured, and which limits of the policy it exceeds.
+//! Measures the window, and finds the limits of the policy that it exceeds.
 
 use super::Engine;
 use crate::candidates::{self, Sizing};
@@ -24,7 +24,7 @@ impl Engine {
         let mut totals = view.totals();
         totals.size.tokens = self.calibration().apply(totals.size.tokens);
         totals.body = self.calibration().apply(totals.body);
-        // What is pinned is looked up only if it matters.
+        // Finding the pinned groups is slow, so the head is measured only if it matters.
         let limits = [policy.limits.body, policy.hard.and_then(|hard| hard.body)];
         if limits.into_iter().flatten().any(|limit| totals.body > limit) {
             totals = totals.behind(candidates::head(view, self.sizing()));
@@ -41,11 +41,12 @@ impl Engine {
         self.policy.limits.excesses(&self.counted(view, &self.policy)).collect()
     }
 
-    /// Returns whether so many more messages, with so many bytes of JSON altogether, leave the window as it is: it was
-    /// never cut, and nothing that the policy may do is due after them, or done as they arrive. Their tokens are not
-    /// counted: as text, they have no more tokens than bytes.
+    /// Returns whether the window would certainly stay unchanged if this many messages with this many bytes of JSON in
+    /// total arrived: no limit would be exceeded, and nothing would be shortened. The messages are assumed to have one
+    /// token per byte, because text never has more.
     ///
-    /// `false` says only that it is not certain. Messages with pictures or files may exceed a limit all the same.
+    /// `false` means only that this is not certain. Even after `true`, messages with pictures or files may exceed a
+    /// limit.
     ///
     /// ```
     /// use lookback_engine::{Engine, Settings, policy::{Limits, Policy}};
@@ -72,7 +73,7 @@ impl Engine {
         self.policy.limits.fits(&totals) && self.fits_hard(&totals)
     }
 
-    /// Returns the policy by which the window has to be compacted now, and the demands, if a limit is exceeded.
+    /// Returns the policy and the demands of a compaction that is due now, if a limit is exceeded.
     pub(super) fn due(&self) -> Option<(Policy, Demands)> {
         match self.occasion() {
             Some((policy, occasion)) => Some((policy, Demands { occasion: Some(occasion), ..self.demands() })),
@@ -80,12 +81,12 @@ impl Engine {
         }
     }
 
-    /// Returns whether a limit of a policy is exceeded that has to be checked now.
+    /// Returns whether the window exceeds a limit of a policy that has to be checked now.
     fn exceeds_limits_of(&self, policy: &Policy) -> bool {
         let totals = self.counted(&self.view, policy);
         let due = match self.policy.pace {
             Pace::Call => true,
-            // Also between turns, so that it is never looser than `Pace::Turn`.
+            // Also between turns, because it must not be looser than `Pace::Turn`.
             Pace::Calls(calls) => !self.view.in_turn() || (self.view.round() + 1).is_multiple_of(calls.max(1)),
             Pace::Turn => !self.view.in_turn(),
         };
@@ -99,13 +100,13 @@ impl Engine {
         self.policy.hard.unwrap_or_default().fits(totals)
     }
 
-    /// Says that the provider's cache no longer has the window, for example because the last usage report shows it. The
-    /// next window may then be cut for free (see [`Cold`](crate::policy::Cold)).
+    /// Reports that the provider's cache no longer has the window, for example because the last usage report shows it.
+    /// Cutting the next window is then free (see [`Cold`](crate::policy::Cold)).
     pub fn cache_is_cold(&mut self) {
         self.told_cold = true;
     }
 
-    /// Returns the policy and the occasion if the policy has lower limits for it, and the window exceeds them.
+    /// Returns the occasion for an early compaction and the policy with its lower limits, if the window exceeds them.
     fn occasion(&self) -> Option<(Policy, Occasion)> {
         let window = self.settings.model_window;
         let cold = || self.cold().and_then(|occasion| Some((self.policy.when_cold(window)?, occasion)));
@@ -113,7 +114,7 @@ impl Engine {
         cold().filter(exceeds).or_else(|| self.repaid().filter(exceeds))
     }
 
-    /// Returns why the provider's cache does not have the window, if the policy has limits for that.
+    /// Returns why the provider's cache does not have the window, if it is cold and the policy has limits for that.
     fn cold(&self) -> Option<Occasion> {
         let lasts = self.policy.cold?.after.saturating_mul(1_000);
         let millis = self.view.pause().and_then(|pause| u64::try_from(pause).ok());
@@ -129,8 +130,8 @@ impl Engine {
         }
     }
 
-    /// Returns the policy that applies, and the figures, if the calls since the last cut have read as much beyond what a
-    /// cut leaves as the cut costs.
+    /// Returns the policy that applies, and the figures, once the calls since the last cut have read as many tokens
+    /// beyond the target as a cut costs.
     fn repaid(&self) -> Option<(Policy, Occasion)> {
         let payback = self.policy.payback?;
         let policy = self.policy.when_repaid(self.settings.model_window)?;
@@ -139,7 +140,7 @@ impl Engine {
         let target = body.or_else(|| target.get(Measure::Tokens)).or_else(|| policy.limits.get(Measure::Tokens))?;
         let price = payback.price(target);
         let beyond = |kept: u64| self.calibration().apply(self.view.reading().beyond(kept));
-        // The head is looked up only if it matters. What was read is counted without the preamble.
+        // The head is measured only if it matters. The tokens of `Reading` do not include the preamble.
         let preamble = self.sizing().corrected(self.view.preamble_size()).tokens;
         let head = || candidates::head(&self.view, self.sizing()).saturating_sub(preamble);
         let read = beyond(target);
@@ -147,9 +148,9 @@ impl Engine {
         (read >= price).then_some((policy, Occasion::Repaid { read, price }))
     }
 
-    /// Returns whether an exceeded limit has to wait: for a summary that is being made, or for the end of a tool loop
-    /// with signed reasoning. Such a loop lasts for several calls, and measuring every group again for each of them
-    /// would be in vain.
+    /// Returns whether an exceeded limit has to wait for a summary that is being made, or for the end of a tool loop
+    /// with signed reasoning. Such a loop lasts for several calls, and measuring every group at each of them would be
+    /// wasted.
     pub(super) fn waits(&self) -> bool {
         self.fits_hard(&self.totals()) && (self.summary_pending || self.is_bound())
     }

@@ -1,4 +1,4 @@
-//! One conversation in memory: takes messages, and returns windows and the entries that a log must keep.
+//! The engine of one conversation in memory: takes messages, and returns windows and the entries that a log must keep.
 
 mod arrive;
 mod erase;
@@ -30,9 +30,8 @@ pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
 /// A model call takes these steps:
 ///
 /// - [`push`](Engine::push) appends each new message.
-/// - [`window`](Engine::window) repairs and compacts before the call. Unless a hard limit is
-///   [exceeded](WindowOutcome::exceeded), send the [`view`](Engine::view) then, or [`WindowOutcome::on_read`] if it is
-///   present.
+/// - [`window`](Engine::window) repairs and compacts before the call. Then send the [`view`](Engine::view), or
+///   [`WindowOutcome::on_read`] if it is present, unless a hard limit is [exceeded](WindowOutcome::exceeded).
 /// - [`usage`](Engine::usage) records the tokens that the provider reports, which makes later counts more accurate.
 /// - If the provider refuses the request as too long, [`overflow`](Engine::overflow) makes the window smaller.
 ///
@@ -58,7 +57,7 @@ pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
 #[derive(Debug, Clone)]
 pub struct Engine {
     settings: Settings,
-    /// Where requests go, as far as that is known.
+    /// The provider and model of the requests, as far as they are known.
     target: Target,
     /// The policy, resolved for the model (see [`Settings::resolved`]).
     policy: Policy,
@@ -67,17 +66,17 @@ pub struct Engine {
     since_checkpoint: u64,
     /// The lines that the window shows, unless they have to be looked up again.
     lines: Option<ShownLines>,
-    /// Whether the caller said that the provider's cache no longer has the window.
+    /// Whether the caller reported that the provider's cache no longer has the window.
     told_cold: bool,
-    /// A summary is being made, so the limits wait for it.
+    /// Whether a summary is being made, for which the limits wait.
     summary_pending: bool,
-    /// Somebody may be making a summary, of whom nobody knows. So the limits wait for nothing.
+    /// Whether messages leave without waiting for a summary (see [`Engine::drop_at_limits`]).
     drops: bool,
 }
 
 /// The state of a log, from which [`Engine::resume`] continues. The default is that of an empty log.
 ///
-/// It is complete: whatever else an engine knows is computed from the view, or begins anew.
+/// An engine needs no other state: it computes the rest from the view, or starts it afresh.
 #[derive(Debug, Clone, Default)]
 pub struct LogState {
     /// The fold of all entries.
@@ -88,8 +87,8 @@ pub struct LogState {
     pub since_checkpoint: u64,
 }
 
-/// The minimum number of entries between two checkpoints. If the window has more messages than this, that number is the
-/// minimum, so that checkpoints stay a constant share of everything that is written.
+/// The minimum number of entries between two checkpoints. If the window has more messages than this, their number is
+/// the minimum. So checkpoints stay a constant share of everything that is written.
 const CHECKPOINT_EVERY: u64 = 64;
 
 impl Engine {
@@ -109,8 +108,8 @@ impl Engine {
 
     /// Replaces the policy.
     ///
-    /// What an earlier policy has dropped stays dropped. What a policy in the mode `on_read` has left out appears again
-    /// if the new policy has room for it.
+    /// Groups that an earlier policy has dropped stay dropped. Groups that a policy in the mode `on_read` has left out
+    /// appear again if the new policy has room for them.
     pub fn set_policy(&mut self, policy: Policy) {
         if policy.repeats != self.policy.repeats {
             self.lines = None;
@@ -124,12 +123,12 @@ impl Engine {
         &self.settings
     }
 
-    /// Returns where requests go, as far as that is known: [`View::encode`] takes it.
+    /// Returns the provider and model of the requests, as far as they are known, for [`View::encode`].
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Returns what the model would see now.
+    /// Returns the messages that the model would see now.
     pub fn view(&self) -> &View {
         &self.view
     }
@@ -164,8 +163,8 @@ impl Engine {
         self.since_checkpoint = 0;
     }
 
-    /// Announces that contents before this entry are about to be erased: those that no view from there on needs. It is
-    /// recorded with a checkpoint, and from then on no branch goes back to an entry before it.
+    /// Announces that contents before `position` are about to be erased, except for those that a later view needs.
+    /// Records this with a checkpoint. After that, no branch returns to an earlier entry.
     pub fn erase_before(&mut self, position: Position) -> Vec<Entry> {
         let mut entries = Vec::new();
         self.view.erase_before(position);

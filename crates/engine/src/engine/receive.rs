@@ -1,4 +1,4 @@
-//! What an engine is given: messages, the preamble, labels and usage reports.
+//! Input of an engine: messages, the preamble, labels and usage reports.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Engine {
         self.receive(message, Origin::Client, None)
     }
 
-    /// Appends a message from `origin`, and returns the entries that record it. `time` is when it arrived, if that is
+    /// Appends a message from `origin`, and returns the entries that record it. `time` is its arrival, if that is
     /// known.
     ///
     /// # Errors
@@ -61,8 +61,8 @@ impl Engine {
         self.settings.dialect.convert(&message.with_tools(|result| self.view.call(&result.call_id)))
     }
 
-    /// Returns the positions of the system messages that this message replaces, and whether it is placed first. `None`
-    /// if the message is ignored, because a system message with the same content is in the window.
+    /// Returns the positions of the system messages that this message replaces, and whether it is placed first. Returns
+    /// `None` if the message is ignored, because the window has a system message with the same content.
     fn place_of_system(&self, message: &Message) -> Option<(Vec<Position>, bool)> {
         let rule = self.policy.system;
         let among = self.settings.dialect.quirks().start == Start::Any;
@@ -77,8 +77,8 @@ impl Engine {
         Some((standing().map(Item::position).collect(), rule.first))
     }
 
-    /// Sets where requests go, as far as the settings do not say it: the provider, the model, and whether the provider has
-    /// stored what came before.
+    /// Sets the provider and the model of the requests, unless the settings name them, and whether the provider has
+    /// stored earlier messages.
     ///
     /// ```
     /// use lookback_engine::{Engine, Settings};
@@ -99,9 +99,9 @@ impl Engine {
     }
 
     /// Sets the preamble: the system prompt and the tools that are sent outside the messages. Setting the same preamble
-    /// again changes nothing. What it asks of the answer counts as it was when the prompt or the tools were set.
+    /// again changes nothing, even if the answer's schema or the reasoning setting differs.
     ///
-    /// Signed reasoning is valid only under the preamble that it was made under. So a change hides the signed reasoning
+    /// Signed reasoning is valid only with the preamble that it was made with. So a change hides the signed reasoning
     /// of all completed turns.
     pub fn set_preamble(&mut self, preamble: &Preamble) -> Vec<Entry> {
         let mut entries = Vec::new();
@@ -110,8 +110,8 @@ impl Engine {
             return entries;
         }
         let size = tokens::measure_preamble(preamble, &*self.settings.counter);
-        // A provider may add something to every request, even to one without any of this. If there is signed reasoning, an
-        // entry would say that it was made under another prompt.
+        // A provider may add tokens to every request, even without a prompt or tools. That needs an entry for its size.
+        // But if there is signed reasoning, an entry would mean that it was made with another prompt.
         let is_none = known.is_none() && preamble.is_same(&Preamble::default());
         if is_none && (size.tokens == 0 || self.view.messages().any(Item::shows_signed)) {
             return entries;
@@ -121,8 +121,8 @@ impl Engine {
         entries
     }
 
-    /// Hides signed reasoning, because the provider refused it. That of an open tool loop stays, because the loop cannot go on
-    /// without it. Returns no entries if there was none.
+    /// Hides signed reasoning, because the provider refused it. Reasoning of an open tool loop stays, because the loop
+    /// cannot continue without it. Returns no entries if there was no signed reasoning.
     ///
     /// ```
     /// use lookback_wire::dialect::Dialect;
@@ -148,8 +148,7 @@ impl Engine {
         entries
     }
 
-    /// Hides signed reasoning that was made under another preamble. While a tool loop with signed reasoning is open,
-    /// this waits.
+    /// Hides signed reasoning that was made with another preamble, unless a tool loop with signed reasoning is open.
     pub(super) fn take_outdated(&mut self, entries: &mut Vec<Entry>) {
         if !self.view.outdated() || candidates::is_bound(&self.view, self.sizing()) {
             return;
@@ -160,8 +159,7 @@ impl Engine {
         self.record(Entry::Compaction(compaction), entries);
     }
 
-    /// Sets the label of the entries that follow: who writes them, and under which tags. Setting the same label again
-    /// changes nothing.
+    /// Sets the label of the entries that follow: their author and tags. Setting the same label again changes nothing.
     pub fn label(&mut self, label: Label) -> Vec<Entry> {
         let mut entries = Vec::new();
         if *self.view.label() != label {

@@ -11,13 +11,13 @@ use crate::policy::{Keep, Limits, Mode, Policy, Stage};
 use crate::totals::Totals;
 use crate::view::{Item, View, ViewGroup};
 
-/// How often a plan is made again because it removes lines that others refer to. After that, no message refers to
-/// another anymore.
+/// How often a plan is made again because it removes lines that other messages refer to. After that, every message
+/// shows its own lines.
 const MOST_PLANS: usize = 8;
 
 impl Engine {
     /// Checks the limits now, whatever the policy's pace, and compacts if one is exceeded. Call it at the end of a
-    /// turn, while nobody waits.
+    /// turn, when no user waits.
     ///
     /// It repairs nothing, and does nothing if the policy's mode is `on_read`.
     pub fn enforce_limits(&mut self) -> WindowOutcome {
@@ -31,7 +31,7 @@ impl Engine {
         if fits { WindowOutcome::default() } else { self.reduce_by_policy() }
     }
 
-    /// Makes the window smaller now, by this policy instead of the engine's own, whatever its pace or mode.
+    /// Makes the window smaller now, with this policy instead of the engine's, whatever its pace or mode.
     ///
     /// It repairs nothing: calls without results continue to wait for them.
     ///
@@ -55,7 +55,7 @@ impl Engine {
     /// Makes the window smaller after the provider has refused it as too long, with the policy's stages for overflows,
     /// until it is within `limits`.
     ///
-    /// If the verdict of the plan is not [`Verdict::Compact`], nothing is left that could be shortened or dropped.
+    /// If the verdict of the plan is not [`Verdict::Compact`], no group can be shortened or dropped anymore.
     pub fn overflow(&mut self, limits: Limits) -> WindowOutcome {
         let policy = Policy {
             limits,
@@ -105,8 +105,8 @@ impl Engine {
         outcome
     }
 
-    /// Removes notes from the window: those of Lookback's own messages that `leaves` selects, whether or not the model
-    /// has seen them. Nothing else leaves, and the notes stay in the log.
+    /// Removes the notes that `leaves` selects from the window, whether or not the model has seen them. All other
+    /// messages stay, and the notes stay in the log.
     ///
     /// If signed reasoning of an open tool loop forbids a change, the notes stay until the next compaction.
     ///
@@ -134,8 +134,8 @@ impl Engine {
         })
     }
 
-    /// Carries out a plan that removes whole groups. The plan is made of candidates that are pinned as a policy with
-    /// this `keep` pins them. Nothing changes if signed reasoning of an open tool loop forbids it.
+    /// Carries out a plan that removes whole groups. `keep` determines which candidates are pinned. Does nothing if
+    /// signed reasoning of an open tool loop forbids a change.
     pub(super) fn take_out(&mut self, keep: Keep, plan: impl Fn(&Candidates, &View) -> Option<Plan>) -> Vec<Entry> {
         let mut entries = Vec::new();
         if self.is_bound() {
@@ -151,7 +151,7 @@ impl Engine {
         entries
     }
 
-    /// Returns what may not be dropped from the window, with sizes.
+    /// Returns the pinned parts of the window, with sizes.
     pub fn pinned(&self) -> Vec<Pinned> {
         Candidates::new(&self.view, self.sizing()).pinned()
     }
@@ -176,11 +176,11 @@ impl Engine {
             Verdict::Summarize => outcome.summary_request = self.summary_request(&candidates, &plan, policy),
             Verdict::Compact => {
                 if demands.drops || !policy.hard.unwrap_or_default().fits(&plan.before) {
-                    // There is no time to wait for a summary, but what is dropped can still be summarized later.
+                    // There is no time to wait for a summary, but the dropped messages can still be summarized later.
                     outcome.summary_request = self.summary_request(&candidates, &plan, policy);
                 }
                 self.carry_out(candidates, policy, &mut plan, &mut outcome.entries);
-                // The plan does not include the opening that the window may need after it was carried out.
+                // The plan does not include the opening that the window may need afterwards.
                 for entry in &outcome.entries {
                     if let Entry::Repair(Repair::Opening { size, .. }) = entry {
                         let size = self.sizing().corrected(*size);
@@ -195,8 +195,8 @@ impl Engine {
         outcome
     }
 
-    /// Makes a plan. If it removes lines that messages refer to which it keeps, these are shown anew, which can make them
-    /// larger. If the window would then exceed a limit, the plan is made again.
+    /// Makes a plan. If it removes lines that kept messages refer to, those messages show the lines themselves, which
+    /// can make them larger. If the window would then exceed a limit, the plan is made again.
     pub(super) fn planned(
         &self,
         sizing: Sizing<'_>,
@@ -235,7 +235,8 @@ impl Engine {
         let compaction = self.compaction(candidates, policy, plan);
         let began = !self.needs_opening();
         self.record(Entry::Compaction(compaction), entries);
-        // If only stale reasoning was kept, or a note came first, the request may not begin as it does now.
+        // If the compaction removed a group of stale reasoning or a note at the beginning, the request may need an
+        // opening.
         if began && self.needs_opening() {
             self.repair(entries);
         }

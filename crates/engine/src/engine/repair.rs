@@ -1,4 +1,5 @@
-//! Repairs made only when a request is to be sent: stand-ins, an opening, and the removal of white space at the end.
+//! Repairs that are made only before a request is sent: stand-ins, an opening, and the removal of white space at the
+//! end.
 
 use std::sync::Arc;
 
@@ -14,12 +15,11 @@ use lookback_wire::message::{Content, Message, PartRef, ResultItem, ToolCall, To
 
 /// The text of a stand-in for the result of a tool call that has none.
 const STAND_IN: &str = "[No result: the tool call was interrupted.]";
-/// The first message of a request if the provider demands a user's message there and the window begins with something
-/// else.
+/// The first message of a request, if the provider demands a user's message there and the window begins differently.
 const OPENING: &str = "[The conversation begins with the assistant.]";
 
 impl Engine {
-    /// Adds stand-ins for missing results, and an opening if the request may not begin as it does.
+    /// Adds stand-ins for missing results, and an opening if the provider would refuse the beginning of the request.
     pub(super) fn repair(&mut self, entries: &mut Vec<Entry>) {
         self.repair_where(|_| true, entries);
     }
@@ -48,7 +48,7 @@ impl Engine {
             // There were messages, but none of them can be sent.
             return self.view.history_len() > 0 && (start != Start::Any || self.view.groups().is_empty());
         };
-        // What the provider compacted stands for a beginning.
+        // A compaction by the provider is a valid beginning.
         if first.items.iter().any(|item| item.lasts() == Some(Lasting::Compaction)) {
             return false;
         }
@@ -60,7 +60,7 @@ impl Engine {
     }
 
     /// Returns the repair that removes white space at the end of the request, if the request ends with text of the
-    /// model and the provider refuses that.
+    /// model and the provider refuses white space there.
     pub(super) fn trim(&self, view: &View) -> Option<Repair> {
         if !self.target.quirks().refuses_trailing_space {
             return None;
@@ -78,9 +78,9 @@ impl Engine {
     }
 }
 
-/// Returns whether a message consists of nothing but stand-ins for missing results.
+/// Returns whether a message consists only of stand-ins for missing results.
 ///
-/// A client may send such a message back after it was given one in a window. No tool has answered then.
+/// A client that got a stand-in in a window may send it back. It is not a result of a tool.
 ///
 /// ```
 /// use lookback_engine::{Engine, Settings, is_stand_in};
@@ -107,7 +107,7 @@ fn stand_in(dialect: Dialect, id: &str, call: Option<&ToolCall>) -> Option<Arc<M
     own(dialect, &Message::new(Content::User(vec![UserPart::ToolResult(result)])))
 }
 
-/// Returns a message of Lookback's own with its JSON in this dialect.
+/// Converts a message by Lookback to this dialect.
 pub(super) fn own(dialect: Dialect, message: &Message) -> Option<Arc<Message>> {
     dialect.convert(message).ok()?.into_iter().next().map(Arc::new)
 }

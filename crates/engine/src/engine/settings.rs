@@ -1,4 +1,4 @@
-//! The configuration of an engine: the dialect, the policy, and what is known of the model.
+//! The settings of an engine: the dialect, the policy and the properties of the model.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use lookback_wire::dialect::Dialect;
 use lookback_wire::dialect::{Provider, Target};
 use lookback_wire::models::Models;
 
-/// The configuration of an [`Engine`](super::Engine): the provider's format, the policy, and what is known of the
+/// The configuration of an [`Engine`](super::Engine): the provider's format, the policy and the properties of the
 /// model.
 ///
-/// [`Settings::for_model`] fills in what is known of a model. To set limits of your own, replace the policy:
+/// [`Settings::for_model`] fills in the properties of a known model. To set your own limits, replace the policy:
 ///
 /// ```
 /// use lookback_wire::dialect::Dialect;
@@ -25,31 +25,32 @@ use lookback_wire::models::Models;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Settings {
-    /// The provider's message format. Every window keeps its rules.
+    /// The provider's message format. Every window follows its rules.
     pub dialect: Dialect,
-    /// What a window may contain.
+    /// The limits of a window, and how it is made smaller.
     pub policy: Policy,
     /// Counts the tokens of each message.
     pub counter: Arc<dyn TokenCounter>,
     /// The model's name. The provider's usage reports for this model correct the token counts. Without a name, the
     /// counts are not corrected.
     pub model: Option<String>,
-    /// The provider, if it is known. Some rules are only its own. The model's name may tell it, too.
+    /// The provider, if it is known, because some rules apply only to one provider. It may also follow from the model's
+    /// name.
     pub provider: Option<Provider>,
     /// The model's context window in tokens, if it is known. Shares in the policy are shares of it. Unless the policy
-    /// sets a hard limit, the context window less the room for the answer is the hard limit.
+    /// sets a hard limit, the hard limit is the context window less the room for the answer.
     pub model_window: Option<u64>,
-    /// The most tokens that the model may answer with, if that is known. This much of the context window is kept free
-    /// for the answer, but never more than half of it.
+    /// The most tokens that the model may answer with, if that is known. This many tokens of the context window are
+    /// reserved for the answer, but never more than half of it.
     pub max_output: Option<u64>,
-    /// The correction of the model's token counts until the provider has reported its usage in this conversation, for example
-    /// that of an earlier one. The default corrects nothing.
+    /// The correction of the model's token counts until the provider has reported usage in this conversation, for
+    /// example the correction from an earlier one. The default corrects nothing.
     pub(crate) calibration: Calibration,
 }
 
 impl Settings {
     /// Returns settings with the default policy for a model. If the model is known (see [`Models`]), they have its
-    /// context window, its longest answer and a counter of its tokens. Otherwise, these are the defaults.
+    /// context window, its longest answer and a counter of its tokens. Otherwise, these have their defaults.
     ///
     /// ```
     /// use lookback_wire::dialect::Dialect;
@@ -63,8 +64,8 @@ impl Settings {
         Settings::for_target(&Target::from(dialect).with_model(model))
     }
 
-    /// Returns settings with the default policy for where requests go, like [`Settings::for_model`] for their model. Some
-    /// providers count the tokens of a model in a way of their own.
+    /// Returns settings with the default policy for a target, like [`Settings::for_model`], but with the provider taken
+    /// into account. Some providers count the tokens of a model differently.
     ///
     /// ```
     /// use lookback_wire::dialect::{Dialect, Target};
@@ -96,7 +97,7 @@ impl Settings {
         Settings { dialect, ..self }
     }
 
-    /// Sets what a window may contain.
+    /// Sets the policy.
     #[must_use]
     pub fn policy(self, policy: Policy) -> Self {
         Settings { policy, ..self }
@@ -108,7 +109,7 @@ impl Settings {
         Settings { calibration, ..self }
     }
 
-    /// Sets what counts the tokens of each message.
+    /// Sets the counter of each message's tokens.
     #[must_use]
     pub fn counter(self, counter: impl TokenCounter + 'static) -> Self {
         Settings { counter: Arc::new(counter), ..self }
@@ -120,13 +121,13 @@ impl Settings {
         Settings { model: Some(model.into()), ..self }
     }
 
-    /// Sets the provider, whose own rules hold.
+    /// Sets the provider, whose own rules apply.
     #[must_use]
     pub fn provider(self, provider: Provider) -> Self {
         Settings { provider: Some(provider), ..self }
     }
 
-    /// Returns where requests go, as far as that is known.
+    /// Returns the provider and model of the requests, as far as they are known.
     pub fn target(&self) -> Target {
         let mut target = Target::from(self.dialect);
         target.provider = self.provider;
@@ -148,7 +149,7 @@ impl Settings {
         Settings { max_output: Some(tokens), ..self }
     }
 
-    /// Returns a policy with shares and hard limit resolved for this model (see [`Policy::for_window`]).
+    /// Returns a policy with its shares and hard limit resolved for this model (see [`Policy::for_window`]).
     pub(super) fn resolved(&self, policy: &Policy) -> Policy {
         policy.for_window(self.model_window, self.max_output.unwrap_or(0))
     }

@@ -1,4 +1,4 @@
-//! The running summary: the request for one, and how it takes the place of what it covers.
+//! The running summary: requests one, and replaces the messages it covers with it.
 
 use lookback_content::Redacted;
 use std::collections::HashSet;
@@ -22,11 +22,11 @@ use lookback_wire::message::Message;
 use lookback_wire::size::{Measure, Size};
 use lookback_wire::{dialect::Dialect, message::Role};
 
-/// A request for a summary, with everything that is needed to make it.
+/// A request for a summary, with everything needed to make it.
 #[derive(derive_more::Debug, Clone)]
 #[non_exhaustive]
 pub struct SummaryRequest {
-    /// What the summary is to cover.
+    /// The entries that the summary is to cover.
     pub claim: SummaryClaim,
     /// The messages to summarize, in full and in order.
     pub messages: Vec<Arc<Message>>,
@@ -37,35 +37,35 @@ pub struct SummaryRequest {
     pub previous: Option<String>,
     /// The most tokens that the summary may have. A longer one is cut.
     pub budget: u64,
-    /// The number of tokens that the summary should have, so that it is shorter than what it replaces. This is a hint:
+    /// The number of tokens that the summary should have, to be shorter than the messages it replaces. This is a hint:
     /// any summary within the budget is accepted.
     pub aim: u64,
 }
 
-/// What a summary covers, by positions of the log. A claim is small, so it can be recorded while the summary is being
-/// made.
+/// The entries that a summary covers, as positions in the log. A claim is small, so it can be recorded while the
+/// summary is being made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct SummaryClaim {
-    /// The entries that leave the window for the summary.
+    /// The entries that the summary replaces.
     pub covers: Vec<Range<Position>>,
     /// The position of the compaction with the running summary that the new one continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Position>,
     /// Why these entries leave the window.
     pub(crate) reason: Reason,
-    /// The size of what leaves the window, including the previous summary.
+    /// The size of the groups that leave the window, including the previous summary.
     pub size: Size,
-    /// The tokens of everything that the summary stands for: of what leaves now, and of what left for the summaries
-    /// before it.
+    /// The tokens of everything that the summary replaces: the groups that leave now, and those that earlier summaries
+    /// replaced.
     #[serde(default, rename = "total")]
     pub stands_for: u64,
 }
 
 impl SummaryClaim {
-    /// Returns the most tokens at which a summary pays. If tokens or bytes are limited, that is what leaves the window
-    /// for it. Otherwise it is everything that the summary stands for, because a running summary may grow by more than
-    /// the short message that was merged into it.
+    /// Returns the most tokens at which a summary saves something. If a limit in tokens or bytes was exceeded, these
+    /// are the tokens that leave the window. Otherwise they are the tokens of everything that the summary replaces,
+    /// because a running summary may grow by more than the short message that is merged into it.
     fn worth(&self) -> u64 {
         let leaves = match self.reason {
             Reason::Exceeded { measure: Measure::Tokens | Measure::Bytes, .. } => self.size.tokens,
@@ -82,20 +82,20 @@ pub enum SummaryRejected {
     /// The summary has no text.
     #[error("the summary is empty")]
     Empty,
-    /// What is pinned leaves no room for the summary under the hard limit.
+    /// The pinned parts of the window leave no room for the summary under the hard limit.
     #[error(
-        "what is pinned has {pinned} tokens and leaves no room for a summary under the hard limit of {limit}; \
+        "the pinned parts have {pinned} tokens and leave no room for a summary under the hard limit of {limit}; \
          raise the hard limit"
     )]
     NoRoom {
-        /// Tokens of what is pinned.
+        /// Tokens of the pinned parts.
         pinned: u64,
         /// The hard limit in tokens.
         limit: u64,
     },
-    /// Another compaction has brought another summary in the meantime, or the session returned to a point before what
-    /// this summary covers, or that was erased.
-    #[error("the summary came too late: another one replaced it, or what it covers was left or erased")]
+    /// Another summary has been recorded in the meantime, or the session went back to a point before the covered
+    /// entries, or their contents were erased.
+    #[error("the summary came too late: there is a newer one, or the session no longer has the covered entries")]
     Superseded,
     /// Signed reasoning of an open tool loop forbids a change. The summary can be offered again when the loop has
     /// ended.
@@ -106,36 +106,36 @@ pub enum SummaryRejected {
     Unasked,
 }
 
-/// The least number of tokens that is assumed for what a summary replaces. That may be a word or two, and then a
-/// summary cannot be shorter.
+/// The minimum number of tokens that is assumed for the messages that a summary replaces. They may be a word or two,
+/// and then a summary cannot be shorter.
 const SMALL: u64 = 64;
 /// Tokens of the words around a summary, estimated generously.
 const AROUND: u64 = 32;
 
 impl Engine {
-    /// Lets the limits wait, because a summary is being made. Until [`Engine::release_limits`], only the hard limit is
+    /// Suspends the limits while a summary is being made. Until [`Engine::release_limits`], only the hard limit is
     /// checked.
     pub fn hold_limits(&mut self) {
         self.summary_pending = true;
     }
 
-    /// Checks the limits again, because no summary is being made anymore.
+    /// Checks the limits again. Call this when no summary is being made anymore.
     pub fn release_limits(&mut self) {
         self.summary_pending = false;
     }
 
-    /// Lets messages leave without a summary as soon as a limit is exceeded, or no longer. The outcome still asks for a
-    /// summary of what has left. It is for a time when somebody may be making a summary, of whom it is not known whether
-    /// he is still there.
+    /// Sets whether messages leave as soon as a limit is exceeded, without waiting for a summary. The outcome still
+    /// asks for a summary of the messages that have left. Use this if another process claimed the summary and may have
+    /// stopped.
     pub fn drop_at_limits(&mut self, drops: bool) {
         self.drops = drops;
     }
 
-    /// Takes up a summary that was requested: it replaces what it covers, and is cut to its budget.
+    /// Accepts a summary that was requested. It replaces the entries that it covers, and is cut to its budget.
     ///
-    /// A summary within its budget is accepted even if it is larger than what it replaces, because whoever made it
-    /// followed the request and would do no better the next time. If a hard limit in tokens leaves less room beside
-    /// what is pinned, the summary is cut to that room.
+    /// A summary within its budget is accepted even if it is larger than the messages it replaces, because a second
+    /// attempt at the same request would do no better. If a hard limit in tokens leaves less room after the pinned
+    /// parts, the summary is cut to that room.
     ///
     /// # Errors
     /// Returns an error if the summary is empty or too late, if the hard limit leaves no room for it, if the window may
@@ -175,7 +175,7 @@ impl Engine {
         }
         let message = in_words(self.settings.dialect, &summary, text).ok_or(SummaryRejected::Empty)?;
         let size = measure(&message, &[], counter);
-        // Nothing of one that was erased is in this one.
+        // A previous summary that was erased contributed nothing to this one.
         let previous = self.view.summary().filter(|previous| !previous.text.is_empty());
         let replaces = if previous.is_some() { claim.replaces } else { None };
         let covers = claim.covers.clone();
@@ -195,7 +195,7 @@ impl Engine {
         Ok(entries)
     }
 
-    /// Returns whether a claim covers something whose contents may have been erased since it was made.
+    /// Returns whether a claim covers entries whose contents may have been erased since it was made.
     fn may_be_erased(&self, claim: &SummaryClaim) -> bool {
         let before = self.view.erased_before();
         if claim.covers.iter().all(|span| span.start >= before) {
@@ -239,7 +239,7 @@ impl Engine {
         let reason = gone.peek()?.0.reason;
         let (running, replaces) = (self.view.summary(), self.view.summary_position());
         let replaced = running.map_or(Size::default(), |running| self.sizing().corrected(running.size));
-        // At a hard limit the previous summary stays for now, but the new one is to replace it.
+        // At a hard limit the previous summary stays for now, but the new one will replace it.
         let mut size = if plan.verdict == Verdict::Compact { replaced } else { Size::default() };
         let mut covers = Vec::new();
         for (decision, spans) in gone {
@@ -250,7 +250,7 @@ impl Engine {
         let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
         let items = self.view.messages().filter(|item| !item.is_own() && covered(item.position()));
         let (messages, positions) = items.map(|item| (item.message.clone(), item.position())).unzip();
-        // One that was erased says nothing.
+        // An erased summary has no text.
         let previous = running.map(|running| running.text.clone()).filter(|text| !text.is_empty());
         let earlier = running.map_or(0, |running| running.stands_for);
         let stands_for = size.tokens.saturating_sub(replaced.tokens).saturating_add(earlier);

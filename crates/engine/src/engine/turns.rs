@@ -1,4 +1,4 @@
-//! The last turns of a conversation that is resumed: each with its question and its answer, or not at all.
+//! Keeps the last turns of a resumed conversation, each complete with its question and its answer.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,8 +16,8 @@ impl Engine {
     /// Keeps only the newest `turns` turns in the window, in one compaction.
     ///
     /// A turn also leaves if the window has its question without its answer, or its answer without its question. A
-    /// question that was never answered stays. The newest turn always stays, and so does each turn that has something
-    /// pinned in it. The first messages and the task are not pinned here, even if the policy keeps them.
+    /// question that was never answered stays. The newest turn always stays, and so does each turn with a pinned group.
+    /// The first messages and the task are not pinned here, even if the policy keeps them.
     ///
     /// Nothing changes if signed reasoning of an open tool loop forbids it.
     ///
@@ -67,8 +67,8 @@ impl Engine {
     }
 }
 
-/// Splits what was said into turns. If a person spoke in a message that also brought results, the turn that this opens
-/// is joined to the one before it, because its question is in there.
+/// Splits the conversation into turns. A message with tool results may also contain words of a person, which open a
+/// turn. That turn is joined to the one before it, which has its question.
 fn split(said: &[&ViewGroup]) -> Vec<Range<usize>> {
     let asks = |item: &Item| !item.is_own() && item.speaks();
     let begins = |before: &ViewGroup, group: &ViewGroup| {
@@ -89,13 +89,13 @@ fn split(said: &[&ViewGroup]) -> Vec<Range<usize>> {
     turns
 }
 
-/// Returns whether the window has the question of a turn together with its answer. `next` is the group that follows the
-/// turn.
+/// Returns whether the window has both the question and the answer of a turn. `next` is the group after the turn.
 fn is_whole(turn: &[&ViewGroup], next: Option<&ViewGroup>) -> bool {
     let (Some(first), Some(last)) = (turn.first(), turn.last()) else { return true };
-    // Turn 0 is what the model said before anybody asked, so it has no question.
+    // Turn 0 is before the first question, so it has none.
     let asked = first.turn == 0 || (first.kind == GroupKind::User && first.items.iter().any(|item| !item.is_own()));
-    // Rounds are counted over the whole history, so the next group tells whether the model said more in between.
+    // Rounds are counted over the whole history, so the next group's number shows whether answers are missing in
+    // between.
     let so_far =
         |next: &ViewGroup| if next.kind == GroupKind::User { next.round } else { next.round.saturating_sub(1) };
     let answered = last.kind == GroupKind::Assistant || next.is_none_or(|next| so_far(next) == last.round);

@@ -1,4 +1,4 @@
-//! The window of a model call, and ways to look at it that record nothing.
+//! The window of a model call, and previews of it that record nothing.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use crate::policy::Mode;
 use crate::view::{Item, View};
 
 impl Engine {
-    /// Prepares the window for a model call: repairs what cannot be sent, and compacts if a limit is exceeded.
+    /// Prepares the window for a model call: repairs messages that cannot be sent, and compacts if a limit is exceeded.
     ///
-    /// The window is then [`Engine::view`], or [`WindowOutcome::on_read`] if that is present. If nothing is exceeded,
-    /// the cost does not depend on the length of the window, as long as the body and the head together do not exceed a
-    /// limit on the body.
+    /// The window is then [`Engine::view`], or [`WindowOutcome::on_read`] if that is present. If no limit is exceeded,
+    /// the cost does not depend on the length of the window, unless only the head makes the window larger than a limit
+    /// on the body.
     pub fn window(&mut self) -> WindowOutcome {
         let outcome = match self.policy.mode {
             Mode::Recorded => self.repair_and_reduce(),
@@ -51,20 +51,20 @@ impl Engine {
         }
     }
 
-    /// Returns whether the window can be sent as it is.
+    /// Returns whether the window can be sent unchanged.
     fn needs_nothing(&self) -> bool {
         self.is_mended() && self.due().is_none()
     }
 
-    /// Returns whether the provider would accept the view as it is, limits aside.
+    /// Returns whether the provider would accept the view unchanged, limits aside.
     fn is_mended(&self) -> bool {
         let repaired = self.view.open_calls().is_empty() && !self.view.outdated() && !self.needs_opening();
         repaired && self.trim(&self.view).is_none()
     }
 
-    /// Returns what could be sent now: the view, with repairs for whatever the provider would refuse.
+    /// Returns the window that could be sent now: the view, with repairs of everything that the provider would refuse.
     ///
-    /// Nothing is recorded, so a call without a result continues to wait for it. The limits are not checked.
+    /// This records nothing, so a call without a result continues to wait for it. The limits are not checked.
     ///
     /// ```
     /// use lookback_engine::{Engine, Settings};
@@ -91,11 +91,11 @@ impl Engine {
         Cow::Owned(draft.view)
     }
 
-    /// Returns the window within the limits, for looking at a conversation in the middle of a turn.
+    /// Returns the window within the limits, to inspect a conversation in the middle of a turn.
     ///
-    /// The tool calls of the newest message are shown as they are, without stand-ins for the results that are still to
-    /// come. Everything else that the provider would refuse is repaired. Nothing is recorded. If no call waits for a
-    /// result, this is the window that a policy in the mode `on_read` gives.
+    /// The tool calls of the newest message get no stand-ins, because their results are still to come. Everything else
+    /// that the provider would refuse is repaired. This records nothing. If no call waits for a result, this is the
+    /// window that a policy in the mode `on_read` gives.
     ///
     /// ```
     /// use lookback_engine::{Engine, Settings, policy::{Limits, Policy}};

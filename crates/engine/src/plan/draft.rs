@@ -15,13 +15,13 @@ pub(super) struct Draft<'a> {
     target: Limits,
     excess: Excess,
     demands: Demands,
-    /// The totals of what is kept so far.
+    /// The totals of the groups that are kept so far.
     tally: Tally,
-    /// The tokens of the head among them.
+    /// The tokens of the head, which the tally includes.
     head: u64,
-    /// The group that was dropped and then kept after all, because the window must begin with it.
+    /// The group that was dropped and then brought back, because the window must begin with it.
     pub(super) brought_back: Option<usize>,
-    /// Whether something is summarized. If so, the summary is counted at its maximum size.
+    /// Whether groups are summarized. If so, the summary is counted at its maximum size.
     pub(super) summarized: bool,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Draft<'a> {
         target: Limits,
         demands: Demands,
     ) -> Self {
-        // A window that is planned anew at each read would lose its notes after one call.
+        // A window that is planned again at each read would lose its notes after one call.
         let spends = policy.mode == Mode::Recorded;
         let has_index = policy.index.is_some();
         let decide = |group| Decision::before_stages(group, spends, has_index);
@@ -41,7 +41,7 @@ impl<'a> Draft<'a> {
         let mut tally = Tally::with_room(groups.len());
         let mut head = 0;
         for (group, decision) in groups.iter().zip(&decisions) {
-            // Nothing is left to count of a group that is all stale reasoning.
+            // A group of only stale reasoning has no messages left to count.
             if group.is_stale() {
                 tally.resize(Size::default(), decision.after);
             } else {
@@ -56,13 +56,14 @@ impl<'a> Draft<'a> {
         self.tally.totals().behind(self.head)
     }
 
-    /// Returns the first measure in which the target is missed.
+    /// Returns the first measure in which the window exceeds the target.
     fn missed(&self) -> Option<Excess> {
         self.target.excesses(&self.totals()).next()
     }
 
     fn reason(&self, missed: Excess) -> Reason {
-        // The reason names the limit that the user set. If only the target is missed in this measure, it names that.
+        // The reason names the limit that the user set. If only the target is exceeded in this measure, it names the
+        // target.
         let (actual, limit) = if self.excess.measure == missed.measure {
             (self.excess.actual, self.excess.limit)
         } else {
@@ -84,7 +85,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Takes groups through a stage, the oldest first, as long as the target is missed and the stage makes a group
+    /// Applies a stage to groups, the oldest first, until the target is met. Skips groups that the stage does not make
     /// smaller.
     fn shrink(&mut self, stage: usize, except_newest: u64, action: Action) {
         let newest = self.groups.iter().map(|group| group.round).max().unwrap_or(0);
@@ -106,7 +107,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Replaces the size of something that is kept.
+    /// Replaces the size of a group that is kept.
     fn resize(&mut self, old: Size, new: Size, head: bool) {
         self.tally.resize(old, new);
         if head {
@@ -130,7 +131,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Makes the summary that is in the window a part of the new one, which is counted at its maximum size.
+    /// Merges the present summary into the new one, which is counted at its maximum size.
     fn begin_summary(&mut self, reason: Reason) {
         self.summarized = true;
         self.resize(standing_summary(self.groups), planned(self.policy), true);
@@ -150,13 +151,12 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Drops more groups until the window begins where the policy wants it to, or at least where the provider allows
-    /// it.
+    /// Drops more groups until the window begins where the policy wants, or at least where the provider allows it.
     ///
-    /// If something pinned prevents that, the nearest earlier group that may begin a window is kept after all. Groups
-    /// between the two can leave instead, so this returns `true`: the stages have to run again.
+    /// If a pinned group prevents that, the nearest earlier group that may begin a window is brought back. Other groups
+    /// can leave instead, so the stages have to run again, and this returns `true`.
     pub(super) fn move_start(&mut self) -> bool {
-        // If the provider demands a user's message, a summary is one.
+        // If the provider demands a user's message, the summary is a user's message.
         let opened = self.summarized || self.groups.iter().any(|group| group.kind == GroupKind::Summary);
         let provider = if opened { Start::Any } else { self.demands.start };
         let wanted = self.policy.start.max(provider);

@@ -1,4 +1,4 @@
-//! The plan: for every group keep, truncate, clear, summarize or drop, and why. It is computed from sizes alone.
+//! The plan: decides for every group whether to keep, truncate, clear, summarize or drop it, from sizes alone.
 
 mod draft;
 
@@ -15,7 +15,7 @@ use lookback_wire::Start;
 use lookback_wire::edit::Hidden;
 use lookback_wire::size::{Measure, Size};
 
-/// What is done with every group of a window, and why.
+/// The decisions about all groups of a window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
@@ -27,7 +27,7 @@ pub struct Plan {
     pub before: Totals,
     /// The totals of the window after the plan.
     pub after: Totals,
-    /// The limits that the window exceeds even so, because what is left is pinned or has to wait.
+    /// The limits that the window still exceeds after the plan, because the rest is pinned or has to wait.
     pub over: Vec<Excess>,
     /// Why lower limits than usual applied, if they did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,24 +39,24 @@ pub struct Plan {
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Occasion {
-    /// The provider's cache no longer has the window (see [`Cold`](crate::policy::Cold)), so that the cut costs nothing: a pause
-    /// was longer than the cache lasts.
+    /// A pause was longer than the lifetime of the provider's cache, which no longer has the window. So the cut is free
+    /// (see [`Cold`](crate::policy::Cold)).
     Pause {
         /// The time since the last call, in milliseconds.
         millis: u64,
     },
-    /// The cache has no such window, because the system prompt or the tools have changed.
+    /// The system prompt or the tools have changed, so the cache does not have the window.
     Preamble,
-    /// The cache of this model has no such window, because the last call went to another model.
+    /// The last call went to another model, so the cache of this model does not have the window.
     Model,
-    /// The cache no longer has the window, as the caller has said
+    /// The caller reported that the cache no longer has the window
     /// ([`Engine::cache_is_cold`](crate::Engine::cache_is_cold)).
     Told,
-    /// The cut is repaid by now (see [`Payback`](crate::policy::Payback)).
+    /// The cut has paid for itself (see [`Payback`](crate::policy::Payback)).
     Repaid {
-        /// What the calls since the last compaction read beyond what the target leaves, in tokens.
+        /// The tokens that the calls since the last compaction read beyond the target.
         read: u64,
-        /// What the cut costs, in tokens that are read.
+        /// The cost of the cut, in tokens that are read.
         price: u64,
     },
 }
@@ -77,7 +77,7 @@ impl fmt::Display for Occasion {
 }
 
 impl Occasion {
-    /// Names a compaction, with the occasion for lower limits if there was one, as in `compaction (another model)`.
+    /// Describes a compaction, with its occasion if there was one, as in `compaction (another model)`.
     pub fn compaction(occasion: Option<Occasion>) -> String {
         occasion.map_or_else(|| "compaction".to_owned(), |occasion| format!("compaction ({occasion})"))
     }
@@ -88,28 +88,28 @@ impl Occasion {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Verdict {
-    /// The window stays as it is.
+    /// The window stays unchanged.
     Keep,
     /// The window is compacted.
     Compact,
-    /// The window stays as it is until a summary is made of what is to leave.
+    /// The window stays unchanged until a summary of the leaving groups is made.
     Summarize,
-    /// The window stays as it is until its tool loop ends, because the loop has signed reasoning.
+    /// The window stays unchanged until its tool loop ends, because the loop has signed reasoning.
     Wait,
     /// The window exceeds a hard limit, and no plan helps.
     Refuse,
 }
 
-/// What is done with one group, and why.
+/// The decision about one group, with its reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Decision {
-    /// What is done.
+    /// The action.
     pub action: Action,
-    /// The number of the policy's stages that the group has gone through.
+    /// The number of the policy's stages that were applied to the group.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stages: usize,
-    /// Why it is done.
+    /// The reason for the action.
     pub reason: Reason,
     /// The size of the group before.
     pub before: Size,
@@ -118,8 +118,8 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// Returns what happens to a group in every compaction, before the stages of the policy. `spends` says whether
-    /// notes leave that the model has seen, and `indexes` whether there is to be an index.
+    /// Returns the decision that every compaction makes before the stages of the policy. `spends` is whether notes that
+    /// the model has seen leave, and `indexes` is whether the policy has an index.
     pub(crate) fn before_stages(group: &Group, spends: bool, indexes: bool) -> Decision {
         let (action, reason, after) = if group.is_stale() {
             (Action::Drop, Reason::Stale, group.kept)
@@ -131,7 +131,7 @@ impl Decision {
         Decision { action, stages: 0, reason, before: group.size, after }
     }
 
-    /// Returns whether the same is done for the same reason.
+    /// Returns whether the action, stages and reason are the same.
     pub(crate) fn is_like(&self, other: &Decision) -> bool {
         (self.action, self.stages, self.reason) == (other.action, other.stages, other.reason)
     }
@@ -142,7 +142,7 @@ fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
-/// What is done with a group.
+/// The treatment of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -153,7 +153,7 @@ pub enum Action {
     Truncate,
     /// The group's tool results, or the pictures and files in them, are replaced by a note.
     Clear,
-    /// The group leaves the window, and a running summary takes its place.
+    /// The group leaves the window, and a running summary replaces it.
     Summarize,
     /// The group leaves the window.
     Drop,
@@ -180,7 +180,7 @@ impl Action {
     }
 }
 
-/// Why something is done with a group.
+/// The reason for the treatment of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -205,30 +205,31 @@ pub enum Reason {
         /// The target of the compaction.
         target: u64,
     },
-    /// The window may not begin with this group. Or the session was resumed, and the window had only the question or
+    /// The window may not begin with this group, or the session was resumed and the window had only the question or
     /// only the answer of this turn.
     Start {
         /// Where the window may begin.
         rule: Start,
     },
-    /// Nothing of the group is left: it was all signed reasoning, which every compaction makes stale.
+    /// The group consisted of signed reasoning, which every compaction makes stale.
     Stale,
-    /// The group is a note by Lookback that the model has seen, and every compaction removes such notes. Or it is a
-    /// note of a run that is over.
+    /// The group is a note by Lookback. The model has seen it, and every compaction removes such notes, or its run is
+    /// over.
     Spent,
-    /// The index lists nothing anymore: what it named has come back, or there is no room for it.
+    /// The index has no names anymore: they came back, or there is no room for it.
     Unlisted,
     /// Signed reasoning of the open tool loop forbids a change.
     Waits,
-    /// The group's tool results were truncated as they arrived. No plan gives this reason, because it happened earlier.
+    /// The group's tool results were truncated as they arrived. Plans never give this reason, because it happens
+    /// earlier.
     Capped {
         /// How many characters of the truncated results are shown.
         shown: u64,
-        /// How many characters they have.
+        /// How many characters they have in full.
         of: u64,
     },
-    /// Lines of the group's tool results are left out, because the window shows them in an earlier result. No plan gives
-    /// this reason, because it happened earlier.
+    /// Lines of the group's tool results are left out, because the window shows them in an earlier result. Plans never
+    /// give this reason, because it happens earlier.
     Repeated {
         /// How many lines are left out.
         lines: u64,
@@ -236,13 +237,13 @@ pub enum Reason {
     /// The provider refused the group's signed reasoning, so it is left out. Only
     /// [`Engine::leave_out_reasoning`](crate::Engine::leave_out_reasoning) gives this reason.
     Refused,
-    /// The contents of the group are erased, because somebody asked for that. Only
-    /// [`Engine::leave_out`](crate::Engine::leave_out) gives this reason.
+    /// The contents of the group are erased on request. Only [`Engine::leave_out`](crate::Engine::leave_out) gives this
+    /// reason.
     Erased,
-    /// The message could not be sent as it arrived, and was repaired. No plan gives this reason, because it happened
+    /// The message could not be sent as it arrived, and was repaired. Plans never give this reason, because it happens
     /// earlier.
     Repaired {
-        /// What was wrong with it.
+        /// The fault of the message.
         why: Hidden,
     },
 }
@@ -282,11 +283,11 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The part of a limit that a compaction leaves free above what is pinned, as a divisor. With an eighth, a window that
-/// is half pinned is compacted again only after it has grown by at least an eighth of the limit.
+/// A compaction leaves a part of the limit free above the pinned groups. This is the divisor of that part. With an
+/// eighth, a window that is half pinned is compacted again only after it has grown by at least an eighth of the limit.
 const SLACK: u64 = 8;
 
-/// The minimum number of tokens in the message of a summary besides the summary itself.
+/// The minimum number of tokens in the message of a summary that are not the summary itself.
 const SUMMARY_OVERHEAD: u64 = 32;
 /// Bytes per token of prose, estimated generously.
 const BYTES_A_TOKEN: u64 = 6;
@@ -294,7 +295,7 @@ const BYTES_A_TOKEN: u64 = 6;
 /// Plans a window.
 ///
 /// The shares in `policy` must be resolved (see [`Policy::for_window`]); unresolved ones do not apply. Planning never
-/// fails: if the limits cannot be met, the plan comes as close as the pinned groups allow, and says by how much the
+/// fails: if the limits cannot be met, the plan comes as close as the pinned groups allow, and reports by how much the
 /// limits are exceeded.
 ///
 /// ```
@@ -317,7 +318,7 @@ pub fn plan(groups: &[Group], policy: &Policy) -> Plan {
     plan_for(groups, policy, Demands::default())
 }
 
-/// What applies whatever the policy says.
+/// Demands on a plan that do not come from the policy.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Demands {
     /// Where the provider allows a request to begin.
@@ -326,7 +327,7 @@ pub(crate) struct Demands {
     pub(crate) overflow: bool,
     /// Why lower limits than usual apply, if they do.
     pub(crate) occasion: Option<Occasion>,
-    /// Whether there is no time to wait for a summary: what would be summarized is dropped.
+    /// Whether groups are dropped instead of summarized, because there is no time to wait for a summary.
     pub(crate) drops: bool,
 }
 
@@ -355,7 +356,7 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     let after = draft.totals();
     let changes = draft.decisions.iter().any(|decision| decision.after != decision.before);
     let over = excesses(policy, &after);
-    // Progress: if no exceeded measure gets smaller, a compaction is not worth a prefix break.
+    // If no exceeded measure gets smaller, a compaction is not worth a prefix break.
     let no_smaller = |excess: &Excess| after.get(excess.measure) >= before.get(excess.measure);
     let futile = exceeded.iter().all(no_smaller);
     if draft.summarized && (futile || !hard.fits(&after)) {
@@ -363,11 +364,11 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
         return plan_for(groups, &without_summary(policy, &[]), demands);
     }
     if !hard.fits(&after) && policy.index.is_some() {
-        // The index is the first to go, and it may be all that is too much.
+        // The index leaves first, and the window may fit without it.
         return plan_for(groups, &Policy { index: None, ..policy.clone() }, demands);
     }
     if !hard.fits(&after) && hard.fits(&before) {
-        // What is shown anew can be larger than what it replaces. Then the window stays as it is.
+        // Kept messages that now show repeated lines themselves can get larger. Then the window stays unchanged.
         return unchanged(groups, before, demands, Verdict::Keep, exceeded, Reason::Recent);
     }
     if !hard.fits(&after) {
@@ -424,8 +425,8 @@ fn unchanged(
     }
 }
 
-/// Returns the target of a compaction: that of the policy, raised to what is pinned plus some slack, but never above
-/// the limit.
+/// Returns the target of a compaction: the policy's target, raised to the pinned groups plus some slack, but never
+/// above the limit.
 fn target(groups: &[Group], policy: &Policy) -> Limits {
     let mut pinned = Totals::sum(groups.iter().filter(|group| group.pin.is_some()).map(|group| (group, group.kept)));
     if policy.summary().is_some() {
@@ -433,7 +434,7 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
     }
     let target = policy.target.unwrap_or(policy.limits);
     let hard = policy.hard.unwrap_or_default();
-    // If the policy limits the body, a hard limit in tokens does, too: to what the head leaves of it.
+    // If the policy limits the body, a hard limit in tokens also limits the body, to the limit less the head.
     let head = pinned.size.tokens.saturating_sub(pinned.body);
     let room = if policy.limits.body.is_some() { hard.get(Measure::Tokens) } else { None };
     let room = room.map(|tokens| tokens.saturating_sub(head));
@@ -463,7 +464,7 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
     }
 }
 
-/// Returns a policy with `instead` in place of each stage that summarizes.
+/// Returns a policy with each stage that summarizes replaced by `instead`.
 fn without_summary(policy: &Policy, instead: &[Stage]) -> Policy {
     let stages = policy.stages.iter().flat_map(|stage| match stage {
         Stage::Summarize(_) => instead,
@@ -475,19 +476,20 @@ fn without_summary(policy: &Policy, instead: &[Stage]) -> Policy {
 /// Returns the maximum size of the policy's running summary.
 fn planned(policy: &Policy) -> Size {
     let Some(summary) = policy.summary() else { return Size::default() };
-    // Half a token per byte is generous. The planner does not read the words around a summary, which may be many.
+    // The planner does not count the words around a summary, which may be many. Half a token per byte is a generous
+    // estimate.
     let around = SUMMARY_OVERHEAD.max(summary.wording.len() as u64 / 2);
     let tokens = summary.budget.saturating_add(around);
     let messages = u64::from(policy.system.counted);
     Size { tokens, bytes: tokens.saturating_mul(BYTES_A_TOKEN), messages, media: 0, passing: 0 }
 }
 
-/// Returns the size of the running summary that is in the window.
+/// Returns the size of the window's present running summary.
 fn standing_summary(groups: &[Group]) -> Size {
     groups.iter().filter(|group| group.kind == GroupKind::Summary).map(|group| group.kept).sum()
 }
 
-/// Raises a target to what is pinned plus the slack, but never above the limit.
+/// Raises a target to the pinned amount plus the slack, but never above the limit.
 fn raised(target: u64, limit: u64, pinned: u64) -> u64 {
     target.max(pinned.saturating_add(limit / SLACK)).min(limit)
 }

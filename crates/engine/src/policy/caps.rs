@@ -2,19 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Caps on the texts of tool results, by what they show.
+/// Caps on the texts of tool results: one for files, one for other output.
 ///
-/// A text that is longer is cut in whole lines, with three fifths of what is kept from the head and two fifths from the
-/// tail. A line that is longer than that is cut inside. The lengths are estimated from the beginning of the text.
+/// A longer text is cut to whole lines. Three fifths of the kept text come from its head and two fifths from its tail.
+/// A line that is too long for its share is cut inside. Lengths are estimated from the beginning of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Caps {
-    /// The most tokens of a text that shows a file. It is recognized by its numbered lines, or by a call whose only text
-    /// is the path of a file.
+    /// The most tokens of a text that shows a file. A file is recognized by its numbered lines, or by a call whose only
+    /// text is a path.
     pub file: u64,
     /// The most tokens of any other text.
     pub other: u64,
-    /// The most tokens of the list of names that were only in what is cut.
+    /// The most tokens of the list of names that occur only in the cut part.
     pub names: u64,
 }
 

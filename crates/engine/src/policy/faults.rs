@@ -5,7 +5,7 @@ use lookback_wire::size::Measure;
 
 impl Policy {
     /// Returns the faults of this policy, or an empty list if it has none. A policy with faults still gives a plan, but
-    /// not the one that was meant.
+    /// not the intended one.
     pub fn faults(&self) -> Vec<PolicyFault> {
         let mut faults = Vec::new();
         let (cold, cold_target) = (self.cold.map(|cold| cold.limits), self.cold.map(|cold| cold.target));
@@ -76,7 +76,7 @@ impl Policy {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyFault {
-    /// A share that is not above 0 and at most 1.
+    /// A share that is 0 or less, above 1, or not a number.
     #[error("{place}.tokens: a share must be greater than 0 and at most 1, got {share}")]
     Share {
         /// The setting: `limits`, `target`, `hard`, or one of `cold` or `payback`.
@@ -113,7 +113,7 @@ pub enum PolicyFault {
     /// A payback without a limit in tokens. It would have no effect.
     #[error("payback.limits: set `body` or `tokens`")]
     Payback,
-    /// A price of writing that is below that of reading, or is not a number.
+    /// A price of writing that is below the price of reading, or is not finite.
     #[error("payback.write must be at least 1, got {write}")]
     Price {
         /// The price.

@@ -1,8 +1,8 @@
-//! What is kept besides what is always kept, and how system messages are treated.
+//! Messages that a policy keeps in addition to the pinned ones, and its treatment of system messages.
 
 use serde::{Deserialize, Serialize};
 
-/// What a policy keeps, besides what is always kept.
+/// Messages that a policy keeps in addition to those that are always kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Keep {
@@ -14,8 +14,8 @@ pub struct Keep {
     /// 80 tool calls, the window still contains "Fix the tests". If the provider demands that a request begin with a
     /// user's message, the task is always kept.
     pub task: bool,
-    /// Whether to keep every system message, with its group. If `false`, only the system messages at the beginning of
-    /// the history are kept.
+    /// Whether to keep every system message, together with its group. If `false`, only the system messages at the
+    /// beginning of the history are kept.
     pub system: bool,
 }
 
@@ -27,13 +27,13 @@ impl Default for Keep {
 
 /// How system messages among the other messages are treated.
 ///
-/// The system prompt outside the messages is part of the [`Preamble`](lookback_wire::dialect::Preamble), and there is only one. So `one`
-/// and `first` matter for formats with the system prompt among the messages.
+/// A system prompt outside the messages is part of the [`Preamble`](lookback_wire::dialect::Preamble), and there is
+/// only one. So `one` and `first` matter only for formats with the system prompt among the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SystemRule {
-    /// Whether there is only one system message at a time. It is never dropped: if the same message arrives again, it
-    /// is ignored, and another one replaces it.
+    /// Whether there is only one system message at a time. It is never dropped. If the same message arrives again, it
+    /// is ignored; a different one replaces it.
     ///
     /// If `false`, the system messages at the beginning of the history are never dropped. Later ones are treated like
     /// other messages, unless [`Keep::system`] keeps them.
@@ -42,7 +42,7 @@ pub struct SystemRule {
     /// if `one` is set. For example, a new system prompt arrives as the 50th message: if `first` is `true`, it becomes
     /// the first message of the window, and if `false`, it stays where it arrived.
     pub first: bool,
-    /// Whether system messages, the running summary and the index count towards a limit in messages.
+    /// Whether system messages, the running summary and the index count toward a limit in messages.
     pub counted: bool,
 }
 

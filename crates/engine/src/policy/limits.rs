@@ -1,4 +1,4 @@
-//! Limits, and what they are compared with.
+//! Limits of a window, in seven measures.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use lookback_wire::size::Measure;
 
 /// Limits in several measures. A limit that is `None` does not apply.
 ///
-/// The preamble (the system prompt and the tools outside the messages) counts in tokens and bytes.
+/// The preamble (the system prompt and the tools outside the messages) counts toward tokens and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -15,8 +15,8 @@ pub struct Limits {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// Tokens of the body: the window without its head, which is the system prompt, the tools, the first messages that
-    /// the policy keeps, the current task, the running summary and the index. With a limit on the body, a long head does
-    /// not make a window that is cut at every call.
+    /// the policy keeps, the current task, the running summary and the index. With a limit on the body, a long head
+    /// does not cause a cut at every call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<u64>,
     /// Messages, including system messages.
@@ -86,7 +86,7 @@ impl Limits {
     }
 
     /// Returns the limit in one measure. A share is returned only after
-    /// [`Policy::for_window`](super::Policy::for_window) has turned it into a count; before, it does not apply.
+    /// [`Policy::for_window`](super::Policy::for_window) has turned it into a count. Until then it does not apply.
     pub fn get(&self, measure: Measure) -> Option<u64> {
         match measure {
             Measure::Tokens => match self.tokens {

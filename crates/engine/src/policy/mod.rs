@@ -1,4 +1,4 @@
-//! Policy: what a window may contain, as one value that a file, a flag, a request or a test can give.
+//! The policy: the limits of a window, the messages to keep, and the stages that make it smaller.
 
 mod caps;
 mod faults;
@@ -25,17 +25,17 @@ pub use timing::{Cold, Mode, Pace, Payback};
 
 pub use lookback_wire::Start;
 
-/// The note in place of a tool result that was cleared, for models that can ask for an entry.
+/// The note that replaces a cleared tool result, for models that can ask for an entry.
 const CLEARED: &str = "[tool result cleared: {cut} characters; entry {entry} has them]";
 
-/// What a window may contain: limits, what to keep, and how to make it smaller.
+/// The limits of a window, the messages to keep, and the stages that make it smaller.
 ///
 /// If a window exceeds one of the [`limits`](Policy::limits), the [`stages`](Policy::stages) make it smaller, in their
-/// order, until it meets the [`target`](Policy::target). The target should be well below the limits: the beginning of a
-/// request changes at each compaction, and the provider's cache of it is lost.
+/// order, until it meets the [`target`](Policy::target). The target should be well below the limits, because each
+/// compaction changes the beginning of the request, and the provider's cache of it is lost.
 ///
-/// Take [`Policy::production`] unless you have a reason not to. It can be changed field by field. For a policy of your
-/// own, start from [`Policy::unlimited`]:
+/// Use [`Policy::production`] unless you have a reason not to, and change single fields of it. To write a policy from
+/// scratch, start from [`Policy::unlimited`]:
 ///
 /// ```
 /// use lookback_engine::policy::{Limits, Policy};
@@ -48,8 +48,8 @@ const CLEARED: &str = "[tool result cleared: {cut} characters; entry {entry} has
 /// assert!(policy.faults().is_empty());
 /// ```
 ///
-/// A policy can also be read from JSON or TOML. A missing key has its value in [`Policy::unlimited`], and an unknown
-/// key is an error.
+/// A policy can also be read from JSON or TOML. A missing key takes its value from [`Policy::unlimited`], and an
+/// unknown key is an error.
 ///
 /// ```
 /// use lookback_engine::policy::Policy;
@@ -69,21 +69,23 @@ pub struct Policy {
     /// provider's cache each time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Limits>,
-    /// What applies in addition if the provider's cache no longer has the window. A cut costs nothing then, because
-    /// everything is written anew anyway.
+    /// Lower limits for when the provider's cache no longer has the window. A cut is free then, because the whole
+    /// window has to be written to the cache anyway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cold: Option<Cold>,
-    /// What applies in addition once a compaction has paid for itself. If this is `None`, only the limits decide when to
+    /// Lower limits for when a compaction has paid for itself. If this is `None`, only the limits decide when to
     /// compact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub payback: Option<Payback>,
-    /// What no request may exceed, whatever is pinned: if a window cannot meet these limits, Lookback returns an error.
+    /// Limits that no request may exceed. If a window cannot meet them, because too much is pinned, Lookback returns an
+    /// error.
     ///
-    /// If this is `None`, the model's context window less the room for its answer is the hard limit, if it is known
+    /// If this is `None`, the hard limit is the model's context window, if it is known, less the room for its answer
     /// (see [`Policy::for_window`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hard: Option<Limits>,
-    /// What is never dropped, besides the preamble, the system prompt, the newest message and the open round.
+    /// Messages that are never dropped, in addition to the preamble, the system prompt, the newest message and the open
+    /// round.
     pub keep: Keep,
     /// How system messages among the other messages are treated.
     pub system: SystemRule,
@@ -93,26 +95,26 @@ pub struct Policy {
     /// this costs no cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival: Option<Truncation>,
-    /// Caps on the texts of tool results by what they show, applied as the results arrive. If there is also an
-    /// [`arrival`](Policy::arrival), the one that keeps less of a text applies to it.
+    /// Separate caps on files and on other texts of tool results, applied as the results arrive. If
+    /// [`arrival`](Policy::arrival) is also set, each text is cut by the cap that keeps less of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caps: Option<Caps>,
-    /// Which lines of an arriving tool result are left out because the window shows them already. If this is `None`,
-    /// none are.
+    /// The minimum length of repeated lines, which are left out of an arriving tool result because the window already
+    /// shows them. If this is `None`, no lines are left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repeats: Option<Repeats>,
-    /// The index of what has left the window. If this is `None`, there is none.
+    /// The index of names that are no longer in the window. If this is `None`, there is no index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<Index>,
     /// The ways to make a window smaller, tried in this order until the target is met.
     pub stages: Vec<Stage>,
     /// The ways to make a window smaller after the provider has refused it as too long.
     ///
-    /// They also change what the model has not seen yet: it is better to shorten a giant result of the open round than
-    /// to send it again in vain.
+    /// They also change messages that the model has not seen yet: it is better to shorten a giant result of the open
+    /// round than to send it again in vain.
     pub overflow: Vec<Stage>,
-    /// When the limits are checked. The hard limit, and a limit in tokens that is a share of the context window, are
-    /// checked before every call.
+    /// When the limits are checked. The hard limit is checked before every call, and so is a limit in tokens that is a
+    /// share of the context window.
     pub pace: Pace,
     /// Whether compactions are recorded.
     pub mode: Mode,
@@ -123,15 +125,15 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Returns the policy that we run in production. It is the default of [`Settings`](crate::Settings).
+    /// Returns the default policy of [`Settings`](crate::Settings), made for production.
     ///
-    /// A window whose body exceeds 32,000 tokens is compacted to 10,000, so that it is compacted rarely and the
-    /// provider's cache matches in between. If the cache is cold, 14,000 are enough. The same applies at 80 pictures and
-    /// files (compacted to 40), and at 24,000,000 bytes (compacted to 12,000,000). Old pictures and tool results are
-    /// cleared first, and then whole groups are dropped. An index lists the names that have left.
+    /// A window whose body exceeds 32,000 tokens is compacted to 10,000. So compactions are rare, and the provider's
+    /// cache matches in between. If the cache is cold, the limit is 14,000 tokens. Windows with more than 80 pictures
+    /// and files are compacted to 40, and windows of more than 24,000,000 bytes to 12,000,000. Old pictures and tool
+    /// results are cleared first, and then whole groups are dropped. An index lists the names that have left.
     ///
-    /// As a tool result arrives, it is capped at 4,000 tokens if it shows a file, and at 400 otherwise. Lines that the
-    /// window shows already are left out.
+    /// An arriving tool result is capped at 4,000 tokens if it shows a file, and at 400 otherwise. Lines that the
+    /// window already shows are left out.
     ///
     /// The page `docs/concepts/default-policy.md` gives the reasons, with figures.
     ///
@@ -161,8 +163,8 @@ impl Policy {
         .naming_entries()
     }
 
-    /// Returns a policy that sends everything and never compacts, not even if the window exceeds what the model
-    /// accepts.
+    /// Returns a policy that sends everything and never compacts, even if the window exceeds the model's context
+    /// window.
     ///
     /// ```
     /// use lookback_engine::{Engine, Settings, policy::Policy};
@@ -177,14 +179,14 @@ impl Policy {
     /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
     /// ```
     pub fn never_compact() -> Policy {
-        // The hard limit is empty, so that not even the model's context window applies.
+        // An empty hard limit, because otherwise the model's context window would apply.
         Policy { hard: Some(Limits::default()), ..Policy::unlimited() }
     }
 
-    /// Returns a policy without limits of its own: the base for policies that set some.
+    /// Returns a policy that sets no limits: the base for policies that do.
     ///
-    /// If the model's context window is known, it still applies: less the room for the answer it is the hard limit, and
-    /// the oldest groups are dropped if it is exceeded.
+    /// If the model's context window is known, it still applies: the hard limit is the context window less the room for
+    /// the answer, and the oldest groups are dropped if the window exceeds it.
     ///
     /// ```
     /// use lookback_engine::policy::{Limits, Policy};
@@ -223,7 +225,7 @@ impl Policy {
     }
 
     /// Returns this policy, resolved for a model. Shares of the context window become counts. If the policy has no hard
-    /// limit, it becomes the context window less `max_output`, so that there is room for the answer.
+    /// limit, the hard limit becomes the context window less `max_output`, which leaves room for the answer.
     ///
     /// `window` and `max_output` are in tokens. Never more than half of the context window is reserved: some models
     /// list an output limit equal to their context window.
@@ -252,7 +254,7 @@ impl Policy {
         }
     }
 
-    /// Returns the running summary that this policy makes, if it makes one.
+    /// Returns the settings of the running summary, if the policy has a stage that summarizes.
     pub fn summary(&self) -> Option<&Summarize> {
         self.stages.iter().find_map(|stage| match stage {
             Stage::Summarize(summary) => Some(summary),
@@ -260,10 +262,9 @@ impl Policy {
         })
     }
 
-    /// Returns this policy with notes that name the entry of the log with the full text. This is for models that can
-    /// ask for an entry.
+    /// Returns this policy with notes that name the log entry with the full text, for models that can ask for an entry.
     ///
-    /// Notes whose wording the policy sets are not changed.
+    /// If the policy already sets the wording of a note, that wording stays.
     ///
     /// ```
     /// use lookback_engine::policy::Policy;

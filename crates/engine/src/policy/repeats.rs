@@ -1,10 +1,10 @@
-//! Which lines of a tool result are shown once.
+//! The minimum length of repeated lines, which are shown only once.
 
 use serde::{Deserialize, Serialize};
 
-/// Lines of a tool result that the window shows already, word for word, in an earlier result. A reference to the entry
-/// that shows them takes their place. If a compaction removes that entry, the oldest message that refers to it shows the
-/// lines itself, and the others refer to that one.
+/// Repeated lines: lines of a tool result that an earlier result in the window already shows, word for word. A
+/// reference to the entry that shows them replaces them. If a compaction removes that entry, the oldest message that
+/// refers to it shows the lines itself, and the others refer to that message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Repeats {

@@ -1,32 +1,31 @@
-//! The ways to make a window smaller.
+//! Stages: the ways to make a window smaller.
 
 use serde::{Deserialize, Serialize};
 
 use lookback_tokens::cut::Truncation;
 use lookback_wire::message::Role;
 
-/// A way to make a window smaller. Each stage goes from the oldest group to the newest, and does not touch what is
-/// pinned.
+/// A way to make a window smaller. Each stage goes from the oldest group to the newest, and skips pinned groups.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Stage {
     /// Truncates long tool results.
     TruncateResults {
-        /// What is kept of each text.
+        /// How much of each text is kept.
         #[serde(flatten)]
         to: Truncation,
         /// The number of newest rounds that are left alone, named `keep` in files.
         #[serde(default, rename = "keep")]
         except_newest: u64,
     },
-    /// Clears tool results: replaces each by a note that says how much is gone.
+    /// Clears tool results: replaces each by a note with the number of removed characters.
     ClearResults {
         /// The number of newest rounds that are left alone, named `keep` in files.
         #[serde(default, rename = "keep")]
         except_newest: u64,
-        /// The text of the note. `{cut}` is the number of characters that are gone, and `{entry}` is the entry of the
-        /// log that has them. If this is `None`, the note is `[tool result cleared: {cut} characters]`.
+        /// The text of the note. `{cut}` is the number of removed characters, and `{entry}` is the log entry that has
+        /// them. If this is `None`, the note is `[tool result cleared: {cut} characters]`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         marker: Option<String>,
     },
@@ -36,10 +35,10 @@ pub enum Stage {
         #[serde(default, rename = "keep")]
         except_newest: u64,
     },
-    /// Merges whole groups into a running summary, which takes their place.
+    /// Merges whole groups into a running summary, which replaces them.
     ///
-    /// The caller decides who makes it, and when (see [`WindowOutcome::summary_request`](crate::WindowOutcome)). Until
-    /// then the groups stay, unless a hard limit is exceeded.
+    /// The caller makes the summary (see [`WindowOutcome::summary_request`](crate::WindowOutcome)). Until it is
+    /// accepted, the groups stay, unless a hard limit is exceeded.
     Summarize(Summarize),
     /// Drops whole groups.
     Drop,
@@ -59,8 +58,8 @@ pub struct Summarize {
 }
 
 impl Default for Summarize {
-    /// Returns a budget of 1,000 tokens, and a message of the user: a summary repeats what tools and strangers said, so
-    /// it should not have the authority of a system message.
+    /// Returns a budget of 1,000 tokens and the user's role. A summary repeats the words of tools and strangers, so it
+    /// should not have the authority of a system message.
     fn default() -> Self {
         let wording = "[Summary of the conversation before this point]\n{summary}".to_owned();
         Summarize { budget: 1_000, role: Role::User, wording }

@@ -1,4 +1,4 @@
-//! Tightening: two policies become one, so that a window that meets it meets both.
+//! Tightening: combines two policies into one whose windows meet both.
 
 use super::{Cold, Keep, Limits, Mode, Pace, Payback, Policy, Tokens};
 use crate::policy::Caps;
@@ -6,15 +6,15 @@ use lookback_tokens::cut::{Truncation, Unit};
 use lookback_wire::size::Measure;
 
 impl Policy {
-    /// Returns this policy, tightened by another: the smaller of each limit, the nearer target, the stricter start, the
-    /// shorter cap on arriving results, and everything that either of them keeps.
+    /// Returns this policy, tightened by another. The result has the smaller of each limit, the lower target, the
+    /// stricter start and the shorter cap on arriving results, and it keeps everything that either policy keeps.
     ///
-    /// The stages are those of `by`, if it has any. (A policy that records nothing keeps its own if `by` summarizes.)
-    /// Everything else is taken from `self`. `window` is the model's context window in tokens, and is needed to compare
-    /// a share with a count.
+    /// The stages are those of `by`, if it has any. (If `self` records nothing and `by` summarizes, the stages are
+    /// those of `self`.) Everything else is taken from `self`. `window` is the model's context window in tokens. It is
+    /// needed to compare a share with a count.
     ///
-    /// The pace is that of the policy whose limits it applies to. If both policies have such limits, the more frequent
-    /// pace wins. A share of the context window is checked before every call, so it has no pace.
+    /// The pace comes from the policy that has limits. If both have limits, the more frequent pace wins. A share of the
+    /// context window does not count as a limit here, because it is checked before every call.
     ///
     /// ```
     /// use lookback_engine::policy::{Limits, Policy};
@@ -33,7 +33,7 @@ impl Policy {
         let reach = |policy: &Policy| policy.target.unwrap_or(policy.limits);
         let target = (self.target.is_some() || by.target.is_some())
             .then(|| reach(self).least(&reach(by), window).least(&limits, window));
-        // A policy without a hard limit has the model's context window.
+        // Without a hard limit, the model's context window applies.
         let full = Limits { tokens: Some(Tokens::Share(1.0)), ..Limits::default() };
         let hard = (self.hard.is_some() || by.hard.is_some())
             .then(|| self.hard.unwrap_or(full).least(&by.hard.unwrap_or(full), window));
@@ -64,8 +64,8 @@ impl Policy {
 }
 
 impl Policy {
-    /// Returns the policy that applies if the provider's cache no longer has the window. `window` is the model's context
-    /// window in tokens.
+    /// Returns the policy that applies if the provider's cache no longer has the window. `window` is the model's
+    /// context window in tokens.
     pub(crate) fn when_cold(&self, window: Option<u64>) -> Option<Policy> {
         self.cold.map(|cold| self.lowered(&cold.limits, &cold.target, window))
     }
@@ -106,7 +106,7 @@ fn colder(one: Option<Cold>, other: Option<Cold>, window: Option<u64>) -> Option
 }
 
 impl Limits {
-    /// Returns these limits, each lowered to another's, if it is higher.
+    /// Returns these limits, each lowered to the other's limit if that is lower.
     fn no_higher_than(&self, other: &Limits, window: Option<u64>) -> Limits {
         let least = self.least(other, window);
         Limits {
@@ -148,7 +148,7 @@ impl Limits {
     }
 }
 
-/// Returns the cap that leaves less. A token counts as four characters, which is about right.
+/// Returns the cap that keeps less. A token counts as about four characters.
 fn shorter<'a>(one: Option<&'a Truncation>, other: Option<&'a Truncation>) -> Option<&'a Truncation> {
     let length = |cap: &Truncation| {
         let kept = cap.head.saturating_add(cap.tail);
@@ -172,7 +172,7 @@ fn tighter(one: Option<Caps>, other: Option<Caps>) -> Option<Caps> {
     }
 }
 
-/// Returns the pace of two policies. A policy without limits that wait for its pace has no say in it.
+/// Returns the pace of two combined policies. The pace of a policy matters only if it has limits that wait for it.
 fn pace(one: &Policy, by: &Policy) -> Pace {
     // A share of the context window waits for no pace. It has no count, so `get` does not return it.
     let waits = |policy: &Policy| Measure::ALL.into_iter().any(|measure| policy.limits.get(measure).is_some());

@@ -1,4 +1,4 @@
-//! When a window is compacted: how often its limits are checked, and which others apply when a cut is free or repaid.
+//! The timing of compactions: how often limits are checked, and lower limits for when a cut is free or repaid.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,22 +12,22 @@ pub enum Pace {
     /// Before every call.
     #[default]
     Call,
-    /// Before every n-th call, and between turns. Calls are counted by the assistant messages of the history, so a
-    /// session that is opened again continues to count where it was.
+    /// Before every n-th call, and between turns. Calls are counted by the assistant messages of the history, so the
+    /// count continues when a session is opened again.
     Calls(u64),
     /// Between turns, and never in the middle of a tool loop.
     Turn,
 }
 
-/// Limits that apply in addition if the provider's cache no longer has the window: after a pause, after the system prompt
-/// or the tools have changed, and for another model.
+/// Limits that apply in addition if the provider's cache no longer has the window: after a pause, after the system
+/// prompt or the tools have changed, and for another model.
 ///
-/// A pause is the time between the last call and the newest message, by the times with which messages arrived. The last
-/// call was made when the message arrived that the model answered last. Without times there are no pauses.
+/// A pause is the time between the last call and the arrival of the newest message. The time of the last call is the
+/// arrival of the message that it answered. Without arrival times there are no pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cold {
-    /// How long the cache lasts, in seconds.
+    /// The lifetime of the cache, in seconds.
     pub after: u64,
     /// When to compact.
     pub limits: Limits,
@@ -44,10 +44,10 @@ impl Default for Cold {
 
 /// Limits that apply in addition once a compaction is repaid.
 ///
-/// A large window costs a little more at each call, because all of it is read from the cache. A compaction costs much
-/// once, because what it keeps is written to the cache again. It is repaid as soon as the calls since the last compaction
-/// have read as many tokens too many as the compaction costs. Then it is made. So a window that grows fast is compacted
-/// at a larger size than one that grows slowly.
+/// A large window costs a little more at each call, because all of it is read from the cache. A compaction costs a lot
+/// once, because the kept messages are written to the cache again. Each call since the last compaction reads some
+/// tokens more than the target. Once these extra tokens cost as much as a new compaction, it is made. So a window that
+/// grows fast is compacted at a larger size than one that grows slowly.
 ///
 /// ```
 /// use lookback_engine::policy::{Limits, Payback, Policy};
@@ -61,14 +61,14 @@ impl Default for Cold {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Payback {
-    /// What it costs to write a token to the cache, in tokens that are read from it.
+    /// The price of writing a token to the cache, as a multiple of the price of reading one.
     pub write: f64,
-    /// When to compact, at the earliest.
+    /// The limits below which a window is never compacted for this reason.
     pub limits: Limits,
 }
 
 impl Payback {
-    /// Returns what it costs to write this many tokens again instead of reading them, in tokens that are read.
+    /// Returns the extra cost of writing this many tokens again instead of reading them, in tokens that are read.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float saturates as it is cast")]
     #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     pub(crate) fn price(&self, tokens: u64) -> u64 {
@@ -77,7 +77,7 @@ impl Payback {
 }
 
 impl Default for Payback {
-    /// Returns the price of 12.5 tokens, which is Anthropic's, and no limits.
+    /// Returns Anthropic's price ratio of 12.5, and no limits.
     fn default() -> Self {
         Payback { write: 12.5, limits: Limits::default() }
     }
@@ -88,10 +88,10 @@ impl Default for Payback {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Mode {
-    /// Compactions are recorded in the log, so that requests extend each other until the next compaction.
+    /// Compactions are recorded in the log, and requests extend each other until the next compaction.
     #[default]
     Recorded,
-    /// The window is planned anew at each read, and nothing is recorded. This is for compatibility with systems that do
-    /// so: each read costs O(history), and the provider's cache is lost.
+    /// The window is planned again at each read, and nothing is recorded. This is for compatibility with systems that
+    /// work this way. Each read costs O(history), and the provider's cache is lost.
     OnRead,
 }

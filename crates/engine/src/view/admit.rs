@@ -1,4 +1,4 @@
-//! What a message needs to be sent after a view, found as it arrives.
+//! Admission: finds the edits that an arriving message needs to be sent after a view.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,7 +14,7 @@ use lookback_wire::message::{Message, PartRef, ToolCall, ToolResult};
 const EMPTY_ERROR: &str = "[The tool failed and gave no output.]";
 
 /// The most groups to which the late results of one message may belong. Each of these groups shows a part of the
-/// message, with edits of its own, so a larger number would cost more.
+/// message with separate edits, so a larger number would cost more.
 const MOST_LATE: usize = 16;
 
 /// The call that a result answers: its group, its place among the calls with its identifier, and the name under which
@@ -32,7 +32,8 @@ impl View {
         let quirks = target.quirks();
         let mut admission = Admission::new(self, quirks, target.stored);
         let words = if quirks.takes_space_beside { message.last_words() } else { None };
-        // What the model said goes on with words, because its end may become the end of a request.
+        // In a message of the model, a blank text is hidden only after its last words, because the end of the message
+        // may become the end of a request.
         let is_beside = |part| words.is_some_and(|words| message.role() != Role::Assistant || part < words);
         for (part, value) in message.parts().enumerate() {
             match value {
@@ -90,8 +91,8 @@ impl View {
         let group = self.group_of(id)?;
         let calls = &self.groups.get(group)?.calls;
         let mut next = from;
-        // A late result may already wait for an earlier call with that name. Only a few such calls are skipped, which
-        // keeps the search cheap.
+        // A late result may already wait for an earlier call with this identifier. Only a few such calls are skipped,
+        // which keeps the search cheap.
         for _ in 0..MOST_LATE {
             let (place, name) = calls.waiting(id, next, Answer::StandIn)?;
             if !self.late.has(name) {
@@ -107,18 +108,19 @@ impl View {
 struct Admission<'a> {
     view: &'a View,
     quirks: Quirks,
-    /// Whether the provider has stored calls that are not here.
+    /// Whether the provider may have stored calls that are not in the view.
     stored: bool,
     edits: Vec<Edit>,
-    /// The group that the message joins, if it is the model's and goes on with an answer. Its calls need other names.
+    /// The group that the message joins, if it is the model's and continues an answer. Calls of the message must not
+    /// reuse names of this group.
     joins: Option<&'a ViewGroup>,
     /// The names of this message's calls.
     names: HashSet<String>,
-    /// For each identifier, the place of the first call that its results have not been given.
+    /// For each identifier, the place of the first call that has not been matched to a result of this message.
     next: HashMap<&'a str, usize>,
-    /// For each tool, the place of the first call that its results have not been given.
+    /// For each tool, the place of the first call that has not been matched to a result of this message.
     next_of_tool: HashMap<&'a str, usize>,
-    /// The names of the calls that results have been given, if results may name only the tool.
+    /// The names of the calls that have been matched, if results may name only the tool.
     given: HashSet<&'a str>,
     /// The group whose calls its results answer.
     home: Option<usize>,
@@ -147,7 +149,7 @@ impl<'a> Admission<'a> {
         self.edits.push(Edit { part, change });
     }
 
-    /// Gives a call an identifier that is allowed and free, and an object as arguments, unless it has them.
+    /// Gives a call a valid, unused identifier, and an object as its arguments, unless it already has them.
     fn name_call(&mut self, part: usize, call: &ToolCall) {
         let joined = |id: &str| self.joins.is_some_and(|group| group.calls.shows(id));
         let known =
@@ -168,7 +170,7 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// Gives a result content if it is an error without any and the provider refuses that.
+    /// Fills in the content of an empty error, if the provider refuses empty errors.
     fn fill_empty_error(&mut self, part: usize, result: &ToolResult) {
         if self.quirks.refuses_empty_error && result.is_empty_error() {
             self.add(part, Change::Cut { item: 0, cut: Cut::note(EMPTY_ERROR) });
@@ -176,7 +178,7 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// Ties a result to the call that it answers, or hides it.
+    /// Matches a result to the call that it answers, or hides it.
     fn find_call(&mut self, part: usize, result: &'a ToolResult) {
         let view = self.view;
         if let Some(answered) = self.named(result) {
@@ -198,7 +200,7 @@ impl<'a> Admission<'a> {
                 self.next.insert(id, answered.place + 1);
                 self.tie(part, result, &answered);
             }
-            // It waits under the name of the stand-in that it is going to replace.
+            // The late result waits under the name of the stand-in that it will replace.
             Err(Hidden::Late) => match view.stand_in(id, from) {
                 Some(stand_in) if self.late_homes.len() < MOST_LATE || self.late_homes.contains(&stand_in.group) => {
                     self.late_homes.insert(stand_in.group);
@@ -213,7 +215,8 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// Returns the call that a result answers by the name of its tool alone: the next open one in the newest round.
+    /// Returns the call that a result answers by the name of its tool alone: the next open call of that tool in the
+    /// newest round.
     fn named(&mut self, result: &'a ToolResult) -> Option<Answered<'a>> {
         let view = self.view;
         let is_by_name = result.names_only_tool() || view.group_of(&result.call_id).is_none();
@@ -236,7 +239,7 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// Gives a result to a call: it is shown under the name of the call.
+    /// Matches a result to a call, under whose name it is shown.
     fn tie(&mut self, part: usize, result: &ToolResult, call: &Answered<'a>) {
         if self.quirks.results_by_name {
             self.given.insert(call.name);
@@ -247,16 +250,16 @@ impl<'a> Admission<'a> {
     }
 }
 
-/// Returns an identifier of at most `most` characters for one that is longer: its beginning and a digest of all of it, with
-/// room for a number. Many long identifiers begin alike, and differ at their ends.
+/// Shortens an identifier to at most `most` characters: its beginning and a digest of the whole, with room for a
+/// number. The digest is needed because many long identifiers differ only at their ends.
 fn shortened(id: &str, most: usize) -> String {
     let digest = format!("_{:016x}", xxhash_rust::xxh3::xxh3_64(id.as_bytes()));
     let room = most.saturating_sub(digest.len() + 4);
     id.chars().take(room).collect::<String>() + &digest
 }
 
-/// Returns a name for a call whose own identifier cannot be sent: the identifier with `_` for each character that is
-/// not allowed, and with a free number if that is taken. At most 48 characters of the identifier are used.
+/// Returns a name for a call whose own identifier cannot be sent. It has the first 48 characters of the identifier,
+/// with `_` for each character that is not allowed, and a number if that name is taken.
 ///
 /// The number is found by doubling and then by binary search, because a message may have any number of calls with one
 /// identifier.

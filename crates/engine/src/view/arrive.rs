@@ -1,4 +1,4 @@
-//! A message that arrives: it joins a group of the view, or becomes a new one.
+//! Arriving messages: each joins a group of the view or becomes a new one.
 
 use super::View;
 use super::calls::Answer;
@@ -22,7 +22,7 @@ impl View {
         let by = Author::from_arrival(arrival);
         let item = |edits: &[Edit], size| Item::new(position, &message, edits, size, by);
         if arrival.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Late)) {
-            // The late results wait beside the view, without the other parts of their message.
+            // The late results wait outside the view, without the other parts of their message.
             let late = |part| edit::is_hidden_as(&arrival.edits, part, Hidden::Late);
             let edits = arrival.edits.iter().filter(|edit| edit.change != Change::Hide(Hidden::Late)).cloned();
             let others = (0..message.parts().count()).filter(|part| !late(*part));
@@ -58,10 +58,10 @@ impl View {
         }
     }
 
-    /// Takes away what counts only until the turn is over.
+    /// Removes the tokens that count only until the turn is over.
     fn end_turn(&mut self) {
         let turn = self.history.turn;
-        // A summary and an index are of no turn.
+        // A summary and an index do not belong to a turn.
         let stands = |kind| matches!(kind, GroupKind::Summary | GroupKind::Index);
         let of_turn = |group: &&mut ViewGroup| group.turn >= turn || stands(group.kind);
         for group in self.groups.iter_mut().rev().take_while(of_turn) {
@@ -85,7 +85,7 @@ impl View {
             self.add_to(index, item);
             return;
         }
-        // The call that it answers is one that the provider has stored.
+        // The result answers a call that the provider has stored.
         if item.may_stand_apart()
             && let Some(last) = self.groups.len().checked_sub(1)
             && self.groups.last().is_some_and(ViewGroup::refers)
@@ -132,7 +132,7 @@ impl View {
         }
     }
 
-    /// Returns whether a message of the model that comes next is one answer with the newest group.
+    /// Returns whether the next message of the model would continue the answer of the newest group.
     pub(super) fn answer_goes_on(&self) -> bool {
         self.history.is_models && self.groups.last().is_some_and(ViewGroup::goes_on)
     }

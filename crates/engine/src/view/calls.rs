@@ -17,24 +17,26 @@ pub(super) struct Calls {
     by_name: Vec<usize>,
     /// Indexes into `calls`, sorted by tool. Calls of the same tool keep their order.
     by_tool: Vec<usize>,
-    /// How many calls of an identifier a search may skip. The key is the place of the first of them in `by_id`.
+    /// How many calls of an identifier a search may skip. The key is the place of the identifier's first call in
+    /// `by_id`.
     passed: HashMap<usize, Passed>,
-    /// How many calls of a tool a search for an open one may skip. The key is the place of the first of them in `by_tool`.
+    /// How many calls of a tool a search for an open call may skip. The key is the place of the tool's first call in
+    /// `by_tool`.
     passed_of_tool: HashMap<usize, usize>,
 }
 
 /// How many calls of one identifier, counted from the first, a search may skip.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passed {
-    /// If it looks for an open call.
+    /// In a search for an open call.
     open: usize,
-    /// If it looks for a stand-in without a late result.
+    /// In a search for a stand-in without a late result.
     stood_in: usize,
 }
 
 #[derive(Debug, Clone)]
 struct Call {
-    /// Shared with the index of all calls, which every compaction makes anew.
+    /// Shared with the index of all calls, which every compaction rebuilds.
     id: Arc<str>,
     tool: Box<str>,
     /// The message that makes it, and the index of its part there.
@@ -186,8 +188,8 @@ impl Calls {
         found.map(|(place, call)| (place, call.name()))
     }
 
-    /// Returns the first call of a tool that has neither a result nor a stand-in: its place among the calls of the tool, and
-    /// its name. The search begins at place `from`.
+    /// Returns the first call of a tool that has neither a result nor a stand-in: its place among the calls of the
+    /// tool, and its name. The search begins at place `from`.
     pub(super) fn open_of_tool(&self, tool: &str, from: usize) -> Option<(usize, &str)> {
         let range = self.range(&self.by_tool, Call::tool, tool);
         let from = from.max(self.passed_of_tool.get(&range.start).copied().unwrap_or_default());
@@ -263,8 +265,8 @@ impl Calls {
         passed.stood_in += further(passed.stood_in, &Call::is_settled);
     }
 
-    /// Counts the calls of a tool that later searches for an open one may skip. A call that has its result is never open again,
-    /// unless all is determined anew.
+    /// Counts the calls of a tool that later searches for an open call may skip. A call with a result is never open
+    /// again, until [`Calls::refresh`].
     fn settle_tool(&mut self, tool: &str) {
         let range = self.range(&self.by_tool, Call::tool, tool);
         let of_tool = self.by_tool.get(range.clone()).unwrap_or_default();

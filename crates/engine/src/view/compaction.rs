@@ -53,8 +53,7 @@ impl View {
             };
             let items = items_as_shown(&group, shown, &waiting);
             used.extend(items.iter().filter(|item| item.by != Author::Mend).map(|item| item.position));
-            // A message of nothing but stale reasoning disappears. Only the other messages of its group, if any,
-            // remain.
+            // A message of only stale reasoning disappears. Only the other messages of its group, if any, remain.
             if let Some(mut left) = ViewGroup::from_items(items, group.turn, group.round) {
                 left.refresh();
                 kept.push(left);
@@ -67,7 +66,7 @@ impl View {
             let behind = place_of_index.unwrap_or(leading);
             let number = kept.get(behind).map_or(position, |next| next.number);
             kept.insert(behind, index_group(number, position, index));
-            // The summary goes before the index, or stays behind the groups that it was behind.
+            // The summary goes before the index, or stays after the same groups as before.
             place = place.map(|place| if place > behind { place + 1 } else { place });
             self.index = Some(index.clone());
         } else if !kept.iter().any(|group| group.kind == GroupKind::Index) {
@@ -75,7 +74,7 @@ impl View {
         }
         if let Some(summary) = &compaction.summary {
             self.summary = Some((position, summary.clone()));
-            // If no group is summarized now, what it covers left earlier, at a hard limit.
+            // If no group is summarized now, the covered groups left earlier, at a hard limit.
             let place = place.unwrap_or(leading);
             let number = kept.get(place).map_or(position, |next| next.number);
             kept.insert(place, summary_group(number, position, summary));
@@ -93,7 +92,7 @@ impl View {
     }
 }
 
-/// Numbers groups so that the numbers never decrease: one that was inserted before others has the number of the next.
+/// Numbers groups in ascending order. A group that was inserted before another gets the number of that one.
 pub(super) fn number(groups: &mut [ViewGroup]) {
     let mut next = Position::MAX;
     for group in groups.iter_mut().rev() {
@@ -102,7 +101,7 @@ pub(super) fn number(groups: &mut [ViewGroup]) {
     }
 }
 
-/// Returns the items of a group as a compaction shows them. Late results that waited may be among them.
+/// Returns the items of a group as a compaction shows them. They may include late results that waited.
 fn items_as_shown(group: &ViewGroup, shown: &[ShownItem], waiting: &HashMap<Position, &Item>) -> Vec<Item> {
     let own: HashMap<Position, &Item> = group.items.iter().map(|item| (item.position, item)).collect();
     let find = |saved: &ShownItem| {
@@ -122,7 +121,7 @@ pub(super) fn index_group(number: Position, position: Position, index: &NameInde
     own_group(GroupKind::Index, number, position, &index.message, index.size)
 }
 
-/// Returns a group of one message that a compaction brought.
+/// Returns the group of a message that a compaction added.
 fn own_group(kind: GroupKind, number: Position, position: Position, message: &Arc<Message>, size: Size) -> ViewGroup {
     let items = vec![Item::new(position, message, [], size, Author::Compaction)];
     ViewGroup { number, kind, turn: 0, round: 0, items, size, calls: Calls::default() }

@@ -1,4 +1,4 @@
-//! The groups of a view.
+//! The groups of a view, with their messages and tool calls.
 
 use super::calls::Calls;
 use super::item::Item;
@@ -13,7 +13,7 @@ use lookback_wire::size::Size;
 #[derive(Debug, Clone)]
 pub(crate) struct ViewGroup {
     /// The number by which the group is found: the position of its first message, or the number of the next group if it
-    /// was inserted before that one. So the numbers never decrease from one group to the next, and can be searched.
+    /// was inserted before that one. Numbers never decrease from one group to the next, so a binary search finds them.
     pub(super) number: Position,
     pub(crate) kind: GroupKind,
     pub(crate) turn: u64,
@@ -31,10 +31,10 @@ impl ViewGroup {
         Some(ViewGroup { number, kind, turn, round, items, size: Size::default(), calls })
     }
 
-    /// Returns whether a message of the model that comes next is one answer with this group.
+    /// Returns whether the next message of the model would continue this group's answer.
     ///
-    /// Some providers read neighbors of one role as one message. Then the results of all of their calls come behind the
-    /// last of them, and reasoning belongs to what follows it.
+    /// Some providers merge neighboring messages of one role. Then the results of all their calls come after the last
+    /// of them, and reasoning belongs to the part that follows it.
     pub(super) fn goes_on(&self) -> bool {
         let Some(last) = self.items.last().filter(|last| last.message.role() == Role::Assistant) else { return false };
         let merges = last.message.wire().is_some_and(|wire| wire.dialect.quirks().merges_neighbors);
@@ -43,7 +43,7 @@ impl ViewGroup {
         merges && !last.is_own() && (self.calls.open().next().is_some() || reasons())
     }
 
-    /// Adds a message of the model that is one answer with those that the group has.
+    /// Adds a message of the model that continues the group's answer.
     pub(super) fn join(&mut self, item: Item) {
         self.calls.join(&item);
         self.size += item.size;
@@ -53,7 +53,7 @@ impl ViewGroup {
 
     /// Returns the tool call at a place: a message, and the index of its part there.
     pub(super) fn call(&self, (position, part): (Position, usize)) -> Option<&ToolCall> {
-        // Nearly always they are in order.
+        // The items are nearly always in order.
         let ordered = self.items.binary_search_by_key(&position, |item| item.position).ok();
         let at = ordered.or_else(|| self.items.iter().position(|item| item.position == position))?;
         let item = self.items.get(at)?;
@@ -63,19 +63,19 @@ impl ViewGroup {
         }
     }
 
-    /// Returns the name of the open call that a stand-in answers. If the stand-in names only the tool, it is the first
-    /// open call of that tool.
+    /// Returns the name of the open call that a stand-in answers. If the stand-in names only the tool, this is the
+    /// first open call of that tool.
     pub(super) fn open_name<'a>(&'a self, stand_in: &'a ToolResult) -> &'a str {
         let by_tool = || self.calls.open_of_tool(stand_in.tool.as_deref()?, 0);
         (!self.calls.is_open(&stand_in.call_id)).then(by_tool).flatten().map_or(&stand_in.call_id, |(_, name)| name)
     }
 
-    /// Returns whether it shows signed reasoning.
+    /// Returns whether the group shows signed reasoning.
     pub(crate) fn shows_signed(&self) -> bool {
         self.items.iter().any(Item::shows_signed)
     }
 
-    /// Returns whether it shows what stands for something that the provider has stored.
+    /// Returns whether the group begins with a message that refers to items that the provider has stored.
     pub(super) fn refers(&self) -> bool {
         let refers = |item: &Item| {
             let dialect = item.message.wire().map(|wire| wire.dialect);

@@ -1,11 +1,11 @@
-//! The history of a branch: what is counted over all of it, including what has left the window.
+//! The history of a branch: counts over all its messages, including those that have left the window.
 
 use std::ops::Range;
 
 use crate::entry::{Arrival, Millis, Origin, Position, Reading};
 use lookback_wire::message::Role;
 
-/// What is counted over the whole history of a branch.
+/// Counts over the whole history of a branch.
 #[derive(Clone, Default)]
 pub(super) struct History {
     /// The number of turns.
@@ -22,11 +22,11 @@ pub(super) struct History {
     pub(super) newest: Option<Millis>,
     /// The last compaction.
     pub(super) compacted: Option<Position>,
-    /// Whether a limit has ever been exceeded, so that something was taken out or shortened.
+    /// Whether messages have ever been removed or shortened because of a limit, a refusal or an erasure.
     pub(super) cut: bool,
     /// Whether the newest message is the model's.
     pub(super) is_models: bool,
-    /// What was read since the last compaction that a limit asked for.
+    /// The tokens that calls have read since the last compaction because of a limit.
     pub(super) reading: Reading,
 }
 
@@ -55,7 +55,7 @@ pub fn chained(digests: &[u128]) -> u128 {
     digests.iter().fold(0, |before, digest| chain(before, *digest))
 }
 
-/// Extends a chain of digests by one message. Two histories are equal if their chains are equal.
+/// Extends a chain of digests by one message. Histories with equal chains are equal.
 pub fn chain(before: u128, digest: u128) -> u128 {
     let mut bytes = [0; 32];
     let (left, right) = bytes.split_at_mut(16);

@@ -12,10 +12,10 @@ use lookback_wire::message::{Message, ToolCall, ToolResult};
 /// The tool calls of all groups of a view.
 #[derive(Clone, Default)]
 pub(super) struct Index {
-    /// The number of the group that has a tool call with this identifier. If several have one, the newest counts.
+    /// The number of the newest group that has a tool call with this identifier.
     groups: HashMap<Arc<str>, Position>,
-    /// The names of the calls that are not shown under their own identifier, with the numbers of their groups. If
-    /// several have one, the newest counts.
+    /// The names of the calls that are not shown under their own identifier, each with the number of the newest group
+    /// that has it.
     renamed: HashMap<String, Position>,
     /// The names of the calls with a stand-in, for which a late result may come.
     stood_in: HashSet<String>,
@@ -24,7 +24,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    /// Adds the calls of a group, without the first `known` of them, which were added.
+    /// Adds the calls of a group, without the first `known` of them, which were added before.
     pub(super) fn add(&mut self, group: &ViewGroup, known: usize) {
         for id in group.calls.ids().skip(known) {
             // If several groups have an identifier, it leads to the newest.
@@ -41,7 +41,7 @@ impl Index {
         self.open += group.calls.open_behind(known);
     }
 
-    /// Removes all calls, and keeps the room for as many.
+    /// Removes all calls, and keeps the allocated capacity.
     pub(super) fn clear(&mut self) {
         self.groups.clear();
         self.renamed.clear();
@@ -73,15 +73,15 @@ impl View {
         if result.names_only_tool() { by_name().or_else(by_id) } else { by_id().or_else(by_name) }
     }
 
-    /// Returns whether a call is shown under this name that has no result, or only a stand-in. If another call had the same
-    /// name, a late result would seem to answer both.
+    /// Returns whether a call without a result, or with only a stand-in, is shown under this name. If a new call had
+    /// the same name, a late result would seem to answer both.
     pub(super) fn awaits(&self, name: &str) -> bool {
         let is_open = |group: &ViewGroup| group.calls.waiting(name, 0, Answer::Open).is_some();
         self.calls.stood_in.contains(name)
             || self.group_of(name).and_then(|at| self.groups.get(at)).is_some_and(is_open)
     }
 
-    /// Returns whether the results of a message belong to the newest group, so that everything else is shown above them.
+    /// Returns whether the results of a message belong to the newest group, which is shown last.
     pub(crate) fn is_shown_last(&self, message: &Message) -> bool {
         let is_newest = |group: usize| group + 1 == self.groups.len();
         message.tool_results().all(|(_, result)| self.group_of(&result.call_id).is_none_or(is_newest))
@@ -99,8 +99,8 @@ impl View {
         group.call(group.calls.place(id)?)
     }
 
-    /// Returns the index of the group with a number. Groups that were inserted before it have the same number, and come
-    /// before it.
+    /// Returns the index of the group with a number. If groups were inserted before it, they have the same number, and
+    /// this returns the last of them.
     pub(super) fn numbered(&self, number: Position) -> Option<usize> {
         let end = self.groups.partition_point(|group| group.number <= number);
         let index = end.checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! The messages of a view, and who they are from.
+//! The messages of a view, and their authors.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ pub struct Item {
 pub(crate) enum Author {
     /// A person, the application or the model.
     Others,
-    /// A tool, after a stand-in was sent for its result. It takes the place of the stand-in.
+    /// A tool, after a stand-in was sent for its result. The message replaces the stand-in.
     Late,
-    /// The model or a tool, but the client does not have it: Lookback answered the calls.
+    /// The model or a tool, if Lookback answered the calls. The client does not have the message.
     Aside,
     /// Lookback: a note for the model.
     Note,
@@ -37,12 +37,12 @@ pub(crate) enum Author {
     Compaction,
 }
 
-/// A part that holds for what follows.
+/// A part that applies to all later messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lasting {
     /// Tools or settings were added.
     Addition,
-    /// The provider compacted all that came before.
+    /// The provider compacted all earlier messages.
     Compaction,
 }
 
@@ -69,7 +69,7 @@ impl Item {
         Item { position, message: message.clone(), edits: edits.into(), size, by, names: Names::default() }
     }
 
-    /// Returns the same message under these edits, with which it has this size.
+    /// Returns the same message with these edits and this size.
     pub(crate) fn edited(&self, edits: Vec<Edit>, size: Size) -> Item {
         if *self.edits == *edits {
             return Item { size, ..self.clone() };
@@ -77,7 +77,7 @@ impl Item {
         Item::new(self.position, &self.message, edits, size, self.by)
     }
 
-    /// Returns the names in what it shows, each once.
+    /// Returns the names in the shown text, each once.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.names.find(&self.message, &self.edits)
     }
@@ -97,39 +97,39 @@ impl Item {
         &self.edits
     }
 
-    /// Returns the message and its edits without copying them, for those who keep them longer than the view.
+    /// Returns the message and its edits without copying them, for callers that keep them longer than the view.
     pub fn shared(&self) -> (Arc<Message>, Arc<[Edit]>) {
         (self.message.clone(), self.edits.clone())
     }
 
-    /// Returns its size as it is shown.
+    /// Returns the size of the message as it is shown.
     pub fn size(&self) -> Size {
         self.size
     }
 
-    /// Returns the size of this message under other edits. `whole` is the size within its turn.
+    /// Returns the size of this message under other edits. `whole` is that size during the message's turn.
     pub(crate) fn sized(&self, whole: Size) -> Size {
         if self.size.passing == 0 { whole.after_turn() } else { whole }
     }
 
-    /// Returns whether Lookback wrote it: a note, a stand-in for a missing result, an opening, a summary or an
+    /// Returns whether Lookback wrote the message: a note, a stand-in for a missing result, an opening, a summary or an
     /// index.
     pub fn is_own(&self) -> bool {
         !matches!(self.by, Author::Others | Author::Late | Author::Aside)
     }
 
-    /// Returns whether it stands beside the client's conversation, which does not have it: a note, an answer of the model that
-    /// the client did not get, or a result that the client did not give.
+    /// Returns whether the message is not part of the client's conversation: a note, an answer of the model that the
+    /// client did not get, or a result that the client did not send.
     pub fn is_beside(&self) -> bool {
         matches!(self.by, Author::Note | Author::Aside)
     }
 
-    /// Returns whether it is a running summary or an index: a message that a compaction brought, in the place of others.
+    /// Returns whether the message is a running summary or an index, which a compaction added to replace others.
     pub fn stands_for_others(&self) -> bool {
         self.by == Author::Compaction
     }
 
-    /// Returns whether it is a note, such as a nudge or a fact sheet.
+    /// Returns whether the message is a note, such as a nudge or a fact sheet.
     pub fn is_note(&self) -> bool {
         self.by == Author::Note
     }
@@ -146,7 +146,7 @@ impl Item {
             && parts.any(|(index, part)| !edit::is_hidden(&self.edits, index) && says(part))
     }
 
-    /// Returns what it shows that holds for what follows.
+    /// Returns the kind of shown part that applies to all later messages, if there is one.
     pub(crate) fn lasts(&self) -> Option<Lasting> {
         let quirks = self.message.wire()?.dialect.quirks();
         let lasting = |part: PartRef<'_>| match part {
@@ -158,8 +158,8 @@ impl Item {
         shown.filter_map(|(_, part)| lasting(part)).max()
     }
 
-    /// Returns the indexes of the signed reasoning that it shows, if the provider accepts it only behind the messages
-    /// that it was made after.
+    /// Returns the indexes of the shown parts with signed reasoning, if the provider accepts it only after its original
+    /// prefix.
     pub(crate) fn signed_parts(&self) -> impl Iterator<Item = usize> {
         let signed =
             |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
@@ -169,17 +169,17 @@ impl Item {
         parts.filter(|part| !edit::is_hidden(&self.edits, *part))
     }
 
-    /// Returns whether signed reasoning of it is left out.
+    /// Returns whether stale signed reasoning of the message is hidden.
     pub(crate) fn hides_stale(&self) -> bool {
         self.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Stale))
     }
 
-    /// Returns whether it shows signed reasoning.
+    /// Returns whether the message shows signed reasoning.
     pub(crate) fn shows_signed(&self) -> bool {
         self.signed_parts().next().is_some()
     }
 
-    /// Returns whether it is nothing but results that may come behind other messages than their calls'.
+    /// Returns whether the message has only results, and the provider lets them follow later messages than their calls.
     pub(super) fn may_stand_apart(&self) -> bool {
         let mut parts = self.message.parts().peekable();
         matches!(self.by, Author::Others | Author::Aside)
@@ -188,7 +188,7 @@ impl Item {
             && parts.all(|part| matches!(part, PartRef::ToolResult(_)))
     }
 
-    /// Returns the tool results that it shows, each with the index of its part and the name of its call.
+    /// Returns the shown tool results, each with the index of its part and the name of its call.
     pub(crate) fn answers(&self) -> impl Iterator<Item = (usize, &ToolResult, &str)> {
         let shown = self.message.tool_results().filter(|(part, _)| !edit::is_hidden(&self.edits, *part));
         shown.map(|(part, result)| (part, result, edit::renamed(&self.edits, part).unwrap_or(&result.call_id)))

@@ -1,4 +1,4 @@
-//! Late results: they arrived after a stand-in was sent, and wait beside the view for the next compaction.
+//! Late results: results that arrived after their stand-in was sent, and wait for the next compaction.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -13,7 +13,7 @@ use lookback_wire::edit::{self, Change, Edit};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Late {
     items: Vec<Item>,
-    /// The indexes of the items that answer the call with a name.
+    /// For each name of a call, the indexes of the items that answer it.
     by_name: HashMap<String, Vec<usize>>,
 }
 
@@ -70,7 +70,7 @@ impl Late {
 }
 
 impl View {
-    /// Adds a late result, whose call already has a stand-in.
+    /// Adds a late result. Its call already has a stand-in.
     pub(super) fn await_result(&mut self, item: Item) {
         for (_, result, name) in item.answers() {
             if let Some(group) = self.home_of(result, name).and_then(|index| self.groups.get_mut(index)) {

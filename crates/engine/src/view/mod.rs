@@ -1,4 +1,4 @@
-//! The view: what the model would see now, computed by a fold over the log.
+//! The view: the messages that the model would see now, computed by a fold over the log.
 
 mod admit;
 mod arrive;
@@ -36,7 +36,7 @@ pub use history::{chain, chained};
 pub use item::Item;
 pub(crate) use item::Lasting;
 
-/// What the model would see of a log now.
+/// The messages of a log that the model would see now.
 ///
 /// `View::default()` is the view of an empty log, and [`View::apply`] adds one entry. A view holds only the messages of
 /// the window, so its memory depends on the window and not on the length of the history.
@@ -47,34 +47,34 @@ pub struct View {
     /// Results that arrived after their stand-ins were sent. They wait for the next compaction.
     late: Late,
     sizes: Sizes,
-    /// What is counted over the whole history.
+    /// Counts over the whole history.
     history: History,
     beside: Beside,
-    /// The last entry that replaced a system message, or put one before everything else.
+    /// The last entry that replaced a system message, or placed one before all other messages.
     changed: Option<Position>,
-    /// Whether it shows signed reasoning that is older than the preamble or than `changed`.
+    /// Whether the view shows signed reasoning that is older than the preamble or than `changed`.
     outdated: bool,
-    /// Whether a result came behind messages of later groups, where its provider lets it stand.
+    /// Whether a result is shown after messages of later groups, because it arrived there and its provider allows that.
     is_parted: bool,
     /// The running summary, and the compaction that recorded it.
     summary: Option<(Position, Arc<RunningSummary>)>,
-    /// The index of what has left the window.
+    /// The index of the names that have left the window.
     index: Option<Arc<NameIndex>>,
 }
 
-/// What is recorded beside the conversation, and belongs to no branch of it.
+/// State that does not belong to a branch of the conversation.
 #[derive(Clone, Default)]
 struct Beside {
     /// The preamble, and the entry that set it.
     preamble: Option<(Position, Arc<Preamble>)>,
     preamble_size: Size,
-    /// What was learned from usage reports about each model's tokens.
+    /// The correction of each model's token counts, from usage reports.
     calibrations: BTreeMap<String, Calibration>,
     /// The current author and tags.
     label: Label,
     /// The last call of the model.
     last_call: LastCall,
-    /// Before which entry contents may have been erased.
+    /// The entry before which contents may have been erased.
     erased_before: Position,
 }
 
@@ -126,23 +126,23 @@ impl View {
         self.history.path.iter().any(|own| own.start <= span.start && span.end <= own.end)
     }
 
-    /// Returns whether a limit has ever been exceeded on this branch, so that something was taken out or shortened, or
-    /// whether the provider has refused reasoning. If not, the view shows what the client sent, apart from repairs.
+    /// Returns whether messages of this branch were ever removed or shortened because of a limit, a refusal of
+    /// reasoning or an erasure. If not, the view shows the messages that the client sent, apart from repairs.
     pub fn is_cut(&self) -> bool {
         self.history.cut
     }
 
-    /// Returns the entry before which contents may have been erased: 0 if none were.
+    /// Returns the entry before which contents may have been erased, or 0 if none were.
     pub fn erased_before(&self) -> Position {
         self.beside.erased_before
     }
 
-    /// Lets contents before this entry be erased that no view from there on needs.
+    /// Allows erasing contents before this entry, except for those that a later view needs.
     pub(crate) fn erase_before(&mut self, position: Position) {
         self.beside.erased_before = self.beside.erased_before.max(position);
     }
 
-    /// Returns the running summary of what has left the window.
+    /// Returns the running summary of the messages that have left the window.
     pub fn summary(&self) -> Option<&RunningSummary> {
         self.summary.as_ref().map(|(_, summary)| &**summary)
     }
@@ -152,12 +152,12 @@ impl View {
         self.summary.as_ref().map(|(position, _)| *position)
     }
 
-    /// Returns the index of what has left the window.
+    /// Returns the index of the names that have left the window.
     pub fn index(&self) -> Option<&NameIndex> {
         self.index.as_deref()
     }
 
-    /// Returns the system messages that are groups of their own.
+    /// Returns the system messages that form their own groups.
     pub(crate) fn system_messages(&self) -> impl Iterator<Item = &Item> {
         self.groups.iter().filter(|group| group.kind == GroupKind::System).flat_map(|group| &group.items)
     }
@@ -176,8 +176,8 @@ impl View {
         self.sizes.uncounted()
     }
 
-    /// Returns whether messages stand beside the client's conversation (see [`Item::is_beside`]). They are counted as they
-    /// come and go, so that nobody has to look for them in a long window.
+    /// Returns whether the view has messages that are not part of the client's conversation (see [`Item::is_beside`]).
+    /// The call is cheap, because they are counted as they come and go.
     pub fn has_beside(&self) -> bool {
         self.sizes.beside() > 0
     }
@@ -192,12 +192,12 @@ impl View {
         &self.beside.label
     }
 
-    /// Returns what was learned about a model's tokens from usage reports.
+    /// Returns the correction of a model's token counts, from usage reports.
     pub fn calibration(&self, model: &str) -> Calibration {
         self.beside.calibrations.get(model).copied().unwrap_or_default()
     }
 
-    /// Returns the models whose usage the provider has reported, with the correction of their counts.
+    /// Returns the models whose usage the provider has reported, with the correction of their token counts.
     pub fn calibrations(&self) -> impl Iterator<Item = (&str, Calibration)> {
         self.beside.calibrations.iter().map(|(model, calibration)| (model.as_str(), *calibration))
     }
@@ -206,7 +206,7 @@ impl View {
         &self.groups
     }
 
-    /// Returns whether it shows signed reasoning that was made under another system prompt or other tools.
+    /// Returns whether the view shows signed reasoning that was made with another system prompt or other tools.
     pub(crate) fn outdated(&self) -> bool {
         self.outdated
     }
@@ -216,14 +216,14 @@ impl View {
         self.beside.preamble_size
     }
 
-    /// Adds one entry. An entry that does not fit the view is ignored. Only a damaged log contains one.
+    /// Adds one entry. An entry that does not fit the view, which only a damaged log contains, is ignored.
     pub fn apply(&mut self, position: Position, entry: &Entry) {
         self.history.extend(position);
         match entry {
             Entry::Message(arrival) => self.arrive(position, arrival),
             Entry::Repair(repair) => self.repair(position, repair),
             Entry::Preamble { preamble, size } => {
-                // Signed reasoning is valid only under the system prompt and tools that it was made under.
+                // Signed reasoning is valid only with the system prompt and tools that it was made with.
                 self.beside.preamble = Some((position, preamble.clone()));
                 self.beside.preamble_size = *size;
                 self.outdated = self.is_outdated();
@@ -245,7 +245,7 @@ impl View {
         }
     }
 
-    /// Adds entries. The first of them is at position `start`.
+    /// Adds entries. The first one is at position `start`.
     pub(crate) fn apply_all<'a>(&mut self, start: Position, entries: impl IntoIterator<Item = &'a Entry>) {
         (start..).zip(entries).for_each(|(position, entry)| self.apply(position, entry));
     }
@@ -253,15 +253,15 @@ impl View {
     /// Begins a branch from this view. `newest` is the view at the end of the log, and the entries of the branch begin
     /// at `position`.
     ///
-    /// The preamble, the label and what was learned about tokens are taken from `newest`, because they do not belong to
-    /// a branch.
+    /// The preamble, the label, the last call and the corrections of token counts are taken from `newest`, because they
+    /// do not belong to a branch.
     pub fn branch(&mut self, newest: &View, position: Position) {
         self.beside = newest.beside.clone();
         self.outdated = self.is_outdated();
         self.history.path.push(position..position);
     }
 
-    /// Counts a call, which the message at this position answers.
+    /// Counts the call that the message at this position answers.
     fn was_called(&mut self, position: Position) {
         let last = &mut self.beside.last_call;
         (last.before, last.answer, last.asked) = (last.answer, Some(position), self.history.newest);
@@ -273,7 +273,7 @@ impl View {
         Some(self.history.newest?.saturating_sub(self.beside.last_call.asked?))
     }
 
-    /// Returns what was read since the last compaction that a limit asked for.
+    /// Returns the tokens that calls have read since the last compaction because of a limit.
     pub(crate) fn reading(&self) -> &Reading {
         &self.history.reading
     }
@@ -283,13 +283,13 @@ impl View {
         self.beside.last_call.answer.is_some_and(|answer| self.changed().is_some_and(|changed| changed > answer))
     }
 
-    /// Returns whether the last call went to another model than this one, whose cache does not have the window.
+    /// Returns whether the last call went to another model, and the cache of this model does not have the window.
     pub(crate) fn is_new_to(&self, model: &str) -> bool {
         let LastCall { before, report, reports, .. } = &self.beside.last_call;
-        // Only a report of the last call says which model it went to.
+        // Only a usage report of the last call names its model.
         let last = report.as_ref().filter(|(position, _)| Some(*position) > *before).map(|(_, model)| model);
         last.is_some_and(|last| last != model)
-            // It may have read this window earlier.
+            // This model may have read the window earlier.
             && reports.get(model).is_none_or(|report| Some(*report) < self.history.compacted.max(self.changed()))
     }
 

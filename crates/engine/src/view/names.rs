@@ -1,4 +1,4 @@
-//! The names in the text that a message shows: found once, and only if a policy has an index.
+//! The names in the shown text of a message, found once, and only if a policy has an index.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,16 +8,16 @@ use lookback_content::identifiers;
 use lookback_wire::edit::{self, Edit};
 use lookback_wire::message::Message;
 
-/// The names in what a message shows. Copies share them, so that they are found once.
+/// The names in the shown text of a message. Copies share them, so the search runs once.
 #[derive(Clone, Default)]
 pub(super) struct Names(Arc<OnceLock<Found>>);
 
-/// Names in one text, so that thousands of them do not need thousands of allocations.
+/// Names in one string, because thousands of names would otherwise need thousands of allocations.
 #[derive(Default)]
 struct Found {
-    /// The names, without anything between them.
+    /// The names, joined without separators.
     text: String,
-    /// Where each of them ends.
+    /// The end of each name, in bytes.
     ends: Vec<usize>,
 }
 
@@ -42,7 +42,7 @@ impl Found {
 }
 
 impl fmt::Debug for Names {
-    /// Prints no name, because names are contents.
+    /// Prints only the number of names, because names are private contents.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Names").field(&self.0.get().map(|found| found.ends.len())).finish()
     }

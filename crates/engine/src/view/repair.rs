@@ -1,4 +1,4 @@
-//! Calls without a result, and the recorded repairs of a window.
+//! Repairs: finds calls without a result, and applies recorded repairs.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ impl View {
     /// Returns the calls that have neither a result nor a stand-in.
     pub(crate) fn open_calls(&self) -> Vec<OpenCall> {
         let mut open = Vec::new();
-        // Open calls are usually near the end. But there may be answered rounds between them, if a client brings a
-        // whole history at once.
+        // Open calls are usually near the end. But if a client sends a whole history at once, there may be answered
+        // rounds between them.
         for group in self.groups.iter().rev() {
             if open.len() as u64 >= self.calls.open() {
                 break;

@@ -1,4 +1,4 @@
-//! How a view is sent: its messages in their order, and what is done to them besides their edits.
+//! Sending a view: its messages in their order, and their encoding.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,13 +18,13 @@ impl View {
         plain.into_iter().flatten().chain(parted.into_iter().flatten())
     }
 
-    /// Returns the messages with each result where it came, if that is behind messages of later groups, as its provider lets it.
+    /// Returns the messages in order, with results that may follow later groups at the place where they arrived.
     fn parted(&self) -> Vec<&Item> {
         let mut shown = Vec::new();
         let mut waiting: BTreeMap<(Position, usize), &Item> = BTreeMap::new();
         for item in self.groups.iter().flat_map(|group| &group.items) {
             if item.may_stand_apart() {
-                // A message may be in several groups. No two get one key.
+                // A message may be in several groups. The second number makes each key unique.
                 waiting.insert((item.position, shown.len() + waiting.len()), item);
                 continue;
             }
@@ -37,7 +37,7 @@ impl View {
         shown
     }
 
-    /// Returns whether a result came behind messages of later groups, and may stand there.
+    /// Returns whether a result arrived after messages of later groups, and its provider allows it there.
     pub(super) fn is_now_parted(&self) -> bool {
         let mut least = Position::MAX;
         self.groups.iter().rev().any(|group| {
@@ -47,13 +47,13 @@ impl View {
         })
     }
 
-    /// Returns the messages and their edits, as an encoder takes them.
+    /// Returns the messages and their edits, for an encoder.
     pub fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
         self.messages().map(|item| Shown { message: &item.message, edits: &item.edits })
     }
 
-    /// Encodes the messages of the request. The target is at least a dialect; a provider and a model have rules of their
-    /// own.
+    /// Encodes the messages of the request. `target` is at least a dialect. If it has a provider and a model, their own
+    /// rules apply, too.
     ///
     /// # Errors
     /// Returns an error if a message arrived in another dialect, and a part of it cannot be expressed in this one.
@@ -61,10 +61,10 @@ impl View {
         target.into().encode_behind(self.preamble(), self.shown())
     }
 
-    /// Returns what is done to messages in addition to their edits, so that the request is valid.
+    /// Returns the changes to messages, in addition to their edits, that make the request valid.
     ///
-    /// This includes messages that are sent before an older one, and the changes that [`View::encode`] makes. They are
-    /// in the order of [`View::messages`], and a message may have several. The call costs as much as encoding.
+    /// These are messages that are sent before an older one, and the changes that [`View::encode`] makes. They are in
+    /// the order of [`View::messages`], and a message may have several. The call costs as much as encoding.
     ///
     /// ```
     /// use lookback_wire::dialect::Mend;

@@ -1,17 +1,17 @@
-//! The sizes of a view's groups, added up, and what else is counted of its messages.
+//! Running totals of a view: the sum of its groups' sizes, and counts of its messages.
 
 use super::{Item, ViewGroup};
 use crate::group::Tally;
 use crate::totals::Totals;
 use lookback_wire::size::Size;
 
-/// The sum of the groups of a view, kept up to date.
+/// The totals of the groups of a view, kept up to date.
 #[derive(Clone, Default)]
 pub(super) struct Sizes {
     tally: Tally,
     /// The number of messages that a policy may leave uncounted: system messages, the running summary and the index.
     uncounted: u64,
-    /// The number of messages beside the client's conversation.
+    /// The number of messages that are not part of the client's conversation.
     beside: u64,
 }
 
@@ -55,7 +55,7 @@ impl Sizes {
         self.uncounted
     }
 
-    /// Returns the number of messages beside the client's conversation.
+    /// Returns the number of messages that are not part of the client's conversation.
     pub(super) fn beside(&self) -> u64 {
         self.beside
     }

@@ -1,4 +1,4 @@
-//! Real requests that providers accepted or refused, if there are any: `LOOKBACK_REQUESTS` names a gzipped file of JSON lines.
+//! Checks real requests that providers accepted or refused, if `LOOKBACK_REQUESTS` names a gzipped file of JSON lines.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read files and the environment")]
 
@@ -17,12 +17,12 @@ struct Line {
     dialect: Dialect,
     /// The path of the URL.
     path: String,
-    /// The status of the answer.
+    /// The status of the response.
     status: u16,
     body: String,
 }
 
-/// The requests that were accepted, each with its number in the file.
+/// Returns the accepted requests, each with its number in the file.
 fn accepted() -> Option<Vec<(usize, Line)>> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus/requests.jsonl.gz");
     let path = std::env::var_os("LOOKBACK_REQUESTS").map_or_else(beside, PathBuf::from);
@@ -36,7 +36,7 @@ fn accepted() -> Option<Vec<(usize, Line)>> {
     Some(lines.filter(|(_, line)| line.status == 200).collect())
 }
 
-/// The body that a conversation sends once it was given this one call by call.
+/// Returns the body that a conversation sends after it received this one call by call.
 fn window(request: &Request, body: &str) -> String {
     let dialect = request.dialect();
     let mut engine = Engine::new(Settings::default().dialect(dialect).policy(Policy::unlimited()));
@@ -62,7 +62,7 @@ fn an_accepted_request_breaks_no_rule_and_is_sent_as_it_came() {
         let found = dialect.check(&request);
         assert!(found.iter().all(|finding| finding.severity == Severity::Degraded), "{number}: {found:?}");
         assert!(window(&request, &body) == body, "{number} is changed: {}", window(&request, &body));
-        // Whoever knows where it goes is not even warned.
+        // With a known target, there are no warnings, either.
         let request = request.with_path(&path);
         assert_eq!(dialect.check(&request), [], "{number}");
         assert!(window(&request, &body) == body, "{number} is changed: {}", window(&request, &body));

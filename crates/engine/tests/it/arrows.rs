@@ -1,4 +1,4 @@
-//! The arrows of `DESIGN.md`, held against the code: which crate may depend on which, and which module may import which.
+//! Compares the arrows of `DESIGN.md` with the code: the dependencies of crates, and the imports of modules.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 const DESIGN: &str = include_str!("../../../../DESIGN.md");
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// What each crate or module imports.
+/// The imports of each crate or module.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
-/// A table of the page: what it is about, its arrows, and its rows in their order.
+/// A table of the page: its name, its arrows, and its rows in order.
 struct Table {
     folder: String,
     arrows: Arrows,
     order: Vec<String>,
 }
 
-/// The tables of the page. The line before each names its folder.
+/// Returns the tables of the page. The line before each table names its folder.
 fn tables() -> Vec<Table> {
     let (_, rules) = DESIGN.split_once("Import only along the arrows").unwrap();
     let blocks: Vec<&str> = rules.split("```").collect();
@@ -37,7 +37,7 @@ fn tables() -> Vec<Table> {
     tables.collect()
 }
 
-/// What the code of a file imports from its crate, comments and unit tests left out.
+/// Returns what the code of a file imports from its crate, without comments and unit tests.
 fn imports(file: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(file).unwrap();
     let code = text.split("#[cfg(test)]").next().unwrap();
@@ -45,11 +45,11 @@ fn imports(file: &Path) -> BTreeSet<String> {
     let code = code.join("\n");
     let names = code.split("crate::").skip(1);
     let name = |after: &str| after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-    // `use crate::{a, b}` would hide what it imports, so nobody writes it.
+    // This does not understand `use crate::{a, b}`, so the code does not use that form.
     names.map(name).inspect(|name| assert!(!name.is_empty(), "{}: name the module", file.display())).collect()
 }
 
-/// Every Rust file of a folder, with the module of the crate that it belongs to.
+/// Returns every Rust file of a folder, with the module of the crate that it belongs to.
 fn files(folder: &Path) -> Vec<(String, PathBuf)> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -68,7 +68,7 @@ fn files(folder: &Path) -> Vec<(String, PathBuf)> {
     found.into_iter().filter(|(module, _)| module != "lib").collect()
 }
 
-/// The modules of a crate, with those that each imports.
+/// Returns the modules of a crate, with the imports of each.
 fn module_arrows(folder: &Path) -> Arrows {
     let mut found = Arrows::new();
     for (module, file) in files(folder) {
@@ -76,13 +76,13 @@ fn module_arrows(folder: &Path) -> Arrows {
     }
     let modules: BTreeSet<String> = found.keys().cloned().collect();
     for (module, imports) in &mut found {
-        // A name at the root of the crate is no module.
+        // A name at the root of the crate is not a module.
         imports.retain(|import| import != module && modules.contains(import));
     }
     found
 }
 
-/// The crates, with those of the project that each depends on. What only tests need does not count.
+/// Returns the crates, with the crates of the project that each depends on. Dependencies of tests do not count.
 fn crate_arrows(folder: &Path) -> Arrows {
     let crates: BTreeMap<String, String> = fs::read_dir(folder)
         .unwrap()

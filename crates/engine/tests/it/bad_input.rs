@@ -1,4 +1,4 @@
-//! Broken, hostile and odd input: each gives a clear error or passes through as documented, and none panics.
+//! Broken, hostile and odd input: it gives a clear error or passes through as documented, and never panics.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")]
 
@@ -11,7 +11,7 @@ use lookback_wire::{
     message::Message,
 };
 
-/// Deeper than any parser that calls itself could go on a thread's two megabytes.
+/// Deeper than a recursive parser could go on a thread's stack of two megabytes.
 const DEEP: usize = 10_000;
 
 fn nested(open: &str, inside: &str, close: &str) -> String {
@@ -26,12 +26,12 @@ fn deep_object() -> String {
     nested(r#"{"a":"#, "1", "}")
 }
 
-/// The error that a request gives.
+/// Returns the error that a request gives.
 fn error(bytes: impl Into<Vec<u8>>, dialect: Option<Dialect>) -> String {
     Request::decode(bytes, dialect).unwrap_err().to_string()
 }
 
-/// All that the engine does with a request, as far as its messages are read; gives back what is sent.
+/// Runs a request through the engine, as far as its messages can be read, and returns the messages to send.
 fn live(request: &Request) -> Vec<String> {
     let dialect = request.dialect();
     dialect.check(request);
@@ -52,7 +52,7 @@ fn live(request: &Request) -> Vec<String> {
     dialect.encode(engine.view().shown()).unwrap().iter().map(|raw| raw.get().to_owned()).collect()
 }
 
-/// Where every message is as it came, and nothing needs mending.
+/// Every message is unchanged, and nothing needs mending.
 fn passes(list: &str, dialect: Dialect) {
     let request = Request::decode(list, Some(dialect)).unwrap();
     let refused = |finding: &Finding| finding.severity == Severity::Refused;
@@ -149,7 +149,7 @@ const NO_MESSAGES: &str = "neither a list of messages nor a request body with `m
 fn bytes_that_are_not_utf8() {
     assert_eq!(error(b"[{\"role\":\"user\",\"content\":\"\xff\"}]".as_slice(), None), "not valid UTF-8 at byte 27");
     assert_eq!(error(b"\xff\xfe[\0]\0".as_slice(), None), "not valid UTF-8 at byte 0");
-    // Half of a surrogate pair as bytes, which some encoders write.
+    // Half of a surrogate pair as raw bytes, which some encoders write.
     assert_eq!(error(b"[\"\xed\xa0\xbd\"]".as_slice(), None), "not valid UTF-8 at byte 2");
 }
 
@@ -245,7 +245,7 @@ fn roles_that_nobody_has() {
         "messages[0]: unknown role `system`; bedrock has user and assistant"
     );
     assert_eq!(error(r#""""#, Dialect::Bedrock), "messages[0]: unknown role ``; bedrock has user and assistant");
-    // A long one does not fill the log that it ends up in.
+    // A long role must not fill the log.
     assert_eq!(
         error(&format!("\"{}\"", "é".repeat(1_000_000)), Dialect::Bedrock),
         format!("messages[0]: unknown role `{}`; bedrock has user and assistant", "é".repeat(40))

@@ -1,4 +1,4 @@
-//! Broken histories, written by hand: one test for each fault that the generated histories found.
+//! Broken histories, written by hand: one test for each bug that the generated histories found.
 
 #![allow(clippy::cast_possible_truncation)]
 
@@ -18,7 +18,7 @@ fn run(dialect: Dialect, policy: Policy) -> Run {
     Run::new(Settings::default().dialect(dialect).policy(policy))
 }
 
-/// Pushes a history, and takes a window; all laws hold of it.
+/// Pushes a history and takes a window, and checks all laws.
 fn sent(run: &mut Run, history: &[&str]) -> Vec<String> {
     history.iter().for_each(|json| run.push(json, Origin::Client));
     run.window();
@@ -220,7 +220,7 @@ fn reasoning_made_under_another_frame_leaves_when_its_tool_loop_is_done() {
     assert!(!done.concat().contains("s1"));
 }
 
-/// Pushes a history, and takes a window, which the provider accepts and which holds these texts in this order.
+/// Pushes a history and takes a window. Checks that the provider accepts it, and that it has these texts in this order.
 fn sent_in_order(run: &mut Run, history: &[&str], texts: &[&str]) -> Vec<String> {
     history.iter().for_each(|json| run.push(json, Origin::Client));
     run.window();
@@ -357,7 +357,7 @@ fn four_cache_markers_stay_and_the_oldest_of_five_goes() {
     }
 }
 
-/// The texts of several messages in one.
+/// Returns the texts of several messages in one string.
 trait ConcatText {
     fn concat_text(&self) -> String;
 }

@@ -1,5 +1,5 @@
-//! What makes a window cheaper without losing what it needs: limits on the body, an index of what has left, lines that
-//! are shown once, caps by kind, and cuts while the cache is cold.
+//! Features that make a window cheaper: limits on the body, the index, repeated lines, caps, and cuts while the cache
+//! is cold.
 
 use lookback_engine::plan::{Occasion, Verdict};
 use lookback_engine::policy::Caps;
@@ -73,13 +73,13 @@ fn an_index_lists_names_that_left_and_the_next_one_replaces_it() {
     assert!(index.names.iter().any(|name| name.name == "src/deep/module_0.rs"), "{}", shown(engine.view()));
     assert!(index.size.tokens <= 200 && index.size.tokens * 4 <= engine.view().totals().size.tokens);
     let text = index.message.text();
-    // The paths of a folder are in one line, and nothing that is in the window is listed.
+    // The paths of a folder are in one line, and names that are still in the window are not listed.
     assert_eq!(text.matches("src/deep/").count(), 1, "{text}");
     assert!(!text.contains("module_29.rs"), "{text}");
     let notes =
         engine.view().messages().filter(|item| item.is_own() && item.message().text().contains("no longer shown"));
     assert_eq!(notes.count(), 1);
-    // It is behind the task.
+    // The index is after the task.
     let second = engine.view().messages().nth(1).unwrap();
     assert_eq!(second.message().text(), text);
 }
@@ -141,7 +141,7 @@ fn of_those_that_refer_to_lost_lines_the_oldest_shows_them() {
     let mut engine = engine(policy);
     engine.push(Message::user("Read it again and again.")).unwrap();
     call(&mut engine, "c1", "{}", &file(0..40));
-    // It would exceed its cap if it showed the lines of the first itself.
+    // The second result would exceed its cap if it showed the lines of the first itself.
     call(&mut engine, "c2", "{}", &file(0..70));
     call(&mut engine, "c3", "{}", &file(0..30));
     call(&mut engine, "c4", "{}", &file(40..70));
@@ -155,7 +155,7 @@ fn of_those_that_refer_to_lost_lines_the_oldest_shows_them() {
     assert_eq!(sent.matches("number_5 ").count(), 1, "{sent}");
     assert!(sent.contains("lines cut; entry 4 has them"), "{sent}");
     assert!(sent.contains("lines as shown above, in entry 4 "), "{sent}");
-    // The fourth referred to lines that the second does not show anymore.
+    // The fourth result referred to lines that the second no longer shows.
     assert!((40..70).all(|line| sent.contains(&format!("number_{line} "))), "{sent}");
 }
 
@@ -166,7 +166,7 @@ fn references_count_toward_a_cap() {
     let mut engine = engine(policy);
     let known = |line: usize| format!("{line}\n");
     call(&mut engine, "c1", "{}", &(0..50).map(known).collect::<String>());
-    // Each second line is known, and a reference is longer than the line.
+    // Every second line is repeated, but a reference is longer than the line.
     let mixed = (0..50).map(|line| format!("{line}\nnew line {line}\n")).collect::<String>();
     call(&mut engine, "c2", "{}", &mixed);
     let newest = engine.view().messages().last().unwrap();
@@ -205,10 +205,10 @@ fn a_result_never_refers_to_what_is_shown_below_it() {
     engine.push(Message::user("Never mind.")).unwrap();
     engine.push(Message::assistant_with_calls("", [ToolCall::new("c3", "read", "{}")])).unwrap();
     engine.push(Message::tool_result("c3", file(0..40))).unwrap();
-    // It joins the first group, which is above.
+    // The result joins the first group, which is above.
     engine.push(Message::tool_result("c1", file(0..40))).unwrap();
     assert_eq!(shown(engine.view()).matches("number_5 ").count(), 2);
-    // A late result waits, and takes the place of its stand-in at a compaction.
+    // A late result waits, and replaces its stand-in at a compaction.
     engine.window();
     engine.push(Message::tool_result("c2", file(0..40))).unwrap();
     engine.compact(&Policy { limits: Limits::messages(7), ..engine.settings().policy.clone() });
@@ -228,7 +228,7 @@ fn a_result_is_capped_by_what_it_shows() {
     assert!(sent.contains("lines cut; entry 5 has them, with "), "{sent}");
 }
 
-/// A session of rounds whose body is between the cold limit and the usual one.
+/// Creates a session of rounds whose body is between the cold limit and the usual limit.
 fn half_full(times: impl Fn(i64) -> Option<i64>) -> Engine {
     let cold = Cold { limits: Limits::body(200), target: Limits::body(100), ..Cold::default() };
     let policy = Policy { limits: Limits::body(2_000), cold: Some(cold), ..Policy::unlimited() };
@@ -268,7 +268,7 @@ fn a_cold_cache_is_a_free_cut() {
     assert_eq!(occasion(&mut paused), Some(Occasion::Pause { millis: 361_000 }));
     assert_eq!(occasion(&mut paused), None, "once");
 
-    // A client that sends its history with each question brings the answer and the next question at the same time.
+    // A client that sends its history with each question sends the answer and the next question at the same time.
     let mut synced = half_full(|number| Some(number * 60_000));
     synced.receive(Message::assistant("Done."), Origin::Client, Some(901_000)).unwrap();
     synced.receive(Message::user("And now?"), Origin::Client, Some(901_000)).unwrap();
@@ -302,7 +302,8 @@ fn a_compaction_is_made_once_it_is_repaid() {
     let payback = Payback { write: 5.0, limits: Limits::body(400) };
     let (limits, target) = (Limits::body(2_000), Some(Limits::body(200)));
     let policy = Policy { limits, target, payback: Some(payback), ..Policy::unlimited() };
-    // What a window has beyond the target is read at each call. A fast session is compacted at a larger size.
+    // Each call reads the tokens of the window beyond the target. So a session that grows fast is compacted at a larger
+    // size.
     let size_of_compaction = |words: usize| {
         let mut engine = engine(policy.clone());
         engine.push(Message::user("Go on.")).unwrap();

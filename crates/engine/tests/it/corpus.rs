@@ -1,4 +1,4 @@
-//! The laws over real transcripts, if there are any: `LOOKBACK_CORPUS` names a gzipped file of JSON lines.
+//! Checks the laws on real transcripts, if `LOOKBACK_CORPUS` names a gzipped file of JSON lines.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read files and the environment")]
 #![allow(clippy::cast_possible_truncation)]
@@ -70,7 +70,7 @@ fn the_laws_hold_of_real_transcripts() {
         crate::common::skipped("there are no transcripts (LOOKBACK_CORPUS names none)");
         return;
     };
-    // All of them, in all dialects, take minutes in a debug build: `LOOKBACK_CORPUS_EVERY=1` has them.
+    // All transcripts in all dialects take minutes in a debug build. `LOOKBACK_CORPUS_EVERY=1` runs all of them.
     let every = std::env::var("LOOKBACK_CORPUS_EVERY").ok().and_then(|every| every.parse().ok()).unwrap_or(10);
     for (number, line) in text.lines().step_by(every).enumerate() {
         let line: Line<'_> = serde_json::from_str(line).unwrap();
@@ -85,12 +85,12 @@ fn the_laws_hold_of_real_transcripts() {
     }
 }
 
-/// A session fed message by message, with a window before each assistant message.
+/// Feeds a session message by message, with a window before each assistant message.
 fn drive(line: &Line<'_>, policy: &Policy, dialect: Dialect) -> Run {
     let mut run = Run::new(Settings::default().dialect(dialect).policy(policy.clone()));
     for raw in &line.messages {
         let message = Dialect::OpenAiChat.decode_raw(raw).unwrap();
-        // Other dialects have their system prompt elsewhere, and cannot say all that is in these.
+        // Other dialects have their system prompt elsewhere, and cannot express all of these messages.
         if dialect != Dialect::OpenAiChat && message.role() == Role::System {
             continue;
         }

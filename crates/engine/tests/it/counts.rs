@@ -1,4 +1,4 @@
-//! The counts of a window: what a provider adds, and what it leaves out.
+//! Token counts of a window: tokens that a provider adds, and reasoning that it drops.
 
 use lookback_engine::policy::Keep;
 use lookback_engine::{
@@ -22,7 +22,7 @@ fn responses(items: &[&str]) -> Vec<lookback_wire::message::Message> {
     items.iter().map(|item| Dialect::OpenAiResponses.decode(item).unwrap()).collect()
 }
 
-/// A turn with a call behind hidden reasoning of 3,587 tokens.
+/// A turn with a call after hidden reasoning of 3,587 tokens.
 fn turn(number: usize) -> Vec<lookback_wire::message::Message> {
     responses(&[
         r#"{"role":"user","content":"Read it."}"#,
@@ -54,7 +54,7 @@ fn a_window_that_was_cut_counts_no_reasoning_of_turns_that_are_over() {
         let mut engine = engine(Dialect::OpenAiResponses, "gpt-5", policy);
         for number in 0..100 {
             turn(number).into_iter().for_each(|message| drop(engine.push(message).unwrap()));
-            // The turn is long, so that it is cut while it is under way.
+            // The turn is so long that it is cut while it is open.
             for step in 0..if number == 0 { 60 } else { 2 } {
                 let id = format!("s{number}-{step}");
                 let call = format!(r#"{{"type":"function_call","call_id":"{id}","name":"read","arguments":"{{}}"}}"#);
@@ -88,7 +88,7 @@ fn a_view_that_is_restored_from_a_checkpoint_counts_the_same() {
     assert!(engine.view().totals().size.passing > 0);
     let mut restored = restored.unwrap();
     assert_eq!(restored.totals(), engine.view().totals());
-    // The turn ends in the one as in the other.
+    // The turn ends in both.
     let next = responses(&[r#"{"role":"user","content":"And then?"}"#]).remove(0);
     let at = engine.view().path().last().map_or(0, |span| span.end);
     for (position, entry) in (at..).zip(engine.push(next).unwrap()) {
@@ -129,7 +129,7 @@ fn the_form_that_answers_must_have_is_counted_and_changes_no_reasoning() {
 
 #[test]
 fn base64_is_media_wherever_a_dialect_has_it() {
-    // 90 kB of nothing that anybody knows: as text it would have tens of thousands of tokens.
+    // 90 kB of unknown data, which as text would have tens of thousands of tokens.
     let data: String = (0..90_000_u64)
         .map(|at| char::from(b"AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"[(at * at % 36) as usize]))
         .collect();

@@ -1,4 +1,4 @@
-//! Reading, writing and converting messages against the vectors of `corpus/dialects`.
+//! Reads, writes and converts the messages in the vectors of `corpus/dialects`.
 
 use lookback_wire::dialect::Shown;
 use lookback_wire::edit::Edit;
@@ -122,7 +122,7 @@ fn what_is_not_edited_is_written_as_it_came() {
     }
 }
 
-/// Every message of every valid request that the tables of rules hold, too.
+/// Also, every message of every valid request in the vectors of the rules.
 #[test]
 fn a_single_message_is_written_as_it_came() {
     let tables = [
@@ -140,7 +140,7 @@ fn a_single_message_is_written_as_it_came() {
         for vector in vectors::<Vector>(text).iter().filter(|vector| vector.findings.is_empty()) {
             for message in Request::decode(vector.request.get(), Some(dialect)).unwrap().into_messages() {
                 if dialect == Dialect::Anthropic && message.role() == lookback_wire::message::Role::System {
-                    // It may not stand alone there, and is sent as the user's.
+                    // A system message may not come first there, and is sent as a user message.
                     continue;
                 }
                 if message.wire().unwrap().raw.get().contains("code_execution_tool_result") {
@@ -239,7 +239,7 @@ fn a_dialect_is_found_out() {
     }
 }
 
-/// What a strict reader of recordings is told, where a request is taken for the first dialect that is told.
+/// The error for strict readers of recordings. For a request, the first clue decides.
 #[test]
 fn messages_of_two_dialects_contradict_each_other() {
     let detect = |text: &str| {
@@ -270,7 +270,7 @@ fn what_stands_beside_the_messages_may_contradict_them() {
     let message: &RawValue = serde_json::from_str(r#"{"role":"tool","tool_call_id":"c1","content":"x"}"#).unwrap();
     assert_eq!(
         Dialect::detect(Some(beside), [message]).unwrap_err().to_string(),
-        "there is `system` beside the messages, as in anthropic, and messages[0] has the role `tool`, as in openai-chat"
+        "the body has `system`, as in anthropic, and messages[0] has the role `tool`, as in openai-chat"
     );
 }
 
@@ -297,7 +297,7 @@ fn calls_that_differ_in_an_argument_named_like_a_cache_marker_have_two_digests()
         Dialect::Anthropic.decode(&text).unwrap().digest()
     };
     assert_ne!(call(r#"{"cache_control":"no-store"}"#), call(r#"{"cache_control":"public"}"#));
-    // The marker of a block is not part of what the message says.
+    // The marker of a block does not change the meaning of the message.
     let block = |marker: &str| {
         let text = format!(r#"{{"role":"user","content":[{{"type":"search_result","source":"s"{marker}}}]}}"#);
         Dialect::Anthropic.decode(&text).unwrap().digest()

@@ -1,4 +1,4 @@
-//! The laws over generated histories, in each dialect, under policies of every kind.
+//! Checks the laws on generated histories, in each dialect, with policies of every kind.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")]
 #![allow(clippy::cast_possible_truncation)]
@@ -9,7 +9,7 @@ use lookback_engine::plan::plan;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
-/// The same cases each time; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` hunt for others.
+/// The cases are the same each time. `PROPTEST_CASES` and `PROPTEST_RNG_SEED` give other cases.
 fn config() -> Config {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     Config {

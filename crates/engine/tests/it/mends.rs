@@ -1,4 +1,4 @@
-//! Every change that is made to messages when they are sent is reported, and no other change is made.
+//! Every change to messages at encoding is reported, and there are no other changes.
 
 use lookback_engine::{Engine, Settings};
 use lookback_wire::dialect::{Mend, Mended, Shown};
@@ -8,7 +8,7 @@ use lookback_wire::{
 };
 use serde_json::value::RawValue;
 
-/// In each block format: one message of every kind that something may have to be done to.
+/// For each block format, one message of every kind that may need a change.
 const ANTHROPIC: [&str; 7] = [
     r#"{"role":"user","content":"a"}"#,
     r#"{"role":"assistant","content":"b"}"#,
@@ -45,7 +45,7 @@ fn pairs(mends: Vec<Mended>) -> Vec<(usize, Mend)> {
     mends.into_iter().map(|mended| (mended.message, mended.mend)).collect()
 }
 
-/// All lists of up to `longest` of these.
+/// Returns all lists of up to `longest` of these.
 fn lists<'a>(alphabet: &[&'a str], longest: usize) -> Vec<Vec<&'a str>> {
     let mut all = vec![Vec::new()];
     let mut from = 0;
@@ -86,7 +86,7 @@ fn what_is_done_to_messages_is_told_and_nothing_else_is_done() {
                 })
                 .sum();
             assert_eq!(markers(&sent), markers(&list) - removed, "{list:#?} {mends:?} {sent:#?}");
-            // What is mended needs no more of it.
+            // Mended messages need no more mends.
             let texts: Vec<&str> = sent.iter().map(String::as_str).collect();
             let again = decode(dialect, &texts);
             let again = dialect.mends(shown(&again));
@@ -113,7 +113,7 @@ fn each_kind_is_told_of_the_message_that_it_is_done_to() {
         (Dialect::Anthropic, &[user, system, user], &[(1, Mend::SentBehindNext)]),
         (Dialect::Anthropic, &[marked, assistant, marked], &[(0, Mend::MarkersRemoved { count: 2 })]),
         (Dialect::Bedrock, &[BEDROCK[2], BEDROCK[1], BEDROCK[3]], &[(2, Mend::ResultsFirst)]),
-        // A message that is nothing but a marker is not emptied.
+        // A message with only a marker does not become empty.
         (Dialect::Bedrock, &[point, BEDROCK[4], BEDROCK[0], BEDROCK[4]], &[(1, Mend::MarkersRemoved { count: 2 })]),
         (Dialect::OpenAiChat, &[user, user], &[]),
     ];

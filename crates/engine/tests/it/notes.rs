@@ -1,4 +1,4 @@
-//! Notes that leave the window: which leave, when, and what stays of them.
+//! Notes: which of them leave the window, and when.
 
 use lookback_engine::plan::Reason;
 use lookback_engine::transcript::Origin;

@@ -1,4 +1,4 @@
-//! Reading providers' errors: the vectors of `corpus/errors`, and hostile input.
+//! Classifies the errors in the vectors of `corpus/errors`, and hostile input.
 
 use std::collections::HashSet;
 
@@ -50,8 +50,7 @@ fn errors_say_what_the_vectors_say() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A gateway passes on what stands behind it, in a format of its own: what kind of provider_error it is depends on the
-/// words.
+/// A gateway wraps the error of its upstream in its own format. The classification depends only on the words.
 #[test]
 fn the_kind_is_the_same_in_every_dialect_and_after_one_more_wrapping() {
     let without_rule = |provider_error: ProviderError| match provider_error {
@@ -78,14 +77,14 @@ fn an_error_of_many_megabytes_is_read_at_its_beginning() {
     assert!(matches!(Dialect::Anthropic.provider_error(Some(400), &after), ProviderError::TooLong(_)));
     let before = format!("{} {long}", "é".repeat(8 << 20));
     assert_eq!(Dialect::Anthropic.provider_error(Some(400), &before), ProviderError::Other);
-    // The beginnings of sayings, over and over: the work is bounded.
+    // Even for the beginnings of sayings, repeated many times, the work is bounded.
     for seed in ["messages.", "\\", "exceeds the available context size", "tool_call_id", "maximum context length is 1"]
     {
         Dialect::OpenAiChat.provider_error(None, &seed.repeat((1 << 20) / seed.len()));
     }
 }
 
-/// Words of the vectors, cut anywhere and put together again.
+/// Generates texts from words of the vectors, cut anywhere and joined again.
 fn scraps() -> impl Strategy<Value = String> {
     let bodies: Vec<String> = vectors().map(|(_, vector)| vector.body).collect();
     let scrap = (0..bodies.len(), any::<prop::sample::Index>(), 0..80usize).prop_map(move |(body, from, length)| {
@@ -109,7 +108,7 @@ proptest! {
         }
     }
 
-    /// Words of which no saying is made.
+    /// Words that are in no saying.
     #[test]
     fn without_a_sign_of_length_or_history_it_is_other(
         words in prop::collection::vec("(error|server|please|retry|later|key|billing|policy|model|[0-9]{1,9}|[{}\":,])", 0..40),

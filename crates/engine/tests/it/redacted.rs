@@ -1,4 +1,4 @@
-//! `Debug` of types that hold a conversation prints its shape, and none of its words.
+//! `Debug` output of types that hold a conversation has its shape, but none of its words.
 
 use std::fmt::Debug;
 
@@ -41,7 +41,7 @@ fn media(source: fn(String) -> MediaSource) -> Media {
     Media::new(source(MARK.to_owned())).with_mime(MARK).with_name(MARK)
 }
 
-/// Messages with the mark in every place that there is.
+/// Messages with the mark in every possible place.
 fn messages() -> Vec<Message> {
     let items = vec![
         ResultItem::Text(MARK.to_owned()),

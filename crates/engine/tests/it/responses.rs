@@ -1,4 +1,4 @@
-//! Whole response bodies of the three providers: the message to send again, and the reported tokens.
+//! Complete response bodies: reads the message to send again, and the reported tokens.
 
 use lookback_wire::dialect::{DecodeError, Dialect, Response, ResponseStream};
 use serde_json::json;

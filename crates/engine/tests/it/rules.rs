@@ -1,4 +1,4 @@
-//! The providers' rules against the vectors of `corpus/rules`: what a check finds, and how a window repairs it.
+//! Runs the vectors of `corpus/rules`: the findings of a check, and the repairs of a window.
 
 #![allow(clippy::print_stdout)]
 
@@ -20,10 +20,10 @@ const FILES: [(Dialect, &str); 5] = [
 #[serde(deny_unknown_fields)]
 struct Vector<'a> {
     name: String,
-    /// The path of the URL that it is sent to.
+    /// The path of the request's URL.
     #[serde(default)]
     path: Option<String>,
-    /// The request before it.
+    /// The previous request.
     #[serde(borrow, default)]
     previous: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -38,7 +38,7 @@ struct Finding {
     rule: String,
     path: String,
     kind: String,
-    /// Whether it is only a warning.
+    /// Whether the finding is only a warning.
     #[serde(default)]
     warns: bool,
 }
@@ -58,7 +58,7 @@ fn vectors(text: &str) -> Vec<Vector<'_>> {
     serde_json::from_str(text).unwrap()
 }
 
-/// What a check finds, as the vectors spell it.
+/// Returns the findings of a check, as the vectors spell them.
 fn check(request: &Request) -> Vec<Finding> {
     let findings = request.dialect().check(request).into_iter();
     findings
@@ -71,7 +71,7 @@ fn check(request: &Request) -> Vec<Finding> {
         .collect()
 }
 
-/// The messages that a new conversation sends once it was given all of the request.
+/// Returns the messages that a new conversation sends after it received the whole request.
 fn window(request: &Request) -> Vec<Box<RawValue>> {
     let dialect = request.dialect();
     let mut engine = Engine::new(Settings::default().dialect(dialect));
@@ -120,7 +120,7 @@ fn a_window_is_what_the_vectors_say() {
     each(|dialect, vector| {
         let request = vector.request(dialect);
         if request.stored().is_some() || vector.previous.is_some() {
-            // Only the provider knows what stands before these messages, or what was sent before.
+            // Only the provider knows the earlier messages of these requests.
             return;
         }
         let window = window(&request);
@@ -131,7 +131,7 @@ fn a_window_is_what_the_vectors_say() {
                 assert!(check(&sent).iter().all(|finding| finding.warns), "{:?}", check(&sent));
             }
             None if vector.findings.iter().all(|finding| finding.warns) => {
-                // What the model said at once may be several items.
+                // An assistant message may be several items.
                 let came = request.messages().iter().map(|message| message.wire().unwrap().raw.get());
                 let came = came.map(|raw| raw.strip_prefix('[').and_then(|raw| raw.strip_suffix(']')).unwrap_or(raw));
                 assert_eq!(texts(&window).join(","), came.collect::<Vec<_>>().join(","));
@@ -193,7 +193,7 @@ fn a_hundred_pictures_are_allowed_or_six_hundred_and_one_more_is_not() {
     let too_many = finding("AM10", "messages", "too_much_media");
     assert_eq!(check(&request(100).with_model("claude-haiku-4-5")), []);
     assert_eq!(check(&request(101).with_model("claude-haiku-4-5")), too_many);
-    // A model with a larger window takes 600.
+    // A model with a larger window accepts 600.
     assert_eq!(check(&request(600).with_model("claude-opus-5")), []);
     assert_eq!(check(&request(601).with_model("claude-opus-5")), too_many);
 }

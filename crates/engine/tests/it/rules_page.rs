@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 const PAGE: &str = include_str!("../../../cli/rules.md");
 
-/// A title, and the lines below it.
+/// A title, and the lines under it.
 type Section = (&'static str, Vec<&'static str>);
 
 fn sections() -> Vec<Section> {
@@ -20,7 +20,7 @@ fn sections() -> Vec<Section> {
     sections
 }
 
-/// The errors that a section quotes, and where each was seen.
+/// Returns the errors that a section quotes, each with its source.
 fn quotes(lines: &[&'static str]) -> Vec<(&'static str, &'static str)> {
     let mut quotes = Vec::new();
     let mut lines = lines.iter().copied();
@@ -52,7 +52,7 @@ fn vectors(dialect: Dialect) -> Vec<Vector> {
     serde_json::from_str(text).unwrap()
 }
 
-/// Without quotes and escapes, which depend on what printed the error.
+/// Returns a text without quotes and escapes, which depend on the program that printed the error.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !matches!(c, '\\' | '"' | '\'' | '`')).collect()
 }
@@ -93,7 +93,7 @@ fn every_error_that_the_page_quotes_was_seen_and_is_known() {
     for (title, lines) in sections() {
         let own = |dialect: Dialect| dialect.rules().iter().any(|rule| rule.id == title);
         let is_rule = Dialect::ALL.into_iter().any(own);
-        // What is no rule's may be any provider's.
+        // A section that is not about a rule may quote any provider.
         let asked: Vec<_> = corpus.iter().filter(|(dialect, _)| !is_rule || own(*dialect)).collect();
         for (error, source) in quotes(&lines) {
             let mut vectors = asked.iter().flat_map(|(_, vectors)| vectors);

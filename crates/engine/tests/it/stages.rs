@@ -27,7 +27,7 @@ fn a_result_that_is_cleared_stays_as_it_is() {
         vec![Stage::ClearMedia { except_newest: 0 }, Stage::ClearResults { except_newest: 0, marker: None }],
         vec![Stage::ClearResults { except_newest: 0, marker: None }, Stage::ClearMedia { except_newest: 0 }],
     ] {
-        // A limit that clearing alone does not meet, so that each window tries.
+        // A limit that clearing alone cannot meet, so each window tries again.
         let policy = Policy { limits: Limits::tokens(20), stages, ..Policy::unlimited() };
         let mut engine = Engine::new(Settings::default().dialect(Dialect::Bedrock).policy(policy));
         for message in ROUND.into_iter().chain(REST) {

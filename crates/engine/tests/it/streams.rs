@@ -1,9 +1,9 @@
-//! Streamed responses: put together, they are what the provider would have sent at once.
+//! Streamed responses give the same body as responses without streaming.
 
 use lookback_wire::dialect::{Dialect, Response, ResponseStream};
 use proptest::prelude::*;
 
-/// Events of a stream, and the body that says the same at once.
+/// Events of a stream, and the equivalent body without streaming.
 struct Case {
     name: &'static str,
     dialect: Dialect,
@@ -183,7 +183,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// The stream as bytes, with what may be between events.
+/// Returns the stream as bytes, with everything that may be between events.
 fn bytes(events: &[&str]) -> Vec<u8> {
     events.iter().flat_map(|data| format!(": comment\r\nevent: x\ndata: {data}\n\n").into_bytes()).collect()
 }
@@ -208,7 +208,7 @@ fn a_stream_is_what_would_have_come_at_once() {
     }
 }
 
-/// Whatever came before the end is a response, too, and is never called complete.
+/// A stream that breaks off still gives a response, which is never called complete.
 #[test]
 fn a_stream_that_is_cut_off_is_kept_as_far_as_it_came() {
     for case in cases() {
@@ -251,7 +251,7 @@ fn a_stream_keeps_contents_out_of_what_is_printed() {
     assert!(!format!("{stream:?}").contains("secret"), "{stream:?}");
 }
 
-/// Gemini's clients keep the pieces of a stream as parts of their own. The message is the same.
+/// Gemini's clients keep the pieces of a stream as separate parts, which must give the same message.
 #[test]
 fn a_text_in_pieces_is_the_same_text() {
     let gemini = |json: &str| Dialect::Gemini.decode(json).unwrap().digest();
@@ -272,7 +272,7 @@ proptest! {
             stream.read(&bytes);
             stream.response();
         }
-        // Events of one dialect, read as those of another, in an odd order.
+        // Events of one dialect, read as another dialect, in an odd order.
         let cases = cases();
         let case = &cases[index];
         for dialect in Dialect::ALL {

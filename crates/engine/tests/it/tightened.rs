@@ -1,4 +1,4 @@
-//! Tightening one policy by another, over generated policies: what fits the result fits both.
+//! Tightens generated policies: a window that fits the result fits both policies.
 
 #![allow(clippy::cast_possible_truncation)]
 
@@ -9,7 +9,7 @@ use lookback_wire::size::Measure;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
-/// How far a policy goes down.
+/// Returns the target that a policy compacts to.
 fn reach(policy: &Policy) -> Limits {
     policy.target.unwrap_or(policy.limits)
 }
@@ -80,9 +80,9 @@ fn the_pace_of_a_policy_without_limits_does_not_hurry_those_of_another() {
     for slow in [Pace::Turn, Pace::Calls(3)] {
         assert_eq!(pace(none, Pace::Call, some, slow), slow);
         assert_eq!(pace(some, slow, none, Pace::Call), slow);
-        // A share is looked at before every call, whatever the pace.
+        // A share is checked before every call, whatever the pace.
         assert_eq!(pace(share, Pace::Call, some, slow), slow);
-        // What has limits of its own is not loosened.
+        // If both policies have limits, the more frequent pace wins.
         assert_eq!(pace(some, Pace::Call, some, slow), Pace::Call);
         assert_eq!(pace(some, slow, some, Pace::Call), Pace::Call);
     }

@@ -45,7 +45,7 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// Writes one conversation in every form that a file may have. All are read as the same messages.
+/// Writes one conversation in every form that a file may have. All forms are read as the same messages.
 #[test]
 fn a_recording_may_have_many_forms() {
     for (dialect, messages) in
@@ -109,7 +109,7 @@ fn messages_of_two_dialects_in_one_transcript_are_named_with_their_lines() {
     assert_eq!(
         fault(&format!(r#"{{"system":"Be brief.","messages":[{}]}}"#, OPENAI.join(","))),
         format!(
-            "line 1: there is `system` beside the messages, as in anthropic, and messages[1] has `tool_calls`, as in openai-chat; {told}"
+            "line 1: the body has `system`, as in anthropic, and messages[1] has `tool_calls`, as in openai-chat; {told}"
         )
     );
 }
@@ -236,7 +236,7 @@ fn a_format_that_is_not_read_yet_is_called_by_its_name() {
     }
 }
 
-/// Items and contents are recordings, too. What the model said at once is one message, whatever form the file has.
+/// Items and contents are also recordings. An answer of the model is one message, regardless of the file's form.
 #[test]
 fn items_and_contents_are_read_as_messages() {
     let items = [
@@ -298,7 +298,7 @@ fn gzip_is_unpacked_up_to_a_bound() {
     let zeros = "0".repeat(1 << 20);
     assert_eq!(read_text(gzip(&zeros), 1 << 20).unwrap().len(), 1 << 20);
     assert_eq!(read_text(gzip(&zeros), (1 << 20) - 1), Err(TextError::TooLarge { largest: (1 << 20) - 1 }));
-    // What was made to fill the memory does not.
+    // A file that was made to exhaust the memory is refused.
     let many = gzip(&zeros).repeat(65);
     assert_eq!(read_text(many, LARGEST), Err(TextError::TooLarge { largest: 64 << 20 }));
     let mut cut = gzip(&long);

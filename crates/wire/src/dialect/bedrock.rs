@@ -26,7 +26,7 @@ use lookback_content::json::{self, Fields};
 
 const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7, BC8, BC9, BC10, BC11, BC12, BC13];
 
-/// Anthropic's models and Qwen's accept a beginning of the assistant.
+/// Anthropic's and Qwen's models also accept an assistant message at the beginning.
 const BC1: Rule = Rule::refused("BC1", "the request has at least one message, and the first is a user message");
 const BC2: Rule = Rule::refused(
     "BC2",
@@ -48,15 +48,15 @@ const BC9: Rule = Rule::refused(
     "BC9",
     "the name of a file is its own, and has at most 200 letters, digits, single spaces, -, _, parentheses and brackets",
 );
-const BC10: Rule = Rule::refused("BC10", "Claude takes no film, and no picture or file from S3");
-const BC11: Rule = Rule::refused("BC11", "tool uses are the assistant's");
+const BC10: Rule = Rule::refused("BC10", "Claude does not accept videos, or pictures and files from S3");
+const BC11: Rule = Rule::refused("BC11", "only assistant messages have tool uses");
 const BC13: Rule =
     Rule::refused("BC13", "names of tools have only letters, digits, `_` and `-`, and at most 64 characters");
 const BC12: Rule = Rule::refused("BC12", "Claude takes at most 100 pages of PDF files");
 
 /// The kinds of parts that a message of a role may not have.
 const WRONG_ROLES: &[(Role, &str)] = &[(Role::User, "toolUse"), (Role::Assistant, STRAY_RESULT)];
-/// The kind of a result in an answer without its call. Nobody else may write one there.
+/// The kind of a tool result in an assistant message without its call. Clients may not send one.
 const STRAY_RESULT: &str = "stray toolResult";
 
 const PAIRING: PairingRules = PairingRules {
@@ -157,9 +157,10 @@ fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
     })
 }
 
-/// Reads what the model said at once.
+/// Reads an assistant message.
 ///
-/// It may have uses of tools that the provider runs by itself, with their results. Nobody else has to answer these.
+/// It may have uses of tools that the provider runs itself, together with their results. The client does not answer
+/// these.
 fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
     let mut answer = parts(fields, assistant_part)?;
     let raws = fields.get("content").and_then(json::array).unwrap_or_default();
@@ -205,7 +206,7 @@ where
     let read = |(index, block): (usize, &RawValue)| {
         let fields =
             Fields::read(block).ok_or_else(|| DecodeError::member(format!("content[{index}]"), "an object"))?;
-        // A block is an object with one member. The key is the kind of the block.
+        // A block is an object with one member, whose key is the kind of the block.
         let kind = fields.keys().next().unwrap_or_default().to_owned();
         let known = fields.get(&kind).and_then(|value| part(&kind, value, block));
         Ok(known.unwrap_or_else(|| T::from(Opaque { kind, raw: block.to_owned() })))
@@ -516,7 +517,7 @@ fn check(request: &Request) -> Vec<Finding> {
         return vec![whole(BC1, "messages", Problem::NoMessages)];
     }
     let mut findings = pairing::check(Dialect::Bedrock, &PAIRING, messages);
-    // Since 2025-05 the first message may also be a tool use that its result follows.
+    // Since 2025-05, the first message may also be a tool use, if its result follows.
     let starts = |first: &&Message| first.role() == Role::User || first.tool_calls().next().is_some();
     let target = request.target();
     let begins = BC1.if_known(begins_freely(target).map(|begins| !begins));
@@ -568,7 +569,7 @@ fn check(request: &Request) -> Vec<Finding> {
         findings.push(whole(rule, "messages", Problem::TooManyPages { count: pages, most: MOST_PAGES }));
     }
     let tools = messages.iter().any(|m| m.tool_calls().next().is_some() || m.tool_results().next().is_some());
-    // A bare list of messages does not tell whether tools are declared.
+    // A bare list of messages does not show whether tools are declared.
     if tools && request.is_body() && request.preamble().tools.is_none() {
         findings.push(whole(BC3, "toolConfig", Problem::ToolsNotDeclared));
     }
@@ -583,18 +584,18 @@ fn is_tool_name(name: &str) -> bool {
     tool_names::is_word(name, 64)
 }
 
-/// Returns whether a request to a model may begin with the assistant; `None` if nobody knows.
+/// Returns whether a request to the model may begin with an assistant message, or `None` if that is unknown.
 fn begins_freely(target: &Target) -> Option<bool> {
     is_of(target, &["anthropic", "claude", "qwen"])
 }
 
-/// Returns whether the model is one of Anthropic's; `None` if nobody knows.
+/// Returns whether the model is one of Anthropic's, or `None` if that is unknown.
 fn is_claude(target: &Target) -> Option<bool> {
     is_of(target, &["anthropic", "claude"])
 }
 
-/// Returns whether the model is of one of these families; `None` if nobody knows. The name of a resource, such as an inference
-/// profile of the client's own, may tell no family.
+/// Returns whether the model is of one of these families, or `None` if that is unknown. The name of a resource, such as
+/// a client's own inference profile, may not show the family.
 fn is_of(target: &Target, families: &[&str]) -> Option<bool> {
     let is_resource = target.is_model(|model| model.starts_with("arn:"));
     let is_one = target.is_model(|model| families.iter().any(|family| model.contains(family)));
@@ -603,16 +604,16 @@ fn is_of(target: &Target, families: &[&str]) -> Option<bool> {
     if tells { is_one } else { None }
 }
 
-/// A picture, a film or a file, in a message or in a tool result.
+/// A picture, a video or a file, in a message or in a tool result.
 struct Medium {
     /// The name of a file.
     name: Option<String>,
     is_film: bool,
-    /// Whether it is a place in S3.
+    /// Whether its source is in S3.
     is_in_s3: bool,
 }
 
-/// Returns the pictures, films and files of a message, each with the index of its part.
+/// Returns the pictures, videos and files of a message, each with the index of its part.
 fn blocks_of_media(message: &Message) -> Vec<(usize, Medium)> {
     let Some(fields) = message.wire().and_then(|wire| Fields::read(&wire.raw)) else { return Vec::new() };
     let mut found = Vec::new();
@@ -651,7 +652,7 @@ fn allowed_name(name: &str) -> String {
     if allowed.is_empty() { "file".to_owned() } else { allowed }
 }
 
-/// Mends the names of files in the messages that are about to be sent.
+/// Mends the names of files in outgoing messages.
 fn mend(_: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
     let (mut mends, mut names) = (Vec::new(), Names::default());
     for (index, raw) in messages.iter_mut().map(|message| &mut **message) {
@@ -665,12 +666,12 @@ fn mend(_: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
     mends
 }
 
-/// The names of the files that are about to be sent, each with the number of the newest file that wanted it.
+/// The names of the outgoing files, each with the number of files that wanted it.
 #[derive(Default)]
 struct Names(HashMap<String, u64>);
 
 impl Names {
-    /// Returns a message whose files have names that are allowed and their own; `None` if they have already.
+    /// Returns a message with valid and unique file names, or `None` if its names are already valid and unique.
     fn mend(&mut self, message: &RawValue) -> Option<Box<RawValue>> {
         let mut fields = Fields::read(message)?;
         let content = self.mended(fields.get("content")?)?;
@@ -678,7 +679,7 @@ impl Names {
         Some(fields.write())
     }
 
-    /// Returns a list of blocks with other names; `None` if none needs one.
+    /// Returns a list of blocks with mended names, or `None` if none needs one.
     fn mended(&mut self, content: &RawValue) -> Option<Box<RawValue>> {
         let blocks = json::array(content)?;
         let mended: Vec<Option<Box<RawValue>>> = blocks.iter().map(|block| self.block(block)).collect();
@@ -708,7 +709,7 @@ impl Names {
         Some(fields.write())
     }
 
-    /// Returns the name under which a file is sent: its own or, if a file before it has that, one with a number.
+    /// Returns the name under which a file is sent: its own or, if an earlier file has that name, one with a number.
     fn own(&mut self, name: &str) -> String {
         let wanted = allowed_name(name);
         let mut own = wanted.clone();

@@ -1,4 +1,5 @@
-//! What the block formats share: a message has a role and blocks, and neighbors of one role are one message.
+//! The shared code of the block formats, whose messages have a role and blocks, and whose neighbors of one role count
+//! as one message.
 
 use std::borrow::Cow;
 
@@ -11,11 +12,11 @@ use crate::message::{Message, PartRef};
 use crate::wire::Role;
 use lookback_content::json::{self, Fields};
 
-/// Applies the edits of one block. Returns `None` if nothing of it is left.
+/// Applies the edits of one block. Returns `None` if it becomes empty.
 pub(super) type EditBlock =
     fn(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>>;
 
-/// What differs between the block formats.
+/// The differences between the block formats.
 pub(super) struct BlockFormat {
     pub(super) dialect: Dialect,
     /// The member of a message that has the blocks.
@@ -23,36 +24,36 @@ pub(super) struct BlockFormat {
     pub(super) edit: EditBlock,
     /// The member of a block that is a cache marker, if the format has cache markers.
     pub(super) marker: Option<&'static str>,
-    /// Whether tool results come before everything else in their message, or in neighbors of one role.
+    /// Whether tool results come before all other blocks of their message, or of neighbors of one role.
     pub(super) results_first: bool,
-    /// Which neighbors of one role become one message.
+    /// Which neighbors of one role are merged into one message.
     pub(super) merges: Merges,
-    /// Mends the messages that are about to be sent.
+    /// Mends outgoing messages.
     pub(super) mend: MendAll,
 }
 
-/// Mends the messages of a request, and returns what was done. A message of which nothing is left is left out.
+/// Mends the messages of a request, and returns the changes. A message that becomes empty is left out.
 pub(super) type MendAll = fn(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended>;
 
-/// A message that is about to be sent, with its index among those that are shown.
+/// An outgoing message, with its index among the shown messages.
 pub(super) type Outbound<'a> = (usize, Cow<'a, RawValue>);
 
-/// Which neighbors of one role become one message when they are sent. The others stay as they came.
+/// Which neighbors of one role are merged into one message when they are sent. The others stay separate.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Merges {
     /// All, because the provider demands that the roles alternate.
     All,
     /// Those with tool results, because the provider demands all results of an answer in one message.
     Results,
-    /// Those that have a tool result behind something else. Merging brings the results to the front.
+    /// Those that have a tool result after other content. Merging moves the results to the front.
     Mixed,
 }
 
-/// The rule of a format that each fault of a part breaks.
+/// The rules of a format that faults of a part break.
 pub(super) struct PartRules {
-    /// That no text is blank, and no error result is empty.
+    /// The rule that no text is blank, and no error result is empty.
     pub(super) blank: Rule,
-    /// That the last message does not end in white space.
+    /// The rule that the last message does not end in white space.
     pub(super) trailing_space: Rule,
     pub(super) id: Rule,
     pub(super) arguments: Rule,
@@ -62,16 +63,16 @@ pub(super) struct PartRules {
 /// The most cache markers that a request may have, including those of its system prompt and tools (AM9, BC6).
 pub(super) const MOST_MARKERS: usize = 4;
 
-/// A message that is about to be sent.
+/// An outgoing message.
 struct Sent<'a> {
     role: Role,
     /// The messages that it is merged from, each with its index.
     raws: Vec<Outbound<'a>>,
-    /// The first of its neighbors of one role up to here, by its index, that holds a tool result.
+    /// The index of the first of its neighbors of one role, up to this message, that has a tool result.
     result: Option<usize>,
-    /// The first of these neighbors that holds anything besides tool results.
+    /// The index of the first of these neighbors that has other content than tool results.
     other: Option<usize>,
-    /// Whether a tool result comes after anything else.
+    /// Whether a tool result comes after other content.
     mixed: bool,
 }
 
@@ -84,7 +85,7 @@ impl<'a> Sent<'a> {
     }
 }
 
-/// The messages of a request that are about to be sent, and what was done to them.
+/// The outgoing messages of a request, and the changes to them.
 #[derive(Default)]
 struct Outgoing<'a> {
     sent: Vec<Sent<'a>>,
@@ -93,8 +94,8 @@ struct Outgoing<'a> {
 
 /// Encodes messages of a block format.
 ///
-/// Neighbors of one role stay apart, except where the provider refuses that (see [`Merges`]; AM2, BC2, GM2). Tool results
-/// come first in the merged message (AM2, BC2). A system message moves behind a user message that follows it (AM7).
+/// Neighbors of one role stay separate, unless the provider refuses that (see [`Merges`]; AM2, BC2, GM2). Tool results
+/// come first in a merged message (AM2, BC2). A system message moves after a user message that follows it (AM7).
 pub(super) fn encode<'a>(format: &BlockFormat, sending: &Sending<'_>, shown: &[Shown<'a>]) -> Encoded<'a> {
     let finish = |sent: Sent<'a>| {
         let mixed = sent.mixed;
@@ -104,7 +105,7 @@ pub(super) fn encode<'a>(format: &BlockFormat, sending: &Sending<'_>, shown: &[S
     Ok(Outgoing::new(format, sending, shown)?.sent.into_iter().filter_map(finish).collect())
 }
 
-/// Lists what [`encode`] does to which message.
+/// Lists the changes that [`encode`] makes, by message.
 pub(super) fn mends(format: &BlockFormat, sending: &Sending<'_>, shown: &[Shown<'_>]) -> Mends {
     let mut mends = Outgoing::new(format, sending, shown)?.mends;
     mends.sort_by_key(|mended| mended.message);
@@ -112,7 +113,7 @@ pub(super) fn mends(format: &BlockFormat, sending: &Sending<'_>, shown: &[Shown<
 }
 
 impl<'a> Outgoing<'a> {
-    /// Decides what to do. Only the merging and reordering of blocks is left for [`encode`].
+    /// Makes all changes, except for merging and reordering blocks, which [`encode`] does.
     fn new(format: &BlockFormat, sending: &Sending<'_>, shown: &[Shown<'a>]) -> Result<Outgoing<'a>, ConversionError> {
         let dialect = format.dialect;
         let mut out = Outgoing::default();
@@ -167,7 +168,7 @@ impl<'a> Outgoing<'a> {
         let (result, other) = (shown().any(|part| is_result(&part)), shown().any(|part| !is_result(&part)));
         let mut mixed =
             format.results_first && result && other && shown().skip_while(is_result).any(|part| is_result(&part));
-        // Without content it only sets the configuration from there on.
+        // A system message without content only sets the configuration for later messages.
         let overtakes = |before: &&Sent<'_>| {
             role == Role::User && before.role == Role::System && !before.raws.iter().all(|(_, raw)| is_empty(raw))
         };
@@ -204,8 +205,8 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// Sends a system message as the user's if it is not allowed at its place. So nothing is lost, and it gains no
-    /// trust.
+    /// Sends a system message as a user message if it is not allowed at its place. So its content is not lost, and gets
+    /// no more authority.
     fn place_system_messages(&mut self) {
         let Outgoing { sent, mends } = self;
         // The role of the previous message, and the index of the last message in it.
@@ -213,7 +214,7 @@ impl<'a> Outgoing<'a> {
         for sent in sent {
             match before {
                 _ if sent.role != Role::System => {}
-                // Without content it only sets the configuration, which may change anywhere.
+                // A system message without content only sets the configuration, which may change anywhere.
                 _ if sent.raws.iter().all(|(_, raw)| is_empty(raw)) => {}
                 Some((Role::User | Role::System, last)) => {
                     let overtaken = sent.raws.iter().filter(|(index, _)| *index < last);
@@ -233,8 +234,8 @@ impl<'a> Outgoing<'a> {
 
     /// Removes the oldest cache markers if there are more than a provider allows.
     ///
-    /// Clients move their markers along with the end of the history, but the log keeps each message as it came, so a
-    /// session gathers markers. `outside` is the number of markers in the system prompt and the tools.
+    /// Clients move their markers along with the end of the history. But the log keeps each message as it arrived, so a
+    /// session accumulates markers. `outside` is the number of markers in the system prompt and the tools.
     fn limit_markers(&mut self, marker: &str, outside: usize) {
         let Outgoing { sent, mends } = self;
         let mut free = MOST_MARKERS.saturating_sub(outside);
@@ -262,7 +263,7 @@ fn is_empty(raw: &RawValue) -> bool {
 fn as_user(raw: &RawValue) -> Box<RawValue> {
     let Some(mut fields) = Fields::read(raw) else { return raw.to_owned() };
     fields.set("role", json::string("user"));
-    // In a user message, a block that is not text could be more than content, such as a result without its call. It
+    // In a user message, a block that is not text could have another meaning, such as a result without its call. So it
     // becomes text.
     let content = fields.get("content").and_then(json::array).map(|blocks| {
         let is_text = |block: &RawValue| {
@@ -335,14 +336,14 @@ fn edit_message(format: &BlockFormat, message: &Message, raw: &RawValue, edits: 
             }
         })
         .collect();
-    // A string stays a string, so that a shorter text never has more bytes.
+    // A string stays a string, because otherwise a shorter text could have more bytes.
     let text = match &shown[..] {
         [only] if json::text(&content).is_some() => {
             Fields::read(only).and_then(|block| Some(block.get("text")?.to_owned()))
         }
         _ => None,
     };
-    // What is renamed in the log alone keeps its bytes.
+    // An identifier that is renamed only in the log does not change the bytes.
     if shown.len() == blocks.len() && shown.iter().zip(&blocks).all(|(shown, block)| shown.get() == block.get()) {
         return Some(raw.to_owned());
     }
@@ -350,7 +351,7 @@ fn edit_message(format: &BlockFormat, message: &Message, raw: &RawValue, edits: 
     Some(fields.write())
 }
 
-/// Merges messages into one, with the blocks of all. If several have the same other member, the first one's is kept.
+/// Merges messages into one, with the blocks of all. Of other members with the same key, the first one is kept.
 fn merge<'a>(content: &'static str, mut raws: Vec<(usize, Cow<'a, RawValue>)>) -> Option<Cow<'a, RawValue>> {
     if raws.len() < 2 {
         return raws.pop().map(|(_, raw)| raw);
@@ -362,8 +363,8 @@ fn merge<'a>(content: &'static str, mut raws: Vec<(usize, Cow<'a, RawValue>)>) -
     Some(Cow::Owned(merged.write()))
 }
 
-/// Returns what is wrong with one part of a message, and the rules that it breaks. `trailing_space` says that the last
-/// message ends in white space, and with this part.
+/// Returns the faults of one part of a message, with the rules that they break. `trailing_space` is whether the last
+/// message ends with this part, and in white space.
 pub(super) fn part_faults(rules: &PartRules, part: PartRef<'_>, trailing_space: bool) -> Vec<(Rule, Problem)> {
     let mut faults = Vec::new();
     match part {
@@ -398,7 +399,7 @@ pub(super) fn wrong_roles(dialect: Dialect, rule: Rule, kinds: &[(Role, &str)], 
     findings
 }
 
-/// Returns a message without some of its blocks; `None` if it cannot be read.
+/// Returns a message without some of its blocks, or `None` if it cannot be read.
 pub(super) fn without(message: &RawValue, gone: &[usize]) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(message)?;
     let content = fields.get("content")?.to_owned();
@@ -415,7 +416,7 @@ pub(super) fn all_markers(marker: &str, request: &Request) -> usize {
 
 /// Counts the cache markers in the system prompt and the tools.
 fn markers_outside(marker: &str, preamble: &Preamble) -> usize {
-    // Bedrock has its tools one level further down.
+    // Bedrock nests its tools one level deeper.
     let tools = preamble.tools.as_deref().and_then(Fields::read);
     let tools = tools.as_ref().and_then(|tools| tools.get("tools")).or(preamble.tools.as_deref());
     [preamble.system.as_deref(), tools].into_iter().flatten().map(|raw| markers(marker, raw)).sum()
@@ -430,14 +431,14 @@ fn markers(marker: &str, raw: &RawValue) -> usize {
     let elements = content.as_deref().and_then(json::array).or_else(|| json::array(raw)).unwrap_or_default();
     let is_marked = |fields: &Fields<'_>| fields.get(marker).is_some();
     let of_block = |block: Fields<'_>| {
-        // What a tool returned is a list of blocks.
+        // A tool result contains a list of blocks.
         let inner = block.get("content").and_then(json::array).unwrap_or_default();
         inner.into_iter().filter_map(Fields::read).filter(is_marked).count() + usize::from(is_marked(&block))
     };
     elements.into_iter().filter_map(Fields::read).map(of_block).sum()
 }
 
-/// Removes the first `count` markers of a message. Returns `None` if nothing would be left of it.
+/// Removes the first `count` markers of a message. Returns `None` if the message would become empty.
 fn without_markers(marker: &str, mut count: usize, message: &RawValue) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(message)?;
     let content = fields.get("content")?.to_owned();
@@ -446,7 +447,7 @@ fn without_markers(marker: &str, mut count: usize, message: &RawValue) -> Option
         let Some(mut fields) = marked else { return Some(block.to_owned()) };
         count -= 1;
         fields.remove(marker);
-        // In Bedrock's format a marker is a block of its own.
+        // In Bedrock's format a marker is a separate block.
         (!fields.is_empty()).then(|| fields.write())
     };
     let strip_all = |block: Cow<'_, RawValue>| {

@@ -1,5 +1,5 @@
-//! Signed reasoning that is bound to all that stood before it when it was made: what a request may not change since the one
-//! before it.
+//! Signed reasoning, which is bound to its original prefix: finds reasoning whose prefix has changed since the previous
+//! request.
 
 use std::collections::HashMap;
 
@@ -15,9 +15,10 @@ use crate::message::PartRef;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Bound {
     signature: String,
-    /// The digest of all that stands before its message, but for reasoning: clients may leave out the first of that.
+    /// The digest of everything before its message, except for reasoning, because clients may leave out the oldest
+    /// reasoning.
     prefix: u128,
-    /// The signature of the reasoning before it.
+    /// The signature of the previous reasoning.
     before: Option<String>,
 }
 
@@ -34,7 +35,7 @@ fn all(request: &Request) -> Vec<(Place<'_>, usize, Bound)> {
     let mut before: Option<String> = None;
     let mut found: Vec<(Place<'_>, usize, Bound)> = Vec::new();
     for place in Place::all(request.messages()) {
-        // What comes before a compaction is not read.
+        // The provider ignores everything before a compaction.
         let is_compaction =
             |part: PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if compactions.contains(&&*opaque.kind));
         if place.message.parts().any(is_compaction) {
@@ -55,19 +56,19 @@ fn all(request: &Request) -> Vec<(Place<'_>, usize, Bound)> {
     found
 }
 
-/// Returns a system prompt or a list of tools without cache markers, which clients move.
+/// Returns a system prompt or a list of tools without cache markers, because clients move markers.
 fn unmarked(raw: &RawValue) -> String {
     let mut value: Value = serde_json::from_str(raw.get()).unwrap_or_default();
     value.as_array_mut().into_iter().flatten().for_each(cache_marker::remove_marker);
     value.to_string()
 }
 
-/// Returns the signed reasoning of a request, to be compared with that of the next one.
+/// Returns the signed reasoning of a request, for comparison with the next request.
 pub(super) fn collect(request: &Request) -> Vec<Bound> {
     all(request).into_iter().map(|(_, _, bound)| bound).collect()
 }
 
-/// Finds reasoning that stands behind other things than it did before.
+/// Finds reasoning whose prefix differs from the previous request.
 pub(super) fn check(dialect: Dialect, rule: Rule, request: &Request, previous: &[Bound]) -> Vec<Finding> {
     if previous.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Changes to the body of a request that leave every other byte as it came.
+//! Changes to the body of a request that keep every other byte.
 
 use std::fmt;
 use std::ops::Range;
@@ -26,12 +26,12 @@ pub struct BodyChanges<'r, 'a> {
     request: &'r RawRequest<'a>,
     messages: Option<String>,
     tools: Vec<Value>,
-    /// New members, each with a comma behind it.
+    /// New members, each followed by a comma.
     members: String,
 }
 
 impl fmt::Debug for BodyChanges<'_, '_> {
-    /// Prints what changes, and no contents.
+    /// Prints which parts change, without contents.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BodyChanges")
             .field("request", self.request)
@@ -42,14 +42,14 @@ impl fmt::Debug for BodyChanges<'_, '_> {
 }
 
 impl<'a> RawRequest<'a> {
-    /// Begins to change the body. A bare list has no other members, so there only its messages can change.
+    /// Begins changes to the body. A bare list has no other members, so only its messages can change.
     pub fn change(&self) -> BodyChanges<'_, 'a> {
         BodyChanges { request: self, messages: None, tools: Vec::new(), members: String::new() }
     }
 }
 
 impl BodyChanges<'_, '_> {
-    /// Sets the messages. What stands between two messages that came in this order stays, too.
+    /// Sets the messages. White space between two original neighbors is kept, too.
     pub fn messages(mut self, messages: &[impl AsRef<RawValue>]) -> Self {
         self.messages = self.request.list_range().map(|list| self.list(&list, json::elements(messages)));
         self
@@ -76,7 +76,7 @@ impl BodyChanges<'_, '_> {
             let is_it = |(_, place): &(usize, &Range<usize>)| {
                 place.len() == message.get().len() && between(place.start, place.end) == message.get()
             };
-            // What is not found is new, and those behind it are looked for from the same place.
+            // A message that is not found is new. The search for the next one begins at the same place.
             let found = rest.clone().find(is_it);
             if let Some((index, _)) = found {
                 rest = places.iter().enumerate();
@@ -97,8 +97,8 @@ impl BodyChanges<'_, '_> {
         out
     }
 
-    /// Adds a tool behind those that there are, if the body [takes tools](RawRequest::takes_tools). `parameters` is the JSON
-    /// Schema of its arguments.
+    /// Adds a tool after the existing ones, if the body [takes tools](RawRequest::takes_tools). `parameters` is the
+    /// JSON Schema of its arguments.
     pub fn tool(mut self, name: &str, description: &str, parameters: &Value) -> Self {
         self.tools.push(self.request.dialect().tool(name, description, parameters));
         self
@@ -121,7 +121,7 @@ impl BodyChanges<'_, '_> {
         splices.extend(self.messages.take().and_then(|list| Some((self.request.list_range()?, list))));
         splices.extend(self.tools());
         let text = self.request.text();
-        // A body has an opening brace, and at least the messages behind it.
+        // A body has an opening brace, followed by at least the messages.
         let begin = text.find('{').map_or(0, |brace| brace + 1);
         if !self.members.is_empty() {
             splices.push((begin..begin, std::mem::take(&mut self.members)));
@@ -145,7 +145,8 @@ impl BodyChanges<'_, '_> {
         self.members.push(',');
     }
 
-    /// Returns where the new tools are written, and how. If there is no list yet, it becomes a member.
+    /// Returns the range to replace by the new tools, and their text. If the body has no list of tools yet, a member is
+    /// added.
     fn tools(&mut self) -> Option<(Range<usize>, String)> {
         let request = self.request;
         let format = request.dialect().format();
@@ -181,8 +182,8 @@ impl BodyChanges<'_, '_> {
 }
 
 impl RawRequest<'_> {
-    /// Returns whether tools can be added to the body: it is one, and it declares no tools that stand alone. Gemini refuses
-    /// functions beside its own searches, and Bedrock's tools are an object with more in it.
+    /// Returns whether tools can be added: this is a body, and its tools can be combined with functions. Gemini refuses
+    /// functions next to its own search tools, and Bedrock's tools are an object with other settings.
     pub fn takes_tools(&self) -> bool {
         let format = self.dialect().format();
         let fits = |list: &RawValue| {
@@ -192,11 +193,11 @@ impl RawRequest<'_> {
         self.is_body() && self.dialect() != Dialect::Bedrock && self.member(format.tools).is_none_or(fits)
     }
 
-    /// Returns whether a [cache marker](BodyChanges::cache_marker) can be added to the body: the provider caches what it is
-    /// asked to, and nothing in the body is marked.
+    /// Returns whether a [cache marker](BodyChanges::cache_marker) can be added: the dialect has one for the whole
+    /// body, and the body has no markers.
     pub fn takes_cache_marker(&self) -> bool {
         let marker = self.dialect().format().cache_marker;
-        // If the word stands in a text only, no marker is added, and nothing is lost.
+        // If only a text contains the word, no marker is added, which does no harm.
         self.is_body() && marker.is_some_and(|(name, _)| !self.text().contains(json::string(name).get()))
     }
 }
@@ -247,7 +248,7 @@ mod tests {
                 r#"{"contents":[],"tools":[{"function_declarations":[]}]}"#,
                 format!(r#"{{"contents":[],"tools":[{{"function_declarations":[{new}]}}]}}"#),
             ),
-            // Functions are refused beside what stands alone.
+            // Gemini refuses functions next to its own tools.
             (
                 r#"{"contents":[],"tools":[{"googleSearch":{}}]}"#,
                 r#"{"contents":[],"tools":[{"googleSearch":{}}]}"#.to_owned(),

@@ -1,4 +1,4 @@
-//! Converting a message to another dialect, if nothing of it is lost.
+//! Converts a message to another dialect, if that loses nothing.
 
 use serde_json::value::RawValue;
 
@@ -14,7 +14,7 @@ use lookback_content::json::{self, Fields};
 pub struct ConversionError {
     /// The dialect that the message was converted to.
     pub(crate) to: Dialect,
-    /// What would be lost.
+    /// The content that would be lost.
     pub(crate) what: String,
 }
 
@@ -28,7 +28,7 @@ pub(super) const IDENTIFIER: &str = "a picture or file by another provider's ide
 pub(super) const ADDRESS: &str = "a picture or file by this address";
 pub(super) const ARGUMENTS: &str = "tool arguments that are not a JSON object";
 
-/// How deep to look. The deepest member that any dialect knows, the source of a picture in a tool result, is at depth
+/// The maximum depth of the search. The deepest known member, the source of a picture in a tool result, is at depth
 /// nine.
 const DEEPEST: usize = 16;
 
@@ -44,8 +44,8 @@ pub(super) fn render(to: Dialect, message: &Message) -> Rendered {
 
 /// Returns the first member that is unknown at its place. Members that are `null` are ignored.
 ///
-/// It parses only what it must, so that values which a JSON parser would refuse (huge numbers, half of a surrogate
-/// pair, deep nesting) hide no unknown member elsewhere.
+/// It parses only as much as necessary. So values that a JSON parser would refuse (huge numbers, half of a surrogate
+/// pair, deep nesting) do not hide unknown members elsewhere.
 fn unknown(format: &Format, parent: &str, value: &RawValue, depth: usize) -> Option<String> {
     let Some(depth) = depth.checked_sub(1) else { return Some(parent.to_owned()) };
     if let Some(elements) = json::array(value) {
@@ -61,12 +61,12 @@ fn unknown(format: &Format, parent: &str, value: &RawValue, depth: usize) -> Opt
     })
 }
 
-/// Returns whether any provider can fetch an address. Addresses in a cloud's storage are not public.
+/// Returns whether any provider can fetch a URL. URLs of a cloud's storage are not public.
 pub(super) fn is_public(url: &str) -> bool {
     !url.starts_with("s3:") && !url.starts_with("gs:")
 }
 
-/// Returns the address of a picture: a `data:` address if the message has the bytes.
+/// Returns the URL of a picture: a `data:` URL if the message has the bytes.
 pub(super) fn url(media: &Media) -> Option<String> {
     match (&media.source, &media.mime) {
         (MediaSource::Url(url), _) => is_public(url).then(|| url.clone()),

@@ -1,4 +1,4 @@
-//! Detecting the dialect of messages by what only one dialect has.
+//! Detects the dialect of messages from features that only one dialect has.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use super::Dialect;
 use crate::cache_marker;
 use lookback_content::json::{self, Fields};
 
-/// Something in a conversation that shows its dialect.
+/// A feature of a conversation that shows its dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Clue {
     /// The dialect.
     pub dialect: Dialect,
-    /// The index of the message that has it; `None` if it is beside the messages.
+    /// The index of the message that has it, or `None` if it is a member of the body.
     pub message: Option<usize>,
-    /// What it is that shows it.
+    /// The feature.
     pub(crate) sign: Sign,
 }
 
-/// A sign of a dialect.
+/// A feature that shows a dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Sign {
@@ -45,9 +45,9 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// Returns whether it is conclusive. A hint counts only if nothing conclusive is found.
+    /// Returns whether the sign is conclusive. A hint counts only if no sign is conclusive.
     fn is_sure(self) -> bool {
-        // These roles and blocks are in OpenAI's Responses, too, and any server may give its models such names.
+        // OpenAI's Responses also have these roles and blocks, and any server may give its models such names.
         let hints = [Sign::Role("developer"), Sign::Role("system"), Sign::Block("refusal"), Sign::Beside("model")];
         !matches!(self, Sign::Thinking | Sign::CacheMarker) && !hints.contains(&self)
     }
@@ -69,7 +69,7 @@ impl fmt::Display for Clue {
         let Clue { dialect, message, sign } = self;
         match message {
             Some(index) => write!(f, "messages[{index}] has {sign}, as in {dialect}"),
-            None => write!(f, "there is {sign} beside the messages, as in {dialect}"),
+            None => write!(f, "the body has {sign}, as in {dialect}"),
         }
     }
 }
@@ -92,8 +92,8 @@ impl fmt::Display for Sign {
 impl Dialect {
     /// Detects the dialect of a conversation.
     ///
-    /// Returns the clue that shows it, or `None` if there is none, as in plain text. `beside` is the object that has
-    /// the messages, if any: its keys are clues too.
+    /// Returns the clue that shows the dialect, or `None` if there is none, as in plain text. `beside` is the object
+    /// that has the messages, if any. Its keys are clues, too.
     ///
     /// # Errors
     /// Returns an error if there are clues to two dialects.
@@ -134,7 +134,7 @@ pub(super) fn first(clues: impl IntoIterator<Item = Clue>) -> Option<Clue> {
     hint
 }
 
-/// Returns the clues: first what is beside the messages, then at most one per message.
+/// Returns the clues: first those in the body, then at most one per message.
 pub(super) fn clues<'a>(
     beside: Option<&Fields<'_>>,
     messages: impl IntoIterator<Item = &'a RawValue>,
@@ -191,7 +191,7 @@ fn in_body(body: &Fields<'_>) -> Option<(Dialect, Sign)> {
         return Some((Dialect::OpenAiChat, Sign::Beside("tools")));
     }
     let sign = any(&["max_completion_tokens", "response_format", "frequency_penalty", "stream_options"]);
-    // Services that resell models put the maker before the name.
+    // Services that resell models put the maker's name before the model's name.
     let resold =
         || get("model").and_then(json::text).filter(|model| model.contains('/')).map(|_| Sign::Beside("model"));
     Some((Dialect::OpenAiChat, sign.or_else(resold)?))

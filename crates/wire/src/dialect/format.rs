@@ -1,4 +1,4 @@
-//! The table of everything that differs between dialects; each dialect's file has its own entry.
+//! The table of the differences between dialects. Each dialect's file has one entry.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ use lookback_content::json::Fields;
 /// The messages of a request as they are sent.
 pub(super) type Encoded<'a> = Result<Vec<Cow<'a, RawValue>>, ConversionError>;
 
-/// What encoding does to which message.
+/// The changes that encoding makes, by message.
 pub(super) type Mends = Result<Vec<Mended>, ConversionError>;
 
 /// One message, written in another dialect as one or more.
@@ -26,27 +26,27 @@ pub(super) type Rendered = Result<Vec<Box<RawValue>>, ConversionError>;
 /// Writes the path of a part of a message, by its index.
 pub(super) type Paths<'a> = Box<dyn Fn(usize) -> String + 'a>;
 
-/// What is known about a request besides its messages when it is sent.
+/// The context in which messages are encoded.
 pub(super) struct Sending<'a> {
-    /// Where it goes.
+    /// The target of the request.
     pub(super) target: &'a Target,
-    /// The system prompt and the tools. Their cache markers count, too.
+    /// The system prompt and the tools, whose cache markers count, too.
     pub(super) preamble: Option<&'a Preamble>,
 }
 
 /// One dialect.
 ///
-/// To add a dialect, write a file with one of these, one in `stream/` and one in `provider_error/`, and add a variant to
-/// [`Dialect`]. The compiler asks for its arms. It does not ask for these:
+/// To add a dialect, write a file with one of these, one in `stream/` and one in `provider_error/`, and add a variant
+/// to [`Dialect`]. The compiler asks for its arms. It does not ask for these:
 ///
 /// - in this crate, `Dialect::ALL`, the signs in `detect.rs`, and the models in `data/models.toml`;
-/// - in `server/src/gateway`, the paths in `endpoint.rs` and `upstream.rs`, the key's header in `headers.rs`, the form of an
-///   error in `answers.rs`, and a request in `rehearsal.rs`;
+/// - in `server/src/gateway`, the paths in `endpoint.rs` and `upstream.rs`, the key's header in `headers.rs`, the form
+///   of an error in `answers.rs`, and a request in `rehearsal.rs`;
 /// - in `replay`, the members of a body in `recording/mod.rs`, and prices in `data/prices.toml`;
 /// - the seams of `wrap` in both packages, rules in `cli/rules.md`, a stand-in, and vectors in `corpus/rules` and
 ///   `corpus/errors`.
 pub(super) struct Format {
-    /// What people call the dialect besides its own name, in lower case and with hyphens.
+    /// Other names for the dialect, in lower case and with hyphens.
     pub(super) aliases: &'static [&'static str],
     /// The provider, by its name in OpenTelemetry's conventions for generative AI.
     pub(super) provider: &'static str,
@@ -54,70 +54,71 @@ pub(super) struct Format {
     pub(super) rules: &'static [Rule],
     /// The rule that no text has half of a surrogate pair.
     pub(super) halves: Rule,
-    /// What the provider demands, as far as a session needs to know it before a request is made.
+    /// The provider's demands that a session needs to know before a request is made.
     pub(super) quirks: fn(&Target) -> Quirks,
-    /// The provider's errors, in its own words.
+    /// The provider's error messages.
     pub(super) sayings: &'static [Saying],
     /// The member of a request body that holds the messages.
     pub(super) messages: &'static str,
-    /// The member of a request body that holds the system prompt; `None` if the system prompt is a message.
+    /// The member of a request body that holds the system prompt, or `None` if the system prompt is a message.
     pub(super) system: Option<&'static str>,
     /// The member of a request body that holds the tools.
     pub(super) tools: &'static str,
-    /// The key of a tool's list of functions, in each of its spellings, for a dialect that declares functions in one list.
-    /// Empty if each function is a tool.
+    /// The key of a tool's list of functions, in each of its spellings, for a dialect in which one tool declares all
+    /// functions. Empty if each function is a tool.
     pub(super) functions: &'static [&'static str],
-    /// The member of a request body, with its value, that asks the provider to cache the whole conversation. The same member
-    /// of a part marks the part. There is none if the provider caches without being asked, or parts only.
+    /// The member of a request body, with its value, that asks the provider to cache the whole conversation. The same
+    /// member of a part marks the part. `None` if the provider caches automatically, or only marked parts.
     pub(super) cache_marker: Option<(&'static str, &'static str)>,
-    /// The members of a request body that name what the provider has stored, so that the body has not all of it.
+    /// The members of a request body that name content which the provider has stored, so the body is not complete.
     pub(super) stored: &'static [&'static str],
-    /// The members of a request body of which one may stand in the place of all messages.
+    /// The members of a request body any one of which may replace all messages.
     pub(super) instead: &'static [&'static str],
-    /// The type of a part that stands for something that the provider has stored.
+    /// The type of a part that refers to an item that the provider has stored.
     pub(super) reference: Option<&'static str>,
     /// The members of a request body that may ask the model to reason.
     pub(super) thinking: &'static [&'static str],
-    /// The members of a request body that demand an answer of a given form, each with the words in its value that do.
+    /// The members of a request body that demand an answer in a given format, each with the words in its value that
+    /// express this.
     pub(super) answer_forms: &'static [(&'static str, &'static [&'static str])],
-    /// The members of a request body that ask the provider to shorten the conversation itself, each with the words in its value
-    /// that do.
+    /// The members of a request body that ask the provider to shorten the conversation itself, each with the words in
+    /// its value that express this.
     pub(super) shorteners: &'static [(&'static str, &'static [&'static str])],
-    /// Whether a stream may begin with an error that other providers tell by the status of their answer.
+    /// Whether a stream may begin with an error that other providers report by the HTTP status.
     pub(super) errors_in_streams: bool,
     /// The members of a message that other dialects can express, each as `parent.member`.
     pub(super) known: &'static [&'static str],
-    /// Those of them that are copied or left out as a whole, so that nothing inside them can be lost.
+    /// Those of the known members that are copied or left out as a whole, so their contents are not checked.
     pub(super) whole: &'static [&'static str],
-    /// Returns whether an element of a request's list is a piece of what the model said at once. Neighbors of that kind
-    /// are one message.
+    /// Returns whether an element of a request's list is a piece of an assistant message. Neighboring pieces are one
+    /// message.
     pub(super) is_piece: fn(&RawValue) -> bool,
     /// Reads the content of a message.
     pub(super) decode: fn(&RawValue) -> Result<Content, DecodeError>,
-    /// Writes a message that came in another dialect, or was built in Rust.
+    /// Writes a message that arrived in another dialect or was built in Rust.
     pub(super) render: fn(&Message) -> Rendered,
     /// Writes the messages of a request.
     pub(super) encode: for<'a> fn(&Sending<'_>, &[Shown<'a>]) -> Encoded<'a>,
-    /// Lists what `encode` does to the messages beyond their edits.
+    /// Lists the changes that `encode` makes to messages in addition to their edits.
     pub(super) mends: fn(&Sending<'_>, &[Shown<'_>]) -> Mends,
     /// Reads the body of a response.
     pub(super) response: fn(&Fields<'_>) -> Result<Response, DecodeError>,
-    /// Returns what the events of a streamed response are put together to.
+    /// Creates the assembler of a streamed response.
     pub(super) pieces: fn() -> Box<dyn Pieces>,
-    /// Leaves out of the answer to a request what no later request can send.
+    /// Removes from the answer to a request everything that a later request cannot send.
     pub(super) resendable: fn(&RawRequest<'_>, Message) -> Message,
     /// Writes a tool as an element of a request's list of tools.
     pub(super) tool: fn(name: &str, description: &str, parameters: &Value) -> Value,
     /// Finds the rules that a request breaks.
     pub(super) check: fn(&Request) -> Vec<Finding>,
-    /// Returns what writes the paths of a message's parts.
+    /// Returns a function that writes the paths of a message's parts.
     pub(super) paths: for<'a> fn(&Place<'a>) -> Paths<'a>,
-    /// Returns the reasoning that a message sends beside its parts.
+    /// Returns the reasoning that a message has outside its parts.
     pub(super) reasoning_beside: fn(&Message) -> Option<Reasoning>,
 }
 
 impl Dialect {
-    /// Returns what is particular to this dialect.
+    /// Returns the entry of this dialect.
     pub(super) fn format(self) -> &'static Format {
         match self {
             Dialect::OpenAiChat => &openai_chat::FORMAT,

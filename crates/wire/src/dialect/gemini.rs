@@ -1,4 +1,4 @@
-//! Gemini's generateContent. A content has a role and parts, and results may name only their tool.
+//! Gemini's generateContent, whose contents have a role and parts, and whose results may name only their tool.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -28,7 +28,7 @@ const RULES: &[Rule] = &[GM1, GM2, GM3, GM4, GM5, GM6, GM7, GM8, GM9, GM10, GM0]
 const GM1: Rule =
     Rule::refused("GM1", "the first content is a user's, and a content with function calls follows a user's content");
 const GM2: Rule = Rule::refused("GM2", "the content after function calls has one response to each of them");
-/// Models before Gemini 3 sign their calls, too, and do not demand the signatures.
+/// Models before Gemini 3 also sign their calls, but do not demand the signatures.
 const GM3: Rule = Rule::refused(
     "GM3",
     "for Gemini 3 and later, the first call of each step of the turn has a signature, if the model signs its calls",
@@ -39,7 +39,7 @@ const GM5: Rule =
     Rule::refused("GM5", "with `cachedContent`, the request has no system instruction, tools or tool configuration");
 /// The Gemini API accepts what Vertex AI refuses.
 const GM6: Rule = Rule::refused("GM6", "on Vertex AI, no text is blank");
-/// A warning, because the API gets new members.
+/// Only a warning, because the API may get new members.
 const GM7: Rule = Rule::degraded("GM7", "parts have only members that the API knows");
 const GM8: Rule = Rule::refused("GM8", "no text has half of a surrogate pair");
 const GM9: Rule = Rule::refused("GM9", "a PDF file has at most 1,000 pages");
@@ -136,29 +136,30 @@ pub(super) static FORMAT: Format = Format {
     reasoning_beside: signatures,
 };
 
-/// The form of a call without an identifier. Its tool's name stands for it, and its response has no identifier either.
+/// The form of a call without an identifier. The name of its tool is used instead, and its response has no identifier,
+/// either.
 const ANONYMOUS: &str = "functionCall without id";
 
-/// What Google's documentation tells clients to send as the signature of a call that the model did not sign.
+/// The signature that clients should send, according to Google's documentation, for a call that the model did not sign.
 const UNCHECKED: &str = "skip_thought_signature_validator";
 
-/// The member of a response that holds a result which is only a text.
+/// The member of a response that has the result, if the result is only a text.
 const OUTPUT: &str = "output";
 
 /// The member of a response that says that the tool failed.
 const ERROR: &str = "error";
 
-/// Returns whether blank text is refused; `None` if nobody knows.
+/// Returns whether blank text is refused, or `None` if that is unknown.
 fn refuses_blank(target: &Target) -> Option<bool> {
     target.is(Provider::Vertex)
 }
 
-/// Returns whether the model demands signatures of its calls; `None` if nobody knows.
+/// Returns whether the model demands signatures of its calls, or `None` if that is unknown.
 fn demands_signatures(target: &Target) -> Option<bool> {
     target.is_model(|model| {
         let version = model.split_once("gemini-").map(|(_, version)| version);
         let number = version.and_then(|version| version.split(|char: char| !char.is_ascii_digit()).next());
-        // Only these models have numbers, and a name without one is that of the newest.
+        // A name without a number, such as `gemini-flash-latest`, is the name of a newest model.
         number.is_some_and(|number| number.is_empty() || number.parse::<u32>().is_ok_and(|number| number >= 3))
     })
 }
@@ -176,7 +177,7 @@ const MEMBERS: &[&str] = &[
     "toolResponse",
 ];
 
-/// Members of a part that say something about its content.
+/// Members of a part that describe its content.
 const BESIDE: &[&str] = &[
     "thought",
     "thoughtSignature",
@@ -189,7 +190,7 @@ const BESIDE: &[&str] = &[
     "media_resolution",
 ];
 
-/// Members of which there are two spellings: in camel case, and as protocol buffers spell them.
+/// Members with two spellings: in camel case, and as protocol buffers spell them.
 const SPELLINGS: &[(&str, &str)] = &[
     ("inlineData", "inline_data"),
     ("fileData", "file_data"),
@@ -231,7 +232,7 @@ fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
 }
 
 fn parts<T>(fields: &Fields<'_>, part: fn(&Fields<'_>, &RawValue) -> T) -> Result<Vec<T>, DecodeError> {
-    // A model that was cut off before its first word has no parts.
+    // An answer that was cut off before its first word has no parts.
     let Some(parts) = fields.get("parts") else { return Ok(Vec::new()) };
     let parts = json::array(parts).ok_or_else(|| DecodeError::member("parts", "a list of parts"))?;
     let read = |(index, raw): (usize, &RawValue)| {
@@ -241,9 +242,9 @@ fn parts<T>(fields: &Fields<'_>, part: fn(&Fields<'_>, &RawValue) -> T) -> Resul
     parts.into_iter().enumerate().map(read).collect()
 }
 
-/// Reads what the model said at once.
+/// Reads an answer of the model.
 ///
-/// It may have calls that the provider ran by itself, with their responses. Nobody else has to answer these.
+/// It may have calls that the provider ran itself, together with their responses. The client does not answer these.
 fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
     let mut answer = parts(fields, assistant_part)?;
     let answers = |part: &AssistantPart| match part {
@@ -265,8 +266,8 @@ fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
     Ok(answer)
 }
 
-/// Returns the identifier of the call that a response among the model's own parts answers. If it has none, the name of the
-/// tool stands for it.
+/// Returns the identifier of the call that a response among the model's own parts answers, or the name of the tool if
+/// the response has no identifier.
 fn answered(opaque: &Opaque) -> Option<String> {
     let place = ["functionResponse", "toolResponse"].into_iter().find(|place| *place == opaque.kind)?;
     let fields = Fields::read(&opaque.raw)?;
@@ -293,7 +294,7 @@ fn signatures(message: &Message) -> Option<Reasoning> {
 
 /// Returns a part that Lookback does not know, or `None` if it has no content at all.
 fn opaque(fields: &Fields<'_>, raw: &RawValue) -> Option<Opaque> {
-    // What says something about a part may stand alone.
+    // A part may have only members that describe content.
     let kind = fields.keys().find(|key| !BESIDE.contains(key)).or_else(|| fields.keys().next())?;
     let kind = SPELLINGS.iter().find(|(_, snake)| *snake == kind).map_or(kind, |(camel, _)| *camel);
     Some(Opaque { kind: kind.to_owned(), raw: raw.to_owned() })
@@ -313,14 +314,14 @@ fn assistant_part(fields: &Fields<'_>, raw: &RawValue) -> AssistantPart {
     let is_thought = fields.get("thought").is_some_and(|thought| thought.get() == "true");
     let signature = text_of(fields, "thoughtSignature");
     let known = match text_of(fields, "text") {
-        // The signature of an answer may come in a part without words.
+        // The signature of an answer may arrive in a part without words.
         Some(text) if is_thought || (signature.is_some() && text.trim().is_empty()) => {
             Some(AssistantPart::Reasoning(Reasoning { text, signature: signature.clone() }))
         }
         Some(text) => Some(AssistantPart::Text(text)),
         None => member(fields, "functionCall").and_then(tool_call).map(AssistantPart::ToolCall),
     };
-    // A thought may come without its words, and a signature without anything else.
+    // A thought may arrive without words, and a signature without any content.
     let is_bare = || fields.keys().all(|key| BESIDE.contains(&key)) && (is_thought || signature.is_some());
     let bare =
         || is_bare().then(|| AssistantPart::Reasoning(Reasoning { text: String::new(), signature: signature.clone() }));
@@ -433,7 +434,8 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
     Some(fields.write())
 }
 
-/// Writes a new identifier, and returns whether there was one. What has none is told apart by its place.
+/// Writes a new identifier, and returns whether there was one. Calls and responses without an identifier are matched by
+/// their order.
 fn rename(fields: &mut Fields<'_>, edits: &[Edit], part: usize) -> bool {
     match edit::renamed(edits, part) {
         Some(id) if fields.text("id").is_some_and(|id| !id.is_empty()) => {
@@ -444,8 +446,8 @@ fn rename(fields: &mut Fields<'_>, edits: &[Edit], part: usize) -> bool {
     }
 }
 
-/// Applies the cuts of a result: the first item is the response, and the others are pictures and files beside it. Returns whether
-/// there were any.
+/// Applies the cuts of a result: the first item is the response, and the others are its pictures and files. Returns
+/// whether there were any cuts.
 fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part: usize) -> bool {
     let response = fields.get("response").filter(|response| !is_empty(response)).map(ToOwned::to_owned);
     let first = usize::from(response.is_some());
@@ -469,7 +471,7 @@ fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part
         return is_cut;
     }
     fields.set("parts", json::write_array(kept));
-    // Only a response can say what was beside it.
+    // A note about removed pictures and files must be in the response.
     let response = fields.get("response").map(ToOwned::to_owned);
     let mut response = response.as_deref().and_then(Fields::read).unwrap_or_default();
     response.set("omitted", json::string(&notes.join("\n")));
@@ -477,10 +479,10 @@ fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part
     true
 }
 
-/// Mends the contents that are about to be sent. Calls are only signed if the model is known to demand signatures.
+/// Mends outgoing contents. Calls are only signed if the model is known to demand signatures.
 fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
     let signs = demands_signatures(sending.target) == Some(true);
-    // Earlier turns are not checked.
+    // The provider does not check earlier turns.
     let turn = messages.iter().rposition(|message| begins_turn(&message.1)).unwrap_or(0);
     let (mut signed, mut mends) = (false, Vec::new());
     for (place, (index, raw)) in messages.iter_mut().map(|message| &mut **message).enumerate() {
@@ -492,16 +494,16 @@ fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended
     mends
 }
 
-/// Returns whether a content begins a turn: it is a user's, and has no response in it.
+/// Returns whether a content begins a turn: it is a user's content without responses.
 fn begins_turn(raw: &RawValue) -> bool {
     let message = Dialect::Gemini.decode_raw(raw);
     message.is_ok_and(|message| message.role() == Role::User && message.tool_results().next().is_none())
 }
 
-/// Mends a content: a response that is not an object becomes one, and, if the model `signs`, calls without a signature are
-/// told from those that the model signed. `signed` says whether the model signed anything before.
+/// Mends a content: wraps a response that is not an object in one, removes empty parts and, if the model `signs`, marks
+/// calls without a signature. `signed` is whether an earlier part has a signature.
 ///
-/// A call is only mended if a signature comes before it.
+/// A call is only marked if an earlier content has a signature.
 fn mend_content(signs: bool, raw: &RawValue, signed: &mut bool) -> Option<(Box<RawValue>, Vec<Mend>)> {
     let fields = Fields::read(raw)?;
     let content = fields.get("parts")?.to_owned();
@@ -715,7 +717,7 @@ fn check(request: &Request) -> Vec<Finding> {
                     && message.tool_results().next().is_some()
                     && before.tool_results().next().is_some() =>
             {
-                // A model of the second generation was seen to take it.
+                // A Gemini 2 model was observed to accept it.
                 let is_second = request.target().is_model(|model| model.contains("gemini-2")) == Some(true);
                 let rule = if is_second { GM2.as_warning() } else { GM2 };
                 findings.push(rule.at(index, whole.clone(), Problem::Alternation { role: message.role() }));
@@ -751,7 +753,7 @@ fn check(request: &Request) -> Vec<Finding> {
         {
             let first = |found: fn(&PartRef<'_>) -> bool| message.parts().position(|part| found(&part)).unwrap_or(0);
             match mend {
-                // Earlier turns are not checked.
+                // The provider does not check earlier turns.
                 Mend::Signed if in_turn(messages, index) => {
                     let call = first(|part| matches!(part, PartRef::ToolCall(_)));
                     findings.extend(unsigned.map(|rule| rule.at(index, path(call), Problem::UnsignedCall)));
@@ -799,8 +801,7 @@ fn unknown_members(content: &RawValue) -> Vec<(usize, String)> {
     parts.into_iter().enumerate().flat_map(unknown).collect()
 }
 
-/// Returns whether a content belongs to the current turn, which begins with the last content of a user that has no
-/// response in it.
+/// Returns whether a content belongs to the current turn, which begins with the last user's content without responses.
 fn in_turn(messages: &[Message], index: usize) -> bool {
     let later = messages.get(index..).unwrap_or_default();
     !later.iter().any(|message| message.role() == Role::User && message.tool_results().next().is_none())

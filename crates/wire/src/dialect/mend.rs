@@ -1,4 +1,4 @@
-//! What encoding changes in a request, so that the provider accepts it.
+//! Mends: the changes that encoding makes to a request, so that the provider accepts it.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A change of a message, beyond its edits, that the provider demands.
 ///
-/// Mends are not in the log. They follow from the messages of a window, and are found again for each.
+/// Mends are not in the log. They follow from the messages of a window, and are computed for each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -19,21 +19,22 @@ pub enum Mend {
     ResultsFirst,
     /// It is a system message at a place where none is allowed, and is sent as a user message.
     SentAsUser,
-    /// It is a system message at a place where none is allowed, and is sent behind the user message that follows.
+    /// It is a system message at a place where none is allowed, and is sent after the next user message.
     SentBehindNext,
-    /// It is left out, or some of its items are, because the provider refuses them at this place: reasoning that nothing
-    /// of the model follows, or a compaction trigger that is not the last item.
+    /// The message, or some of its items, blocks or parts, are left out because the provider refuses them at this
+    /// place. An example is reasoning without a following item of the model.
     Removed {
-        /// The number of items that are left out.
+        /// The number of items, blocks or parts that are left out.
         elements: usize,
     },
-    /// Members that the provider refuses are removed from it, or members that it demands are added.
+    /// Members that the provider refuses are removed or replaced, or members that it demands are added.
     MembersMended,
-    /// Half of a surrogate pair, which is no character, is sent as U+FFFD.
+    /// Half of a surrogate pair, which is not a character, is sent as U+FFFD.
     HalvesReplaced,
-    /// Its tool calls have no signature, and the model signs its calls. They are marked, so that this is not checked.
+    /// Its tool calls have no signature, although the model signs its calls. They are marked, so that the provider does
+    /// not check them.
     Signed,
-    /// Cache markers are removed from it, because later messages have as many as a request may have.
+    /// Cache markers are removed from it, because later messages already have the maximum.
     MarkersRemoved {
         /// The number of markers removed.
         count: usize,
@@ -49,13 +50,13 @@ impl fmt::Display for Mend {
             Mend::ResultsFirst => f.write_str("its tool results are moved before its other content"),
             Mend::SentAsUser => f.write_str("a system message is not allowed here: it is sent as a user message"),
             Mend::SentBehindNext => {
-                f.write_str("a system message is not allowed here: it is moved behind the user message that follows")
+                f.write_str("a system message is not allowed here: it is moved after the next user message")
             }
             Mend::Removed { .. } => f.write_str("the provider refuses it at this place: it is left out"),
             Mend::MembersMended => {
                 f.write_str("it has members that the provider refuses, or lacks one: they are mended")
             }
-            Mend::HalvesReplaced => f.write_str("it has half of a surrogate pair: U+FFFD is sent in its place"),
+            Mend::HalvesReplaced => f.write_str("it has half of a surrogate pair: this is sent as U+FFFD"),
             Mend::Signed => {
                 f.write_str("its call has no signature: it is marked so that the provider does not check it")
             }
@@ -79,7 +80,7 @@ impl Mend {
         }
     }
 
-    /// Returns this change, made of the message with this index.
+    /// Returns this change to the message with this index.
     pub fn at(self, message: usize) -> Mended {
         Mended { message, mend: self }
     }
@@ -89,8 +90,8 @@ impl Mend {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Mended {
-    /// The index of the message among those that are shown.
+    /// The index of the message among the shown messages.
     pub message: usize,
-    /// What is done to it.
+    /// The change.
     pub mend: Mend,
 }

@@ -1,4 +1,4 @@
-//! Providers' message formats: how their JSON is read, written, checked and converted. Each dialect is one file.
+//! Dialects: reads, writes, checks and converts the JSON of providers' message formats, each in one file.
 
 mod anthropic;
 mod bedrock;
@@ -67,7 +67,8 @@ pub struct Shown<'a> {
     pub edits: &'a [Edit],
 }
 
-/// The place of a message in a request, and what the paths of its parts depend on. Computed once for all parts.
+/// The place of a message in a request, with the values that the paths of its parts need. It is computed once for all
+/// parts.
 #[derive(Debug, Clone, Copy)]
 struct Place<'a> {
     /// The index of the message.
@@ -94,33 +95,33 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What a provider demands besides the pairing of calls and results, which all demand.
+/// A provider's demands, in addition to the pairing of calls and results, which all providers demand.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct Quirks {
-    /// Neighbors of one role are one message, so the results of all of their calls come behind the last of them.
+    /// Neighbors of one role are one message, so the results of all their calls come after the last of them.
     pub merges_neighbors: bool,
-    /// Returns whether an identifier is allowed, its length aside.
+    /// Returns whether an identifier is allowed, apart from its length.
     pub valid_id: fn(&str) -> bool,
     /// The most characters of an identifier.
     pub longest_id: usize,
     /// Text that is empty or only white space is refused.
     pub refuses_blank: bool,
-    /// White space is accepted nevertheless, if its message has words or a tool use beside it.
+    /// Blank text that is not empty is accepted if its message also has words or a tool use.
     pub takes_space_beside: bool,
     /// A message without content is refused.
     pub refuses_empty: bool,
     /// A tool result that is an error must have content.
     pub refuses_empty_error: bool,
-    /// Returns whether a message has members that are refused, though they hold no part.
+    /// Returns whether a message has refused members that are not parts.
     pub has_refused_members: fn(&Message) -> bool,
     /// White space at the end of the request is refused if the last message is the assistant's.
     pub refuses_trailing_space: bool,
     /// Reasoning must be signed.
     pub signed_reasoning: bool,
-    /// What a window that was cut may begin with.
+    /// Where a window that was cut may begin.
     pub start: Start,
-    /// What any request may begin with, as far as that is known.
+    /// Where any request may begin, as far as that is known.
     pub opens: Start,
     /// A tool result can say that the tool failed.
     pub marks_errors: bool,
@@ -128,15 +129,15 @@ pub struct Quirks {
     pub system_follows_user: bool,
     /// A result may leave out the identifier of its call, and name only the tool.
     pub results_by_name: bool,
-    /// A result may stand behind other messages than that of its call.
+    /// A result may come after later messages than that of its call.
     pub results_anywhere: bool,
-    /// Signed reasoning is valid only behind the messages that it was made after.
+    /// Signed reasoning is valid only after its original prefix.
     pub binds_reasoning: bool,
     /// The kinds of parts that a message of a role may not have.
     pub wrong_roles: &'static [(Role, &'static str)],
-    /// The kinds of parts in which the provider compacted all that came before.
+    /// The kinds of parts in which the provider compacted all earlier messages.
     pub compactions: &'static [&'static str],
-    /// The kinds of parts that hold for all that follows, such as tools that were added on the way.
+    /// The kinds of parts that apply to all later messages, such as tools that were added during the conversation.
     pub standing: &'static [&'static str],
 }
 
@@ -155,7 +156,7 @@ pub enum DecodeError {
     Member {
         /// The path of the member inside the message.
         member: String,
-        /// What it must be.
+        /// The expected value.
         expected: &'static str,
     },
     /// The dialect has no such role.
@@ -193,8 +194,8 @@ impl Dialect {
         self.format().provider
     }
 
-    /// Returns whether a stream may begin with an error, such as that the request is too long, although the status of the
-    /// answer says that all is well.
+    /// Returns whether a stream may begin with an error, such as a request that is too long, although the HTTP status
+    /// is a success.
     ///
     /// ```
     /// use lookback_wire::dialect::Dialect;
@@ -227,10 +228,10 @@ impl Dialect {
         Ok(Message::decoded(content, Wire { dialect: self, raw: raw.to_owned() }))
     }
 
-    /// Returns which elements of a request's list each message is made of.
+    /// Returns the elements of a request's list that form each message.
     ///
-    /// In most dialects each element is a message. In OpenAI's Responses, what the model said at once comes in several
-    /// items, and these are one message: its JSON is the list of them.
+    /// In most dialects each element is a message. In OpenAI's Responses, an assistant message may be several items,
+    /// and its JSON is the list of them.
     ///
     /// ```
     /// use lookback_wire::dialect::Dialect;
@@ -260,7 +261,7 @@ impl Dialect {
     /// Reads the messages of a request's list: one for each of its [spans](Dialect::spans).
     ///
     /// # Errors
-    /// Returns the index of the element that cannot be read, and why.
+    /// Returns the index of the element that cannot be read, and the error.
     #[doc(hidden)]
     pub fn decode_list(self, elements: &[&RawValue]) -> Result<Vec<Message>, (usize, DecodeError)> {
         let read = |span: Range<usize>| {
@@ -270,7 +271,7 @@ impl Dialect {
         self.spans(elements).into_iter().map(read).collect()
     }
 
-    /// Reads a message that is made of these elements.
+    /// Reads a message that is formed by these elements.
     fn decode_pieces(self, pieces: &[&RawValue]) -> Result<Message, (usize, DecodeError)> {
         let single = |raw: &RawValue| match raw.get().starts_with('[') {
             true => Err(DecodeError::NotAnObject),
@@ -280,7 +281,7 @@ impl Dialect {
             return single(piece).map_err(|fault| (0, fault));
         }
         self.decode_raw(&json::write_array(pieces.iter().copied())).map_err(|fault| {
-            // The fault is in one of them.
+            // Find the element with the fault.
             let first = pieces.iter().enumerate().find_map(|(at, raw)| Some((at, single(raw).err()?)));
             first.unwrap_or((0, fault))
         })
@@ -288,12 +289,12 @@ impl Dialect {
 
     /// Writes the messages of a request.
     ///
-    /// Messages keep the bytes in which they were received, except for what their edits change. If the dialect demands
-    /// it, neighbors of one role become one message (their parts keep their bytes), results and system messages move,
-    /// and the oldest of too many cache markers are removed. [`Dialect::mends`] lists what was done to which message.
+    /// Messages keep the bytes in which they were received, apart from their edits. If the dialect demands it,
+    /// neighbors of one role become one message (their parts keep their bytes), results and system messages move, and
+    /// the oldest of too many cache markers are removed. [`Dialect::mends`] lists these changes.
     ///
     /// # Errors
-    /// Returns an error if a message came in another dialect, and this dialect cannot express something in it.
+    /// Returns an error if a message arrived in another dialect, and this dialect cannot express all of it.
     pub fn encode<'a>(
         self,
         shown: impl IntoIterator<Item = Shown<'a>>,
@@ -301,9 +302,10 @@ impl Dialect {
         Target::from(self).encode_behind(None, shown)
     }
 
-    /// Lists what [`Dialect::encode`] does to these messages beyond their edits.
+    /// Lists the changes that [`Dialect::encode`] makes to these messages in addition to their edits.
     ///
-    /// The list is in the order of the messages. It is empty if nothing is done, and if the messages cannot be encoded.
+    /// The list is in the order of the messages. It is empty if there are no changes, or if the messages cannot be
+    /// encoded.
     ///
     /// ```
     /// use lookback_wire::dialect::{Dialect, Mend, Shown};
@@ -323,7 +325,7 @@ impl Dialect {
     /// Converts a message to this dialect, as one or more messages.
     ///
     /// # Errors
-    /// Returns an error if something would be lost. The error names the first such thing.
+    /// Returns an error that names the first thing that would be lost, if there is one.
     ///
     /// ```
     /// use lookback_wire::{dialect::Dialect, message::Message};
@@ -341,13 +343,13 @@ impl Dialect {
             return Ok(vec![message.clone()]);
         }
         let raws = convert::render(self, message)?;
-        // What was just written can be read.
+        // These messages were just written, so they can be read.
         Ok(raws.iter().filter_map(|raw| self.decode_raw(raw).ok()).collect())
     }
 
-    /// Converts the messages of a conversation to this dialect. Messages that are in it already stay as they are.
+    /// Converts the messages of a conversation to this dialect. Messages that are already in it stay unchanged.
     ///
-    /// A dialect may repeat the name of a tool in its results. It is taken from the call among the messages.
+    /// If the dialect repeats the name of a tool in its results, it is taken from the call among the messages.
     ///
     /// # Errors
     /// The same as [`Dialect::convert`].
@@ -410,25 +412,25 @@ impl Dialect {
         self.paths(place)(part)
     }
 
-    /// Returns what writes the paths of all parts of a message. It may have read the message for that: a message may have any
-    /// number of parts, and each of them a fault.
+    /// Returns a function that writes the paths of all parts of a message. The message is read only once for this,
+    /// because it may have any number of parts, each with a fault.
     fn paths<'a>(self, place: &Place<'a>) -> format::Paths<'a> {
         (self.format().paths)(place)
     }
 
-    /// Returns whether a part stands for something that the provider has stored, such as a call.
+    /// Returns whether a part refers to an item that the provider has stored, such as a call.
     #[doc(hidden)]
     pub fn is_reference(self, part: PartRef<'_>) -> bool {
         matches!(part, PartRef::Opaque(opaque) if self.format().reference == Some(&*opaque.kind))
     }
 
-    /// Returns the reasoning that a message sends beside its parts.
+    /// Returns the reasoning that a message has outside its parts.
     #[doc(hidden)]
     pub fn reasoning_beside(self, message: &Message) -> Option<Reasoning> {
         (self.format().reasoning_beside)(message)
     }
 
-    /// Returns what every provider of this dialect demands besides the pairing of calls and results.
+    /// Returns the demands of every provider of this dialect, in addition to the pairing of calls and results.
     #[doc(hidden)]
     pub fn quirks(self) -> Quirks {
         Target::from(self).quirks()
@@ -458,7 +460,7 @@ fn role<'a>(fields: &'a json::Fields<'_>) -> Result<Cow<'a, str>, DecodeError> {
 /// Removes a member from a message and returns its value, or `None` if the message has no such member. Every other
 /// member keeps its bytes.
 ///
-/// It is for members that are not the provider's, which a client has added.
+/// Use it for members that a client has added and the provider does not know.
 #[doc(hidden)]
 pub fn take_member(message: &mut Box<RawValue>, key: &str) -> Option<Box<RawValue>> {
     let mut fields = json::Fields::read(message)?;

@@ -1,15 +1,14 @@
-//! Reading the name of a dialect, and guessing what another name means.
+//! Reads the name of a dialect, and guesses the meaning of an unknown name.
 
 use std::iter;
 use std::str::FromStr;
 
 use super::Dialect;
 
-/// How much of an unknown name is looked at and repeated, in characters.
+/// How much of an unknown name is compared and repeated, in characters.
 const MOST: usize = 40;
 
-/// How similar two names must be for one to be taken for a typo of the other, from 0 (nothing in common) to 1 (the
-/// same).
+/// How similar two names must be for one to count as a typo of the other, from 0 (nothing in common) to 1 (equal).
 const ALIKE: f64 = 0.7;
 
 /// Formats that Lookback cannot read yet, by the names that people use for them, in lower case and with hyphens.
@@ -21,7 +20,7 @@ const UNREAD: &[(&str, &str)] = &[
     ("cohere", "Cohere's chat format"),
 ];
 
-/// An unknown dialect, with what its name probably means.
+/// An error about an unknown dialect, with the probable meaning of its name.
 ///
 /// ```
 /// use lookback_wire::dialect::Dialect;
@@ -37,17 +36,17 @@ const UNREAD: &[(&str, &str)] = &[
 pub struct UnknownDialect {
     /// The name, at most its first 40 characters.
     pub(crate) name: String,
-    /// What it probably means; `None` if it resembles no known name.
+    /// Its probable meaning, or `None` if it does not resemble a known name.
     pub(crate) meant: Option<Meant>,
 }
 
-/// What an unknown name probably means.
+/// The probable meaning of an unknown name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meant {
-    /// A dialect, by another of its names or by a typo.
+    /// A dialect, by another of its names or with a typo.
     Dialect(Dialect),
-    /// A format that Lookback cannot read yet, in words.
+    /// A format that Lookback cannot read yet, with its description.
     Unread(&'static str),
 }
 
@@ -85,7 +84,7 @@ impl FromStr for Dialect {
     }
 }
 
-/// Returns every name that is understood, with what it means.
+/// Returns every known name, with its meaning.
 fn names() -> impl Iterator<Item = (&'static str, Meant)> {
     let of = |dialect: Dialect| {
         let names = iter::once(dialect.name()).chain(dialect.format().aliases.iter().copied());

@@ -20,7 +20,7 @@ use crate::start::Start;
 use crate::wire::Role;
 use lookback_content::json::{self, Fields};
 
-/// The rules of OpenAI, and those of the stricter servers that follow its format.
+/// The rules of OpenAI, and of the stricter servers that follow its format.
 const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC6, OC7, OC8, OC9, OC10, OC11, OC12, OC13, OC0];
 
 const OC1: Rule = Rule::refused(
@@ -36,7 +36,7 @@ const OC5: Rule = Rule::refused(
 );
 const OC6: Rule = Rule::refused("OC6", "at OpenAI, the identifiers of calls have at most 40 characters");
 const OC7: Rule = Rule::refused("OC7", "at OpenAI, a message has at most 128 tool calls");
-const OC8: Rule = Rule::refused("OC8", "at OpenAI, only models for sound take sound");
+const OC8: Rule = Rule::refused("OC8", "at OpenAI, only audio models accept audio");
 const OC9: Rule = Rule::refused("OC9", "o1-mini and o1-preview take no system or developer message");
 const OC10: Rule = Rule::refused("OC10", "`temperature` is from 0 to 2, and `top_p` from 0 to 1");
 const OC11: Rule = Rule::refused("OC11", "no text has half of a surrogate pair");
@@ -44,7 +44,7 @@ const OC12: Rule = Rule::refused(
     "OC12",
     "at OpenAI, names of tools have only letters, digits, `_`, `-` and `.`, and at most 128 characters",
 );
-const OC13: Rule = Rule::refused("OC13", "at OpenAI, pictures are the user's");
+const OC13: Rule = Rule::refused("OC13", "at OpenAI, only user messages have pictures");
 const OC0: Rule = Rule::refused("OC0", "the request has at least one message");
 
 const PAIRING: PairingRules = PairingRules {
@@ -168,9 +168,10 @@ fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
     })
 }
 
-/// Reads what an assistant message can have besides content and calls. The kind of each part is the name of its member.
+/// Reads the members of an assistant message other than content and calls. The kind of each part is the name of its
+/// member.
 ///
-/// Without these, a refusal would be an empty message, because its content is `null`.
+/// Without these parts, a refusal would be an empty message, because its content is `null`.
 fn members(fields: &Fields<'_>) -> impl Iterator<Item = AssistantPart> {
     let present = |name: &str| fields.get(name).filter(|value| value.get() != "null").map(|value| opaque(name, value));
     ["refusal", "audio", "function_call"].into_iter().filter_map(present).map(AssistantPart::Opaque)
@@ -204,7 +205,7 @@ fn read_part(fields: &Fields<'_>) -> Part {
     let inner = |key: &str| fields.get(key).and_then(Fields::read);
     let known = match &*kind {
         "text" => fields.text("text").map(|text| Part::Text(text.into_owned())),
-        // Some clients write the address itself.
+        // Some clients write the URL without an object around it.
         "image_url" => {
             let url = inner("image_url").and_then(|image| image.text("url").map(Cow::into_owned));
             let url = url.or_else(|| fields.text("image_url").map(Cow::into_owned));
@@ -225,7 +226,7 @@ fn read_part(fields: &Fields<'_>) -> Part {
     known.unwrap_or_else(|| Part::Other(kind.into_owned()))
 }
 
-/// Reads an address. A `data:` address has the bytes; the provider fetches any other.
+/// Reads a URL. A `data:` URL has the bytes. The provider fetches any other.
 pub(super) fn from_url(url: &str) -> Media {
     let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     match data {
@@ -281,7 +282,7 @@ fn tool_call(index: usize, raw: &RawValue) -> Result<ToolCall, DecodeError> {
     let fields = Fields::read(raw).ok_or_else(|| fault("", "an object"))?;
     let id = fields.text("id").ok_or_else(|| fault(".id", "a string"))?;
     if let Some(custom) = fields.get("custom").and_then(Fields::read) {
-        // A custom tool takes free text. It is read as a call with one argument.
+        // A custom tool takes free text, which is read as its only argument.
         let name = custom.text("name").ok_or_else(|| fault(".custom.name", "a string"))?;
         let input = custom.get("input").map_or("null", RawValue::get);
         return Ok(ToolCall::new(id, name, format!("{{\"input\":{input}}}")));
@@ -289,7 +290,7 @@ fn tool_call(index: usize, raw: &RawValue) -> Result<ToolCall, DecodeError> {
     let function = fields.get("function").and_then(Fields::read).ok_or_else(|| fault(".function", "an object"))?;
     let name = function.text("name").ok_or_else(|| fault(".function.name", "a string"))?;
     let arguments = function.get("arguments").ok_or_else(|| fault(".function.arguments", "a string"))?;
-    // Mistral also takes the object itself.
+    // Mistral also accepts an object instead of a string.
     let object = || Fields::read(arguments).map(|_| Cow::Borrowed(arguments.get()));
     let arguments = json::text(arguments).or_else(object);
     Ok(ToolCall::new(id, name, arguments.ok_or_else(|| fault(".function.arguments", "a string"))?))
@@ -313,14 +314,15 @@ fn encode<'a>(_: &Sending<'_>, shown: &[Shown<'a>]) -> Encoded<'a> {
     Ok(out)
 }
 
-/// Returns the reasoning that some servers return beside the content. It is sent back to them, so it costs tokens.
+/// Returns the reasoning that some servers put next to the content. It is sent back to them, so it costs tokens.
 fn reasoning(message: &Message) -> Option<Reasoning> {
     let raw = message.wire().map(|wire| &*wire.raw).filter(|raw| raw.get().contains("\"reasoning"))?;
     let fields = Fields::read(raw)?;
     ["reasoning_content", "reasoning"].into_iter().find_map(|key| fields.text(key).map(Reasoning::new))
 }
 
-/// Returns whether `tool_calls` is an empty list. In the parts it looks the same as an absent one, so the JSON is read.
+/// Returns whether `tool_calls` is an empty list. The parts do not show the difference to an absent list, so the JSON
+/// is read.
 fn has_empty_calls(message: &Message) -> bool {
     if message.role() != Role::Assistant {
         return false;
@@ -331,7 +333,7 @@ fn has_empty_calls(message: &Message) -> bool {
         && fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null"))
 }
 
-/// Applies the edits of a message. Returns `None` if nothing of it is left.
+/// Applies the edits of a message. Returns `None` if it becomes empty.
 fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValue>> {
     if edit::hides_all(message, edits) {
         return None;
@@ -360,7 +362,7 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
         fields.set("content", content);
     }
     if calls.is_none() {
-        // It is an empty list, which is refused (OC5).
+        // An empty list is refused (OC5).
         fields.remove("tool_calls");
     }
     if let Some(first) = calls {
@@ -450,7 +452,7 @@ fn file_part(media: &Media) -> Result<Value, ConversionError> {
     }
 }
 
-/// Writes a tool result, which is a message of its own.
+/// Writes a tool result, which is a separate message.
 fn tool_message(result: &ToolResult) -> Result<Box<RawValue>, ConversionError> {
     use serde_json::json;
     if result.error {
@@ -473,7 +475,7 @@ fn tool_message(result: &ToolResult) -> Result<Box<RawValue>, ConversionError> {
     Ok(json::value(&json!({"role": "tool", "tool_call_id": result.call_id, "content": content})))
 }
 
-/// Writes what a message holds besides tool results.
+/// Writes the message with the content and calls, without tool results.
 fn message_beside_results(role: Role, content: Vec<Value>, calls: &[Value]) -> Box<RawValue> {
     let role = match role {
         Role::System => "system",
@@ -555,7 +557,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let mut findings = pairing::check(Dialect::OpenAiChat, &PAIRING, messages);
     let target = request.target();
     let openai = |rule: Rule| rule.if_known(target.is(Provider::OpenAi));
-    // The models for sound have it in their names.
+    // The names of audio models show that they accept audio.
     let deaf = target.is_model(|model| !model.contains("audio") && !model.contains("realtime"));
     let deaf = if target.is(Provider::OpenAi) == Some(true) { OC8.if_known(deaf) } else { None };
     let takes_no_system = target.is_model(|model| model.starts_with("o1-mini") || model.starts_with("o1-preview"));
@@ -603,7 +605,7 @@ fn check(request: &Request) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether OpenAI allows the name of a tool. Not every model takes a full stop, or more than 64 characters.
+/// Returns whether OpenAI allows the name of a tool. Not every model accepts a full stop, or more than 64 characters.
 pub(super) fn is_tool_name(name: &str) -> bool {
     tool_names::is_word(&name.replace('.', "_"), 128)
 }
@@ -614,7 +616,7 @@ const LONGEST_ID: usize = 40;
 /// The most tool calls of a message.
 const MOST_CALLS: usize = 128;
 
-/// Returns the calls whose arguments are an object itself, and not a text: the part of each, and its identifier.
+/// Returns the calls whose arguments are an object instead of a string: the index of each part, and its identifier.
 fn bare_arguments(message: &Message) -> impl Iterator<Item = (usize, String)> {
     let fields = message.wire().and_then(|wire| Fields::read(&wire.raw));
     let calls = fields.as_ref().and_then(|fields| fields.get("tool_calls")).and_then(json::array).unwrap_or_default();
@@ -628,7 +630,7 @@ fn bare_arguments(message: &Message) -> impl Iterator<Item = (usize, String)> {
     bare.map(|((part, call), _)| (part, call.id.clone()))
 }
 
-/// Returns whether a part is a sound.
+/// Returns whether a part is audio.
 fn is_sound(part: &PartRef<'_>) -> bool {
     matches!(part, PartRef::Opaque(opaque) if opaque.kind == "input_audio")
 }

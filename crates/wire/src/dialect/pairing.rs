@@ -7,7 +7,7 @@ use super::{Dialect, Finding, Place, Problem, Request, Rule};
 use crate::message::{Message, PartRef, ToolCall};
 use crate::wire::Role;
 
-/// The rule of a dialect that each fault of pairing breaks.
+/// The rules of a dialect that faults of pairing break.
 pub(super) struct PairingRules {
     pub(super) missing: Rule,
     pub(super) orphan: Rule,
@@ -15,7 +15,7 @@ pub(super) struct PairingRules {
     pub(super) duplicate_call: Rule,
     /// The rule that results come first in their message, if the dialect has one.
     pub(super) results_first: Option<Rule>,
-    /// Whether results stand directly behind their calls, with no other message between.
+    /// Whether results must come directly after their calls, with no other message between.
     pub(super) adjacent: bool,
     /// Whether neighbors of one role are one message.
     pub(super) merges_neighbors: bool,
@@ -31,15 +31,15 @@ impl Rule {
 #[derive(Default)]
 struct OpenCalls<'a> {
     calls: Vec<OpenCall<'a>>,
-    /// The calls of each identifier that have no result yet. The queue is empty if all have one.
+    /// For each identifier, the calls that have no result yet. The queue is empty if all have one.
     waiting: HashMap<&'a str, VecDeque<usize>>,
-    /// The calls of each tool. Those before the first one that waits are removed when one is looked for.
+    /// The calls of each tool. Answered calls at the front are removed during a search.
     of_tool: HashMap<&'a str, VecDeque<usize>>,
 }
 
 struct OpenCall<'a> {
     id: &'a str,
-    /// Whether the identifier is its own, and not the name of its tool.
+    /// Whether the call has an identifier, and not only the name of its tool.
     is_named: bool,
     place: Place<'a>,
     part: usize,
@@ -63,7 +63,8 @@ impl<'a> OpenCalls<'a> {
         self.waiting.get(id).is_some_and(|calls| !calls.is_empty())
     }
 
-    /// Marks the first waiting call of a tool as answered. Returns whether it has an identifier; `None` if no call waits.
+    /// Marks the first waiting call of a tool as answered. Returns whether it has an identifier, or `None` if no call
+    /// waits.
     fn answer_tool(&mut self, tool: &str) -> Option<bool> {
         let of_tool = self.of_tool.get_mut(tool)?;
         while let Some(call) = of_tool.pop_front().and_then(|first| self.calls.get_mut(first)) {
@@ -74,7 +75,7 @@ impl<'a> OpenCalls<'a> {
         None
     }
 
-    /// Marks the first waiting call of an identifier as answered. Returns `false` if none waits.
+    /// Marks the first waiting call of an identifier as answered. Returns `false` if no call waits.
     fn answer(&mut self, id: &str) -> bool {
         let first = self.waiting.get_mut(id).and_then(VecDeque::pop_front);
         let call = first.and_then(|first| self.calls.get_mut(first));
@@ -105,7 +106,8 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
                 continue;
             }
             if let Some(is_named) = by_tool.and_then(|tool| open.answer_tool(tool)) {
-                // It names another call than the one that it answers. Nobody knows whether the provider looks.
+                // The result names another call than the one that it answers. It is unknown whether the provider checks
+                // that.
                 if is_named && !result.names_only_tool() {
                     let problem = Problem::OrphanResult { id: id.to_owned() };
                     findings.push(rules.orphan.as_warning().at(index, path(part), problem));
@@ -127,13 +129,13 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
                 findings.push(rule.at(index, path(part), Problem::ResultsNotFirst));
             }
         }
-        // A message with more than results is the last one that may hold results of these calls.
+        // A message with other content than results is the last one that may have results of these calls.
         if answers && message.opens_turn() && rules.adjacent {
             close(dialect, rules, &mut open, &mut findings);
         }
         for (part, call) in message.tool_calls() {
             let id = call.id.as_str();
-            // An identifier may come again once its call is answered.
+            // An identifier may be reused once its call is answered.
             let is_taken = if rules.adjacent { open.has(id) } else { open.waits(id) };
             if !results_by_name && is_taken {
                 findings.push(rules.duplicate_call.at(index, path(part), Problem::DuplicateCall { id: id.to_owned() }));

@@ -1,4 +1,4 @@
-//! What the model reads before the messages: the system prompt and the tools, and the tokens that they cost.
+//! The preamble of a request: the system prompt and the tools, if they are sent outside the messages.
 
 use lookback_content::Redacted;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::Dialect;
 use lookback_content::json::{self, Fields};
 
-/// The system prompt and the tools, if they are sent outside the messages, and what is asked of the answer.
+/// The system prompt and the tools, if they are sent outside the messages, and settings of the answer that cost tokens.
 ///
 /// The model reads them first. They cost tokens, and are never dropped.
 #[derive(derive_more::Debug, Clone, Default, Serialize, Deserialize)]
@@ -21,43 +21,45 @@ pub struct Preamble {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[debug("{:?}", Redacted(tools))]
     pub tools: Option<Box<RawValue>>,
-    /// The JSON schema of the form that answers must have. Providers show it to the model.
+    /// The JSON schema that answers must follow. Providers show it to the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[debug(skip)]
     pub form: Option<Box<RawValue>>,
-    /// Whether the request asks the model to reason. Some providers tell the model so.
+    /// Whether the request asks the model to reason. Some providers add tokens for that.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     #[debug(skip)]
     pub thinks: bool,
 }
 
 impl Preamble {
-    /// Takes the preamble from a request body, whose members `member` returns by name.
+    /// Reads the preamble from a request body. `member` returns a member of the body by its name.
     ///
-    /// The dialect says which members they are. It has no system prompt if the dialect has that among the messages.
+    /// `dialect` determines the names of the members. The preamble has no system prompt if the dialect has it among the
+    /// messages.
     pub fn from_body(dialect: Dialect, member: impl Fn(&str) -> Option<Box<RawValue>>) -> Self {
         let format = dialect.format();
-        // Protocol buffers spell some members in another way.
+        // Protocol buffers spell some members differently.
         let spelled = |name: &str| member(name).or_else(|| member(&in_snake_case(name)));
         let form = format.answer_forms.iter().find_map(|(name, _)| schema(&spelled(name)?, DEEPEST));
         let thinks = format.thinking.iter().any(|name| member(name).is_some_and(|raw| thinks(&raw, DEEPEST)));
         Preamble { system: format.system.and_then(spelled), tools: spelled(format.tools), form, thinks }
     }
 
-    /// Returns the members of a request body that have the preamble: the reverse of [`Preamble::from_body`].
+    /// Returns the members of a request body with the system prompt and the tools: the reverse of
+    /// [`Preamble::from_body`].
     pub fn in_body(&self, dialect: Dialect) -> impl Iterator<Item = (&'static str, &RawValue)> {
         let format = dialect.format();
         let system = format.system.zip(self.system.as_deref());
         system.into_iter().chain(self.tools.as_deref().map(|tools| (format.tools, tools)))
     }
 
-    /// Sets the system prompt, which is JSON as the dialect writes it.
+    /// Sets the system prompt, as JSON in the dialect's format.
     #[must_use]
     pub fn with_system(self, system: Box<RawValue>) -> Self {
         Preamble { system: Some(system), ..self }
     }
 
-    /// Sets the tools, which are JSON as the dialect writes it.
+    /// Sets the tools, as JSON in the dialect's format.
     #[must_use]
     pub fn with_tools(self, tools: Box<RawValue>) -> Self {
         Preamble { tools: Some(tools), ..self }
@@ -72,7 +74,7 @@ impl Preamble {
     }
 }
 
-/// Returns whether the member of a body that is about reasoning asks for some, there or deeper.
+/// Returns whether a member of a body, or an object in it, asks the model to reason.
 fn thinks(value: &RawValue, depth: usize) -> bool {
     let (Some(depth), Some(fields)) = (depth.checked_sub(1), Fields::read(value)) else { return false };
     let is = |name: &str, words: &[&str]| fields.text(name).is_some_and(|text| words.contains(&&*text));
@@ -83,12 +85,12 @@ fn thinks(value: &RawValue, depth: usize) -> bool {
         || fields.iter().any(|(_, inner)| self::thinks(inner, depth))
 }
 
-/// Returns the schema in the member of a body that demands a form of answers, there or deeper.
+/// Returns the schema in a member of a body that sets the format of answers, or in an object inside it.
 fn schema(value: &RawValue, depth: usize) -> Option<Box<RawValue>> {
     let depth = depth.checked_sub(1)?;
     let fields = Fields::read(value)?;
     let schema = fields.get("schema").and_then(|schema| match json::text(schema) {
-        // Some have it as a text.
+        // Some clients send it as a string.
         Some(text) => serde_json::from_str(&text).ok(),
         None => Some(schema.to_owned()),
     });
@@ -104,5 +106,5 @@ fn in_snake_case(name: &str) -> String {
     })
 }
 
-/// How deep a schema or a setting may be in the member of a body.
+/// The maximum depth of a schema or a setting in the member of a body.
 const DEEPEST: usize = 4;

@@ -1,4 +1,4 @@
-//! A request body that is read without its messages: each is decoded if it is asked for.
+//! A request body whose messages are decoded only on demand.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,13 +11,13 @@ use super::{Dialect, Preamble, RequestError, Target, detect};
 use crate::message::{Message, PartRef};
 use lookback_content::json::{self, Fields, SyntaxError};
 
-/// The members of a body that may have the messages, in the order in which they are looked for.
+/// The members of a body that may have the messages, in the order of the search.
 const LISTS: [&str; 3] = ["messages", "input", "contents"];
 
 /// A request body, or a bare list, whose messages are not decoded yet.
 ///
-/// A client sends its whole history with each request. Whoever knows most of it already, by its bytes, decodes only the
-/// messages that are new.
+/// A client sends its whole history with each request. A server that recognizes most of it by its bytes needs to decode
+/// only the new messages.
 ///
 /// ```
 /// use lookback_wire::dialect::{Dialect, RawRequest};
@@ -35,13 +35,13 @@ pub struct RawRequest<'a> {
     dialect: Dialect,
     /// All members. A bare list has none.
     fields: Option<Fields<'a>>,
-    /// The list of messages. There may be none if something that the provider has stored stands for it.
+    /// The list of messages, or `None` if the body names stored content instead.
     list: Option<&'a RawValue>,
     /// The elements of the list.
     elements: Vec<Cow<'a, RawValue>>,
-    /// The elements that each message is made of.
+    /// The elements that form each message.
     spans: Vec<Range<usize>>,
-    /// The messages that were asked for.
+    /// The messages that have been decoded.
     decoded: Vec<OnceLock<Arc<Message>>>,
 }
 
@@ -49,13 +49,13 @@ impl<'a> RawRequest<'a> {
     /// Reads a request body, or a bare list of messages.
     ///
     /// If `dialect` is `None`, it is detected from the keys of the body, then from the shapes of the parts. If neither
-    /// tells, it is `openai-chat`.
+    /// shows it, it is `openai-chat`.
     ///
     /// # Errors
-    /// Returns an error if the text is not a request. Its messages are not looked at.
+    /// Returns an error if the text is not a request. The messages are not checked.
     pub fn read(text: &'a str, dialect: Option<Dialect>) -> Result<Self, RequestError> {
         let syntax = |error: serde_json::Error| RequestError::Syntax(SyntaxError::from(error));
-        // The parser would describe any other value than an object in an error, with all of its text.
+        // For any other value than an object, the parser would make an error that quotes all of its text.
         let is_object = text.trim_start_matches([' ', '\n', '\r', '\t']).starts_with('{');
         let fields: Option<Fields<'a>> =
             if is_object { Some(serde_json::from_str(text).map_err(syntax)?) } else { None };
@@ -66,7 +66,7 @@ impl<'a> RawRequest<'a> {
             None => Some(serde_json::from_str(text).map_err(syntax)?),
         };
         let elements: Vec<Cow<'a, RawValue>> = match list {
-            // In one dialect a text alone is a message of the user.
+            // In OpenAI's Responses, a string is a user message.
             Some(list)
                 if json::text(list).is_some() && member("input").is_some_and(|input| std::ptr::eq(input, list)) =>
             {
@@ -102,7 +102,7 @@ impl<'a> RawRequest<'a> {
         self.spans.is_empty()
     }
 
-    /// Returns the bytes of a message: of all elements that it is made of, and of what is between them.
+    /// Returns the bytes of a message: from its first element to its last.
     pub fn bytes(&self, index: usize) -> Option<&str> {
         let span = self.spans.get(index)?;
         match (self.elements.get(span.start)?, self.elements.get(span.end.checked_sub(1)?)?) {
@@ -111,7 +111,7 @@ impl<'a> RawRequest<'a> {
         }
     }
 
-    /// Returns a message, decoded when it is first asked for.
+    /// Returns a message, which is decoded on first use.
     ///
     /// # Errors
     /// Returns an error if the message cannot be read, or if there is none with this index.
@@ -151,7 +151,7 @@ impl<'a> RawRequest<'a> {
         name("model").or_else(|| name("modelId"))
     }
 
-    /// Returns where the request goes, as far as its body tells.
+    /// Returns the target of the request, as far as the body shows it.
     pub fn target(&self) -> Target {
         let stateless = self.member("store").is_some_and(|store| store.get() == "false");
         let target = Target { stored: self.stored().is_some(), stateless, ..Target::from(self.dialect) };
@@ -168,8 +168,8 @@ impl<'a> RawRequest<'a> {
 
     /// Returns an answer to this request as a later request can send it.
     ///
-    /// In OpenAI's Responses, reasoning without `encrypted_content` is left out if `store` is false, because the provider
-    /// would look it up and not find it (rule OR3). So are the identifiers of what belongs to it.
+    /// In OpenAI's Responses, if `store` is false, reasoning without `encrypted_content` is left out, because the
+    /// provider would look it up and not find it (rule OR3). The identifiers of the other items are then left out, too.
     ///
     /// ```
     /// use lookback_wire::dialect::{Dialect, RawRequest};
@@ -186,12 +186,12 @@ impl<'a> RawRequest<'a> {
         (self.dialect.format().resendable)(self, answer)
     }
 
-    /// Returns the member that names something which the provider has stored, or the type of a message that does (see
+    /// Returns the member that names stored content, or the type of an item that refers to it (see
     /// [`Request::stored`](super::Request::stored)).
     pub fn stored(&self) -> Option<&'static str> {
         let format = self.dialect.format();
         let is_named = |name: &&&str| self.member(name).is_some_and(|value| value.get() != "\"\"");
-        // Most have no such word, and need not be decoded.
+        // Most messages do not contain the word, and need not be decoded.
         let refers = |index: usize, word: &str| {
             let is_reference = |part| matches!(part, PartRef::Opaque(opaque) if opaque.kind == word);
             self.bytes(index).is_some_and(|bytes| bytes.contains(word))
@@ -201,8 +201,8 @@ impl<'a> RawRequest<'a> {
         format.stored.iter().find(is_named).copied().or_else(refers)
     }
 
-    /// Returns whether the answer must have a given form, such as that of a JSON schema. Agents do not ask their own
-    /// questions this way, but they do ask for titles, routes and facts.
+    /// Returns whether the answer must have a given format, such as a JSON schema. Agents rarely ask their main
+    /// questions this way. They use it for titles, routes and facts.
     ///
     /// ```
     /// use lookback_wire::dialect::RawRequest;
@@ -215,8 +215,8 @@ impl<'a> RawRequest<'a> {
         self.says(self.dialect.format().answer_forms)
     }
 
-    /// Returns whether it asks the provider to shorten the conversation itself, if it is long. The conversation that the
-    /// client sends stays as long as it was.
+    /// Returns whether the request asks the provider to shorten a long conversation itself. The client still sends the
+    /// whole conversation.
     ///
     /// ```
     /// use lookback_wire::dialect::{Dialect, RawRequest};
@@ -229,7 +229,7 @@ impl<'a> RawRequest<'a> {
         self.says(self.dialect.format().shorteners)
     }
 
-    /// Returns whether the value of one of these members has one of its words.
+    /// Returns whether the value of one of these members contains one of its words.
     fn says(&self, members: &[(&str, &[&str])]) -> bool {
         let says = |(member, words): &(&str, &[&str])| {
             self.member(member).is_some_and(|value| words.iter().any(|word| value.get().contains(word)))
@@ -257,7 +257,7 @@ impl<'a> RawRequest<'a> {
         Some(self.range(self.fields.as_ref()?.get(name)?))
     }
 
-    /// Returns the ranges of the list's elements in the text. There are none if the list is a text alone.
+    /// Returns the ranges of the list's elements in the text. If the input is a string, there are none.
     pub(super) fn places(&self) -> Vec<Range<usize>> {
         let place = |element: &Cow<'a, RawValue>| match element {
             Cow::Borrowed(element) => Some(self.range(element)),
@@ -266,7 +266,7 @@ impl<'a> RawRequest<'a> {
         self.elements.iter().filter_map(place).collect()
     }
 
-    /// Returns whether the list is a text alone, and these messages are what it was read as.
+    /// Returns whether the input is a string, and these messages are its decoded form.
     pub(super) fn is_text(&self, messages: &[&RawValue]) -> bool {
         match (self.elements.as_slice(), messages) {
             ([Cow::Owned(own)], [only]) => own.get() == only.get(),
@@ -279,7 +279,7 @@ impl<'a> RawRequest<'a> {
         self.list.map(|list| self.range(list))
     }
 
-    /// Raw values are slices of the text, so their ranges follow from their addresses.
+    /// Returns the range of a value in the text. Raw values are slices of the text, so it follows from their addresses.
     pub(super) fn range(&self, value: &RawValue) -> Range<usize> {
         let start = (value.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         start..start + value.get().len()
@@ -287,7 +287,7 @@ impl<'a> RawRequest<'a> {
 }
 
 impl fmt::Debug for RawRequest<'_> {
-    /// Prints lengths and no contents, because what is printed ends up in logs.
+    /// Prints lengths without contents, because debug output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RawRequest")
             .field("dialect", &self.dialect)

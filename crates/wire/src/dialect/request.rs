@@ -1,4 +1,4 @@
-//! Request bodies and bare lists of messages. Everything besides the messages keeps its bytes.
+//! Request bodies and bare lists of messages, whose bytes outside the messages are kept.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,7 +37,7 @@ pub struct Request {
     target: Target,
     stored: Option<&'static str>,
     version: Option<String>,
-    /// The signed reasoning of the request before.
+    /// The signed reasoning of the previous request.
     previous: Vec<Bound>,
 }
 
@@ -81,7 +81,7 @@ impl Request {
     /// Reads a request body, or a bare list of messages.
     ///
     /// If `dialect` is `None`, it is detected from the keys of the body, then from the shapes of the parts. If neither
-    /// tells, it is `openai-chat`.
+    /// shows it, it is `openai-chat`.
     ///
     /// # Errors
     /// Returns an error if the bytes are not a request, or if any message in it cannot be read. Nothing is skipped.
@@ -109,7 +109,7 @@ impl Request {
         })
     }
 
-    /// Sets the version of the API that the request is sent to, which is in a header. Some rules depend on it.
+    /// Sets the version of the API, which clients send in a header. Some rules depend on it.
     ///
     /// ```
     /// use lookback_wire::dialect::{Dialect, Request};
@@ -126,7 +126,8 @@ impl Request {
         Request { version: Some(version.into()), ..self }
     }
 
-    /// Sets what the path of the request's URL tells of where it goes. Gemini's and Bedrock's have the model in it.
+    /// Sets the provider and the model from the path of the request's URL. For Gemini and Bedrock, the path has the
+    /// model.
     ///
     /// ```
     /// use lookback_wire::dialect::{Dialect, Request};
@@ -143,7 +144,7 @@ impl Request {
         Request { target: self.target.with_path(path), ..self }
     }
 
-    /// Sets the provider that the request goes to. Some rules are only its own.
+    /// Sets the provider of the request. Some rules apply only to one provider.
     #[must_use]
     pub fn with_provider(self, provider: Provider) -> Self {
         Request { target: self.target.with_provider(provider), ..self }
@@ -155,7 +156,7 @@ impl Request {
         Request { target: self.target.with_model(model), ..self }
     }
 
-    /// Sets where the request goes, as far as its body does not tell.
+    /// Sets the provider and the model, unless they are already known.
     #[must_use]
     pub fn with_target(self, target: &Target) -> Self {
         let own = self.target;
@@ -164,12 +165,12 @@ impl Request {
         Request { target, ..self }
     }
 
-    /// Returns where the request goes, as far as that is known.
+    /// Returns the target of the request, as far as it is known.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Sets the request of the same conversation before this one. Some rules say what may not change between the two.
+    /// Sets the previous request of the same conversation. Some rules forbid changes between the two.
     ///
     /// ```
     /// use lookback_wire::dialect::{Dialect, Request};
@@ -188,12 +189,12 @@ impl Request {
         Request { previous: bound::collect(previous), ..self }
     }
 
-    /// Returns the signed reasoning of the request before, if it was set.
+    /// Returns the signed reasoning of the previous request, if that was set.
     pub(super) fn previous(&self) -> &[Bound] {
         &self.previous
     }
 
-    /// Returns the version of the API, if the body names it or it was set.
+    /// Returns the version of the API, if it was set or the body names it.
     pub(crate) fn version(&self) -> Option<&str> {
         self.version.as_deref()
     }
@@ -244,10 +245,10 @@ impl Request {
         (value.get() != "null").then_some(value)
     }
 
-    /// Returns the member that names something which the provider has stored, such as `previous_response_id`.
+    /// Returns the member that names content stored by the provider, such as `previous_response_id`.
     ///
-    /// The messages are not all that the model sees then. Only the provider knows the rest, so such a request cannot be
-    /// measured, and no window can be made of it.
+    /// The model then sees more than these messages. Only the provider knows the rest, so such a request cannot be
+    /// measured, and no window can be made from it.
     ///
     /// ```
     /// use lookback_wire::dialect::Request;
@@ -277,7 +278,7 @@ impl Request {
 }
 
 impl fmt::Debug for Request {
-    /// Prints lengths and no contents, because what is printed ends up in logs.
+    /// Prints lengths without contents, because debug output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field("dialect", &self.dialect)

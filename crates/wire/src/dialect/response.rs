@@ -7,7 +7,7 @@ use crate::message::{Message, PartRef};
 use crate::wire::Role;
 use lookback_content::json::{self, Fields, SyntaxError};
 
-/// A response, decoded from its whole body (not from a stream).
+/// A response, decoded from its whole body. (For streams, see [`ResponseStream`](super::ResponseStream).)
 ///
 /// ```
 /// use lookback_wire::dialect::{Dialect, Response};
@@ -28,24 +28,24 @@ pub struct Response {
     pub model: Option<String>,
     /// Input tokens, including cached ones, if the provider reports them.
     pub input: Option<u64>,
-    /// Those of the input tokens that were read from the provider's cache, if it reports them.
+    /// The input tokens that were read from the provider's cache, if it reports them.
     pub cached: Option<u64>,
-    /// Those of the input tokens that were written to the provider's cache, if it reports them.
+    /// The input tokens that were written to the provider's cache, if it reports them.
     pub written: Option<u64>,
     /// Output tokens, if the provider reports them.
     pub output: Option<u64>,
-    /// Whether the model stopped because the context window was full, as the provider says.
+    /// Whether the provider reports that the model stopped because the context window was full.
     pub fills_window: bool,
-    /// How many parts of the request's reasoning the provider says that it left out, for example because something before
-    /// them has changed.
+    /// How many parts of the request's reasoning the provider reports as dropped, for example because their prefix has
+    /// changed.
     pub lost_reasoning: usize,
 }
 
 impl Response {
-    /// Reads the body of a response. If it has several choices, the first is taken.
+    /// Reads the body of a response. If it has several choices, this reads the first one.
     ///
     /// # Errors
-    /// Returns an error if the body is not JSON, or has no message of the model. The body of an error has none.
+    /// Returns an error if the body is not JSON, or has no message of the model, as in the body of an error.
     pub fn decode(body: &str, dialect: Dialect) -> Result<Self, DecodeError> {
         let raw: &RawValue = serde_json::from_str(body).map_err(SyntaxError::from).map_err(DecodeError::Syntax)?;
         let fields = Fields::read(raw).ok_or(DecodeError::NotAnObject)?;
@@ -66,7 +66,7 @@ impl Response {
     }
 }
 
-/// Counts the parts of a request that a provider says it left out, of this type.
+/// Counts the entries of this type in the provider's report about changes to the request's input.
 pub(super) fn left_out(fields: &Fields<'_>, kind: &str) -> usize {
     let all = fields.get("input_transformations").and_then(json::array).unwrap_or_default();
     let is_kind = |entry: &&&RawValue| {
@@ -75,12 +75,12 @@ pub(super) fn left_out(fields: &Fields<'_>, kind: &str) -> usize {
     all.iter().filter(is_kind).count()
 }
 
-/// Returns a number in an object of a usage report.
+/// Returns a number from a nested object of a usage report.
 pub(super) fn detail(usage: &Fields<'_>, object: &str, member: &str) -> Option<u64> {
     tokens(&Fields::read(usage.get(object)?)?, &[member])
 }
 
-/// Adds up members of a usage report. Returns `None` if the first is absent.
+/// Adds up members of a usage report. Returns `None` if the first one is absent.
 pub(super) fn tokens(usage: &Fields<'_>, members: &[&str]) -> Option<u64> {
     let number = |name: &&str| usage.get(name).and_then(|value| serde_json::from_str::<u64>(value.get()).ok());
     let (first, others) = members.split_first()?;

@@ -1,4 +1,4 @@
-//! The result of a check: the rule that is broken, where, and the values involved.
+//! Rules, and the findings of a check: the broken rule, the place, and the values involved.
 
 use std::fmt;
 
@@ -13,9 +13,9 @@ use lookback_content::text::short;
 pub struct Rule {
     /// The number, such as `AM2`. Numbers are never reused.
     pub id: &'static str,
-    /// What happens if it is broken.
+    /// The consequence of breaking it.
     pub severity: Severity,
-    /// What it demands, as a sentence without a capital or a full stop.
+    /// The demand, as a sentence without a capital or a full stop.
     pub demands: &'static str,
 }
 
@@ -29,14 +29,14 @@ impl Rule {
     }
 }
 
-/// What happens if a rule is broken.
+/// The consequence of breaking a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Severity {
     /// The provider refuses the request.
     Refused,
-    /// Something is silently ignored, or only some models or servers refuse the request.
+    /// The provider silently ignores a part of the request, or only some models or servers refuse it.
     Degraded,
 }
 
@@ -46,29 +46,29 @@ pub enum Severity {
 pub struct Finding {
     /// The rule's number.
     pub rule: &'static str,
-    /// What happens because of it.
+    /// The consequence.
     pub severity: Severity,
     /// The index of the message, or the number of messages if the request as a whole breaks the rule.
     pub message: usize,
     /// The path, such as `messages[7].tool_calls[1]`.
     pub path: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: Problem,
 }
 
-/// What is wrong, with the values involved.
+/// A problem, with the values involved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Problem {
     /// The request has no messages.
     NoMessages,
-    /// A tool call has no result at the place where it is demanded.
+    /// A tool call has no result at the required place.
     MissingResult {
         /// The identifier of the call.
         id: String,
     },
-    /// A tool result answers no call of the message before it.
+    /// A tool result has no matching call in the message before it.
     OrphanResult {
         /// The identifier that it names.
         id: String,
@@ -95,7 +95,7 @@ pub enum Problem {
         /// The identifier of the call.
         id: String,
     },
-    /// A tool call's arguments are a JSON object itself, and not its text.
+    /// A tool call's arguments are a JSON object instead of a string.
     BareArguments {
         /// The identifier of the call.
         id: String,
@@ -124,17 +124,17 @@ pub enum Problem {
     SystemPlace,
     /// Reasoning has no signature.
     UnsignedReasoning,
-    /// Something that stands before reasoning has changed since the request before.
+    /// The prefix of reasoning has changed since the previous request.
     ChangedPrefix,
-    /// Reasoning that stood before other reasoning is missing, and earlier reasoning is there.
+    /// The previous reasoning is missing, although earlier reasoning is present.
     BrokenChain,
-    /// Nothing of the model follows reasoning.
+    /// Reasoning is not followed by an item of the model.
     LoneReasoning,
     /// A tool call has no signature.
     UnsignedCall,
     /// A tool result is not an object.
     BareResponse,
-    /// A file before it has the same name.
+    /// An earlier file has the same name.
     DuplicateName,
     /// Two items have the same identifier.
     DuplicateId {
@@ -143,7 +143,7 @@ pub enum Problem {
     },
     /// A part has a member that the provider does not know.
     UnknownMember,
-    /// A text has half of a surrogate pair, which is no character.
+    /// A text has half of a surrogate pair, which is not a character.
     LoneSurrogate,
     /// An identifier is too long.
     LongId {
@@ -159,7 +159,7 @@ pub enum Problem {
         /// The most that are allowed.
         most: usize,
     },
-    /// A part is in a message whose role may not have it.
+    /// A message has a part that its role may not have.
     WrongRole {
         /// The role of the message.
         role: Role,
@@ -171,29 +171,29 @@ pub enum Problem {
         /// The name.
         name: String,
     },
-    /// A text has a type that is another role's.
+    /// A text has a type that its role does not allow.
     TextType,
-    /// The last message is the assistant's, whose words the model will not continue.
+    /// The last message is the assistant's, and the model does not continue it.
     Prefill,
-    /// A cache marker is to last longer than one that comes before it.
+    /// A cache marker has a longer lifetime than an earlier one.
     MarkerOrder,
     /// The model does not accept a part or a role.
     NotForModel,
     /// A number is outside of its range.
     OutOfRange,
-    /// A member is null that may only be absent.
+    /// A member is null, which is not allowed.
     NullMember,
     /// A required member is missing.
     MissingMember,
     /// A compaction trigger is not the last item.
     TriggerPlace,
-    /// A member is present beside cached contents, which have it already.
+    /// A member is set together with cached content, which already has it.
     BesideCached,
     /// A compaction block is at a place where none is allowed.
     CompactionPlace,
     /// A second compaction block has content.
     SecondCompaction,
-    /// The version of the API that the request asks for does not have this anymore.
+    /// The requested version of the API does not support this anymore.
     Unsupported,
     /// The history has tool calls or results, but the request declares no tools.
     ToolsNotDeclared,
@@ -278,10 +278,10 @@ impl fmt::Display for Problem {
             Problem::SystemPlace => f.write_str("a system message is not allowed here; put it after a user message"),
             Problem::UnsignedReasoning => f.write_str("the reasoning has no signature; remove it"),
             Problem::ChangedPrefix => {
-                f.write_str("what stands before the reasoning has changed since the last request; remove the reasoning")
+                f.write_str("the prompt, tools or messages before the reasoning have changed; remove the reasoning")
             }
             Problem::BrokenChain => f.write_str("the reasoning before it is missing; remove all reasoning before it"),
-            Problem::LoneReasoning => f.write_str("nothing of the model follows the reasoning; remove it"),
+            Problem::LoneReasoning => f.write_str("no item of the model follows the reasoning; remove it"),
             Problem::UnsignedCall => f.write_str("the call has no signature; send the one that the model gave"),
             Problem::BareResponse => f.write_str("the response is not an object; put it into one"),
             Problem::DuplicateId { id } => write!(f, "two items have the identifier {}; remove one of the two", short(id)),

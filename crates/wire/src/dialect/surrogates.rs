@@ -1,4 +1,5 @@
-//! Halves of surrogate pairs. JavaScript leaves them behind when it cuts an emoji in two, and providers refuse them.
+//! Replaces halves of surrogate pairs, which JavaScript leaves when it cuts an emoji in two, and which providers
+//! refuse.
 
 use std::borrow::Cow;
 
@@ -6,10 +7,10 @@ use serde_json::value::RawValue;
 
 use super::{Finding, Mend, Mended, Place, Problem, Request, Rule, Shown};
 
-/// What stands in a text for half of a pair, as JSON spells it. It is as long as what it replaces.
+/// The JSON escape that replaces half of a pair. Both have the same length.
 const REPLACEMENT: &str = "\\ufffd";
 
-/// Returns JSON with U+FFFD in the place of each half of a pair; `None` if there is none.
+/// Returns JSON with each half of a pair replaced by U+FFFD, or `None` if there is none.
 fn replaced(raw: &RawValue) -> Option<Box<RawValue>> {
     let halves = halves(raw.get());
     if halves.is_empty() {
@@ -20,7 +21,7 @@ fn replaced(raw: &RawValue) -> Option<Box<RawValue>> {
     RawValue::from_string(text).ok()
 }
 
-/// Returns where escapes of halves of pairs begin that have no other half.
+/// Returns the offsets of escapes of surrogates without their other half.
 fn halves(json: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -34,20 +35,20 @@ fn halves(json: &str) -> Vec<usize> {
                 next + 6
             }
             Some(_) => next + 6,
-            // Another escape, as of a backslash.
+            // Another escape, such as of a backslash.
             None => next + 2,
         };
     }
     found
 }
 
-/// Reads an escape such as `\ud83d`; `None` if there is none at this place.
+/// Reads an escape such as `\ud83d`. Returns `None` if there is none at this place.
 fn unit(json: &str, at: usize) -> Option<u16> {
     let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
     u16::from_str_radix(digits, 16).ok()
 }
 
-/// Replaces the halves of pairs in messages that are about to be sent.
+/// Replaces the halves of pairs in outgoing messages.
 pub(super) fn replace(messages: &mut [Cow<'_, RawValue>]) {
     for message in messages.iter_mut().filter(|message| may_have(message)) {
         if let Some(replaced) = replaced(message) {
@@ -76,7 +77,7 @@ pub(super) fn check(rule: Rule, request: &Request) -> Vec<Finding> {
     found.map(|place| rule.at(place.index, format!("{list}[{}]", place.element), Problem::LoneSurrogate)).collect()
 }
 
-/// Returns whether JSON may have half of a pair. Most have no such escape at all.
+/// Returns whether JSON may have half of a pair. Most messages have no such escape.
 fn may_have(raw: &RawValue) -> bool {
     raw.get().contains("\\ud") || raw.get().contains("\\uD")
 }

@@ -1,4 +1,5 @@
-//! Where a request goes: the provider and the model, as far as they are known. Some rules hold for some of them only.
+//! The target of a request: the dialect, provider and model, as far as they are known, because some rules apply only to
+//! some targets.
 
 use std::borrow::Cow;
 
@@ -8,10 +9,10 @@ use super::format::Sending;
 use super::{ConversionError, Dialect, Finding, Mended, Preamble, Quirks, Rule, Severity, Shown, surrogates};
 use crate::provider::Provider;
 
-/// Where a request goes, as far as that is known.
+/// The target of a request, as far as it is known.
 ///
-/// A rule that only one provider has is not applied for another. If nobody knows where a request goes, such a rule is a
-/// warning, and nothing is changed for its sake.
+/// A rule of one provider does not apply to others. If the provider is unknown, breaking such a rule is only a warning,
+/// and messages are not changed because of it.
 ///
 /// ```
 /// use lookback_wire::dialect::Dialect;
@@ -29,7 +30,7 @@ pub struct Target {
     pub provider: Option<Provider>,
     /// The model's name, if it is known.
     pub model: Option<String>,
-    /// Whether the provider has stored what came before, so that a result may answer a call that is not here.
+    /// Whether the provider has stored earlier messages. A result may then answer a call that is not in the request.
     pub stored: bool,
     /// Whether the request asks the provider to store nothing.
     pub(crate) stateless: bool,
@@ -48,8 +49,8 @@ impl Target {
         Target { provider: Some(provider), ..self }
     }
 
-    /// Sets the model's name. It tells the provider, too, if that is not known and only one provider has such models under
-    /// such a name.
+    /// Sets the model's name. If the provider is unknown and only one provider has models with such a name, this sets
+    /// the provider, too.
     #[must_use]
     pub fn with_model(self, model: impl Into<String>) -> Self {
         let model = model.into();
@@ -57,8 +58,8 @@ impl Target {
         Target { model: Some(model), provider, ..self }
     }
 
-    /// Sets what the path of the request's URL tells: the provider, and the model of those who name it there. An escaped
-    /// `:` or `/` in it is read as such.
+    /// Sets the provider and the model from the path of the request's URL, as far as the dialect has them there. An
+    /// escaped `:` or `/` is decoded.
     #[must_use]
     pub fn with_path(self, path: &str) -> Self {
         let path = path.split('?').next().unwrap_or_default();
@@ -82,23 +83,23 @@ impl Target {
         }
     }
 
-    /// Returns whether the request goes to a provider; `None` if nobody knows.
+    /// Returns whether the request goes to a provider, or `None` if that is unknown.
     pub(super) fn is(&self, provider: Provider) -> Option<bool> {
         self.provider.map(|own| own == provider)
     }
 
-    /// Returns whether the request goes to the provider that defined its dialect; `None` if nobody knows. A request that tells
-    /// neither its provider nor its model does.
+    /// Returns whether the request goes to `provider`, which defined its dialect, or `None` if that is unknown. If
+    /// neither the provider nor the model is known, this returns true.
     pub(super) fn is_original(&self, provider: Provider) -> Option<bool> {
         self.is(provider).or_else(|| self.model.is_none().then_some(true))
     }
 
-    /// Returns whether a model is one of those that `is_one` tells; `None` if its name is not known.
+    /// Returns whether `is_one` accepts the model's name in lower case, or `None` if the name is unknown.
     pub(super) fn is_model(&self, is_one: impl Fn(&str) -> bool) -> Option<bool> {
         self.model.as_deref().map(|model| is_one(&model.to_ascii_lowercase()))
     }
 
-    /// Writes the messages of a request that has this preamble.
+    /// Writes the messages of a request with this preamble.
     pub fn encode_behind<'a>(
         &self,
         preamble: Option<&Preamble>,
@@ -110,7 +111,7 @@ impl Target {
         Ok(messages)
     }
 
-    /// Lists what encoding does to the messages of a request that has this preamble.
+    /// Lists the changes that encoding makes to the messages of a request with this preamble.
     pub fn mends_behind<'a>(
         &self,
         preamble: Option<&Preamble>,
@@ -123,15 +124,16 @@ impl Target {
         mends
     }
 
-    /// Returns what this target demands besides the pairing of calls and results, which all demand.
+    /// Returns the demands of this target, in addition to the pairing of calls and results.
     pub fn quirks(&self) -> Quirks {
         (self.dialect.format().quirks)(self)
     }
 }
 
-/// Returns the provider of models with such a name, if there is only one.
+/// Returns the provider of a model, if only one provider has models with such a name.
 ///
-/// Services that resell models put the maker before the name, as in `openai/gpt-5` and `openai.gpt-oss-20b`.
+/// Services that resell models put the maker's name before the model's name, as in `openai/gpt-5` and
+/// `openai.gpt-oss-20b`.
 fn maker(model: &str) -> Option<Provider> {
     let model = model.to_ascii_lowercase();
     let is_numbered = |family: char| {
@@ -139,7 +141,7 @@ fn maker(model: &str) -> Option<Provider> {
     };
     let begins = |name: &str| model.starts_with(name);
     if begins("gpt-oss") || model.contains('/') {
-        // Others run its weights, and resell its models.
+        // Other services run the weights, or resell the model.
         return None;
     }
     if ["gpt-", "ft:gpt-", "chatgpt-", "codex-", "computer-use"].into_iter().any(begins) || is_numbered('o') {
@@ -152,7 +154,7 @@ fn maker(model: &str) -> Option<Provider> {
 }
 
 impl Finding {
-    /// Makes it a warning, because nobody knows whether the target has the rule.
+    /// Turns the finding into a warning, because it is unknown whether the target has the rule.
     pub(super) fn warn(&mut self) {
         self.severity = Severity::Degraded;
     }
@@ -164,7 +166,7 @@ impl Rule {
         Rule { severity: Severity::Degraded, ..self }
     }
 
-    /// Returns this rule for a target of which `holds` says whether it has it: a warning if nobody knows, and no rule if not.
+    /// Returns this rule if it `holds` for the target, the rule as a warning if that is unknown, or else `None`.
     pub(super) fn if_known(self, holds: Option<bool>) -> Option<Rule> {
         match holds {
             Some(true) => Some(self),

@@ -1,5 +1,5 @@
-//! The names of tools, in which providers allow few characters: of those that a request declares, and of those that its
-//! calls name. One name that a model made up is sent with every request after it.
+//! Checks the names of declared and called tools, because providers allow few characters, and a name that a model made
+//! up is sent with every later request.
 
 use std::cell::LazyCell;
 
@@ -8,13 +8,13 @@ use serde_json::value::RawValue;
 use super::{Finding, Place, Problem, Request, Rule};
 use lookback_content::json::{self, Fields};
 
-/// How deep in the member of a body the name of a tool can be.
+/// The maximum depth of a tool's name in the member of a body.
 const DEEPEST: usize = 5;
 
-/// The members in which the dialects have tools, or a tool.
+/// The members in which dialects have tools, or a tool.
 const AROUND: [&str; 6] = ["tools", "toolSpec", "functionDeclarations", "function_declarations", "function", "custom"];
 
-/// Returns whether a name has only letters, digits, `_` and `-`, and at most so many of them.
+/// Returns whether a name has 1 to `most` characters, all of them letters, digits, `_` or `-`.
 pub(super) fn is_word(name: &str, most: usize) -> bool {
     (1..=most).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
@@ -39,7 +39,7 @@ pub(super) fn called(rule: Rule, request: &Request, is_allowed: fn(&str) -> bool
     let mut findings = Vec::new();
     for place in Place::all(request.messages()) {
         let path = LazyCell::new(|| request.dialect().paths(&place));
-        // A call of another form may have a name of the provider's.
+        // Calls of other forms may have names that the provider chose.
         let bad = place.message.tool_calls().filter(|(_, call)| call.form.is_none() && !is_allowed(&call.name));
         findings.extend(bad.map(|(part, call)| rule.at(place.index, path(part), problem(&call.name))));
     }

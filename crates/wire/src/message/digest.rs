@@ -12,9 +12,9 @@ impl Message {
     /// Returns a digest of the meaning of the message. Every spelling of the same message has the same digest.
     ///
     /// Lookback uses it to recognize a history that a client sends again. The digest covers the role, text, media, tool
-    /// calls and tool results. It leaves out white space and the order of keys in the JSON, cache markers, unknown
-    /// members of the message, and reasoning, because clients may drop it. A result that some clients repeat in the same
-    /// message, after they were resumed, counts once.
+    /// calls and tool results. It ignores white space and the order of keys in the JSON, cache markers, unknown members
+    /// of the message, and reasoning, because clients may drop it. A result that is repeated in the same message counts
+    /// once, because some clients repeat results after they were resumed.
     ///
     /// The digest is a 128-bit XXH3, which is not safe against deliberate collisions. Someone who finds one can only
     /// confuse their own session.
@@ -29,7 +29,7 @@ impl Message {
                 Role::Assistant => "assistant",
             },
         );
-        // However a text is divided, it is the same text.
+        // The digest must not depend on how a text is divided into parts.
         let joins = self.wire().is_some_and(|wire| wire.dialect.divides_texts());
         let mut texts = String::new();
         let several = self.parts().filter(|part| matches!(part, PartRef::ToolResult(_))).nth(1).is_some();
@@ -109,7 +109,8 @@ fn canonical(json: &str) -> String {
     }
 }
 
-/// A block as [`canonical`] writes it, without its cache marker, which clients move from block to block.
+/// Returns a block as [`canonical`] writes it, without its cache marker, because clients move markers from block to
+/// block.
 fn unmarked(block: &str) -> String {
     match serde_json::from_str::<serde_json::Value>(block) {
         Ok(mut value) => {

@@ -1,4 +1,4 @@
-//! Messages, and the parts that each role may hold.
+//! Messages, and the parts that a message of each role may have.
 
 mod digest;
 
@@ -28,8 +28,7 @@ pub struct Message {
     wire: Option<Wire>,
 }
 
-/// The parts of a message. Each role has its own kind of part, so that a tool call in a user's message does not
-/// type-check.
+/// The parts of a message. Each role has its own type of part, so a tool call in a user's message does not compile.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Content {
@@ -112,8 +111,8 @@ pub struct Reasoning {
     /// The text. Empty if the provider hides it.
     #[debug("{:?}", Redacted(text))]
     pub text: String,
-    /// The provider's signature, or the encrypted reasoning. The provider accepts signed reasoning only after the
-    /// prefix under which it was made.
+    /// The provider's signature, or the encrypted reasoning. The provider accepts signed reasoning only after its
+    /// original prefix.
     #[debug("{:?}", Redacted(signature))]
     pub signature: Option<String>,
 }
@@ -136,14 +135,14 @@ pub struct ToolCall {
     pub(crate) form: Option<String>,
 }
 
-/// What a tool returned.
+/// The result of a tool call.
 #[derive(derive_more::Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolResult {
     /// The identifier of the tool call.
     #[debug("{:?}", Redacted(call_id))]
     pub call_id: String,
-    /// What the tool returned, item by item.
+    /// The items of the result.
     pub content: Vec<ResultItem>,
     /// Whether the tool reported that it failed.
     pub error: bool,
@@ -239,8 +238,8 @@ impl Message {
         Message { content, wire: Some(wire) }
     }
 
-    /// Returns this message with the tool and the form of each result, taken from the call that it answers, unless it
-    /// has them.
+    /// Returns this message with the tool and the form of each result, taken from the result's call, unless the result
+    /// already names its tool.
     #[doc(hidden)]
     pub fn with_tools<'a>(&self, call: impl Fn(&ToolResult) -> Option<&'a ToolCall>) -> Message {
         let mut message = self.clone();
@@ -323,8 +322,8 @@ impl Message {
         })
     }
 
-    /// Returns whether the message opens a turn: it is a user message with anything but tool results and cache markers,
-    /// or without any tool result.
+    /// Returns whether the message opens a turn: it is a user message that has other parts than tool results and cache
+    /// markers, or no tool result.
     #[doc(hidden)]
     pub fn opens_turn(&self) -> bool {
         let says = |part: &UserPart| match part {
@@ -349,8 +348,8 @@ impl Message {
         self.parts().enumerate().filter(|(_, part)| says(part)).last().map(|(last, _)| last)
     }
 
-    /// Returns the index of the last part that is shown, if it is the model's text and ends with white space. `shown`
-    /// says which parts are shown. Cache markers do not count.
+    /// Returns the index of the last shown part, if it is the model's text and ends with white space. `shown` returns
+    /// whether a part is shown. Cache markers do not count.
     #[doc(hidden)]
     pub fn ends_in_space(&self, shown: impl Fn(usize) -> bool) -> Option<usize> {
         let says = |part: &PartRef<'_>| !part.is_cache_marker();
@@ -468,12 +467,12 @@ impl ToolResult {
         ToolResult { error, ..self }
     }
 
-    /// Returns whether the result names its tool, and not its call. The name stands for the identifier of the call then.
+    /// Returns whether the result names its tool and not its call. Its `call_id` is then the name of the tool.
     pub fn names_only_tool(&self) -> bool {
         self.tool.as_ref().is_some_and(|tool| *tool == self.call_id)
     }
 
-    /// Returns whether the tool reported that it failed and returned nothing but white space.
+    /// Returns whether the tool reported that it failed, and returned only white space or nothing.
     pub fn is_empty_error(&self) -> bool {
         let blank = |item: &ResultItem| item.text().is_some_and(|text| text.trim().is_empty());
         self.error && self.content.iter().all(blank)
@@ -491,15 +490,15 @@ impl ResultItem {
 }
 
 impl Opaque {
-    /// Returns whether this is a cache marker: one of Bedrock's cache points, which are parts of their own and say
-    /// nothing to the model.
+    /// Returns whether this is a cache marker: one of Bedrock's cache points, which are separate parts and mean nothing
+    /// to the model.
     pub fn is_cache_marker(&self) -> bool {
         cache_marker::is_marker(&self.kind)
     }
 }
 
 impl PartRef<'_> {
-    /// Returns whether this part is a cache marker, which says nothing to the model.
+    /// Returns whether this part is a cache marker, which means nothing to the model.
     pub fn is_cache_marker(&self) -> bool {
         matches!(self, PartRef::Opaque(opaque) if opaque.is_cache_marker())
     }

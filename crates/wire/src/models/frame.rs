@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-/// What a request costs besides its texts, pictures and files.
+/// The tokens of a request in addition to its texts, pictures and files.
 ///
-/// Providers write a request as one text for the model, with words of their own around messages, tool calls and tools. How
-/// many tokens these are is published by few of them. Most of the numbers in `data/models.toml` were measured.
+/// Providers turn a request into one text for the model, and add words around messages, tool calls and tools. Few
+/// providers publish how many tokens these are. Most of the numbers in `data/models.toml` were measured.
 ///
 /// ```
 /// use lookback_wire::models::{Frame, Models};
@@ -17,48 +17,50 @@ use serde::Deserialize;
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Frame {
-    /// The tokens of every request, for what the provider tells the model by itself.
+    /// The tokens that the provider adds to every request.
     pub request: u64,
     /// The tokens of each message.
     pub message: u64,
     /// The tokens of a system prompt outside the messages.
     pub system: u64,
-    /// The tokens of each tool call besides its name and arguments. If it is `None`, the identifier is counted as text.
+    /// The tokens of each tool call in addition to its name and arguments. If it is `None`, the identifier is counted
+    /// as text.
     pub call: Option<u64>,
-    /// The tokens of each tool result besides its contents. If it is `None`, the identifier is counted as text.
+    /// The tokens of each tool result in addition to its contents. If it is `None`, the identifier is counted as text.
     pub result: Option<u64>,
-    /// The tokens of a request with tools, however many.
+    /// The tokens of a request with any number of tools.
     pub tools: u64,
-    /// The further tokens of a request with tools in the dialect `openai-chat`.
+    /// The additional tokens of a request with tools in the dialect `openai-chat`.
     pub chat_tools: u64,
-    /// The tokens of each tool besides its description.
+    /// The tokens of each tool in addition to its JSON.
     pub tool: u64,
-    /// The factor by which the tokens of a tool's JSON are multiplied. If it is `None`, all tools are counted as they stand.
+    /// The factor by which the tokens of a tool's JSON are multiplied. If it is `None`, the JSON of all tools is
+    /// counted unchanged.
     pub schema: Option<f64>,
-    /// The further tokens of a request that demands answers in a form, besides those of its schema. If it is `None`, the
-    /// schema is not counted.
+    /// The additional tokens of a request with a schema for the answer, without those of the schema itself. If it is
+    /// `None`, the schema is not counted.
     pub form: Option<u64>,
-    /// The further tokens of a request that asks the model to reason.
+    /// The additional tokens of a request that asks the model to reason.
     pub thinks: u64,
     /// How reasoning is counted.
     pub reasoning: ReasoningFormula,
-    /// Whether reasoning counts only until its turn is over, because the provider leaves it out then. If reasoning
-    /// is text or not counted, this is also the text up to `</think>` of an answer that begins with `<think>`.
+    /// Whether reasoning counts only until its turn is over, because the provider then drops it. With the formulas
+    /// `Text` and `None`, this includes the text up to `</think>` of an answer that begins with `<think>`.
     pub forgets: bool,
 }
 
-/// How a provider counts reasoning that comes back in a request.
+/// How a provider counts reasoning that a request sends back.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningFormula {
-    /// Its text or, if there is none, its encrypted text: a quarter of the bytes that exceed 650, as OpenAI's own agent
-    /// estimates it.
+    /// Its text or, if there is none, its encrypted text: a quarter of the decoded bytes beyond 650, which is the
+    /// estimate of OpenAI's own agent.
     Text,
-    /// Its encrypted text alone. The text that the client sees is a summary, and the model does not.
+    /// Only its encrypted text. The text that the client sees is a summary, which the model does not see.
     Encrypted,
-    /// Not at all, since those who serve the model leave it out.
+    /// Not at all, because the providers of the model drop it.
     None,
-    /// Its text, and so many tokens for each character of its signature.
+    /// Its text, and this many tokens for each character of its signature.
     Signed(f64),
 }
 
@@ -82,8 +84,8 @@ impl Frame {
 }
 
 impl Default for Frame {
-    /// Returns the frame for models of which nothing is known: three tokens for each message, as OpenAI's cookbook counts
-    /// them, and identifiers and tools as text.
+    /// Returns the frame for unknown models: three tokens for each message, as in OpenAI's cookbook, and identifiers
+    /// and tools as text.
     fn default() -> Self {
         Frame { message: 3, call: None, result: None, schema: None, reasoning: ReasoningFormula::Text, ..Frame::NONE }
     }

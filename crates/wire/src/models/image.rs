@@ -19,8 +19,8 @@ pub enum ImageFormula {
     },
     /// Patches, as in the guides of OpenAI for its later models, of Anthropic and of Mistral.
     ///
-    /// The picture is scaled down to at most `edge` pixels on the long side, and to at most `most` patches. Each patch is a
-    /// square of `side` pixels, and costs one token times `factor`.
+    /// The picture is scaled down to at most `edge` pixels on the long side, and to at most `most` patches. Each patch
+    /// is a square of `side` pixels, and costs one token times `factor`.
     Patches {
         /// The side of a patch, in pixels.
         side: u64,
@@ -33,9 +33,9 @@ pub enum ImageFormula {
     },
     /// Gemini's crops, as in Google's guide to token counting for the models up to 2.5.
     ///
-    /// A picture of at most 384 pixels on both sides costs `tokens`. A larger one costs as much for itself and for each of
-    /// its crops, which are squares of two thirds of its short side, but of 256 to 768 pixels. It is scaled down to 3072 pixels
-    /// on the long side.
+    /// A picture is first scaled down to at most 3072 pixels on the long side. If it has at most 384 pixels on both
+    /// sides, it costs `tokens`. A larger one costs `tokens` for itself and for each of its crops. Crops are squares
+    /// whose side is two thirds of the picture's short side, but at least 256 and at most 768 pixels.
     Crops {
         /// The tokens of a crop.
         tokens: u64,
@@ -45,14 +45,14 @@ pub enum ImageFormula {
 }
 
 impl Default for ImageFormula {
-    /// Returns the most that most providers ask for a picture. It is for those that publish no formula.
+    /// Returns 1,600 tokens, the maximum of most providers, for providers that publish no formula.
     fn default() -> Self {
         ImageFormula::Flat(1_600)
     }
 }
 
 impl ImageFormula {
-    /// Returns the tokens of a picture with this size. If the size is unknown, it returns those of the largest picture.
+    /// Returns the tokens of a picture with this size, or of the largest possible picture if the size is unknown.
     ///
     /// ```
     /// use lookback_wire::models::{ImageFormula, Pixels};
@@ -74,7 +74,7 @@ impl ImageFormula {
             ImageFormula::Patches { side, most, edge, factor } => {
                 let patches = pixels.map_or(most, |pixels| {
                     let pixels = pixels.shrunk(pixels.width.max(pixels.height), edge);
-                    // The provider shrinks it further, until so many patches are left.
+                    // The provider scales it down further, to at most this many patches.
                     pixels.squares(side).min(most)
                 });
                 super::scale(patches, factor)
@@ -145,7 +145,7 @@ mod tests {
     fn crops_are_two_thirds_of_the_short_side() {
         let tokens = |width, height| ImageFormula::Crops { tokens: 258 }.tokens(Some(Pixels { width, height }));
         assert_eq!(tokens(384, 384), 258);
-        // As Gemini 2.5 reported it.
+        // Reported by Gemini 2.5.
         assert_eq!(tokens(540, 360), 258 * 7);
     }
 }

@@ -1,4 +1,4 @@
-//! The table of models: context windows, and how their tokens are counted, from `data/models.toml`.
+//! The table of models from `data/models.toml`: their context windows, and how their tokens are counted.
 
 mod frame;
 mod image;
@@ -22,9 +22,9 @@ use crate::provider::Provider;
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Model {
-    /// Patterns of the names that it covers; `*` matches any text.
+    /// Patterns of the models' names. `*` matches any text.
     pub(crate) names: Vec<String>,
-    /// The provider, if it is an entry for one that counts in its own way.
+    /// The provider, if the entry is only for one provider that counts differently.
     #[serde(default)]
     pub(crate) provider: Option<Provider>,
     /// The context window: the most tokens of a request and its answer together.
@@ -34,16 +34,16 @@ pub struct Model {
     pub max_output: Option<u64>,
     /// How its tokens are counted.
     pub tokenizer: Tokenizer,
-    /// The factor by which the count of a text is multiplied. Anything but 1 makes it an estimate.
+    /// The factor by which the count of a text is multiplied. With any factor but 1, the count is an estimate.
     #[serde(default = "one")]
     pub factor: f64,
-    /// The tokens of what the provider writes around texts.
+    /// The tokens that the provider adds around texts.
     #[serde(default)]
     pub frame: Frame,
     /// The formulas for pictures, files, sound and video.
     #[serde(default)]
     pub media: MediaFormula,
-    /// A larger context window, if there is one for those who ask for it.
+    /// A larger context window that a request can ask for, if there is one.
     #[serde(default)]
     pub(crate) wide: Option<WideWindow>,
 }
@@ -54,7 +54,7 @@ pub struct Model {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct WideWindow {
-    /// How the name begins that a request gives in its header of beta features.
+    /// The beginning of the name that a request gives in its header of beta features.
     pub beta: String,
     /// The most tokens of a request and its answer together.
     pub window: u64,
@@ -77,7 +77,7 @@ pub enum Tokenizer {
     Estimate,
 }
 
-/// A table of models. If several match a name, the first is taken.
+/// A table of models. If several entries match a name, the first one applies.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Models {
@@ -94,7 +94,7 @@ impl Models {
     /// Returns the table that comes with Lookback.
     pub fn builtin() -> &'static Self {
         static BUILTIN: LazyLock<Models> = LazyLock::new(|| {
-            // A test makes sure that it parses. If it did not, no model would be known, and every count would be an
+            // A test makes sure that the table parses. If it did not, every model would be unknown, and every count an
             // estimate.
             Models::from_toml(include_str!("../../data/models.toml")).unwrap_or(Models { models: Vec::new() })
         });
@@ -109,7 +109,7 @@ impl Models {
         toml::from_str(text).map_err(ModelsError)
     }
 
-    /// Finds a model by its name, in any case; `None` if it is unknown.
+    /// Finds a model by its name, in upper or lower case. Returns `None` if the model is unknown.
     ///
     /// ```
     /// use lookback_wire::models::Models;
@@ -122,7 +122,7 @@ impl Models {
         self.find_at(name, None)
     }
 
-    /// Finds a model by its name. Entries for other providers are passed over.
+    /// Finds a model by its name. Entries for other providers are skipped.
     ///
     /// ```
     /// use lookback_wire::dialect::Provider;
@@ -143,7 +143,7 @@ impl Models {
 }
 
 impl Model {
-    /// Returns the context window for a request with this header of beta features: names with commas between them.
+    /// Returns the context window for a request with this header of beta features, a list of names separated by commas.
     ///
     /// ```
     /// use lookback_wire::models::Models;

@@ -1,4 +1,4 @@
-//! Requests that break no rule, broken in each way that a rule names.
+//! Breaks valid requests in every way that a rule forbids, and checks that each fault is found.
 
 use lookback_wire::dialect::Severity;
 use lookback_wire::dialect::{Dialect, Request};
@@ -36,13 +36,13 @@ fn a_sound_request_that_is_broken_in_any_way_is_found() {
             }
             let request: Value = serde_json::from_str(vector.request.get()).unwrap();
             let body = if request.is_array() { json!({list: request}) } else { request };
-            // Bedrock has the model in the path, and some rules are of few models.
+            // Bedrock has the model in the path, and some rules apply only to some models.
             let nova =
                 || if dialect == Dialect::Bedrock { "/model/amazon.nova-pro-v1:0/converse" } else { "" }.to_owned();
             let path = vector.path.unwrap_or_else(nova);
             for mutant in mutants::all(dialect, &path, &body) {
                 let text = mutant.body.replace(mutants::HALF, "half: \\ud83d");
-                // What cannot be read at all is told by an error.
+                // A request that cannot be read at all gives an error instead of findings.
                 let Ok(request) = Request::decode(text.as_bytes(), Some(dialect)) else { continue };
                 kinds.insert(mutant.kind);
                 let found = dialect.check(&request.with_path(&path));

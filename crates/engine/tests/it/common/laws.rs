@@ -27,7 +27,7 @@ use super::{
     visible,
 };
 
-/// What a law says of a case: nothing, or how it was broken.
+/// The verdict of a law on a case: nothing, or how the case broke it.
 pub type Found = Result<(), String>;
 
 macro_rules! demand {
@@ -38,7 +38,7 @@ macro_rules! demand {
     };
 }
 
-/// Law 1: the log keeps every message as it came, in order, and what leaves a window is named.
+/// Law 1: the log keeps every message unchanged and in order, and compactions name all entries that leave a window.
 pub fn nothing_is_lost(run: &Run) -> Found {
     let came: Vec<&str> = messages(run).map(|(_, json)| json).collect();
     demand!(came == run.pushed, "the log has other messages than were pushed");
@@ -69,7 +69,7 @@ pub fn nothing_is_lost(run: &Run) -> Found {
             Entry::Repair(Repair::StandIn { message, .. }) => message.wire().unwrap().raw.get(),
             Entry::Repair(Repair::Opening { message, .. }) => message.wire().unwrap().raw.get(),
             Entry::Compaction(compaction) => {
-                // A compaction may bring both.
+                // A compaction may add both a summary and an index.
                 let summary = compaction.summary.iter().map(|summary| &summary.message);
                 let own = summary.chain(compaction.index.iter().map(|index| &index.message));
                 let mut own = own.map(|message| message.wire().unwrap().raw.get());
@@ -89,7 +89,8 @@ fn messages(run: &Run) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Law 2: no request breaks a rule, by the rules of the library and by a plain reading of the pairing rule of our own.
+/// Law 2: no request breaks a rule, according to the library and to a separate check of the pairing of calls and
+/// results.
 pub fn never_invalid(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     for (index, step) in run.sent().enumerate() {
@@ -101,7 +102,8 @@ pub fn never_invalid(run: &Run) -> Found {
     Ok(())
 }
 
-/// The rules that a request breaks, without warnings: nobody knows whether a rule of one provider holds here.
+/// Returns the rules that a request breaks, without warnings, because it is unknown whether the rules of one provider
+/// apply here.
 fn refused(run: &Run, request: &Request) -> Vec<Finding> {
     let model = run.settings.model.clone();
     let request = model.into_iter().fold(request.clone(), Request::with_model);
@@ -109,11 +111,11 @@ fn refused(run: &Run, request: &Request) -> Vec<Finding> {
     found.filter(|finding| finding.severity == Severity::Refused).collect()
 }
 
-/// Calls and results by a plain reading of the JSON, with none of the library's code.
+/// Checks the pairing of calls and results in the JSON, without the library's code.
 fn paired(dialect: Dialect, request: &[String]) -> Found {
     let parsed: Vec<serde_json::Value> = request.iter().map(|json| serde_json::from_str(json).unwrap()).collect();
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
-    // A call or response without an identifier goes by its name.
+    // A call or response without an identifier is identified by its name.
     let named = |call: &serde_json::Value| text(call.get("id").unwrap_or(&call["name"]));
     if dialect == Dialect::OpenAiResponses {
         return paired_items(&parsed);
@@ -189,7 +191,7 @@ fn paired(dialect: Dialect, request: &[String]) -> Found {
         wanted.sort();
         given.sort();
         if dialect == Dialect::Gemini {
-            // A response may go by the name of the tool, which all calls have.
+            // A response may name only the tool, and all calls have the same tool.
             demand!(wanted.len() == given.len(), "calls {wanted:?}, results {given:?}");
             continue;
         }
@@ -198,7 +200,7 @@ fn paired(dialect: Dialect, request: &[String]) -> Found {
     Ok(())
 }
 
-/// The same for items: each call has one output after it, and reasoning is not alone.
+/// The same for items: each call has one output after it, and an item of the model follows reasoning.
 fn paired_items(items: &[serde_json::Value]) -> Found {
     let mut open: Vec<&str> = Vec::new();
     for (index, item) in items.iter().enumerate() {
@@ -224,7 +226,7 @@ fn paired_items(items: &[serde_json::Value]) -> Found {
     Ok(())
 }
 
-/// Law 2: what was repaired needs no repair.
+/// Law 2: repaired messages need no more repairs.
 pub fn repair_is_idempotent(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     for step in run.sent() {
@@ -235,7 +237,7 @@ pub fn repair_is_idempotent(run: &Run) -> Found {
         for message in request(dialect, &step.request).into_messages() {
             for entry in engine.push(message).unwrap() {
                 if let Entry::Message(arrival) = entry {
-                    // In Gemini's format a result that names only its tool is tied to its call.
+                    // In Gemini's format, a result that names only its tool is matched to its call.
                     let ties =
                         |edit: &edit::Edit| dialect == Dialect::Gemini && matches!(edit.change, Change::Rename(_));
                     demand!(arrival.edits.iter().all(ties), "mended again: {:?}", arrival.edits);
@@ -249,7 +251,7 @@ pub fn repair_is_idempotent(run: &Run) -> Found {
     Ok(())
 }
 
-/// Messages of a view that a policy does not count.
+/// Returns the number of messages of a view that a policy does not count.
 fn uncounted(policy: &Policy, view: &View) -> u64 {
     let system = |item: &&Item| {
         let dialect = item.message().wire().unwrap().dialect;
@@ -260,7 +262,7 @@ fn uncounted(policy: &Policy, view: &View) -> u64 {
     if policy.system.counted { 0 } else { view.messages().filter(system).count() as u64 + own }
 }
 
-/// Law 3: a window fits, or what is left of it may not be dropped, and the plan says by how much it is over.
+/// Law 3: a window fits, or the rest of it is pinned, and the plan reports by how much it exceeds the limits.
 pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
     let policy = run.settings.policy.for_window(run.settings.model_window, run.settings.max_output.unwrap_or(0));
     if policy.mode != Mode::Recorded {
@@ -271,7 +273,7 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
         let mut totals = step.view.totals();
         totals.size.tokens = step.engine.tokens(&step.view);
         totals.size.messages -= uncounted(&policy, &step.view);
-        // Only the engine knows what belongs to the head of a window.
+        // Only the engine knows the head of a window.
         let body = step.engine.over(&step.view).into_iter().find(|excess| excess.measure == Measure::Body);
         totals.body = body.map_or(0, |excess| excess.actual);
         let over: Vec<_> = policy.limits.excesses(&totals).collect();
@@ -296,8 +298,8 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
             for decision in &plan.decisions {
                 let pinned = matches!(decision.reason, Reason::Pinned { .. } | Reason::Start { .. });
                 let leaves = decision.action == Action::Drop;
-                // Where nothing came of a plan, what is kept would not have helped. (Turns and rounds are not a
-                // group's own.)
+                // If a plan changed nothing, dropping the kept groups would not have helped. (Turns and rounds are not
+                // measures of a single group.)
                 let helps = over.iter().any(|excess| match excess.measure {
                     Measure::Tokens | Measure::Body => decision.after.tokens > 0,
                     Measure::Messages => decision.after.messages > 0,
@@ -305,7 +307,7 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
                     Measure::Media => decision.after.media > 0,
                     _ => false,
                 });
-                // A late result that is larger than its stand-in may take up all that dropping gives.
+                // A late result that is larger than its stand-in may use up everything that dropping frees.
                 let late = !step.view.checkpoint().late.is_empty();
                 let helps = (helps && !late) || plan.verdict != Verdict::Keep;
                 demand!(pinned || leaves || !helps, "window {index}: over ({over:?}), and kept: {plan:#?}");
@@ -315,7 +317,7 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
     Ok(())
 }
 
-/// Law 4: between two compactions each request extends the one before.
+/// Law 4: between two compactions, each request extends the previous one.
 pub fn requests_extend_each_other(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     if run.settings.policy.mode == Mode::OnRead {
@@ -331,8 +333,8 @@ pub fn requests_extend_each_other(run: &Run) -> Found {
                 Entry::Message(arrival) => arrival.first || !arrival.replaces.is_empty(),
                 _ => false,
             };
-            // An instruction at the end of Anthropic's messages goes behind what a person adds before the model has
-            // answered.
+            // In Anthropic's format, a system message at the end moves after a user message that arrives before the
+            // model answers.
             let mut parts = parts;
             while dialect == Dialect::Anthropic
                 && parts.last().is_some_and(|part: &Part| part.0 == Role::System)
@@ -355,8 +357,7 @@ pub fn requests_extend_each_other(run: &Run) -> Found {
     Ok(())
 }
 
-/// What is done to messages as they are sent is told; where nothing is told, what came without an edit is sent as it
-/// came.
+/// Encoding reports its changes to messages. Without a report, messages without edits are sent unchanged.
 pub fn what_encoding_does_is_told(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     for step in run.sent() {
@@ -368,7 +369,7 @@ pub fn what_encoding_does_is_told(run: &Run) -> Found {
             Mend::Removed { elements } => elements,
             _ => 0,
         });
-        // What the model said at once may be several elements.
+        // An assistant message may be several elements.
         let alone = |item: &&Item| match dialect {
             Dialect::OpenAiResponses => {
                 encode_items(dialect, [Shown { message: item.message(), edits: item.edits() }].into_iter())
@@ -385,21 +386,21 @@ pub fn what_encoding_does_is_told(run: &Run) -> Found {
     Ok(())
 }
 
-/// Law 5: each part that is shown whole has the bytes that came, and so have the members that nobody knows.
+/// Law 5: each part that is shown in full keeps its bytes, and so do unknown members.
 pub fn a_kept_part_is_byte_identical(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     for step in run.sent() {
         let mut expected: Vec<(Role, Option<String>, bool)> = Vec::new();
         for item in step.view.messages() {
             let json = item.message().wire().unwrap().raw.get();
-            // Markers are parts of their own in one dialect, and left out of the comparison.
+            // In one dialect, cache markers are separate parts, which are left out of the comparison.
             let marker = |part: &PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if opaque.is_cache_marker());
             let known = item.message().parts().enumerate().filter(|(_, part)| !marker(part));
             let (came, members) = pieces(dialect, json);
             let known: Vec<_> = known.collect();
             demand!(known.len() == came.len(), "parts of {json}");
             if known.is_empty() {
-                // A message without content stands behind reasoning as any other does.
+                // A message without content may follow reasoning like any other.
                 expected.push((item.message().role(), Some(String::new()), false));
             }
             for ((index, part), bytes) in known.into_iter().zip(came) {
@@ -410,7 +411,7 @@ pub fn a_kept_part_is_byte_identical(run: &Run) -> Found {
                 }
             }
             for member in members {
-                // Where two messages are one, the first has the word on a member that both have.
+                // If two messages are merged, the first one's value of a common member is kept.
                 let same = |other: &(String, String)| {
                     *other == member || (dialect != Dialect::OpenAiChat && other.0 == member.0)
                 };
@@ -419,8 +420,8 @@ pub fn a_kept_part_is_byte_identical(run: &Run) -> Found {
             }
         }
         if dialect == Dialect::Anthropic {
-            // A system message stands behind the users' that follow it, and is sent as one of theirs where none may
-            // stand.
+            // A system message moves after the user messages that follow it, and is sent as a user message where no
+            // system message is allowed.
             let speaker = |part: &(Role, Option<String>, bool)| part.0 == Role::Assistant;
             for run in expected.chunk_by_mut(|a, b| speaker(a) == speaker(b)).filter(|run| !speaker(&run[0])) {
                 run.sort_by_key(|part| part.0 == Role::System);
@@ -431,7 +432,7 @@ pub fn a_kept_part_is_byte_identical(run: &Run) -> Found {
             }
         }
         if dialect == Dialect::OpenAiResponses {
-            // Reasoning that nothing follows is left out.
+            // Reasoning without a following item of the model is left out.
             let is_reasoning = |part: &(Role, Option<String>, bool)| {
                 part.1.as_ref().is_some_and(|bytes| bytes.contains("\"\\\"reasoning\\\"\""))
             };
@@ -447,7 +448,7 @@ pub fn a_kept_part_is_byte_identical(run: &Run) -> Found {
         }
         expected.retain(|part| part.1.as_deref() != Some(""));
         if matches!(dialect, Dialect::Anthropic | Dialect::Bedrock) {
-            // The results come first in what a user says.
+            // Results come first in user messages.
             for run in expected.chunk_by_mut(|a, b| a.0 == b.0).filter(|run| run[0].0 == Role::User) {
                 run.sort_by_key(|part| !part.2);
             }
@@ -466,12 +467,13 @@ pub fn a_kept_part_is_byte_identical(run: &Run) -> Found {
     Ok(())
 }
 
-/// Law 6: system prompt, newest message, open round and current task stay.
+/// Law 6: the system prompt, newest message, open round and current task stay.
 pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
     for (index, step) in run.steps.iter().enumerate() {
         let before: Vec<_> = step.before.messages().collect();
         let after: HashSet<_> = step.view.messages().map(|item| item.position()).collect();
-        // A message that is all reasoning is nothing once that is stale, and stale reasoning breaks a lower law.
+        // A message of only reasoning disappears when it gets stale, and sending stale reasoning would break an earlier
+        // law.
         let lasts = |item: &Item| {
             let parts = item.message().parts().enumerate().filter(|(part, _)| visible(item, *part));
             let mut parts = parts.map(|(_, part)| part);
@@ -491,7 +493,7 @@ pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
                 .map(|i| (i.position(), "system")),
         );
         let newest = before.iter().filter(|item| !item.is_own()).max_by_key(|item| item.position());
-        // A late result is the newest though it is not shown yet: where it is, it is in its place after a compaction.
+        // A late result may be the newest message, although it is not shown yet. A compaction puts it into its place.
         let late = step.before.checkpoint().late.iter().map(|item| item.position).max();
         let newest = newest.filter(|item| late.is_none_or(|late| late < item.position()));
         pinned.extend(newest.filter(|item| lasts(item)).map(|item| (item.position(), "newest")));
@@ -514,7 +516,7 @@ pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
                 let visible = item.message().tool_results().filter(|(part, _)| visible(item, *part));
                 visible.count() > 0
             });
-            // Where results may stand anywhere, those of an earlier call may come behind it.
+            // Where results may come after later messages, results of an earlier call may follow this call.
             let asked: HashSet<&str> = call.message().tool_calls().map(|(_, call)| &*call.id).collect();
             let answers = |item: &&&Item| {
                 run.settings.dialect != Dialect::OpenAiResponses
@@ -536,7 +538,7 @@ pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
     Ok(())
 }
 
-/// Law 7: a compaction makes a window smaller where it was too large, and is not followed by another at once.
+/// Law 7: a compaction makes a window smaller in a measure that was too large, and another one does not follow at once.
 pub fn a_compaction_makes_progress(run: &Run) -> Found {
     for (index, step) in run.steps.iter().enumerate() {
         let Some(plan) = step.outcome.plan.as_ref().filter(|plan| plan.verdict == Verdict::Compact) else { continue };
@@ -560,13 +562,13 @@ pub fn a_compaction_makes_progress(run: &Run) -> Found {
             totals.body = plan.after.body;
             totals.size.messages -= uncounted(&policy, &step.view);
             if let Some(Entry::Repair(Repair::Trim { .. })) = step.outcome.entries.last() {
-                // White space at the end is trimmed after that.
+                // White space at the end is trimmed after the compaction.
                 demand!(totals.size.bytes < plan.after.size.bytes, "window {index}: trimmed to {totals:?}");
                 totals.size.bytes = plan.after.size.bytes;
             }
             if let Some(Entry::Repair(Repair::Opening { .. })) = step.outcome.entries.last() {
-                // Where the compaction left nothing, or took the note that it began with, something must be sent all
-                // the same.
+                // If the compaction left no messages, or removed a note at the beginning, the request still needs a
+                // first message.
                 let first = step.before.messages().find(|item| item.message().role() != Role::System);
                 let noted = first.is_some_and(|first| first.is_note());
                 demand!(plan.after.size.messages == 0 || noted, "window {index}: an opening after {:?}", plan.after);
@@ -578,7 +580,7 @@ pub fn a_compaction_makes_progress(run: &Run) -> Found {
     Ok(())
 }
 
-/// Law 8: each group of each plan has its reason, with numbers that bear it out.
+/// Law 8: each group of each plan has a reason, and its numbers agree with it.
 pub fn every_group_has_a_reason(run: &Run) -> Found {
     for step in &run.steps {
         let explanation = step.engine.explain();
@@ -611,7 +613,7 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
     Ok(())
 }
 
-/// The view is the fold of the log, from its beginning and from each checkpoint, and so after a log was written and
+/// The view is the fold of the log, from its beginning and from each checkpoint, also after the log was written and
 /// read.
 pub fn the_view_is_the_fold_of_the_log(run: &Run, each: usize) -> Found {
     let snapshots = || run.snapshots.iter().step_by(each).chain(run.snapshots.last());
@@ -649,7 +651,7 @@ pub fn the_view_is_the_fold_of_the_log(run: &Run, each: usize) -> Found {
     Ok(())
 }
 
-/// A session that is opened again before each window gives the same windows.
+/// A session gives the same windows if it is opened again before each window.
 pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
     let mut from = 0;
     let mut engine = Engine::new(run.settings.clone());
@@ -683,7 +685,8 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
     Ok(())
 }
 
-/// Whether signed reasoning of an open tool loop forbids a change: found out by a policy that would change everything.
+/// Returns whether signed reasoning of an open tool loop forbids a change, by applying a policy that would change
+/// everything.
 fn is_bound(run: &Run, step: &Step) -> bool {
     let policy = Policy { limits: Limits { bytes: Some(0), ..Limits::default() }, ..Policy::unlimited() };
     let settings = run.settings.clone().policy(policy);
@@ -691,14 +694,14 @@ fn is_bound(run: &Run, step: &Step) -> bool {
     engine.explain().groups.iter().any(|group| group.decision.reason == Reason::Waits)
 }
 
-/// A signed block is sent only behind what it was made behind.
+/// A signed block is sent only after its original prefix.
 pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
     let dialect = run.settings.dialect;
-    // These two accept reasoning behind other messages, too.
+    // These two dialects accept reasoning after another prefix, too.
     if matches!(dialect, Dialect::OpenAiResponses | Dialect::Gemini) {
         return Ok(());
     }
-    // A window that is planned anew at each read has another beginning each time: see the test of that.
+    // A window that is planned again at each read begins differently each time, which another test checks.
     if run.settings.policy.drop_block || run.settings.policy.mode == Mode::OnRead {
         return Ok(());
     }
@@ -715,8 +718,8 @@ pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
                 let before = items[..at].iter().map(|item| Shown { message: item.message(), edits: item.edits() });
                 let now = parts(dialect, &encode_items(dialect, before));
                 demand!(now == *prefix, "window {index}: {signature} under another prefix:\n{prefix:#?}\n{now:#?}");
-                // In an open tool loop nothing can be done about it: with another preamble it is refused, and without
-                // it too.
+                // In an open tool loop, a changed preamble cannot be repaired: the provider refuses the request with
+                // the reasoning and without it.
                 demand!(bound || preamble(&step.view) == *under, "window {index}: {signature} under another preamble");
             }
         }
@@ -724,8 +727,7 @@ pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
     Ok(())
 }
 
-/// A real result that came late stands in the place of its stand-in after the next compaction, where its call is still
-/// there.
+/// A late result replaces its stand-in at the next compaction, if its call is still in the window.
 pub fn a_late_result_takes_its_stand_ins_place(run: &Run) -> Found {
     for step in run.steps.iter().filter(|step| step.compacted()) {
         for item in step.view.messages().filter(|item| item.is_own()) {
@@ -766,7 +768,7 @@ pub fn raw(json: &str) -> Box<RawValue> {
     serde_json::from_str(json).unwrap()
 }
 
-/// What is left out of a result because it is shown above is shown there, word for word.
+/// Repeated lines that are left out of a result are shown above, word for word.
 pub fn what_is_left_out_is_shown_above(run: &Run) -> Found {
     for (index, step) in run.steps.iter().enumerate() {
         let mut above: BTreeMap<Position, String> = BTreeMap::new();
@@ -792,7 +794,7 @@ pub fn what_is_left_out_is_shown_above(run: &Run) -> Found {
     Ok(())
 }
 
-/// All that holds of every case.
+/// Checks the laws that hold for every case.
 pub fn all(run: &Run) -> Found {
     nothing_is_lost(run)?;
     what_is_left_out_is_shown_above(run)?;
@@ -808,8 +810,7 @@ pub fn all(run: &Run) -> Found {
     no_signed_block_is_sent_under_another_prefix(run)
 }
 
-/// Law 7, where the provider refuses: each window after an overflow is smaller and valid, until nothing is left to
-/// take away.
+/// Law 7, after refusals by the provider: each window after an overflow is smaller and valid, until no group can leave.
 pub fn recovery_from_overflow_is_bounded(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     let mut engine = run.engine.clone();
@@ -823,11 +824,11 @@ pub fn recovery_from_overflow_is_bounded(run: &Run) -> Found {
             return Ok(());
         }
         if plan.after.size.messages == 0 {
-            // Where all that was kept is stale reasoning, something must be sent all the same.
+            // If only stale reasoning was kept, the request still needs a message.
             return Ok(());
         }
         if outcome.entries.iter().any(|entry| matches!(entry, Entry::Repair(Repair::Opening { .. }))) {
-            // What takes the place of a note that was dropped may be longer than the note.
+            // The opening that replaces a dropped note may be longer than the note.
             return Ok(());
         }
         let after = engine.view().totals().size;

@@ -1,5 +1,5 @@
-//! Generators of histories (as a provider's JSON, well-formed and broken) and of policies, and a caller that drives an
-//! engine with them.
+//! Generators of policies and of valid and broken histories (as a provider's JSON), and a driver that runs an engine
+//! with them.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 #![allow(clippy::cast_possible_truncation)]
@@ -33,34 +33,34 @@ use lookback_wire::{
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
-/// Says that a test is skipped. It is said past the harness, which keeps what a test prints to itself if it passes.
+/// Reports that a test is skipped, directly to the terminal, because the harness hides the output of tests that pass.
 pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
-/// What happens next. References to calls are numbers that are taken modulo what there is.
+/// The next event of a history. References to calls are numbers, modulo the number of existing calls.
 #[derive(Debug, Clone)]
 pub enum Op {
-    /// Instructions. In Anthropic's format with the user's message before them and the assistant's behind, as it
-    /// demands.
+    /// Instructions. In Anthropic's format, a user message comes before them and an assistant message after them, as
+    /// the provider demands.
     System(Text),
     /// A user's message.
     User(Vec<Bit>),
-    /// An assistant's message; where `asked`, a window is taken right before it, and it is the model's.
+    /// An assistant message. If `asked`, a window is taken right before it, and it is the model's answer.
     Assistant { asked: bool, bits: Vec<Bit>, calls: Vec<CallSpec> },
-    /// Results of what is open: all, in one message or in one each.
+    /// The results of all open calls, in one message or in one message each.
     Results { split: bool, reversed: bool, spec: ResultSpec },
-    /// One result: of an open call, of an answered one, of one that nobody made; with words before or behind it.
+    /// One result, of an open call, an answered call or an unknown call, with optional words before or after it.
     Result { of: CallRef, spec: ResultSpec, words: Option<(bool, Text)> },
-    /// A note of Lookback's.
+    /// A note by Lookback.
     Note(Text),
-    /// A window whose answer never came.
+    /// A window that is never answered.
     Window,
-    /// Other system prompt and tools.
+    /// A change of the system prompt and the tools.
     Preamble(u8),
-    /// The provider reports what the last window cost, in percent of our count.
+    /// The provider reports the tokens of the last window, as a percentage of our count.
     Usage(u64),
-    /// A checkpoint out of turn.
+    /// An additional checkpoint.
     Checkpoint,
 }
 
@@ -89,7 +89,7 @@ pub enum Text {
     Blank,
     Trailing,
     Words(usize),
-    /// The first lines of a text that is the same each time.
+    /// The first lines of a fixed text.
     Lines(usize),
     Odd,
 }
@@ -103,9 +103,9 @@ pub struct CallSpec {
 #[derive(Debug, Clone)]
 pub enum Id {
     Fresh,
-    /// One that was used before.
+    /// An identifier that was used before.
     Again(usize),
-    /// One with characters that are not allowed everywhere.
+    /// An identifier with characters that some providers refuse.
     Bad,
 }
 
@@ -117,7 +117,7 @@ pub struct ResultSpec {
     pub error: bool,
 }
 
-/// A history, and how it is driven.
+/// A history, and the settings for running it.
 #[derive(Debug, Clone)]
 pub struct Case {
     pub dialect: Dialect,
@@ -294,7 +294,7 @@ pub fn policy() -> impl Strategy<Value = Policy> {
         prop::option::weighted(0.3, truncation()),
         prop::collection::vec(stage(), 0..4),
         (prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
-        // Boxed, so that a policy in the making fits the stack of a test.
+        // Boxed, because the generator would otherwise overflow the stack of a test.
         (standing().boxed(), listed().boxed(), occasions().boxed()),
     )
         .prop_map(
@@ -326,7 +326,7 @@ pub fn policy() -> impl Strategy<Value = Policy> {
                     index,
                     caps,
                     repeats,
-                    // Most policies end in dropping.
+                    // Most policies end with the stage `Drop`.
                     stages: if stages.len() == 3 { stages } else { [stages, vec![Stage::Drop]].concat() },
                     mode: if on_read { Mode::OnRead } else { Mode::Recorded },
                     drop_block,
@@ -398,15 +398,15 @@ pub fn groups() -> impl Strategy<Value = Vec<Group>> {
     prop::collection::vec(group, 0..24)
 }
 
-/// The name of the tool, which stands for the identifier of a call without one.
+/// The name of the tool, which identifies a call without an identifier.
 const ANONYMOUS: &str = "t";
 
-/// Writes messages of one dialect. Every text, call and signature has its own number, so that parts can be told apart.
+/// Writes messages of one dialect. Every text, call and signature has its own number, which distinguishes parts.
 #[derive(Debug)]
 pub struct Writer {
     dialect: Dialect,
     count: u64,
-    /// Every call made: its identifier, and whether a result of it was written.
+    /// Every call: its identifier, and whether it has a result.
     calls: Vec<(String, bool)>,
 }
 
@@ -424,7 +424,7 @@ impl Writer {
         self.count
     }
 
-    /// A JSON string.
+    /// Writes a JSON string.
     fn text(&mut self, text: &Text) -> String {
         let n = self.next();
         match text {
@@ -435,12 +435,12 @@ impl Writer {
                 quote(&(0..*lines).map(|line| format!("line {line} of the same file\n")).collect::<String>())
             }
             Text::Words(words) => quote(&format!("text_{n}{}", " lorem ipsum".repeat(*words))),
-            // Escapes that a rewriting would spell otherwise, and half of a surrogate pair.
+            // Escapes that a serializer would spell differently, and a surrogate pair.
             Text::Odd => format!("\"odd {n} \\u0041\\/\\u00e9 \\ud83d\\ude00 end\""),
         }
     }
 
-    /// Members that no dialect knows, in a spelling that a rewriting would change.
+    /// Writes members that no dialect knows, in a spelling that a serializer would change.
     fn extra(&mut self) -> String {
         let n = self.next();
         match n % 4 {
@@ -524,7 +524,7 @@ impl Writer {
         })
     }
 
-    /// A part of a message's content, or an item of its own.
+    /// Writes a part of a message's content, or a separate item.
     fn content_part(&mut self, bit: &Bit, assistant: bool, n: u64) -> Option<String> {
         Some(match bit {
             Bit::Text(text) => {
@@ -547,7 +547,7 @@ impl Writer {
         })
     }
 
-    /// What the model said at once, as items.
+    /// Writes an assistant message as items.
     fn items(&mut self, blocks: Vec<String>, calls: Vec<String>) -> String {
         let item = |block: String| {
             let is_text = block.contains("\"type\":\"output_text\"");
@@ -604,7 +604,7 @@ impl Writer {
         let mut blocks: Vec<_> = bits.iter().filter_map(|bit| self.block(bit, true)).collect();
         let mut wire = Vec::new();
         for call in calls {
-            // In Gemini's format a call may have no identifier. Its name stands for it.
+            // In Gemini's format, a call may have no identifier. Its name is used instead.
             let is_anonymous = self.dialect == Dialect::Gemini && self.next().is_multiple_of(3);
             let id = if is_anonymous { ANONYMOUS.to_owned() } else { self.identifier(&call.id) };
             self.calls.push((id.clone(), false));
@@ -660,7 +660,7 @@ impl Writer {
         }
     }
 
-    /// The identifier that a result names, and whether there is one.
+    /// Returns the identifier that a result names.
     fn target(&mut self, of: &CallRef) -> String {
         let n = self.next();
         let wanted = |answered: bool, at: usize| {
@@ -742,7 +742,7 @@ impl Writer {
         format!("{{\"role\":\"user\",\"{content}\":[{}]}}", blocks.join(","))
     }
 
-    /// Whether a result is a message of its own.
+    /// Returns whether each result is a separate message.
     fn has_single_results(&self) -> bool {
         matches!(self.dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses)
     }
@@ -776,7 +776,7 @@ impl Writer {
     }
 }
 
-/// One part of an encoded request: whose it is, and its bytes.
+/// One part of an encoded request: its role and its bytes.
 pub type Part = (Role, String);
 
 /// A window that was taken.
@@ -785,7 +785,7 @@ pub struct Step {
     /// The view before the call.
     pub before: View,
     pub outcome: WindowOutcome,
-    /// What is sent: the view, or that of a policy that records nothing.
+    /// The view to send: the engine's, or the view of a policy that records nothing.
     pub view: View,
     pub request: Vec<String>,
     /// The engine after the call.
@@ -803,7 +803,7 @@ impl Step {
     }
 }
 
-/// All that came of a case.
+/// The outcome of a case.
 #[derive(Debug)]
 pub struct Run {
     pub settings: Settings,
@@ -811,9 +811,9 @@ pub struct Run {
     pub log: Transcript,
     pub pushed: Vec<String>,
     pub steps: Vec<Step>,
-    /// Where each signature was made: what had been sent before it, and under which preamble.
+    /// For each signature, its original prefix and preamble.
     pub signed: HashMap<String, (Vec<Part>, String)>,
-    /// After each change: the log's length, and what the view was.
+    /// The log's length and the view after each change.
     pub snapshots: Vec<(Position, String)>,
     /// A summary that is being made.
     pub pending: Option<SummaryClaim>,
@@ -856,7 +856,7 @@ impl Run {
         match op {
             Op::System(text) => match self.settings.dialect {
                 Dialect::OpenAiChat | Dialect::OpenAiResponses => self.push(&writer.system(text), Origin::Client),
-                // A request may not begin with one, and it stands between a user and an assistant.
+                // A request may not begin with a system message, which must be between a user and an assistant message.
                 Dialect::Anthropic => {
                     let words = [Bit::Text(Text::Words(2))];
                     self.push(&writer.user(&words), Origin::Client);
@@ -925,7 +925,7 @@ impl Run {
 
     pub fn push(&mut self, json: &str, origin: Origin) {
         let message = self.settings.dialect.decode(json).unwrap_or_else(|error| panic!("{error}: {json}"));
-        // Of the one system message the same again is ignored.
+        // If there may be only one system message, a repeated one is ignored.
         let again = self.settings.policy.system.one && message.role() == Role::System;
         let entries = self.engine.receive(message, origin, None).unwrap();
         if !(again && entries.is_empty()) {
@@ -934,7 +934,7 @@ impl Run {
         self.record(entries);
     }
 
-    /// The model's answer to what was sent.
+    /// Adds the model's answer.
     pub fn answer(&mut self, json: &str, sent: bool) {
         let message = self.settings.dialect.decode(json).unwrap();
         if sent {
@@ -947,10 +947,10 @@ impl Run {
         self.push(json, Origin::Model);
     }
 
-    /// Takes a window; whether it may be sent.
+    /// Takes a window, and returns whether it may be sent.
     pub fn window(&mut self) -> bool {
         let before = self.engine.view().clone();
-        // A summary is there at once, later, much later, or never: whatever comes of the log's length.
+        // A summary arrives at once, later, much later, or never, depending on the log's length.
         if let Some(claim) = self.pending.take_if(|_| !self.log.len().is_multiple_of(3)) {
             let text = "Said before. ".repeat([0, 1, 40][self.log.len() as usize / 3 % 3]);
             match self.engine.accept_summary(&claim, &text) {
@@ -975,7 +975,7 @@ impl Run {
         sendable
     }
 
-    /// What was pushed, element by element: what a model said at once may be several.
+    /// Returns the pushed messages, element by element. An assistant message may be several elements.
     pub fn elements(&self) -> Vec<String> {
         let dialect = self.settings.dialect;
         let elements = self.pushed.iter().flat_map(|json| {
@@ -986,7 +986,7 @@ impl Run {
         elements.collect()
     }
 
-    /// The windows that may be sent.
+    /// Returns the windows that may be sent.
     pub fn sent(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().filter(|step| step.outcome.exceeded.is_none() && !step.request.is_empty())
     }
@@ -1016,7 +1016,7 @@ pub fn request(dialect: Dialect, messages: &[String]) -> Request {
     Request::decode(format!("[{}]", messages.join(",")), Some(dialect)).unwrap()
 }
 
-/// All that can be told of a view, in one text.
+/// Returns everything that a view shows, as one text.
 pub fn snapshot(view: &View) -> String {
     let edits = |item: &Item| serde_json::to_string(item.edits()).unwrap();
     let items: Vec<_> =
@@ -1027,7 +1027,7 @@ pub fn snapshot(view: &View) -> String {
     format!("{checkpoint} {:?} {preamble:?} {} {beside} {items:?}", view.totals(), view.history_len())
 }
 
-/// The parts of one message as it came, and its other members.
+/// Returns the parts of a message as it arrived, and its other members.
 pub fn pieces(dialect: Dialect, json: &str) -> (Vec<String>, Vec<(String, String)>) {
     if dialect == Dialect::OpenAiResponses && json.starts_with('[') {
         let items: Vec<Box<RawValue>> = serde_json::from_str(json).unwrap();
@@ -1061,11 +1061,11 @@ pub fn pieces(dialect: Dialect, json: &str) -> (Vec<String>, Vec<(String, String
     (parts.into_iter().filter_map(without_marker).collect(), others)
 }
 
-/// Cache markers are the encoder's.
+/// Removes cache markers, which the encoder may change.
 pub fn without_marker(part: String) -> Option<String> {
     (part != "{\"cachePoint\":{\"type\":\"default\"}}")
         .then(|| part.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", ""))
-        // So is the signature that is none.
+        // The encoder also adds this signature.
         .map(|part| part.replace(",\"thoughtSignature\":\"skip_thought_signature_validator\"", ""))
 }
 
@@ -1104,8 +1104,8 @@ pub fn role(json: &str) -> Role {
     }
 }
 
-/// The parts of a request. In the block formats the border between two messages of one role is none; in OpenAI's a
-/// message is a part.
+/// Returns the parts of a request. In the block formats, boundaries between messages of one role are ignored. In
+/// OpenAI's format, a message is one part.
 pub fn parts(dialect: Dialect, request: &[String]) -> Vec<Part> {
     let of = |json: &String| {
         let role = role(json);
@@ -1118,7 +1118,7 @@ pub fn parts(dialect: Dialect, request: &[String]) -> Vec<Part> {
     request.iter().flat_map(of).collect()
 }
 
-/// Whether a part of an item is shown.
+/// Returns whether a part of an item is shown.
 pub fn visible(item: &Item, part: usize) -> bool {
     !edit::is_hidden(item.edits(), part)
 }
@@ -1127,7 +1127,7 @@ pub fn is_late(entry: &Entry) -> bool {
     matches!(entry, Entry::Message(arrival) if arrival.edits.iter().any(|e| e.change == Change::Hide(Hidden::Late)))
 }
 
-/// Whether a person speaks in what is shown of an item.
+/// Returns whether the shown parts of an item have words of a person.
 pub fn person(item: &Item) -> bool {
     let speaks = |part: &PartRef<'_>| match part {
         PartRef::ToolResult(_) => false,

@@ -1,4 +1,4 @@
-//! Tools that the provider runs by itself: their uses and their results are blocks of what the model said.
+//! Pairs the uses and results of tools that the provider runs itself, which are blocks of assistant messages.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use super::super::blocks;
 use lookback_content::json::{self, Fields};
 
-/// A block of a tool that the provider runs, without the block that belongs to it.
+/// A use without its result, or a result without its use, of a tool that the provider runs.
 pub(super) struct Fault {
     /// The message, by its number.
     pub(super) message: usize,
@@ -19,10 +19,10 @@ pub(super) struct Fault {
     pub(super) is_result: bool,
 }
 
-/// Finds the uses that have no result before the next message of a person, and the results that have no use before them.
+/// Finds uses without a result before the next words of a person, and results without an earlier use.
 ///
-/// A use at the end is no fault, because the provider goes on with it. Nor is one whose result comes behind the results of
-/// the client's tools: code that the provider runs may call these.
+/// A use at the end is not a fault, because the provider continues with it. The result of a use may also come after
+/// results of the client's tools, because code that the provider runs may call those tools.
 pub(super) fn faults<'a>(messages: impl Iterator<Item = &'a RawValue>) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut open: HashMap<String, (usize, usize)> = HashMap::new();
@@ -74,7 +74,7 @@ pub(super) fn faults<'a>(messages: impl Iterator<Item = &'a RawValue>) -> Vec<Fa
     faults
 }
 
-/// Returns the blocks of faults, by their messages.
+/// Returns the blocks with faults, by message.
 pub(super) fn by_message(faults: Vec<Fault>) -> HashMap<usize, Vec<usize>> {
     let mut found: HashMap<usize, Vec<usize>> = HashMap::new();
     faults.into_iter().for_each(|fault| found.entry(fault.message).or_default().push(fault.block));

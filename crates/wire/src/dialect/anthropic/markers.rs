@@ -1,4 +1,4 @@
-//! How long cache markers last: one for an hour may not come behind one for five minutes.
+//! The order of cache markers: a marker for one hour may not come after one for five minutes.
 
 use serde_json::value::RawValue;
 
@@ -6,7 +6,7 @@ use super::super::{Preamble, blocks};
 use crate::cache_marker;
 use lookback_content::json::{self, Fields};
 
-/// What the markers up to a place in a request allow. The tools come first, then the system prompt and the messages.
+/// The lifetimes of the markers seen so far. The tools come first, then the system prompt and the messages.
 #[derive(Default)]
 pub(super) struct Order {
     /// Whether there was a marker for five minutes.
@@ -14,7 +14,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Adds a preamble. Returns the paths of the tools and texts in it whose markers may not come there.
+    /// Adds a preamble. Returns the paths of the tools and texts whose markers are not allowed at their place.
     pub(super) fn read(&mut self, preamble: &Preamble) -> Vec<String> {
         let mut refused = Vec::new();
         for (name, raw) in [("tools", &preamble.tools), ("system", &preamble.system)] {
@@ -25,13 +25,13 @@ impl Order {
         refused
     }
 
-    /// Adds a block, a tool or a text. Returns whether its marker, or one within it, may not come here.
+    /// Adds a block, a tool or a text. Returns whether its marker, or one inside it, is not allowed here.
     fn refuses(&mut self, block: &RawValue) -> bool {
         if !block.get().contains(cache_marker::MEMBER) {
             return false;
         }
         let Some(fields) = Fields::read(block) else { return false };
-        // What a tool returned is a list of blocks, and stands before the end of its own block.
+        // A tool result contains a list of blocks, whose markers come before the marker of the result.
         let inner = fields.get("content").and_then(json::array).unwrap_or_default();
         let inner = inner.into_iter().filter_map(Fields::read).filter(|inner| self.refuses_marker(inner)).count();
         self.refuses_marker(&fields) || inner > 0
@@ -44,7 +44,7 @@ impl Order {
         is_long && self.is_short
     }
 
-    /// Adds a message. Returns the blocks of it whose markers may not come here.
+    /// Adds a message. Returns the indexes of the blocks whose markers are not allowed here.
     pub(super) fn refused(&mut self, message: &RawValue) -> Vec<usize> {
         if !message.get().contains(cache_marker::MEMBER) {
             return Vec::new();
@@ -54,8 +54,8 @@ impl Order {
         blocks.iter().enumerate().filter(|(_, block)| self.refuses(block)).map(|(index, _)| index).collect()
     }
 
-    /// Adds a message. Returns it with markers for five minutes in the place of those that may not come here; `None` if there
-    /// are none.
+    /// Adds a message. Returns it with the markers that are not allowed here shortened to five minutes, or `None` if
+    /// there are none.
     pub(super) fn mend(&mut self, message: &RawValue) -> Option<Box<RawValue>> {
         let refused = self.refused(message);
         if refused.is_empty() {
@@ -75,7 +75,7 @@ impl Order {
     }
 }
 
-/// Returns a block whose markers last for five minutes, as they do if nothing is said.
+/// Returns a block whose markers last for five minutes, which is the default.
 fn shortened(block: &RawValue) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(block)?;
     let inner = fields.get("content").filter(|content| content.get().contains(cache_marker::MEMBER));

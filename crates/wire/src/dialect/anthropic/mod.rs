@@ -1,4 +1,4 @@
-//! Anthropic Messages.
+//! Anthropic Messages, the block format with system messages, signed thinking and cache markers.
 
 mod hosted;
 mod markers;
@@ -41,7 +41,7 @@ const AM4: Rule = Rule::refused(
     "no text is empty, no message or error result is blank, and a last assistant message does not end in white space",
 );
 const AM5: Rule = Rule::refused("AM5", "thinking has a signature");
-const AM6: Rule = Rule::refused("AM6", "what stands before signed thinking does not change");
+const AM6: Rule = Rule::refused("AM6", "the system prompt, tools and messages before signed thinking do not change");
 const AM7: Rule =
     Rule::refused("AM7", "a system message follows a user message, and comes last or before an assistant message");
 const AM9: Rule = Rule::refused("AM9", "the request has at most 4 cache markers");
@@ -63,8 +63,10 @@ const AM11: Rule = Rule::refused(
 );
 const AM14: Rule = Rule::refused("AM14", "no text has half of a surrogate pair");
 const AM15: Rule = Rule::refused("AM15", "no cache marker for one hour comes after one for five minutes");
-const AM16: Rule =
-    Rule::refused("AM16", "tool uses and thinking are the assistant's, and results of the client's tools the user's");
+const AM16: Rule = Rule::refused(
+    "AM16",
+    "only assistant messages have tool uses and thinking, and only user messages have results of the client's tools",
+);
 const AM17: Rule = Rule::refused(
     "AM17",
     "PDF files have at most 600 pages in all, or 100 for models with a context window of 200,000 tokens",
@@ -112,7 +114,7 @@ const QUIRKS: Quirks = Quirks {
     standing: &["tool_addition", "tool_removal", CONFIG],
 };
 
-/// What is demanded by everybody who speaks this dialect.
+/// The demands of all servers that use this dialect.
 const SHARED_QUIRKS: Quirks = Quirks {
     valid_id: |id| !id.is_empty(),
     refuses_blank: false,
@@ -126,7 +128,7 @@ const SHARED_QUIRKS: Quirks = Quirks {
     ..QUIRKS
 };
 
-/// Returns whether everybody who speaks this dialect has the rule that was broken. The others are Claude's.
+/// Returns whether all servers that use this dialect have the broken rule. The other rules apply only to Claude.
 fn is_shared(finding: &Finding) -> bool {
     let is_form = matches!(finding.problem, Problem::BadId { .. });
     [AM2.id, AM3.id, AM14.id, AM16.id].contains(&finding.rule) && !is_form
@@ -177,20 +179,21 @@ pub(super) static FORMAT: Format = Format {
     reasoning_beside: |_| None,
 };
 
-/// Returns whether Claude answers, of which Anthropic and the clouds demand the same; `None` if nobody knows. Others who speak
-/// this dialect sign no thinking, for one, and want it back as it is. A request that tells nothing is to Claude.
+/// Returns whether the model is Claude, whose rules are the same at Anthropic and in the clouds, or `None` if that is
+/// unknown. Other models with this dialect, for example, do not sign their thinking, and want it back unchanged. If
+/// neither the provider nor the model is known, the model counts as Claude.
 fn is_claude(target: &Target) -> Option<bool> {
     let is_named = target.is_model(|model| NAMES.iter().any(|name| model.contains(name)));
     match (target.provider, &target.model) {
         _ if is_named == Some(true) => Some(true),
         (Some(Provider::Anthropic | Provider::Bedrock | Provider::Vertex), _) | (None, None) => Some(true),
         (Some(_), _) => Some(false),
-        // An alias of a client's own may be any model, and one that is known is another.
+        // A known model is not Claude. An unknown name may be a client's alias for any model.
         (None, Some(model)) => Models::builtin().find(model).map(|_| false),
     }
 }
 
-/// What the names of Claude's models have in them, or the short names that clients give them.
+/// Parts of the names of Claude's models, including short names that clients use.
 const NAMES: [&str; 5] = ["claude", "anthropic", "opus", "sonnet", "haiku"];
 
 /// The kinds of parts that a message of a role may not have.
@@ -201,17 +204,17 @@ const WRONG_ROLES: &[(Role, &str)] = &[
     (Role::User, "redacted_thinking"),
 ];
 
-/// The member of a system message that sets the configuration from there on.
+/// The member of a system message that sets the configuration for later messages.
 const CONFIG: &str = "output_config";
 
-/// The kind of block in which the provider compacted all that came before.
+/// The kind of block in which the provider compacted all earlier messages.
 const COMPACTION: &str = "compaction";
 
 /// The first version of the API with the rules of AM12.
 const STRICTER: &str = "2026-10-21";
 
 const MOST_MESSAGES: usize = 100_000;
-/// The most pictures and files, and pages of PDF files. A model with a window of 200,000 tokens takes fewer.
+/// The most pictures and files, and the most pages of PDF files. Models with a window of 200,000 tokens accept fewer.
 const MOST_MEDIA: u64 = 600;
 const FEW_MEDIA: u64 = 100;
 const MOST_BYTES: usize = 32 * 1024 * 1024;
@@ -230,7 +233,7 @@ fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
     })
 }
 
-/// Reads a system message among the messages. Without content, it may set the configuration from there on.
+/// Reads a system message among the messages. Without content, it may set the configuration for later messages.
 fn system_parts(fields: &Fields<'_>) -> Result<Vec<SystemPart>, DecodeError> {
     let mut parts = parts(fields, system_part)?;
     if parts.is_empty()
@@ -294,7 +297,7 @@ fn assistant_part(kind: &str, fields: &Fields<'_>, raw: &RawValue) -> AssistantP
     known.unwrap_or_else(|| AssistantPart::Opaque(opaque(kind, raw)))
 }
 
-/// Returns the signature of thinking. An empty one is none.
+/// Returns the signature of thinking. An empty signature counts as none.
 fn signature(fields: &Fields<'_>) -> Option<String> {
     text(fields, "signature").filter(|signature| !signature.is_empty())
 }
@@ -491,7 +494,7 @@ const KNOWN: &[&str] = &[
     "source.url",
 ];
 
-/// Reads a response: its body is the message, with other members that a request may not have.
+/// Reads a response. Its body is the message, with members that a request may not have.
 fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     let role = fields.get("role").ok_or_else(|| DecodeError::member("role", "a string"))?;
     let content = fields.get("content").ok_or_else(|| DecodeError::member("content", "a list of blocks"))?;
@@ -523,7 +526,7 @@ fn check(request: &Request) -> Vec<Finding> {
         return vec![whole(AM1, "messages", Problem::NoMessages)];
     }
     let mut findings = pairing::check(Dialect::Anthropic, &PAIRING, messages);
-    // What comes before a compaction is not read.
+    // The provider ignores everything before a compaction.
     let is_compaction = |first: &Message| first.role() == Role::Assistant && compactions(first).next().is_some();
     let starts = |first: &&Message| first.role() == Role::User || is_compaction(first);
     let first = messages.iter().enumerate().find(|(_, message)| !is_config(message));
@@ -535,7 +538,7 @@ fn check(request: &Request) -> Vec<Finding> {
         let path = |part| Dialect::Anthropic.path(&place, part);
         let is_last = index + 1 == messages.len();
         let trailing_space = is_last.then(|| message.ends_in_space(|_| true)).flatten();
-        // A last message of the assistant may be empty. It says nothing, and is left out.
+        // An empty last message of the assistant is accepted, and is left out.
         let is_empty = is_last && message.role() == Role::Assistant && is_empty(message);
         let rule = if is_empty { AM4.as_warning() } else { AM4 };
         if message.parts().next().is_none() {
@@ -547,7 +550,8 @@ fn check(request: &Request) -> Vec<Finding> {
                 let is_space = matches!(value, PartRef::Text(text) if !text.is_empty());
                 let beside = if problem == Problem::BlankText && is_space { words } else { None };
                 match beside {
-                    // White space beside words or a tool use is accepted. Behind what the model said, nobody knows.
+                    // White space is accepted if the message also has words or a tool use. It is unknown whether it is
+                    // accepted after the last words of an assistant message.
                     Some(words) if message.role() != Role::Assistant || part < words => {}
                     Some(_) if !is_last => findings.push(rule.as_warning().at(index, path(part), problem)),
                     _ if is_empty => findings.push(rule.as_warning().at(index, path(part), problem)),
@@ -586,8 +590,8 @@ fn check(request: &Request) -> Vec<Finding> {
     findings
 }
 
-/// Mends the messages that are about to be sent: tool uses that the provider was to answer and did not, results of such
-/// tools without their use, and cache markers that are to last longer than one before them.
+/// Mends outgoing messages. Removes uses without a result, and results without a use, of tools that the provider runs.
+/// Shortens cache markers with a longer lifetime than an earlier one.
 fn mend(sending: &Sending<'_>, messages: &mut [&mut Outbound<'_>]) -> Vec<Mended> {
     let mut mends = Vec::new();
     if is_claude(sending.target) != Some(true) {
@@ -623,10 +627,10 @@ fn is_empty(message: &Message) -> bool {
     message.parts().next().is_none() || content.and_then(json::text).is_some_and(|text| text.is_empty())
 }
 
-/// Finds a last message whose words the model is to continue, where it does not (AM18).
+/// Finds a last assistant message that the model would have to continue, if the model refuses that (AM18).
 fn prefill(request: &Request) -> Option<Finding> {
     let last = request.messages().last().filter(|last| last.role() == Role::Assistant)?;
-    // A recording ends with an answer, and is no request. An answer in which the provider's tools ran may go on.
+    // A recording ends with an answer, and is not a request. An answer in which tools ran may continue.
     let is_request = request.member("max_tokens").is_some();
     let speaks = last.last_words().is_some();
     let runs = last.parts().any(|part| matches!(part, PartRef::ToolCall(_) | PartRef::Opaque(_)));
@@ -636,8 +640,8 @@ fn prefill(request: &Request) -> Option<Finding> {
     (is_request && speaks && !runs && refuses == Some(true)).then(finding)
 }
 
-/// Returns the version in the name of a model of Claude's: `(4, 5)` of `claude-opus-4-5-20251101`, `(3, 5)` of
-/// `claude-3-5-haiku`, `(5, 0)` of `claude-opus-5`.
+/// Returns the version in the name of a Claude model: `(4, 5)` for `claude-opus-4-5-20251101`, `(3, 5)` for
+/// `claude-3-5-haiku`, `(5, 0)` for `claude-opus-5`.
 fn version(model: &str) -> Option<(u32, u32)> {
     let (_, model) = model.split_once("claude")?;
     let words = model.split(|char: char| !char.is_ascii_alphanumeric());
@@ -647,7 +651,7 @@ fn version(model: &str) -> Option<(u32, u32)> {
     Some((numbers.get(major).copied().flatten()?, minor))
 }
 
-/// Finds uses and results of the provider's own tools without each other (AM11).
+/// Finds uses without a result, and results without a use, of the provider's own tools (AM11).
 fn hosted_tools(messages: &[Message]) -> Vec<Finding> {
     let raws = messages.iter().map(|message| message.wire().map_or(RawValue::NULL, |wire| &*wire.raw));
     let faults = hosted::faults(raws).into_iter();
@@ -660,7 +664,7 @@ fn hosted_tools(messages: &[Message]) -> Vec<Finding> {
     faults.filter_map(finding).collect()
 }
 
-/// Finds cache markers that last longer than one before them (AM15).
+/// Finds cache markers with a longer lifetime than an earlier one (AM15).
 fn marker_order(request: &Request) -> Vec<Finding> {
     let mut order = markers::Order::default();
     let place = |path| format!("{path}.{}", cache_marker::MEMBER);
@@ -676,7 +680,7 @@ fn marker_order(request: &Request) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether a message only sets the configuration from there on. It may stand anywhere.
+/// Returns whether a message only sets the configuration for later messages. Such a message is allowed anywhere.
 fn is_config(message: &Message) -> bool {
     let Content::System(parts) = message.content() else { return false };
     matches!(parts.as_slice(), [SystemPart::Opaque(only)] if only.kind == CONFIG)
@@ -697,11 +701,11 @@ fn compactions(message: &Message) -> impl Iterator<Item = (usize, bool)> {
     })
 }
 
-/// Finds compaction blocks at a place where none is allowed (AM13).
+/// Finds compaction blocks where none is allowed, or a second one with content (AM13).
 fn compaction_places(request: &Request) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut has_content = false;
-    // A provider that compacts by itself adds one behind the other, and reads the newest.
+    // If the provider compacts the history itself, there may be several, of which it reads the newest.
     let may_repeat = request.member("context_management").is_some_and(|edits| edits.get().contains("compact_"));
     for place in Place::all(request.messages()) {
         for (part, content) in compactions(place.message) {
@@ -717,9 +721,10 @@ fn compaction_places(request: &Request) -> Vec<Finding> {
     findings
 }
 
-/// Finds what newer versions of the API refuse (AM12).
+/// Finds parameters and blocks that newer versions of the API refuse (AM12).
 fn stricter(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> Vec<Finding> {
-    // Versions are dates, so they are in order as texts. Those of other clouds, such as `bedrock-2023-05-31`, are older.
+    // Versions are dates, so they can be compared as strings. Versions of other clouds, such as `bedrock-2023-05-31`,
+    // are older.
     let is_stricter = request.version().is_some_and(|version| version.starts_with("20") && version >= STRICTER);
     if !is_stricter {
         return Vec::new();
@@ -756,14 +761,14 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
         }
     };
     over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
-    // A marker of the whole request is set on its last block, which may have one already.
+    // A marker of the whole request is set on its last block, which may already have one.
     let of_request = request.member(cache_marker::MEMBER).is_some_and(|marker| marker.get() != "null");
     let markers = blocks::all_markers(cache_marker::MEMBER, request);
     let rule = if markers > blocks::MOST_MARKERS { AM9 } else { AM9.as_warning() };
     let markers = markers.saturating_add(of_request.into());
     over(rule, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
     over(AM10, "", request.bytes(), MOST_BYTES, |count, most| Problem::TooManyBytes { count, most });
-    // Nothing is known of the window of an unknown model, or of one that has a larger one for those who ask for it.
+    // The window is unknown for unknown models, and for models with a larger window on request.
     let known = request.model().and_then(|model| Models::builtin().find(model)).filter(|model| model.wide.is_none());
     let is_small = known.map(|model| model.window <= 200_000);
     let exceeded = |rule: Rule, count: u64| match count {
@@ -786,7 +791,7 @@ fn narrow(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Returns how many pictures and files a part has. A file that is a text is none.
+/// Returns how many pictures and files a part has. A file that is plain text does not count.
 fn pictures_and_files(part: PartRef<'_>) -> u64 {
     let is_file = |media: &Media| !matches!(media.source, MediaSource::Text(_));
     let is_media = |item: &&ResultItem| match item {

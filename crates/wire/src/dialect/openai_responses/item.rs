@@ -1,4 +1,4 @@
-//! One item of the Responses format: whose it is, and what it holds.
+//! Reads one item of the Responses format: its role and its contents.
 
 use std::borrow::Cow;
 
@@ -12,16 +12,16 @@ use crate::message::{
 use crate::wire::Role;
 use lookback_content::json::{self, Fields};
 
-/// An item that asks the provider to compact the history. It is not part of the history itself.
+/// An item that asks the provider to compact the history. It is not part of the history.
 pub(super) const TRIGGER: &str = "compaction_trigger";
-/// Reasoning, which the provider binds to what follows it.
+/// Reasoning, which the provider binds to the item that follows it.
 pub(super) const REASONING: &str = "reasoning";
-/// An item that stands for another one, which the provider has stored.
+/// An item that refers to another one, which the provider has stored.
 pub(super) const REFERENCE: &str = "item_reference";
 
-/// Items in which the provider compacted all that came before them.
+/// Items in which the provider compacted all earlier items.
 pub(super) const COMPACTIONS: &[&str] = &["compaction", "compaction_summary"];
-/// Items that hold for all that follows them.
+/// Items that apply to all later items.
 pub(super) const STANDING: &[&str] = &["configuration_update", "additional_tools"];
 
 /// The types of texts.
@@ -33,19 +33,19 @@ const OUTPUT: &str = "_output";
 /// The end of the type of an item that is a call.
 const CALL: &str = "_call";
 const FUNCTION: &str = "function_call";
-/// What a program returned that the provider ran: it answers no call of the client's.
+/// The output of a program that the provider ran. It does not answer a call to the client.
 const PROGRAM_OUTPUT: &str = "program_output";
 const TOOL_SEARCH: &str = "tool_search_call";
 pub(super) const LOCAL_SHELL_OUTPUT: &str = "local_shell_call_output";
 const APPROVAL_REQUEST: &str = "mcp_approval_request";
 const APPROVAL_RESPONSE: &str = "mcp_approval_response";
 
-/// Returns the type of an item. A message may leave it out.
+/// Returns the type of an item. A message may omit it.
 pub(super) fn kind<'a>(fields: &'a Fields<'_>) -> Cow<'a, str> {
     fields.text("type").unwrap_or(Cow::Borrowed("message"))
 }
 
-/// Returns whose an item is: `None` if it is a message with an unknown role.
+/// Returns the role of an item, or `None` if it is a message with an unknown role.
 fn role(kind: &str, fields: &Fields<'_>) -> Option<Role> {
     let named = |role: &str| match role {
         "user" => Some(Role::User),
@@ -59,23 +59,23 @@ fn role(kind: &str, fields: &Fields<'_>) -> Option<Role> {
         _ if COMPACTIONS.contains(&kind) => Some(Role::Assistant),
         TRIGGER | APPROVAL_RESPONSE => Some(Role::User),
         _ if kind.ends_with(OUTPUT) && !is_hosted(fields) && answered(kind, fields).is_some() => Some(Role::User),
-        // What the provider ran by itself is part of its response.
+        // Items of tools that the provider runs itself are part of its response.
         _ => Some(fields.text("role").and_then(|role| named(&role)).unwrap_or(Role::Assistant)),
     }
 }
 
-/// Returns whether the provider runs the tool of an item by itself.
+/// Returns whether the provider runs the tool of an item itself.
 fn is_hosted(fields: &Fields<'_>) -> bool {
     kind(fields) == PROGRAM_OUTPUT || fields.text("execution").is_some_and(|execution| execution == "server")
 }
 
-/// Returns the identifier of the call that an output answers. The output of a local shell has it as its own.
+/// Returns the identifier of the call that an output answers. The output of a local shell has it in `id`.
 fn answered<'a>(kind: &str, fields: &'a Fields<'_>) -> Option<Cow<'a, str>> {
     let own = || if kind == LOCAL_SHELL_OUTPUT { fields.text("id") } else { None };
     fields.text("call_id").or_else(own)
 }
 
-/// Returns whether an item is the model's, so that it is one message with its neighbors.
+/// Returns whether an item is the model's. Neighboring items of the model are one message.
 pub(super) fn is_models(raw: &RawValue) -> bool {
     Fields::read(raw).is_some_and(|fields| role(&kind(&fields), &fields) == Some(Role::Assistant))
 }
@@ -126,7 +126,7 @@ fn parts<T>(fields: &Fields<'_>, part: fn(PartOf<'_>) -> T) -> Result<Vec<T>, De
     elements.into_iter().enumerate().map(read).collect()
 }
 
-/// Returns the type that the texts of a message have, by its role.
+/// Returns the type that texts must have in a message of this role.
 fn text_type(fields: &Fields<'_>) -> Option<&'static str> {
     if kind(fields) != "message" {
         return None;
@@ -135,20 +135,20 @@ fn text_type(fields: &Fields<'_>) -> Option<&'static str> {
     Some(if role == "assistant" { OUTPUT_TEXT } else { INPUT_TEXT })
 }
 
-/// Returns whether a part is a text of another type.
+/// Returns whether a part is a text whose type is not `own`.
 fn is_other_text(part: &RawValue, own: &str) -> bool {
     let is_text = |kind: &str| [INPUT_TEXT, OUTPUT_TEXT, "text"].contains(&kind);
     Fields::read(part).is_some_and(|part| part.text("type").is_some_and(|kind| is_text(&kind) && kind != own))
 }
 
-/// Returns whether a message has a text whose type is not that of its role.
+/// Returns whether a message has a text whose type does not match its role.
 pub(super) fn has_other_texts(fields: &Fields<'_>) -> bool {
     let own = text_type(fields);
     let parts = own.and_then(|_| fields.get("content")).and_then(json::array).unwrap_or_default();
     own.is_some_and(|own| parts.into_iter().any(|part| is_other_text(part, own)))
 }
 
-/// Gives the texts of a message the type of its role.
+/// Gives the texts of a message the type that its role demands.
 pub(super) fn mend_texts(fields: &mut Fields<'_>) {
     let Some(own) = text_type(fields) else { return };
     let Some(parts) = fields.get("content").and_then(json::array) else { return };
@@ -163,7 +163,7 @@ pub(super) fn mend_texts(fields: &mut Fields<'_>) {
     fields.set("content", json::write_array(mended.iter().map(AsRef::as_ref)));
 }
 
-/// A part of a message, or an item of a result, before it is known whose it is.
+/// A part of a message, or an item of a result, before its role is known.
 enum PartOf<'a> {
     Text(String),
     Image(Media, &'a RawValue),
@@ -234,9 +234,10 @@ fn result_item(part: PartOf<'_>) -> ResultItem {
     }
 }
 
-/// Reads reasoning. Its text is what the model thought, and not the summary that the provider shows instead.
+/// Reads reasoning. Its text is the reasoning itself, not the summary that the provider shows.
 ///
-/// What binds it is its encrypted content, or else its identifier, by which the provider finds what it has stored.
+/// Its signature is the encrypted content or, without that, the identifier, by which the provider finds the stored
+/// reasoning.
 fn reasoning(fields: &Fields<'_>) -> Reasoning {
     let thought = fields.get("content").and_then(json::array).unwrap_or_default();
     let thought =
@@ -246,7 +247,7 @@ fn reasoning(fields: &Fields<'_>) -> Reasoning {
     Reasoning { text, signature }
 }
 
-/// Reads a call that the client answers. `None` if the provider ran it by itself.
+/// Reads a call that the client answers. Returns `None` if the provider ran it itself.
 fn tool_call(kind: &str, fields: &Fields<'_>) -> Result<Option<ToolCall>, DecodeError> {
     let is_function = kind == FUNCTION;
     let id = fields.text(if kind == APPROVAL_REQUEST { "id" } else { "call_id" });
@@ -266,7 +267,7 @@ fn tool_call(kind: &str, fields: &Fields<'_>) -> Result<Option<ToolCall>, Decode
     let arguments = match fields.get("arguments") {
         Some(arguments) => json::text(arguments).unwrap_or(Cow::Borrowed(arguments.get())),
         None if is_function => return Err(DecodeError::member("arguments", "a string")),
-        // A call of another form has one member that says what to do. It is read as the only argument.
+        // A call of another form has one member with its input. It is read as the only argument.
         None => {
             let told = ["input", "action", "operation", "actions"];
             let told = told.into_iter().find_map(|member| Some((member, fields.get(member)?)));
@@ -331,7 +332,7 @@ pub(super) fn output(result: &ToolResult, output: Box<RawValue>) -> Box<RawValue
             json::object([("type", kind), ("call_id", call_id), ("output", output)])
         }
         "computer_call" => {
-            // The provider takes nothing but a picture: one pixel, as no screen was seen.
+            // The provider accepts only a picture. This is one pixel, because there was no screenshot.
             let screen = serde_json::json!({"type": "computer_screenshot", "image_url": PIXEL});
             json::object([("type", kind), ("call_id", call_id), ("output", json::value(&screen))])
         }
@@ -361,7 +362,7 @@ pub(super) fn answers(raw: &RawValue) -> Option<String> {
     Some(id.into_owned())
 }
 
-/// Returns the identifier of the call that an item is, if the client answers it.
+/// Returns the identifier of a call, if the item is a call that the client answers.
 pub(super) fn asks(raw: &RawValue) -> Option<String> {
     let fields = Fields::read(raw)?;
     let kind = kind(&fields);
@@ -382,13 +383,13 @@ pub(super) fn is_bare(raw: &RawValue) -> bool {
     Fields::read(raw).is_some_and(|fields| fields.text("type").is_none() && fields.text("id").is_none())
 }
 
-/// Returns an item as a part of what the model said that nobody has to understand.
+/// Returns an item as an opaque part of an assistant message.
 pub(super) fn opaque_part(raw: &RawValue) -> AssistantPart {
     let kind = Fields::read(raw).map(|fields| kind(&fields).into_owned()).unwrap_or_default();
     AssistantPart::Opaque(opaque(kind, raw))
 }
 
-/// Returns the number of parts of an item, which is a part of what the model said at once.
+/// Returns the number of parts of an item in an assistant message.
 pub(super) fn len(raw: &RawValue) -> usize {
     match decode(raw) {
         Ok(Content::Assistant(parts)) => parts.len(),

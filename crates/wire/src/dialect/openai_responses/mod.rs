@@ -1,4 +1,4 @@
-//! OpenAI Responses: the input is a list of items, and what the model said at once is several of them.
+//! OpenAI Responses, whose input is a list of items, and whose assistant messages may be several items.
 
 mod item;
 mod stateless;
@@ -37,7 +37,7 @@ const OR7: Rule = Rule::refused("OR7", "reasoning has a `summary`, and no `statu
 const OR8: Rule = Rule::refused("OR8", "a compaction trigger is the last item");
 const OR9: Rule = Rule::refused("OR9", "at OpenAI, the identifiers of calls have at most 64 characters");
 const OR10: Rule = Rule::refused("OR10", "at DeepSeek, a call has its output before the next message");
-const OR11: Rule = Rule::refused("OR11", "a file is not a sound or a film");
+const OR11: Rule = Rule::refused("OR11", "a file is not audio or video");
 const OR12: Rule = Rule::refused("OR12", "`temperature` is from 0 to 2, and `top_p` from 0 to 1");
 const OR13: Rule = Rule::refused("OR13", "no text has half of a surrogate pair");
 const OR14: Rule = Rule::refused(
@@ -61,7 +61,7 @@ const PAIRING: PairingRules = PairingRules {
 };
 
 const QUIRKS: Quirks = Quirks {
-    // What the model said at once is one message already.
+    // Neighboring items of the model are already one message.
     merges_neighbors: false,
     valid_id: |id| !id.is_empty(),
     longest_id: usize::MAX,
@@ -78,8 +78,8 @@ const QUIRKS: Quirks = Quirks {
     has_refused_members: |_| false,
     results_by_name: false,
     results_anywhere: true,
-    // Newer models drop reasoning behind a changed prefix and refuse nothing. A loop of tool calls may be longer than any
-    // window, so its reasoning is not worth keeping all of the loop.
+    // Newer models drop reasoning after a changed prefix, and do not refuse the request. A tool loop may be longer than
+    // any window, so the whole loop is not kept for the sake of its reasoning.
     binds_reasoning: false,
     wrong_roles: &[],
     compactions: item::COMPACTIONS,
@@ -124,9 +124,10 @@ pub(super) static FORMAT: Format = Format {
     reasoning_beside: |_| None,
 };
 
-/// Reads an item, or a list of items that are the model's.
+/// Reads an item, or a list of items of the model.
 ///
-/// Such a list may have calls that the provider ran by itself, with their outputs. Nobody else has to answer these.
+/// Such a list may have calls that the provider ran itself, together with their outputs. The client does not answer
+/// these.
 fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
     let Some(pieces) = json::array(raw) else { return item::decode(raw) };
     let answered: HashSet<String> = pieces.iter().filter_map(|piece| item::answers(piece)).collect();
@@ -151,7 +152,7 @@ fn pieces(raw: &RawValue) -> Vec<&RawValue> {
     json::array(raw).unwrap_or_else(|| vec![raw])
 }
 
-/// The items that are about to be sent, each with the index of its message, and what was done to them.
+/// The outgoing items, each with the index of its message, and the changes to them.
 #[derive(Default)]
 struct Outgoing<'a> {
     items: Vec<(usize, Cow<'a, RawValue>)>,
@@ -190,12 +191,11 @@ impl<'a> Outgoing<'a> {
         Ok(out)
     }
 
-    /// Removes reasoning that does not have the following item that it needs (OR2), and triggers that are not the last item
-    /// (OR8).
+    /// Removes reasoning without the following item that it needs (OR2), and triggers that are not the last item (OR8).
     fn remove_refused(&mut self, target: &Target) {
         let Outgoing { items, mends } = self;
         let mut kept: Vec<(usize, Cow<'a, RawValue>)> = Vec::with_capacity(items.len());
-        // From the end, because the last of several reasonings decides about those before it.
+        // Backwards, because the last of several reasoning items decides about those before it.
         for (index, raw) in std::mem::take(items).into_iter().rev() {
             let next = kept.last().map(|(_, next)| &**next);
             let is_refused = match Kind::detect(&raw) {
@@ -264,7 +264,7 @@ impl<'a> Outgoing<'a> {
     }
 }
 
-/// The kinds of items that may not be everywhere.
+/// The kinds of items that are allowed only at some places.
 #[derive(PartialEq)]
 enum Kind {
     Reasoning,
@@ -294,11 +294,11 @@ enum Fault {
     SameId,
     /// The identifier has another prefix than its type demands.
     IdPrefix,
-    /// The `status` of reasoning is null. In other items it may be.
+    /// The `status` of reasoning is null, which is allowed in other items.
     NullStatus,
     /// Reasoning has no `summary`.
     NoSummary,
-    /// The text of a message has the type that another role's has, or that texts have in other formats.
+    /// The text of a message has the type of another role, or of another format.
     TextType,
 }
 
@@ -312,7 +312,7 @@ impl Fault {
         }
     }
 
-    /// Returns the rule that it breaks, if the target has one.
+    /// Returns the rule that the fault breaks, if it applies to the target.
     fn rule(self, target: &Target) -> Option<Rule> {
         match self {
             Fault::IdPrefix => OR6.if_known(target.is(Provider::OpenAi)),
@@ -338,14 +338,14 @@ impl Fault {
 /// The most characters of a call's identifier.
 const LONGEST_ID: usize = 64;
 
-/// The prefixes of the identifiers of items, as far as they are known to be demanded.
+/// The prefixes that the provider is known to demand for identifiers of items.
 const PREFIXES: [(&str, &str); 3] = [("message", "msg"), ("function_call", "fc"), ("reasoning", "rs")];
 
-/// Returns the members of an item that the provider refuses. `seen` has the identifiers of the items before it.
+/// Returns the members of an item that the provider refuses. `seen` has the identifiers of the earlier items.
 fn faults(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Vec<Fault> {
     let kind = item::kind(fields);
     let mut faults = Vec::new();
-    // These name other items.
+    // The identifiers of these items name other items.
     let names_other = [item::REFERENCE, item::LOCAL_SHELL_OUTPUT].contains(&&*kind);
     if !names_other && let Some(id) = fields.text("id") {
         let prefix = PREFIXES.iter().find(|(known, _)| *known == kind).map(|(_, prefix)| *prefix);
@@ -367,7 +367,7 @@ fn faults(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Vec<Fault> {
     faults
 }
 
-/// Applies the edits of a message. Returns the items that are left of it.
+/// Applies the edits of a message. Returns the remaining items.
 fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Vec<Box<RawValue>> {
     if edit::hides_all(message, edits) {
         return Vec::new();
@@ -388,7 +388,7 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Vec<Box<RawValue>>
     edited.collect()
 }
 
-/// Applies the edits of an item whose first part has this index. Returns `None` if nothing is left of it.
+/// Applies the edits of an item whose first part has this index. Returns `None` if the item becomes empty.
 fn edit_item(raw: &RawValue, first: usize, parts: &[PartRef<'_>], edits: &[Edit]) -> Option<Box<RawValue>> {
     if (first..first + parts.len()).all(|part| edit::is_hidden(edits, part)) {
         return None;
@@ -544,7 +544,7 @@ fn file(media: &Media) -> Result<Box<RawValue>, ConversionError> {
     Ok(part.write())
 }
 
-/// The members that other dialects can express, each as `parent.member`, and those that say nothing to the model.
+/// The members that other dialects can express, each as `parent.member`, and members that mean nothing to the model.
 const KNOWN: &[&str] = &[
     ".type",
     ".id",
@@ -557,7 +557,7 @@ const KNOWN: &[&str] = &[
     ".output",
     "content.type",
     "content.text",
-    // Both are empty lists as a rule. What may be in them is not known elsewhere.
+    // These two are usually empty lists. The members of their elements are unknown.
     "content.annotations",
     "content.logprobs",
     "content.image_url",
@@ -572,11 +572,11 @@ const KNOWN: &[&str] = &[
     "output.filename",
 ];
 
-/// Returns what writes the paths of a message's parts.
+/// Returns a function that writes the paths of a message's parts.
 fn paths<'a>(place: &Place<'a>) -> Paths<'a> {
     let Place { element, message, .. } = *place;
     let mut begun = 0;
-    // Where the parts of each item begin, and whether it is a message.
+    // For each item, the index of its first part, and whether it is a message.
     let items: Vec<(usize, bool)> = pieces_of(message)
         .into_iter()
         .map(|piece| {
@@ -586,7 +586,7 @@ fn paths<'a>(place: &Place<'a>) -> Paths<'a> {
         .collect();
     let count = message.parts().count();
     Box::new(move |part| {
-        // Items without parts begin where the next one does.
+        // An item without parts begins at the same part as the next one.
         let index = items.partition_point(|(begins, _)| *begins <= part).saturating_sub(1);
         let (begins, is_message) = items.get(index).copied().unwrap_or_default();
         let path = format!("input[{}]", element + index);
@@ -603,7 +603,7 @@ fn pieces_of(message: &Message) -> Vec<&RawValue> {
 fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     let output = fields.get("output").filter(|output| json::array(output).is_some());
     let output = output.ok_or_else(|| DecodeError::member("output", "a list of items"))?;
-    // A single item is written as such, as it is in a request.
+    // A single item is not a list, as in a request.
     let items = pieces(output);
     let message = if let [only] = items.as_slice() { only } else { output };
     let usage = fields.get("usage").and_then(Fields::read).unwrap_or_default();
@@ -630,7 +630,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let mut findings = pairing::check(Dialect::OpenAiResponses, &PAIRING, messages);
     findings.extend(nothing);
     let is_stored = request.stored().is_some();
-    // What the provider has stored may have the calls.
+    // The stored items may have the calls.
     findings.retain(|finding| !(is_stored && matches!(finding.problem, Problem::OrphanResult { .. })));
     let target = request.target();
     let places: Vec<Place<'_>> = Place::all(messages).collect();
@@ -674,9 +674,9 @@ fn check(request: &Request) -> Vec<Finding> {
     findings
 }
 
-/// Returns the rule that reasoning breaks without another item behind it, if any.
+/// Returns the rule that reasoning breaks if the item that it needs does not follow.
 fn is_lone(target: &Target, raw: &RawValue, next: Option<&RawValue>) -> Option<Rule> {
-    // OpenAI finds by its identifier what was stored behind it.
+    // If the reasoning has an identifier, OpenAI knows which item followed it.
     let is_named = Fields::read(raw).is_some_and(|fields| fields.text("id").is_some_and(|id| !id.is_empty()));
     let by_id = || if is_named { OR2.if_known(target.is(Provider::OpenAi)) } else { None };
     let rule = match next {
@@ -685,11 +685,11 @@ fn is_lone(target: &Target, raw: &RawValue, next: Option<&RawValue>) -> Option<R
         Some(_) => None,
         None => by_id(),
     };
-    // What was not stored may come from a stream that broke off.
+    // If items are not stored, the reasoning may come from a stream that broke off.
     if target.stateless { rule.map(Rule::as_warning) } else { rule }
 }
 
-/// The calls that have no output yet, by their places.
+/// The calls that have no output yet, by place.
 #[derive(Default)]
 struct Open<P> {
     ids: BTreeMap<P, String>,
@@ -715,7 +715,7 @@ impl<P: Copy + Ord> Open<P> {
     }
 }
 
-/// Finds calls whose output comes only behind a later message, if the provider demands it before (OR10).
+/// Finds calls whose output comes after a later message, if the provider demands it earlier (OR10).
 fn late_outputs(target: &Target, messages: &[Message]) -> Vec<Finding> {
     let mut findings = Vec::new();
     if target.is(Provider::DeepSeek) != Some(true) {
@@ -738,7 +738,7 @@ fn late_outputs(target: &Target, messages: &[Message]) -> Vec<Finding> {
     findings
 }
 
-/// Finds files that are sounds or films (OR11).
+/// Finds files that are audio or video (OR11).
 fn files(messages: &[Message]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for place in Place::all(messages) {
@@ -759,7 +759,7 @@ fn files(messages: &[Message]) -> Vec<Finding> {
     findings
 }
 
-/// Returns whether a file is a sound or a film, as far as its media type, its name or its address tells.
+/// Returns whether a file is audio or video, according to its media type or else the extension of its name or URL.
 fn is_film(media: &Media) -> bool {
     let by_type = |mime: &str| mime.starts_with("audio/") || mime.starts_with("video/");
     let address = match &media.source {

@@ -1,4 +1,4 @@
-//! Requests that ask the provider to store nothing: what a later request can send of their answers.
+//! Requests that ask the provider to store nothing: reduces their answers to the parts that a later request can send.
 
 use serde_json::value::RawValue;
 
@@ -8,14 +8,14 @@ use crate::message::Message;
 use crate::wire::Dialect;
 use lookback_content::json::{self, Fields};
 
-/// Returns whether an item is reasoning that only the provider has the content of.
+/// Returns whether an item is reasoning without its encrypted content.
 pub(super) fn is_unreadable(raw: &RawValue) -> bool {
     Kind::detect(raw) == Kind::Reasoning
         && Fields::read(raw).is_some_and(|fields| fields.text("encrypted_content").is_none())
 }
 
-/// Leaves out of an answer what the provider would look up, though it has stored nothing: reasoning without its content, and
-/// the identifiers by which other items belong to it.
+/// Removes from an answer everything that the provider would have to look up, although it has stored nothing: reasoning
+/// without its content, and the identifiers of the other items, which refer to it.
 pub(super) fn resendable(request: &RawRequest<'_>, answer: Message) -> Message {
     if !request.target().stateless {
         return answer;
@@ -31,7 +31,7 @@ pub(super) fn resendable(request: &RawRequest<'_>, answer: Message) -> Message {
     });
     let left: Vec<Box<RawValue>> = left.collect();
     let list = json::write_array(json::elements(&left));
-    // An answer of nothing but reasoning stays what it is.
+    // An answer that has only reasoning stays unchanged.
     Dialect::OpenAiResponses.decode_raw(&list).unwrap_or(answer)
 }
 

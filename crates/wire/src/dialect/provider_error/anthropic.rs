@@ -1,4 +1,4 @@
-//! The errors of Anthropic, in its words.
+//! Anthropic's error messages.
 
 use super::saying::Saying;
 
@@ -7,7 +7,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::tokens("prompt is too long"),
     Saying::tokens("input length and `max_tokens` exceed context limit: {actual} + {reserved} > {limit}"),
     Saying::tokens("input length and `max_tokens` exceed context limit"),
-    // This is a stop reason, which some servers send as an error.
+    // A stop reason that some servers send as an error.
     Saying::tokens("model_context_window_exceeded"),
     Saying::bytes("request_too_large"),
     Saying::bytes("Request exceeds the maximum size"),
@@ -16,7 +16,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::media("Too much media: {actual} document pages + {actual} images > {limit}"),
     Saying::media("A maximum of {limit} PDF pages may be provided"),
     Saying::media("messages.{}.content.{}.pdf…A maximum of {limit} PDF pages may be provided"),
-    // With fewer pictures, larger ones are accepted. A picture that is too large for any request is malformed.
+    // A request with fewer pictures may have larger ones. A picture that is too large for any request is malformed.
     Saying::media("messages.{}.content…exceed max allowed size for many-image requests"),
     Saying::media("exceed max allowed size for many-image requests"),
     Saying::breaks("AM1", "first message must use the \"user\" role"),
@@ -36,7 +36,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("AM4", "messages must have non-empty content"),
     Saying::breaks("AM4", "final assistant content cannot end with trailing whitespace"),
     Saying::breaks("AM4", "content cannot be empty if `is_error` is true"),
-    // A block with another block's signature is not signed.
+    // A block with another block's signature counts as unsigned.
     Saying::breaks("AM5", "signature: Field required"),
     Saying::breaks("AM6", "Invalid `signature` in `thinking` block. The block is bound to a different conversation"),
     Saying::breaks("AM5", "Invalid `signature` in `thinking` block"),

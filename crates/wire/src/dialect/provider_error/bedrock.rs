@@ -1,9 +1,9 @@
-//! The errors of Bedrock and of the models behind it, in their words.
+//! The error messages of Bedrock and of the models that it serves.
 
 use super::saying::Saying;
 
 pub(in crate::dialect) const SAYINGS: &[Saying] = &[
-    // Bedrock says this of too many bytes, too, so the measure may be wrong.
+    // Bedrock also says this about too many bytes, so the measure may be wrong.
     Saying::tokens("Input is too long for requested model"),
     Saying::tokens("Too many input tokens. Max input tokens: {limit}, request input token count: {actual}"),
     Saying::tokens("Too many input tokens"),

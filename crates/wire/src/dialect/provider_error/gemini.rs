@@ -1,4 +1,4 @@
-//! The errors of Gemini's generateContent, in their words.
+//! The error messages of Gemini's generateContent.
 
 use super::saying::Saying;
 

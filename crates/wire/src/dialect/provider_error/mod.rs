@@ -1,8 +1,8 @@
-//! Reading a provider's error: the request is too long, it is malformed, or something else is wrong. Each provider's
-//! words are in a file of their own.
+//! Classifies a provider's error: the request is too long, or malformed, or something else is wrong. Each provider's
+//! messages are in a separate file.
 //!
-//! An error comes as a JSON body, as a body that a gateway wrapped in its own, or as the printed exception of an SDK,
-//! which may be cut off. Only the provider's words survive all of that. So the text is searched for them, without its
+//! An error arrives as a JSON body, inside the body of a gateway, or as the printed exception of an SDK, which may be
+//! cut off. Only the provider's words are the same in all of them. So the text is searched for these words, without
 //! white space, quotes, escapes and capitals.
 
 mod anthropic;
@@ -27,10 +27,10 @@ use self::saying::{Found, Means};
 use super::Dialect;
 use crate::size::Measure;
 
-/// How much of an error is read, in bytes. What it says about the request is at its beginning.
+/// How much of an error is read, in bytes. Its beginning says what is wrong with the request.
 const HEAD: usize = 64 * 1024;
 
-/// What a provider's error says about the request.
+/// The meaning of a provider's error.
 ///
 /// ```
 /// use lookback_wire::dialect::{Dialect, ProviderError};
@@ -51,15 +51,16 @@ const HEAD: usize = 64 * 1024;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ProviderError {
-    /// The request as a whole is too long. With a smaller window it would be accepted.
+    /// The request as a whole is too long. A smaller window would be accepted.
     TooLong(TooLong),
-    /// The messages break a rule of the provider, or one part is refused by itself, for example because it is too large
-    /// a picture. A smaller window does not help, unless it happens to leave out what is wrong.
+    /// The messages break a rule of the provider, or it refuses a single part, for example because a picture is too
+    /// large. A smaller window does not help, unless it happens to leave out the faulty part.
     Malformed {
-        /// The number of the rule in [`Dialect::rules`], if the error tells which one.
+        /// The number of the broken rule in [`Dialect::rules`], if the error shows it.
         rule: Option<&'static str>,
     },
-    /// Anything else: rate limits, keys, faults of the server, content policies, parameters other than the messages.
+    /// Any other error: rate limits, keys, faults of the server, content policies, or parameters other than the
+    /// messages.
     ///
     /// This includes a limit of tokens per minute, even if the error says that the request is too large for it. Such a
     /// limit does not belong to the model, and may differ in a minute or with another key.
@@ -67,8 +68,8 @@ pub enum ProviderError {
 }
 
 impl ProviderError {
-    /// Returns whether it refuses signed reasoning, because it or something before it has changed. Then a window without
-    /// that reasoning helps (see `Engine::leave_out_reasoning`).
+    /// Returns whether the provider refused signed reasoning, because the reasoning or its prefix has changed. A window
+    /// without that reasoning helps (see `Engine::leave_out_reasoning`).
     ///
     /// ```
     /// use lookback_wire::dialect::Dialect;
@@ -83,8 +84,8 @@ impl ProviderError {
 
 /// A request that is too long, with the numbers that the provider gives.
 ///
-/// Some servers stop counting at the limit and say "at least", so `actual` may be too low. Nothing else of the
-/// provider's error is kept.
+/// Some servers stop counting at the limit and say "at least", so `actual` may be too low. The rest of the provider's
+/// error is not kept.
 ///
 /// ```
 /// use lookback_wire::{dialect::TooLong, size::Measure};
@@ -99,12 +100,12 @@ impl ProviderError {
 #[error("the request is too long{}", self.describe())]
 #[non_exhaustive]
 pub struct TooLong {
-    /// What is too much: [`Measure::Tokens`], [`Measure::Bytes`] or [`Measure::Media`] (pictures, files, or pages).
+    /// The exceeded measure: [`Measure::Tokens`], [`Measure::Bytes`] or [`Measure::Media`] (pictures, files, or pages).
     pub measure: Measure,
-    /// How much was sent, without what is reserved for the answer.
+    /// The amount that was sent, without the tokens reserved for the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual: Option<u64>,
-    /// How much is allowed, including what is reserved for the answer.
+    /// The amount that is allowed, including the tokens reserved for the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
     /// The tokens reserved for the answer, if the server counts them.
@@ -118,13 +119,13 @@ impl TooLong {
         TooLong { measure, actual: None, limit: None, reserved: None }
     }
 
-    /// Sets how much was sent, without what is reserved for the answer.
+    /// Sets the amount that was sent, without the tokens reserved for the answer.
     #[must_use]
     pub const fn actual(self, actual: u64) -> TooLong {
         TooLong { actual: Some(actual), ..self }
     }
 
-    /// Sets how much is allowed, including what is reserved for the answer.
+    /// Sets the amount that is allowed, including the tokens reserved for the answer.
     #[must_use]
     pub const fn limit(self, limit: u64) -> TooLong {
         TooLong { limit: Some(limit), ..self }
@@ -136,7 +137,7 @@ impl TooLong {
         TooLong { reserved: Some(reserved), ..self }
     }
 
-    /// Returns how much may be sent besides what is reserved; `None` if the limit is unknown.
+    /// Returns the limit less the tokens reserved for the answer, or `None` if the limit is unknown.
     pub fn room(&self) -> Option<u64> {
         Some(self.limit?.saturating_sub(self.reserved.unwrap_or(0)))
     }
@@ -160,7 +161,7 @@ impl TooLong {
     }
 }
 
-/// Words of gateways about rate limits, and about a single text that is too long, such as the description of a tool.
+/// Messages of gateways about rate limits, and about a single text that is too long, such as the description of a tool.
 const OTHER: &[Saying] = &[
     Saying::other("rate_limit"),
     Saying::other("RateLimitError"),
@@ -173,8 +174,8 @@ const OTHER: &[Saying] = &[
     Saying::other("string too long. Expected a string with maximum length {}"),
 ];
 
-/// Places in the messages that an error names first. Such an error is about one message and may quote it, so what comes
-/// after may be anything, even "prompt is too long".
+/// Places in the messages that an error names first. Such an error is about one message and may quote it, so the rest
+/// may be any text, even "prompt is too long".
 const PLACES: &[Saying] = &[
     Saying::refused("messages.{}"),
     Saying::refused("messages.[{}"),
@@ -186,8 +187,8 @@ const PLACES: &[Saying] = &[
 /// The same places, named as the parameter of an error.
 const PARAMETERS: &[&str] = &["param: messages.[", "param: messages[", "param: messages.", "param: input["];
 
-/// Codes for a request that is too long. They are looked for last, because they have no numbers, and because gateways
-/// also give them to other errors.
+/// Codes for a request that is too long. They are searched for last, because they have no numbers, and because gateways
+/// also use them for other errors.
 const CODES: &[&str] = &[
     "context_length_exceeded",
     "context_window_exceeded",
@@ -198,11 +199,11 @@ const CODES: &[&str] = &[
 ];
 
 impl Dialect {
-    /// Reads what a provider's error says about the request.
+    /// Classifies a provider's error.
     ///
     /// `status` is the HTTP status, if it is known. `body` is the body of the response, the text of an exception, or
-    /// only its message. The first 64 KB are read. Every dialect knows the words of all providers, because a gateway
-    /// passes on errors of the provider behind it. The number of a rule is given only for rules of this dialect.
+    /// only its message. Only the first 64 KB are read. The messages of all providers are recognized, because a gateway
+    /// passes on errors of its upstream. Only rules of this dialect are named.
     pub fn provider_error(self, status: Option<u16>, body: &str) -> ProviderError {
         if matches!(status, Some(401..=403 | 429)) {
             return ProviderError::Other;
@@ -211,7 +212,7 @@ impl Dialect {
         let text = saying::bare(head);
         let has = |words: &&str| text.contains(&saying::bare(words));
 
-        // The order matters: of two that begin at the same place, the first counts.
+        // The order matters: if two sayings begin at the same place, the first one wins.
         let own = self.sayings().iter().map(|saying| (saying, true));
         let others = Dialect::ALL.into_iter().filter(|dialect| *dialect != self);
         let others = others.flat_map(Dialect::sayings).chain(OTHER).chain(PLACES).map(|saying| (saying, false));
@@ -240,7 +241,7 @@ impl Dialect {
     }
 }
 
-/// Takes the numbers of the saying that has the most of them. Of several such sayings, the first counts.
+/// Returns the numbers of the saying with the most numbers. If several have as many, the first one in the text wins.
 fn best(measure: Measure, found: &[(Found, bool)]) -> TooLong {
     let same = found.iter().map(|(found, _)| found).filter(|found| found.means == Means::TooLong(measure));
     let best = same.max_by_key(|found| (found.numbers(), Reverse(found.at)));

@@ -1,4 +1,4 @@
-//! The errors of OpenAI, and of the servers and gateways that follow its Chat Completions, in their words.
+//! The error messages of OpenAI, and of servers and gateways that follow its Chat Completions.
 
 use super::saying::Saying;
 
@@ -99,7 +99,7 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::tokens("prompt token count of {actual} exceeds the limit of {limit}"),
     Saying::tokens("total number of tokens (prompt and prediction) cannot exceed {limit} - received {actual}"),
     Saying::tokens("Total tokens of image and text exceed max message tokens"),
-    // Bytes, by any server.
+    // Bytes, from any server.
     Saying::bytes("Maximum request body size {limit} exceeded, actual body size {actual}"),
     Saying::bytes("request entity too large"),
     Saying::bytes("payload too large"),

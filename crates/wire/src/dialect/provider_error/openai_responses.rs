@@ -1,9 +1,9 @@
-//! The errors of OpenAI's Responses, in their words. What they share with Chat Completions is in the file of that.
+//! The error messages of OpenAI's Responses, without those in `openai_chat.rs`.
 
 use super::saying::Saying;
 
 pub(in crate::dialect) const SAYINGS: &[Saying] = &[
-    // DeepSeek's words for a call whose output comes too late. They are the same for one that has none.
+    // DeepSeek's message for a call whose output comes too late, or is missing.
     Saying::breaks("OR10", "No tool output found for tool call"),
     Saying::breaks("OR1", "No tool output found for"),
     Saying::breaks("OR1", "No tool call found for"),

@@ -1,4 +1,4 @@
-//! One error in a provider's words, with places for its numbers, and how it is found in a text.
+//! A saying: a provider's error message with placeholders for numbers, which can be found in a text.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -8,7 +8,7 @@ use crate::size::Measure;
 /// How far apart the words around a `…` may be, in bytes.
 const GAP: usize = 200;
 
-/// An error in a provider's own words.
+/// A provider's error message.
 ///
 /// `{actual}`, `{limit}` and `{reserved}` match numbers, `{}` matches a number that does not matter, and `…` matches up
 /// to 200 bytes of other words. Several `{actual}` are added up.
@@ -43,7 +43,7 @@ impl Saying {
         Saying { means: Means::Malformed(Some(rule)), words }
     }
 
-    /// Creates a saying for messages that are refused, though they break no rule that Lookback knows.
+    /// Creates a saying for messages that the provider refuses without a rule that Lookback knows.
     pub(super) const fn refused(words: &'static str) -> Saying {
         Saying { means: Means::Malformed(None), words }
     }
@@ -52,7 +52,7 @@ impl Saying {
         Saying { means: Means::Other, words }
     }
 
-    /// Finds this in a text that [`bare`] returned.
+    /// Finds this saying in a text that [`bare`] returned.
     pub(super) fn find(&self, text: &str) -> Option<Found> {
         let words = bare(self.words);
         let first = words.get(..words.find(['{', '…']).unwrap_or(words.len()))?;
@@ -82,7 +82,7 @@ impl Found {
         }
     }
 
-    /// Counts its numbers.
+    /// Returns how many numbers were found.
     pub(super) fn numbers(&self) -> usize {
         [self.actual, self.limit, self.reserved].into_iter().flatten().count()
     }
@@ -118,8 +118,8 @@ impl Found {
     }
 }
 
-/// Reads a number, with or without commas between its thousands, and returns the rest of the text. A number that is too
-/// large for 64 bits is read without a value.
+/// Reads a number, with or without commas between its thousands, and returns the rest of the text. The value of a
+/// number that is too large for 64 bits is `None`.
 fn number(text: &str) -> Option<(Option<u64>, &str)> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let mut end = digits(text);
@@ -137,7 +137,8 @@ fn number(text: &str) -> Option<(Option<u64>, &str)> {
     Some((said.replace(',', "").parse().ok(), left))
 }
 
-/// Removes what gateways, shells and printed exceptions change in a text: white space, quotes, escapes and capitals.
+/// Removes everything that gateways, shells and printed exceptions change in a text: white space, quotes, escapes and
+/// capitals.
 pub(super) fn bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -152,7 +153,8 @@ pub(super) fn bare(text: &str) -> String {
     out
 }
 
-/// Decodes an escape, however often it was escaped. One that matters is `\u003e`, which Go's encoder writes for `>`.
+/// Decodes an escape, even if it was escaped several times. This matters for `\u003e`, which Go's encoder writes for
+/// `>`.
 fn escaped(rest: &mut Peekable<Chars<'_>>) -> Option<char> {
     while rest.next_if_eq(&'\\').is_some() {}
     if rest.next_if(|char| matches!(char, 'n' | 'r' | 't')).is_some() || rest.next_if_eq(&'u').is_none() {

@@ -1,4 +1,4 @@
-//! The events of Messages: blocks that begin, grow and end.
+//! Assembles a streamed response of Messages, in which blocks begin, grow and end.
 
 use serde_json::value::RawValue;
 
@@ -79,7 +79,7 @@ impl Pieces for Blocks {
 }
 
 impl Blocks {
-    /// Later reports replace the numbers of earlier ones.
+    /// Adds a usage report. Its numbers replace earlier ones.
     fn add_usage(&mut self, fields: &Fields<'_>) {
         if let Some(usage) = fields.get("usage").and_then(Fields::read) {
             self.usage.replace(&usage);
@@ -99,7 +99,7 @@ impl Block {
         }
     }
 
-    /// Returns the block, or `None` if it was cut off within its input: nobody could run such a call.
+    /// Returns the block, or `None` if it was cut off inside its input, because such a call cannot be run.
     fn write(&self) -> Option<Box<RawValue>> {
         let mut members = self.members.clone();
         if members.has("input") && !self.is_complete {

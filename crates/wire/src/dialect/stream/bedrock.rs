@@ -1,4 +1,4 @@
-//! The events of ConverseStream, as JSON: each is an object with one member.
+//! Assembles a streamed response of ConverseStream, whose events are objects with one member.
 
 use serde_json::value::RawValue;
 
@@ -12,7 +12,7 @@ pub(in crate::dialect) struct Blocks {
     usage: Option<Box<RawValue>>,
 }
 
-/// A block. Only one of its contents is used.
+/// A block. It has only one of these contents.
 #[derive(Default)]
 struct Block {
     text: Option<String>,
@@ -92,7 +92,7 @@ impl Block {
         }
     }
 
-    /// Returns the block, or `None` if it was cut off within its input: nobody could run such a call.
+    /// Returns the block, or `None` if it was cut off inside its input, because such a call cannot be run.
     fn write(&self) -> Option<Box<RawValue>> {
         if let Some((members, input)) = &self.tool_use {
             if !self.is_complete {

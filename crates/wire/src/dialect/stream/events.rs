@@ -1,12 +1,12 @@
-//! Dividing bytes into server-sent events, as the HTML standard describes them.
+//! Splits bytes into server-sent events, according to the HTML standard.
 
-/// The bytes of an event whose end has not come.
+/// The bytes of an event whose end has not arrived.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     line: Vec<u8>,
     data: String,
     has_data: bool,
-    /// Whether the last byte was a carriage return, so that a line feed after it belongs to it.
+    /// Whether the last byte was a carriage return. A line feed after it belongs to the same line break.
     after_return: bool,
     is_started: bool,
 }

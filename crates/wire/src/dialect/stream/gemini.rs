@@ -1,4 +1,4 @@
-//! The chunks of streamGenerateContent. Each is a response with some of the parts.
+//! Assembles a streamed response of streamGenerateContent, whose chunks are responses with some of the parts.
 
 use serde_json::value::RawValue;
 
@@ -7,13 +7,13 @@ use lookback_content::json::{self, Fields};
 
 #[derive(Default)]
 pub(in crate::dialect) struct Chunks {
-    /// The members of the body beside the candidates.
+    /// The members of the body other than the candidates.
     body: Growing,
     role: Option<String>,
     parts: Vec<Part>,
 }
 
-/// A part. Texts of one kind that follow each other are one part.
+/// A part. Consecutive texts of one kind are one part.
 enum Part {
     Text { text: String, is_thought: bool },
     Whole(Box<RawValue>),

@@ -1,4 +1,4 @@
-//! A response that comes in pieces, put together into the body that the provider would have sent at once.
+//! Assembles a streamed response into the body that the provider would have sent without streaming.
 
 pub(super) mod anthropic;
 pub(super) mod bedrock;
@@ -15,13 +15,13 @@ use self::events::Events;
 use super::{Dialect, Response};
 use lookback_content::json::{self, Fields};
 
-/// The most bytes of a stream that are kept: 64 MiB. What comes after is not read.
+/// The most bytes of a stream that are read: 64 MiB.
 const MOST: usize = 64 << 20;
 
-/// Reads a response that comes as server-sent events, and puts it together.
+/// Assembles a response from server-sent events.
 ///
-/// Give it the bytes as they arrive, however they are divided. Nothing is lost if the stream breaks: the response is
-/// then what had come until there.
+/// Pass the bytes as they arrive, in chunks of any size. If the stream breaks off, the response has everything that
+/// arrived before.
 ///
 /// ```
 /// use lookback_wire::dialect::{Dialect, ResponseStream};
@@ -42,21 +42,21 @@ pub struct ResponseStream {
     error: Option<String>,
 }
 
-/// What one dialect's events are put together to.
+/// The assembler of one dialect's events.
 pub(super) trait Pieces: Send + Sync {
     /// Reads an event.
     fn add(&mut self, event: &Fields<'_>) -> EventKind;
 
-    /// Returns the body that the provider would have sent at once, as far as it has come.
+    /// Returns the body that the provider would have sent without streaming, as far as it has arrived.
     fn body(&self) -> Box<RawValue>;
 }
 
-/// What an event was.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EventKind {
-    /// Something that the client need not have seen to go on, such as an identifier or a ping.
+    /// An event without content, such as an identifier or a ping.
     Nothing,
-    /// A piece of what the model says.
+    /// A piece of the model's message.
     Content,
     /// The end of the response.
     End,
@@ -65,7 +65,7 @@ pub(super) enum EventKind {
 }
 
 impl ResponseStream {
-    /// Creates a stream of which nothing has come yet.
+    /// Creates a stream before its first byte.
     pub fn new(dialect: Dialect) -> Self {
         ResponseStream {
             dialect,
@@ -89,7 +89,7 @@ impl ResponseStream {
         }
     }
 
-    /// Reads the data of one event, if something else has divided the stream into events.
+    /// Reads the data of one event, for callers that split the stream into events themselves.
     pub fn event(&mut self, data: &str) {
         if data.trim() == "[DONE]" {
             self.is_complete = true;
@@ -106,30 +106,30 @@ impl ResponseStream {
         }
     }
 
-    /// Returns whether a piece of what the model says has come. Before that, the request can be made again without
-    /// anybody noticing.
+    /// Returns whether a piece of the model's message has arrived. Before that, the request can be repeated without the
+    /// client noticing.
     pub fn has_content(&self) -> bool {
         self.has_content
     }
 
-    /// Returns whether the response has come to its end. A stream that ends before that was cut off.
+    /// Returns whether the response has ended. If the stream closes earlier, it was cut off.
     pub fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Returns the first error that came in the stream, in the provider's words.
+    /// Returns the first error in the stream, as the provider sent it.
     pub fn error(&self) -> Option<&str> {
         self.error.as_deref()
     }
 
-    /// Returns the response as far as it has come, or `None` if there is no message yet.
+    /// Returns the response as far as it has arrived, or `None` if there is no message yet.
     pub fn response(&self) -> Option<Response> {
         Response::decode(self.pieces.body().get(), self.dialect).ok()
     }
 }
 
 impl fmt::Debug for ResponseStream {
-    /// Prints lengths and no contents, because what is printed ends up in logs.
+    /// Prints lengths without contents, because debug output ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ResponseStream")
             .field("dialect", &self.dialect)
@@ -141,7 +141,7 @@ impl fmt::Debug for ResponseStream {
     }
 }
 
-/// An object whose members come in pieces. Texts grow; what is not a text is replaced.
+/// An object whose members arrive in pieces. Texts grow; other values are replaced.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Growing(Vec<(String, Value)>);
 
@@ -220,10 +220,11 @@ impl Growing {
     }
 }
 
-/// The most elements of a list that comes in pieces.
+/// The most elements of a list that arrives in pieces.
 const MOST_ELEMENTS: usize = 10_000;
 
-/// Returns the element with the index that an event names, and makes room for it. `None` if it names none.
+/// Returns the element with the index that an event names, and grows the list if necessary. Returns `None` if the event
+/// has no valid index.
 pub(super) fn element<'a, T: Default>(list: &'a mut Vec<T>, event: &Fields<'_>, name: &str) -> Option<&'a mut T> {
     let index: usize = serde_json::from_str(event.get(name)?.get()).ok().filter(|index| *index < MOST_ELEMENTS)?;
     if list.len() <= index {

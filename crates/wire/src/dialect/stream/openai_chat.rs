@@ -1,4 +1,4 @@
-//! The chunks of Chat Completions.
+//! Assembles a streamed response of Chat Completions from its chunks.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,15 +8,15 @@ use serde_json::value::RawValue;
 use super::{EventKind, Growing, MOST_ELEMENTS, Pieces};
 use lookback_content::json::{self, Fields};
 
-/// Members of a delta that are texts in pieces.
+/// Members of a delta whose texts arrive in pieces.
 const TEXTS: &[&str] = &["content", "reasoning_content", "reasoning", "refusal"];
 
 #[derive(Default)]
 pub(in crate::dialect) struct Chunks {
-    /// The members of the body beside the choices.
+    /// The members of the body other than the choices.
     body: Growing,
     message: Growing,
-    /// The calls, as they began.
+    /// The calls, in the order in which they began.
     calls: Vec<Call>,
     /// The newest call with each index, by its place among the calls.
     by_index: BTreeMap<u64, usize>,
@@ -44,7 +44,7 @@ impl Pieces for Chunks {
             }
         }
         let choices = event.get("choices").and_then(json::array).unwrap_or_default();
-        // Of several choices the first is taken.
+        // If there are several choices, only the first one counts.
         let is_first = |choice: &Fields<'_>| choice.get("index").is_none_or(|index| index.get() == "0");
         let Some(choice) = choices.into_iter().filter_map(Fields::read).find(is_first) else {
             return EventKind::Nothing;
@@ -70,7 +70,7 @@ impl Pieces for Chunks {
             }
         }
         let mut calls: Vec<&Call> = self.calls.iter().collect();
-        // If each has an index of its own, that is their order.
+        // If each call has a different index, they are in the order of their indexes.
         if self.by_index.len() == calls.len() {
             calls.sort_by_key(|call| call.index);
         }
@@ -88,7 +88,7 @@ impl Pieces for Chunks {
 }
 
 impl Chunks {
-    /// Adds a delta, and returns whether the model says something in it.
+    /// Adds a delta, and returns whether it has content.
     fn add_delta(&mut self, delta: &Fields<'_>) -> bool {
         let mut said = false;
         for (name, value) in delta.iter().filter(|(_, value)| value.get() != "null") {
@@ -109,17 +109,18 @@ impl Chunks {
         said
     }
 
-    /// Returns the call that a piece belongs to, or begins one. `None` if there are too many.
+    /// Returns the call that a piece belongs to, or begins a new one. Returns `None` if there are too many calls.
     ///
-    /// By the documents, the index tells. Some servers give each call the index 0, or none, and send an empty identifier with
-    /// each later piece. What clients make of that is followed here: an identifier, and a name behind arguments, begin a call.
+    /// According to OpenAI's documentation, the index identifies the call. But some servers give each call the index 0
+    /// or no index, and send an empty identifier with each later piece. So, as in common clients, a new identifier, or
+    /// another name after arguments, begins a new call.
     fn call(&mut self, piece: &Fields<'_>) -> Option<&mut Call> {
         let index: Option<u64> = piece.get("index").and_then(|index| serde_json::from_str(index.get()).ok());
         let id = piece.text("id").filter(|id| !id.is_empty()).map(Cow::into_owned);
         let at = match self.known(piece, index, id.as_deref()) {
             Some(at) => at,
             None if self.calls.len() < MOST_ELEMENTS => {
-                // Without an identifier there would be no message.
+                // A message whose call has no identifier could not be read.
                 let mut members = Growing::default();
                 members.set("id", &json::string(id.as_deref().unwrap_or_default()));
                 self.calls.push(Call { index, members, ..Call::default() });
@@ -136,7 +137,7 @@ impl Chunks {
         self.calls.get_mut(at)
     }
 
-    /// Returns the place of the call that a piece goes on with; `None` if it begins one.
+    /// Returns the place of the call that a piece continues, or `None` if it begins a new call.
     fn known(&self, piece: &Fields<'_>, index: Option<u64>, id: Option<&str>) -> Option<usize> {
         let by_id = id.and_then(|id| self.by_id.get(id)).copied();
         let name = name(piece);
@@ -174,7 +175,7 @@ impl Chunks {
                     Some(text) if matches!(name, "arguments" | "input") => inner.append(name, &text),
                     Some(text) if text.is_empty() => {}
                     _ if value.get() == "null" => {}
-                    // It comes once, in pieces, or with each piece.
+                    // A name arrives once, in pieces, or with each piece.
                     Some(text) if name == "name" => {
                         if inner.text(name) != Some(&*text) {
                             inner.append(name, &text);
@@ -187,7 +188,7 @@ impl Chunks {
     }
 }
 
-/// The name in a piece of a call, if it has one.
+/// Returns the name in a piece of a call, if it has one.
 fn name(piece: &Fields<'_>) -> Option<String> {
     let of = |member: &str| {
         let fields = piece.get(member).and_then(Fields::read)?;

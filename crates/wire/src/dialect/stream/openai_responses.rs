@@ -1,4 +1,4 @@
-//! The events of Responses. Each item comes whole at its end, and so does the response.
+//! Assembles a streamed response of Responses, in which complete items and the complete response arrive at their ends.
 
 use serde_json::value::RawValue;
 
