@@ -1,4 +1,4 @@
-//! An entry of the log of facts.
+//! An entry in a log of facts.
 
 use lookback_content::Redacted;
 use lookback_engine::transcript::{Millis, Position};
@@ -19,9 +19,9 @@ pub enum FactEntry {
         id: FactId,
         /// How certain the speaker is.
         confidence: Confidence,
-        /// Who said it.
+        /// The source.
         source: Source,
-        /// How far that can be trusted, if less than the source allows.
+        /// The trust in the source, if it is lower than the source allows.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trust: Option<Trust>,
         /// When it was said.
@@ -35,7 +35,7 @@ pub enum FactEntry {
         /// What resolved it.
         #[debug("{:?}", Redacted(with))]
         with: String,
-        /// Who said so.
+        /// The source.
         source: Source,
         /// When it was said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -49,13 +49,13 @@ pub enum FactEntry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[debug("{:?}", Redacted(why))]
         why: Option<String>,
-        /// Who said so.
+        /// The source.
         source: Source,
         /// When it was said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time: Option<Millis>,
     },
-    /// Facts were drawn from messages of the session, which need not be looked at again.
+    /// Facts were drawn from messages of the session. These messages are not read again.
     Drawn {
         /// The messages, as positions in the session's log.
         from: Vec<std::ops::Range<Position>>,
@@ -63,7 +63,7 @@ pub enum FactEntry {
 }
 
 impl FactEntry {
-    /// Returns who said it. `None` for what nobody says.
+    /// Returns the source; `None` if the entry has none.
     pub fn source(&self) -> Option<&Source> {
         match self {
             FactEntry::Stated(statement) => Some(&statement.source),
@@ -74,7 +74,7 @@ impl FactEntry {
         }
     }
 
-    /// Returns when it was said, if that is known.
+    /// Returns the time of the entry, if it is known.
     pub fn time(&self) -> Option<Millis> {
         match self {
             FactEntry::Stated(statement) => statement.time,

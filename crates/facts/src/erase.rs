@@ -1,7 +1,7 @@
-//! Erasing facts with the messages that they are from.
+//! Erases facts together with the messages that they are from.
 //!
-//! Such a fact is forgotten first, so that a memory that is open no longer tells it. Then its text is erased: it quotes the
-//! message.
+//! Each fact is first forgotten, so that open memories no longer return it. Then its text is erased, because it may
+//! quote the message.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use lookback_store::{Damage, Derived, LogName, Record, Store, StoreError, Tombst
 /// How many entries are read at a time.
 const PAGE: u64 = 1_024;
 
-/// What stands in the place of a text.
+/// The replacement for a text.
 const ERASED: &str = "[erased]";
 
 /// Whether facts are erased, or only counted.
@@ -30,8 +30,8 @@ pub enum Drawn {
     Erase,
 }
 
-/// Erases the facts that are from these messages of a session, which are ascending spans: the session's own, and those that
-/// the sessions of any workspace share. Returns the bytes of their entries.
+/// Erases the facts that are from these messages of a session, given as ascending spans: the session's own facts, and
+/// those shared in any workspace. Returns the bytes of their entries.
 pub async fn erase_drawn(
     store: &dyn Store,
     session: &LogName,
@@ -55,7 +55,7 @@ pub async fn erase_drawn(
     Ok(bytes)
 }
 
-/// Which facts of a log are meant.
+/// The messages to erase, and the log in which their facts are searched.
 struct Meant<'a> {
     session: &'a LogName,
     gone: &'a [Range<Position>],
@@ -63,11 +63,11 @@ struct Meant<'a> {
     log: &'a LogName,
 }
 
-/// The facts that are meant.
+/// The facts from these messages.
 struct Found {
-    /// How many entries the log has.
+    /// The length of the log.
     end: Position,
-    /// Those that are still told.
+    /// The facts that are still current.
     standing: Vec<FactId>,
     tombstones: Vec<Tombstone>,
     /// The bytes of the entries that the tombstones are for.
@@ -112,15 +112,15 @@ impl Meant<'_> {
         Ok(found)
     }
 
-    /// Whether a source names one of the messages.
+    /// Returns whether a source names one of the messages.
     fn is_from(&self, source: &Source) -> bool {
         let is_own = self.scope == Scope::Session;
         let is_of_session = source.session.as_deref().map_or(is_own, |session| session == self.session.as_str());
         is_of_session && source.message.is_some_and(|message| holds(self.gone, message))
     }
 
-    /// The facts that a model has drawn from several messages, without saying from which, if one of these is meant. They
-    /// were written with the note of what they were drawn from.
+    /// Returns the facts that a model has drawn from several messages without naming one, if any of these messages is
+    /// to be erased. Such facts were written together with the entry that lists their messages.
     fn unnamed(&self, entries: &[(FactEntry, String)]) -> Vec<Position> {
         let mut unnamed = Vec::new();
         let mut before: Vec<Position> = Vec::new();
@@ -135,7 +135,7 @@ impl Meant<'_> {
                 FactEntry::Stated(Statement { source, .. }) | FactEntry::Confirmed { source, .. }
                     if source.by != Speaker::Person =>
                 {
-                    // Those that name a message are found by that.
+                    // Facts that name a message are found by it.
                     if source.message.is_none() {
                         before.push(position);
                     }
@@ -175,7 +175,7 @@ impl Meant<'_> {
     }
 }
 
-/// What is left of an entry when its texts are erased; `None` if it has none. Facts are folded from it as before.
+/// Returns an entry without its texts; `None` if it has none. Folding the log gives the same facts as before.
 fn without_texts(entry: &FactEntry) -> Option<FactEntry> {
     let mut left = entry.clone();
     let source = match &mut left {

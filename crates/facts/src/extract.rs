@@ -1,8 +1,8 @@
 //! Facts drawn by a model from messages that leave the window.
 //!
-//! The facts are written in one piece with the messages that they were drawn from. So if two processes draw from the
-//! same messages, one wins, and nothing is drawn twice. A drawn fact has at most the model's trust. A fact drawn from a
-//! tool result is a finding by that tool.
+//! The facts are written in the same append as the list of their messages. If two processes draw from the same
+//! messages, one wins, and nothing is drawn twice. A drawn fact has at most the model's trust. A fact drawn from a tool
+//! result is a finding by that tool.
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ impl Memory {
         } else {
             let answer: Answer =
                 serde_json::from_str(&text).map_err(|_| DrawError::Answer { model: summarizer.model().to_owned() })?;
-            // A fact that does not follow the schema is left out; the others count.
+            // Facts that do not follow the schema are left out. The others are used.
             let drawn = answer.facts.into_iter().filter_map(|fact| serde_json::from_value::<Drawn>(fact).ok());
             drawn.take(MOST).map(|drawn| self.statement_of(drawn, &messages)).collect()
         };
@@ -152,7 +152,7 @@ impl Memory {
             None => messages.iter().any(|left| holds_result(&left.message)).then(|| UNKNOWN.to_owned()),
         };
         let (by, kind) = match tool {
-            // Whatever kind the model chose: a page that a tool has read must not crowd a person's facts off the sheet.
+            // Its kind is ignored: a page that a tool has read must not crowd a person's facts off the sheet.
             Some(tool) => (Speaker::Tool(tool), FactKind::Finding),
             None => (Speaker::Model, drawn.kind),
         };
@@ -166,8 +166,8 @@ impl Memory {
         }
     }
 
-    /// Writes all facts together with the messages that they are from, or nothing. Facts from messages that another
-    /// process has drawn from in the meantime, or that were erased, are left out.
+    /// Writes all facts together with the list of their messages, or nothing. Leaves out facts from messages that
+    /// another process has drawn from in the meantime, or that were erased.
     async fn write_drawn(
         &self,
         messages: &[LeftMessage],
@@ -213,7 +213,7 @@ fn is_drawn(facts: &Facts, position: Position) -> bool {
     facts.drawn().iter().any(|span| span.contains(&position))
 }
 
-/// Returns whether a message contains a tool result, perhaps beside a person's text.
+/// Returns whether a message contains a tool result, perhaps next to a person's text.
 fn holds_result(message: &Message) -> bool {
     message.tool_results().next().is_some()
 }

@@ -1,4 +1,4 @@
-//! The current facts: a fold over the log of what was stated, confirmed, resolved and forgotten.
+//! The current facts: a fold over the log of statements, confirmations, resolutions and removals.
 //!
 //! Facts are never merged. A new fact replaces the facts that it names. It also replaces the fact of its kind that is
 //! about the same thing (see the module `sameness`), unless that fact has more trust. A fact that says the same as
@@ -15,7 +15,7 @@ use super::fact::{Fact, FactId, FactKind, Scope, Statement, Trust};
 use super::refused::{Refused, check};
 use super::sameness::Sameness;
 
-/// What a statement does to the facts that are there.
+/// The effect of a statement on the existing facts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -59,7 +59,7 @@ pub struct Facts {
 }
 
 impl fmt::Debug for Facts {
-    /// Prints how many facts there are, and nothing of what they say.
+    /// Prints the number of facts, but not their texts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Facts")
             .field("scope", &self.scope)
@@ -138,7 +138,7 @@ impl Facts {
         &self.drawn
     }
 
-    /// Judges a statement: is it new, and what does it replace?
+    /// Judges whether a statement is new, and which facts it replaces.
     ///
     /// # Errors
     /// Returns an error if the statement cannot be a fact, or if it names facts that it may not replace.
@@ -164,7 +164,8 @@ impl Facts {
         let thing: Vec<FactId> = thing.collect();
         if statement.supersedes.is_empty()
             && let Some(id) = same.first()
-            // A statement that says the same may still settle a dispute. Then it is new, and the only one left.
+            // A repeated statement may still settle a dispute. It is then new, and the only fact left about its
+            // subject.
             && !(takes(id) && thing.iter().any(takes))
         {
             return Ok(Judgment::Again { id: *id });
@@ -204,7 +205,7 @@ impl Facts {
         }
     }
 
-    /// Returns the current fact that says the same, whoever said it.
+    /// Returns the current fact that says the same, by any source.
     pub(super) fn same(&self, statement: &Statement) -> Option<FactId> {
         self.alike(Some(Sameness::keys(statement).0)).next()
     }
@@ -299,7 +300,7 @@ impl Facts {
         }
     }
 
-    /// Returns the facts that have a key in common, newest first.
+    /// Returns the facts with this key, newest first.
     fn alike(&self, key: Option<Sameness>) -> impl Iterator<Item = FactId> {
         key.and_then(|key| self.same.get(&key)).into_iter().flatten().rev().map(|position| self.id(*position))
     }
@@ -309,7 +310,7 @@ impl Facts {
     }
 }
 
-/// Returns the keys by which other facts can be like a statement.
+/// Returns the keys that a statement may share with other facts.
 fn keys(statement: &Statement) -> impl Iterator<Item = Sameness> {
     let (same, thing) = Sameness::keys(statement);
     [same].into_iter().chain(thing)

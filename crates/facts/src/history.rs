@@ -1,4 +1,4 @@
-//! The history of a fact: all its versions, and what happened to each.
+//! The history of a fact: all its versions and events.
 
 use std::collections::HashSet;
 
@@ -13,11 +13,11 @@ use super::{Memory, MemoryError};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FactEvent {
-    /// Whose log the entry is in.
+    /// The scope of the log that has the entry.
     pub scope: Scope,
     /// The position of the entry in that log.
     pub position: Position,
-    /// What happened.
+    /// The entry.
     pub entry: FactEntry,
 }
 
@@ -46,7 +46,7 @@ impl Memory {
     }
 }
 
-/// Picks out the [events](Memory::events) of a fact, of the facts that it replaced, and of the facts that replaced it.
+/// Selects the [events](Memory::events) of a fact, of the facts that it replaced, and of the facts that replaced it.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -75,7 +75,7 @@ pub fn history(events: &[FactEvent], id: FactId) -> Vec<FactEvent> {
 }
 
 impl FactEvent {
-    /// Returns the fact that it is about. `None` if it is about none.
+    /// Returns the fact of this event; `None` if there is none.
     pub fn fact(&self) -> Option<FactId> {
         match &self.entry {
             FactEntry::Stated(_) => Some(FactId { scope: self.scope, position: self.position }),
@@ -86,18 +86,18 @@ impl FactEvent {
         }
     }
 
-    /// The fact that it states.
+    /// Returns the fact that the event states.
     fn stated(&self) -> Option<FactId> {
         if matches!(self.entry, FactEntry::Stated(_)) { self.fact() } else { None }
     }
 
-    /// The facts that it replaces.
+    /// Returns the facts that the event replaces.
     fn supersedes(&self) -> &[FactId] {
         if let FactEntry::Stated(statement) = &self.entry { &statement.supersedes } else { &[] }
     }
 }
 
-/// Adds to a family until nothing is left to add.
+/// Adds facts to a family until there are none left to add.
 fn grow(family: &mut HashSet<FactId>, more: impl Fn(&HashSet<FactId>) -> Vec<FactId>) {
     loop {
         let before = family.len();

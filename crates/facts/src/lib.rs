@@ -1,8 +1,8 @@
 //! Memory: facts that outlive the window and the session. The model writes them with tools and reads them on a fact
 //! sheet.
 //!
-//! A [`Memory`] holds what one session knows: its own facts, and those that all sessions of a workspace share. Both are
-//! logs in the store of the sessions, so every version of a fact stays readable.
+//! A [`Memory`] has the facts of one session, and those that all sessions of a workspace share. Both are logs in the
+//! store of the sessions, so every version of a fact stays readable.
 
 mod entry;
 mod erase;
@@ -43,10 +43,10 @@ use self::log::Known;
 use lookback_store::now;
 use lookback_store::{BadName, IntoStore, LogName, Store, StoreError};
 
-/// What one session knows: its own facts, and those that it shares with its workspace.
+/// The facts of one session, and those that it shares with its workspace.
 ///
-/// Clones share their state. Several memories of one session, in any processes, can write at the same time: nothing is
-/// lost or written twice.
+/// Clones share their state. Several memories of one session, in any processes, can write at the same time without
+/// losing or duplicating facts.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -101,17 +101,16 @@ pub enum MemoryError {
     Refused(#[from] Refused),
 }
 
-/// How often a write is tried again after another writer was faster.
+/// How many times a write is tried while other writers are faster.
 const TRIES: usize = 100;
 
 impl Memory {
-    /// The name of the workspace that is used unless another is given.
+    /// The name of the default workspace.
     pub const WORKSPACE: &str = "shared";
 
     /// Opens the memory of a session, in the workspace `shared`.
     ///
-    /// Nothing is read yet. So an agent can start even if its memory is damaged, and gets the error when it uses the
-    /// memory.
+    /// Nothing is read yet, so an agent can start even if its memory is damaged. It gets the error at the first use.
     ///
     /// # Errors
     /// Returns an error if the name is invalid.
@@ -129,8 +128,8 @@ impl Memory {
         Ok(Memory { store: store.into_store(), session, workspace, at: None, known })
     }
 
-    /// Returns the same memory for a message of the session: statements through it come from this message, unless their
-    /// source names another session.
+    /// Returns the same memory for a message of the session. Statements through it come from this message, unless their
+    /// source names a session or a message.
     #[must_use]
     pub fn at(&self, message: Position) -> Self {
         Memory { at: Some(message), ..self.clone() }
@@ -176,11 +175,11 @@ impl Memory {
         Err(self.overtaken(scope).into())
     }
 
-    /// Writes a correction by a person, for this session: something that was believed is wrong, and this is true
-    /// instead.
+    /// Writes a correction by a person, for this session: an earlier belief was wrong, and this is true instead.
     ///
-    /// This method and the five like it are short for [`Memory::state`] with a certain statement, in the
-    /// [usual scope](FactKind::usual_scope) of its kind. To say more, or to choose the scope, build a [`Statement`].
+    /// This method and the five like it are shortcuts for [`Memory::state`] with full confidence, in the
+    /// [usual scope](FactKind::usual_scope) of the kind. For other confidences, sources or scopes, build a
+    /// [`Statement`].
     ///
     /// # Errors
     /// As [`Memory::state`].
@@ -252,7 +251,7 @@ impl Memory {
         self.state(statement.kind.usual_scope(), statement).await
     }
 
-    /// Ends a blocker. `with` says what resolved it.
+    /// Ends a blocker. `with` is the resolution.
     ///
     /// Any source may resolve any blocker, even a person's: whether something still blocks the work is a matter of
     /// fact, not of trust.
@@ -263,10 +262,10 @@ impl Memory {
     pub async fn resolve(&self, id: FactId, with: &str, source: Source) -> Result<(), MemoryError> {
         let length = with.chars().count();
         if with.trim().is_empty() {
-            return Err(Refused::Empty { field: "what resolved it" }.into());
+            return Err(Refused::Empty { field: "the resolution" }.into());
         }
         if length > Statement::LONGEST {
-            return Err(Refused::Long { field: "what resolved it", length, most: Statement::LONGEST }.into());
+            return Err(Refused::Long { field: "the resolution", length, most: Statement::LONGEST }.into());
         }
         self.end(id, source, |fact, source| match fact.statement.kind {
             FactKind::Blocker => Ok(FactEntry::Resolved { id, with: with.to_owned(), source, time: now() }),
@@ -283,7 +282,7 @@ impl Memory {
         self.forget_for(id, None, source).await
     }
 
-    /// Removes a fact from the fact sheet, and writes down why.
+    /// Removes a fact from the fact sheet, and records the reason.
     ///
     /// # Errors
     /// As [`Memory::forget`]. Also returns an error if the reason is longer than [`Statement::LONGEST`].

@@ -1,4 +1,4 @@
-//! Reading a memory's logs up to their end, and appending to them.
+//! Reads a memory's logs up to their end, and appends to them.
 
 use async_lock::MutexGuard;
 use lookback_engine::transcript::{Millis, Position};
@@ -13,7 +13,7 @@ use lookback_store::{Damage, LogName, Record, Store, StoreError};
 /// How many entries are read at a time.
 const PAGE: u64 = 1_024;
 
-/// What was read of both logs.
+/// The state of both logs, as far as they were read.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) session: Facts,
@@ -70,7 +70,7 @@ impl Memory {
         }
     }
 
-    /// Returns what is known after reading what other writers have written.
+    /// Reads new entries of other writers, and returns the current state.
     pub(super) async fn caught_up(&self) -> Result<MutexGuard<'_, Known>, StoreError> {
         let mut known = self.known.lock().await;
         self.read_on(&mut known).await?;
@@ -101,7 +101,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Appends entries after those that are known: all, or none. Returns `false` if another writer was faster.
+    /// Appends entries after the known ones: all, or none. Returns `false` if another writer was faster.
     pub(super) async fn append(&self, facts: &mut Facts, entries: &[FactEntry]) -> Result<bool, StoreError> {
         let log = self.log(facts.scope());
         let record = |(position, entry): (Position, &FactEntry)| {

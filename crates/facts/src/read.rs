@@ -1,4 +1,4 @@
-//! Reading what a memory knows: all facts, some of them, or a fact sheet.
+//! Reads a memory: all facts, some of them, or a fact sheet.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +41,7 @@ impl Memory {
         Ok(self.caught_up().await?.facts(id.scope).get(id).cloned())
     }
 
-    /// Returns what was stated under an identifier, even if the fact is no longer current.
+    /// Returns the statement with this identifier, even if the fact is no longer current.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -51,17 +51,17 @@ impl Memory {
         Ok(entries.into_iter().find_map(|entry| if let FactEntry::Stated(said) = entry { Some(said) } else { None }))
     }
 
-    /// Returns the current facts that fit a query: at most `most`, the best first, and of those that fit as well, the
-    /// newest (see [`search`](lookback_store::search)). The words may be in the text, in what the fact is about, in its tags, or
-    /// the name of its kind. Times are those at which facts were stated or last confirmed. Speakers are the
-    /// roles of the sources: `user`, `assistant` or `tool`.
+    /// Returns the current facts that match a query: at most `most`, the best first, and of equally good ones the
+    /// newest (see [`search`](lookback_store::search)). The words may be in the text, in `about`, in the tags, or in
+    /// the name of the kind. A limit on time applies to the last statement or confirmation of a fact. A limit on
+    /// speakers applies to the role of its source: `user`, `assistant` or `tool`.
     ///
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn search(&self, query: impl Into<Query>, most: usize) -> Result<Vec<Fact>, MemoryError> {
         let query = query.into();
         let mut facts = self.facts().await?;
-        // Those that fit as well stay in the order of logs.
+        // Of equally good texts, those of earlier logs come first. So the newest fact is the first log.
         facts.reverse();
         facts.sort_by_key(|fact| std::cmp::Reverse(fact.said));
         let role = |by: &Speaker| match by {

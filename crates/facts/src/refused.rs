@@ -1,4 +1,4 @@
-//! What a memory refuses, and why.
+//! The reasons why a memory refuses a statement.
 
 use super::fact::{FactId, FactKind, Statement, Trust};
 
@@ -9,13 +9,13 @@ pub enum Refused {
     /// A text is blank.
     #[error("{field} is empty; it needs at least one visible character")]
     Empty {
-        /// Which part of the statement it is.
+        /// The part of the statement.
         field: &'static str,
     },
     /// A text is too long.
     #[error("{field} has {length} characters; at most {most} are allowed. Shorten it, or state several facts")]
     Long {
-        /// Which part of the statement it is.
+        /// The part of the statement.
         field: &'static str,
         /// Its length in characters.
         length: usize,
@@ -25,11 +25,11 @@ pub enum Refused {
     /// There are too many of something.
     #[error("there are {count} {field}; at most {most} are allowed")]
     Many {
-        /// Which part of the statement it is.
+        /// The part of the statement.
         field: &'static str,
-        /// How many there are.
+        /// The number of elements.
         count: usize,
-        /// How many there may be.
+        /// The most elements.
         most: usize,
     },
     /// The fact is not current.
@@ -59,7 +59,7 @@ pub enum Refused {
     Trusted {
         /// The fact.
         id: FactId,
-        /// The trust that it has.
+        /// The trust of the fact.
         trust: Trust,
         /// The most trust that the source can give.
         worth: Trust,

@@ -1,22 +1,21 @@
-//! When two statements say the same, and when they are about the same thing.
+//! Decides whether two statements say the same, and whether they are about the same thing.
 //!
 //! Two statements say the same if they have the same kind, the same `about` and the same words. White space, a capital
 //! at the beginning, a full stop at the end and the article `the` make no difference. Everything else does: `!x` is not
 //! `x`, and `API_KEY` is not `api_key`.
 //!
-//! Two statements are about the same thing if they have the same kind and the same `about`. If they have no `about`,
-//! they are about the same thing if they differ only in the number at their end: "listens on port 5050", "listens on
-//! port 6060". A number elsewhere, or one that is a name, tells things apart: "issue 12 is open", "issue 13 is open";
-//! "closed issue 12", "closed issue 13".
+//! Two statements are about the same thing if they have the same kind and the same `about`. Without `about`, they must
+//! differ only in the number at their end: "listens on port 5050", "listens on port 6060". A number elsewhere, or one
+//! that is a name, distinguishes things: "issue 12 is open", "issue 13 is open"; "closed issue 12", "closed issue 13".
 
 use super::fact::{FactKind, Statement};
 
-/// A key that statements share if they say the same, or are about the same thing.
+/// A key of a statement. Two statements with a common key say the same, or are about the same thing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Sameness {
-    /// The words of the text, and what it is about.
+    /// The words of the text, and `about`.
     Text(FactKind, String, Option<String>),
-    /// What it is about, by name.
+    /// The subject by name: `about`.
     About(FactKind, String),
     /// The words before the number at the end.
     Measured(FactKind, String),
@@ -24,7 +23,7 @@ pub(super) enum Sameness {
 
 impl Sameness {
     /// Returns the key of statements that say the same, and the key of statements about the same thing. The second is
-    /// `None` if nothing says what the statement is about.
+    /// `None` if the statement does not reveal its subject.
     pub(super) fn keys(statement: &Statement) -> (Self, Option<Self>) {
         let kind = statement.kind;
         let text = words(&statement.text);

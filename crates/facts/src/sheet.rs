@@ -48,7 +48,7 @@ impl SheetOptions {
     }
 }
 
-/// A fact sheet, and how many facts it leaves out.
+/// A fact sheet, with the number of facts that it leaves out.
 ///
 /// Each fact is on one line. Its text is a JSON string in which angle brackets, control characters and invisible
 /// characters are escaped. So no fact can end its line, pretend to be another, or close the frame around all of them.
@@ -66,7 +66,7 @@ pub struct Sheet {
     pub left_out: Vec<LeftOut>,
 }
 
-/// How many facts of a kind a sheet leaves out. In JSON it is a list of the two.
+/// The number of facts of a kind that a sheet leaves out. In JSON it is a list of the kind and the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LeftOut {
@@ -100,16 +100,16 @@ const CHANGED: Heading = Heading {
 const CLOSING: &str = "</memory>";
 /// From this confidence on, the sheet does not show the confidence.
 const SURE: Confidence = Confidence::from_valid(0.8);
-/// After this many facts of a kind that do not fit, no smaller one is searched for.
+/// After this many facts of a kind that do not fit, smaller ones are no longer searched for.
 const MISSES: usize = 16;
 
 /// Writes the facts of a session and those that it shares on one sheet: by kind, newest first, the session's before the
 /// shared ones.
 ///
 /// If the budget is too small, findings are left out first, then decisions, and so on up to corrections. Within a kind
-/// the oldest are left out first, as are facts that are longer than the room that is left. While a protected fact is
-/// left out, no unprotected fact is shown. The sheet says how many facts it leaves out. The time that it takes grows
-/// with the facts that it shows, and those that it leaves out for their low confidence.
+/// the oldest are left out first, as are facts that are too long for the remaining budget. While a protected fact is
+/// left out, no unprotected fact is shown. The sheet states how many facts it leaves out. Writing a sheet takes time in
+/// proportion to the facts that it shows, and those that it leaves out for their low confidence.
 ///
 /// ```
 /// use lookback_facts::{FactEntry, FactKind, Facts, Scope, SheetOptions, Source, Speaker, Statement, sheet};
@@ -162,7 +162,7 @@ pub fn is_any_sheet(text: &str) -> bool {
     is_sheet(text) || text.starts_with(CHANGED.opening) || text.starts_with(CHANGED.short)
 }
 
-/// How a sheet begins: one with facts, and one that has no room for any.
+/// The beginning of a sheet: one for a sheet with facts, and one for a sheet without room for any.
 struct Heading {
     opening: &'static str,
     short: &'static str,
@@ -174,7 +174,7 @@ struct Line {
     text: String,
 }
 
-/// Counts the facts of each kind that are on none of these lines.
+/// Counts the facts of each kind that are not on these lines.
 type Counting<'a> = dyn Fn(&[Line]) -> Vec<LeftOut> + 'a;
 
 /// A sheet that is being written.
@@ -198,12 +198,13 @@ impl<'a> Draft<'a> {
         draft
     }
 
-    /// Returns the tokens of a line and its line break. Tokens that arise where lines meet are counted at the end.
+    /// Returns the tokens of a line and its line break. Tokens that arise at the boundaries of lines are counted at the
+    /// end.
     fn cost(&self, text: &str) -> u64 {
         self.counter.text(text).saturating_add(1)
     }
 
-    /// Takes the facts of a kind that fit. After a protected fact that does not fit, unprotected ones are not taken.
+    /// Adds the facts of a kind that fit. After a protected fact that does not fit, no unprotected ones are added.
     fn take<'f>(&mut self, kind: FactKind, facts: impl Iterator<Item = &'f Fact>) {
         if self.short && !kind.is_protected() {
             return;
@@ -249,7 +250,7 @@ impl<'a> Draft<'a> {
     fn written(&self, left_out: &[LeftOut]) -> String {
         let told: Vec<String> = self.gone.iter().cloned().chain(describe_left_out(left_out)).collect();
         if self.lines.is_empty() {
-            // The frame may not fit, and counts need no frame.
+            // The frame may not fit, and a mere count needs none.
             return if told.is_empty() { String::new() } else { format!("{}{}]", self.heading.short, told.join("; ")) };
         }
         let lines = self.lines.iter().map(|line| &line.text).chain(&told);
@@ -258,7 +259,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Counts the current facts of each kind that are on none of the lines.
+/// Counts the current facts of each kind that are not on the lines.
 fn left_out(facts: &[&Facts], lines: &[Line]) -> Vec<LeftOut> {
     let standing = |kind: FactKind| {
         let hidden = |facts_of: &Facts| facts.iter().map(|by| by.hides(facts_of, kind)).sum();
@@ -267,7 +268,7 @@ fn left_out(facts: &[&Facts], lines: &[Line]) -> Vec<LeftOut> {
     counts(standing, lines)
 }
 
-/// Counts, for each kind, how many of these are on none of the lines.
+/// Counts, for each kind, how many of `all` are not on the lines.
 fn counts(all: impl Fn(FactKind) -> usize, lines: &[Line]) -> Vec<LeftOut> {
     let of = |kind: FactKind| {
         let shown = lines.iter().filter(|line| line.kind == kind).count();

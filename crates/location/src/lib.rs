@@ -1,4 +1,4 @@
-//! Where a store is: a path, or a URL that says of which kind it is. Opening one is a line, whatever its kind.
+//! The location of a store: a path, or a URL that names the kind of store.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -10,7 +10,7 @@ use lookback_store::{
     without_secrets,
 };
 
-/// Where a store is.
+/// The location of a store.
 ///
 /// | text | store |
 /// |---|---|
@@ -21,7 +21,7 @@ use lookback_store::{
 /// | `redis://…`, `rediss://…`, `valkey://…`, `valkeys://…` | Redis or Valkey (see [`RedisStore`](lookback_redis::RedisStore)) |
 /// | any other text | a path: plain files if it is a folder or ends in `/`, otherwise an SQLite file |
 ///
-/// It is shown without the password of a URL.
+/// It is displayed without the password of a URL.
 ///
 /// ```
 /// use lookback_location::Location;
@@ -48,10 +48,10 @@ pub enum Location {
 }
 
 impl Location {
-    /// Reads a path or a URL.
+    /// Parses a path or a URL.
     ///
     /// # Errors
-    /// Returns an error if the text is a URL of another kind. What is behind the kind is read when the store is opened.
+    /// Returns an error if the text is a URL of another kind. The rest of the URL is checked when the store is opened.
     pub fn parse(text: impl AsRef<OsStr>) -> Result<Self, StoreError> {
         let text = text.as_ref();
         // A text that is not UTF-8 is a path.
@@ -86,17 +86,17 @@ impl Location {
         }
     }
 
-    /// Opens the store, and creates it if it does not exist. Waits for a server.
+    /// Opens the store, and creates it if it does not exist. Blocks until a server has answered.
     ///
     /// # Errors
-    /// Returns an error if the store cannot be opened or created, if something else is there, or if this build of
-    /// Lookback has no such stores.
+    /// Returns an error if the store cannot be opened or created, if the place has something else, or if this build of
+    /// Lookback does not support this kind of store.
     pub fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
         self.open_with(Durability::Disk)
     }
 
-    /// Opens the store with this durability, and creates it if it does not exist. A server decides by itself when an
-    /// append is done.
+    /// Opens the store with this durability, and creates it if it does not exist. A server's own settings decide when
+    /// an append is done.
     ///
     /// # Errors
     /// The same as [`Location::open`].
@@ -110,11 +110,11 @@ impl Location {
         }
     }
 
-    /// Checks that the store can be opened and written to, or made where there is none. No file and no folder is made. In a
-    /// database, the tables are created if they do not exist. Waits for a server.
+    /// Checks that the store can be opened and written to, or created if it does not exist. Creates no file and no
+    /// folder, but the tables of a database if they do not exist. Blocks until a server has answered.
     ///
     /// # Errors
-    /// Returns the error that opening the store, or writing to it, would give.
+    /// Returns the error that opening the store, or writing to it, would return.
     ///
     /// ```
     /// use lookback_location::Location;
@@ -138,11 +138,11 @@ impl Location {
         }
     }
 
-    /// Opens an existing store. If a file may not be written to, it is opened for reading only. In a database, the tables
-    /// are created if they do not exist.
+    /// Opens an existing store. If a file is not writable, it is opened for reading only. In a database, the tables are
+    /// created if they do not exist.
     ///
     /// # Errors
-    /// The same as [`Location::open`]. Returns an error if there is no file or folder.
+    /// The same as [`Location::open`]. Returns an error if the file or folder does not exist.
     pub fn open_existing(&self) -> Result<Arc<dyn Store>, StoreError> {
         match self {
             Location::Sqlite(path) => sqlite(path, None),
@@ -152,7 +152,7 @@ impl Location {
     }
 }
 
-/// Returns an error if a folder that may not exist yet cannot be made, or takes no files.
+/// Returns an error if a folder, which may not exist yet, cannot be created, or accepts no file.
 fn can_be_made(folder: &Path) -> Result<(), StoreError> {
     let there = folder.ancestors().find(|folder| folder.exists());
     let there = there.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -211,7 +211,7 @@ impl fmt::Debug for Location {
 /// Opens the store at a path or a URL, and creates it if it does not exist (see [`Location`]).
 ///
 /// # Errors
-/// Returns an error if the store cannot be opened or created, or if something else is there.
+/// Returns an error if the store cannot be opened or created, or if the place has something else.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

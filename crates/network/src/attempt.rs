@@ -1,4 +1,4 @@
-//! Appends whose answer was lost: if one is made again, it is recognized by its nonce, and not written twice.
+//! Appends whose answer was lost: a repeated append is recognized by its nonce, and not written twice.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -6,34 +6,34 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lookback_store::{LogName, Scope};
 
-/// An append, and what tells it from others.
+/// An append, with the data that identifies it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// The position of its first record.
     pub at: u64,
     /// The checksums of its records.
     pub checksums: Vec<u64>,
-    /// A random number, which is stored beside each of its records.
+    /// A random number that is stored with each of its records.
     pub nonce: u64,
 }
 
 impl Attempt {
     /// Creates an attempt to append records with these checksums.
     pub fn new(at: u64, checksums: Vec<u64>) -> Self {
-        // The keys of a hasher are random.
+        // The keys of the hasher are random.
         Attempt { at, checksums, nonce: RandomState::new().hash_one(at) }
     }
 }
 
-/// Appends of which it is not known whether they were written, the newest last.
+/// Appends with an unknown outcome, the newest last.
 #[derive(Debug, Default)]
 pub struct Unresolved(Mutex<VecDeque<(Scope, LogName, Attempt)>>);
 
 impl Unresolved {
-    /// How many are kept.
+    /// How many are remembered.
     const MOST: usize = 1_000;
 
-    /// Takes out the one with the same records at the same place.
+    /// Removes and returns the append of the same records at the same position.
     pub fn take(&self, scope: &Scope, log: &LogName, attempt: &Attempt) -> Option<Attempt> {
         let mut kept = self.lock();
         let is_same = |(of, name, known): &(Scope, LogName, Attempt)| {
@@ -53,7 +53,7 @@ impl Unresolved {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(Scope, LogName, Attempt)>> {
-        // Each change is one call.
+        // Each change is a single call, so a panic leaves the list intact.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

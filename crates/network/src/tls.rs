@@ -1,4 +1,4 @@
-//! What stores on a network trust: the certificates of the system, those of a file, or any.
+//! The certificates that stores on a network trust: those of the system, those of a file, or any.
 
 use std::error::Error;
 use std::path::Path;
@@ -11,12 +11,12 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// Why a certificate was not accepted, if that is so. A driver that tries several addresses may tell something else.
+/// The reason why a certificate was refused. A driver that tries several addresses may report another error.
 #[derive(Debug, Clone, Default)]
 pub struct Refused(Arc<Mutex<Option<String>>>);
 
 impl Refused {
-    /// Returns why, and forgets it.
+    /// Returns the reason, and clears it.
     pub fn take(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -26,8 +26,9 @@ impl Refused {
     }
 }
 
-/// Reads what is trusted, once for all connections: the certificates of the system are many. With `verify`, a server must
-/// show a certificate that is valid for its name, by those in the file if there is one.
+/// Creates the configuration for all connections, and reads the trusted certificates once, because a system has many.
+/// With `verify`, a server must show a certificate that is valid for its name. If `roots` is a file, only its
+/// certificates are trusted.
 pub fn tls_config(
     verify: bool,
     roots: Option<&Path>,
@@ -58,8 +59,8 @@ fn verifier(
     Ok(WebPkiServerVerifier::builder_with_provider(Arc::new(trusted), provider).build()?)
 }
 
-/// Checks certificates; or accepts any, as `psql` does unless the mode is `verify-full`: that keeps off those who only
-/// listen.
+/// Checks certificates, or accepts any, as `psql` does unless the mode is `verify-full`. Accepting any still protects
+/// against passive listeners.
 #[derive(Debug)]
 struct Verifier {
     checked: Option<Arc<WebPkiServerVerifier>>,

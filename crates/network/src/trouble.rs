@@ -1,4 +1,4 @@
-//! Why a server cannot be reached: a call that gives up says so, instead of calling the server slow.
+//! The reason why a server cannot be reached, which a call reports instead of a timeout.
 
 use std::error::Error;
 use std::iter::successors;
@@ -7,33 +7,33 @@ use std::time::Duration;
 
 use lookback_store::StoreError;
 
-/// Why the last connection to a server failed; nothing once the server is there again.
+/// The reason why the last connection to a server failed; none after the next success.
 #[derive(Debug, Default)]
 pub struct Trouble(Mutex<Option<String>>);
 
 impl Trouble {
-    /// Records why a connection failed.
+    /// Records the reason why a connection failed.
     pub fn record(&self, cause: String) {
         *self.lock() = Some(cause);
     }
 
-    /// Forgets it, because the server is there.
+    /// Clears the reason after a success.
     pub fn end(&self) {
         self.lock().take();
     }
 
-    /// Returns the error for whoever gives up on a connection now, if the last one failed.
+    /// Returns the error for a caller that gives up now, if the last connection failed.
     pub fn error(&self, place: &str, patience: Duration) -> Option<StoreError> {
         self.lock().clone().map(|cause| out_of_reach(place, patience, cause))
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<String>> {
-        // Each change is one assignment.
+        // Each change is one assignment, so a panic leaves the value intact.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Why a server could not be reached, and how long that was tried.
+/// The reason why a server could not be reached, and how long it was tried.
 #[derive(Debug, thiserror::Error)]
 #[error("{cause}, tried for {patience:?}")]
 struct Tried {
@@ -41,12 +41,12 @@ struct Tried {
     patience: Duration,
 }
 
-/// The error of a server that could not be reached until there was no time left.
+/// Returns the error of a server that could not be reached in time.
 pub fn out_of_reach(place: &str, patience: Duration, cause: String) -> StoreError {
     StoreError::Unreachable { place: place.to_owned(), source: Box::new(Tried { cause, patience }) }
 }
 
-/// The words of a driver's error and of its causes. Some drivers say what their cause says, which is told once.
+/// Returns the texts of an error and of its causes. Some drivers repeat the text of the cause, which is returned once.
 pub fn describe(error: &(dyn Error + 'static)) -> String {
     let mut words: Vec<String> = successors(Some(error), |&error| error.source()).map(ToString::to_string).collect();
     words.dedup();

@@ -1,4 +1,4 @@
-//! Appending records, exactly once.
+//! Appends records exactly once.
 
 use lookback_engine::transcript::Millis;
 use tokio_postgres::types::Type;
@@ -22,7 +22,7 @@ pub(super) async fn append(
         let end = read::head(database, scope, log, None).await?.map_or(0, |head| head.end);
         return if end == at { Ok(()) } else { Err(StoreError::Conflict { at, end }) };
     }
-    // Finding the terms takes as long as the texts are, and this thread serves all connections.
+    // Computing the terms takes time in proportion to the texts, and this thread serves all connections.
     let (schema, of, name) = (database.schema.clone(), scope.clone(), log.clone());
     let rows = tokio::task::spawn_blocking(move || Rows::new(&schema, &of, &name, at, records, time)).await;
     let rows =
@@ -37,7 +37,7 @@ pub(super) async fn append(
             Err(failure) => failure,
         };
         is_repeated |= failure.is_unclear();
-        // A log that is where the writer believes after all was erased meanwhile, or begun.
+        // If the log now ends where the writer believed, it was erased or started in the meantime.
         let is_raced = matches!(failure, Failure::Store(StoreError::Locked { .. }));
         if !(failure.may_pass() || is_raced) || !tries.back_off().await {
             let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
@@ -51,7 +51,7 @@ pub(super) async fn append(
     }
 }
 
-/// Tries an append once. If an earlier try may have written it, looks for it.
+/// Tries an append once. If an earlier try may have written the records, looks for them.
 async fn once(
     database: &Database,
     tries: &Tries,
@@ -72,7 +72,7 @@ async fn once(
     Err(Failure::Store(error))
 }
 
-/// Whether it was this append that wrote the records at its place.
+/// Returns whether this append wrote the records at its position.
 async fn is_written(
     database: &Database,
     tries: &Tries,
@@ -90,7 +90,7 @@ async fn is_written(
     Ok(rows.first().and_then(|row| row.try_get::<_, i64>(0).ok()) == Some(attempt.nonce.cast_signed()))
 }
 
-/// Where a log ends; 0 if there is none.
+/// Returns the end of a log; 0 if it does not exist.
 async fn end(database: &Database, tries: &Tries, scope: &Scope, log: &LogName) -> Result<u64, Failure> {
     let sql = format!("SELECT length FROM {}.logs WHERE scope = $1 AND name = $2", database.schema);
     let params: Params<'_> = &[(&scope.as_str(), Type::TEXT), (&log.as_str(), Type::TEXT)];
@@ -108,10 +108,10 @@ struct Rows {
     time: Option<Millis>,
     checkpoints: Vec<bool>,
     bodies: Vec<Vec<u8>>,
-    /// Of the records that have a text.
+    /// The positions of the records with a text, and their times.
     positions: Vec<i64>,
     times: Vec<Option<Millis>>,
-    /// The terms of each, with spaces between.
+    /// The terms of each text, separated by spaces.
     terms: Vec<String>,
     attempt: Attempt,
 }
@@ -151,7 +151,7 @@ impl Rows {
         rows
     }
 
-    /// Writes the rows if the log ends where the writer believes. Returns `false` if it does not.
+    /// Writes the rows if the log ends where the writer believes. Returns `false` if it ends elsewhere.
     async fn write(&self, database: &Database, tries: &Tries, nonce: u64) -> Result<bool, Failure> {
         let nonce = nonce.cast_signed();
         let checksums: Vec<i64> = self.attempt.checksums.iter().map(|checksum| checksum.cast_signed()).collect();
@@ -182,8 +182,8 @@ impl Rows {
     }
 }
 
-/// The statement of an append. It compares the length and writes all rows, or none. Two writers of a log wait for each
-/// other at its row in `logs`.
+/// Returns the statement of an append. It compares the length and writes all rows, or none. Two writers of a log wait
+/// for each other at its row in `logs`.
 fn sql(schema: &str, is_first: bool) -> String {
     let moved = if is_first {
         format!(

@@ -1,4 +1,4 @@
-//! Checking the tables: whether lists tell what is in each log, and whether its texts are those of its records.
+//! Checks the tables: the rows of the logs, and the texts of their records.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// How many records are read at once.
 const CHUNK: i64 = 1_000;
 
-/// What the tables say of each other.
+/// Returns descriptions of the problems of the tables.
 pub(super) async fn check(database: &Database) -> Result<Vec<String>, StoreError> {
     let sql = format!(
         "SELECT name, length, bytes, texts, has, has_bytes, has_texts FROM (
@@ -36,7 +36,7 @@ pub(super) async fn check(database: &Database) -> Result<Vec<String>, StoreError
         let number = |column| get::<i64>(database, row, column);
         let (says, has) = ((number(1)?, number(2)?, number(3)?), (number(4)?, number(5)?, number(6)?));
         found.push(format!(
-            "`{name}` says that it has {} entries of {} bytes and {} texts, and has {} of {} and {}",
+            "the row of `{name}` has {} entries of {} bytes and {} texts, but the log has {} of {} and {}",
             says.0, says.1, says.2, has.0, has.1, has.2
         ));
     }
@@ -49,7 +49,7 @@ pub(super) async fn check(database: &Database) -> Result<Vec<String>, StoreError
             length: get(database, row, 3)?,
             used: get(database, row, 4)?,
         };
-        // Contents may have been erased between one look and the next.
+        // Contents may have been erased between the two queries, so a difference is checked again.
         if log.differs(database).await?.is_some() {
             found.extend(log.differs(database).await?);
         }
@@ -57,7 +57,7 @@ pub(super) async fn check(database: &Database) -> Result<Vec<String>, StoreError
     Ok(found)
 }
 
-/// What is in the tables and belongs to no log that is listed.
+/// Returns descriptions of the data in the tables that belongs to no listed log.
 pub(super) async fn nameless(database: &Database) -> Result<Vec<String>, StoreError> {
     let sql = format!(
         "SELECT DISTINCT log FROM (SELECT log FROM {0}.entries UNION ALL SELECT log FROM {0}.texts) AS records
@@ -87,7 +87,7 @@ struct Log {
 }
 
 impl Log {
-    /// What is wrong with its texts. Those of records that were appended later are not looked at.
+    /// Returns a description of the problem of its texts. Ignores records that were appended after the row was read.
     async fn differs(&self, database: &Database) -> Result<Option<String>, StoreError> {
         let sql = format!(
             "SELECT position, time, array_to_string(terms, ' ') FROM {}.texts WHERE log = $1 AND position < $2

@@ -1,4 +1,4 @@
-//! The URL of a database: what of it is the driver's, and what is ours.
+//! The URL of a database: the parameters of the driver, and those of the store.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use lookback_store::StoreError;
 /// The settings of a store.
 pub(super) struct Settings {
     pub(super) driver: Config,
-    /// The database, without the password.
+    /// The URL without the password.
     pub(super) place: String,
     /// Whether the server must show a certificate that is valid for its name.
     pub(super) verify: bool,
@@ -21,11 +21,11 @@ pub(super) struct Settings {
     pub(super) schema: String,
     pub(super) connections: usize,
     pub(super) partitions: u32,
-    /// Whether statements are prepared once for each connection.
+    /// Whether each connection prepares its statements once.
     pub(super) prepare: bool,
 }
 
-/// How long sent bytes may wait for a sign of the other side.
+/// How long sent bytes may wait for an acknowledgment.
 const DEAD: Duration = Duration::from_secs(2);
 /// The most bytes of an identifier in PostgreSQL.
 const LONGEST_SCHEMA: usize = 63;
@@ -76,7 +76,7 @@ impl Settings {
         let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
         let begins = settings.schema.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
         if !begins || settings.schema.len() > LONGEST_SCHEMA || !settings.schema.bytes().all(is_plain) {
-            return Err(wrong("`schema` has 1 to 63 small letters, digits and `_`, and no digit first"));
+            return Err(wrong("`schema` has 1 to 63 lowercase letters, digits and `_`, and no leading digit"));
         }
         let driver = format!("{base}?{}", of_driver.join("&"));
         // The driver's error may quote the URL.
@@ -97,7 +97,7 @@ impl Settings {
         if settings.driver.get_hosts().iter().any(is_cut) {
             return Err(wrong("write an `@` in a password as %40"));
         }
-        // A connection that died unnoticed must not take all the patience of a call.
+        // A dead connection must not use up all the time of a call.
         if settings.driver.get_tcp_user_timeout().is_none() {
             settings.driver.tcp_user_timeout(DEAD);
         }
@@ -114,7 +114,7 @@ fn with(mut driver: Config, mode: SslMode) -> Config {
     driver
 }
 
-/// The URL of a database without its password.
+/// Returns the URL of a database without its password.
 fn place(driver: &Config) -> String {
     let mut place = "postgres://".to_owned();
     if let Some(user) = driver.get_user() {

@@ -1,4 +1,4 @@
-//! Connections to the server: a pool of them, with limits, and tries that end.
+//! A pool of connections to the server, with time limits and a limited number of tries.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::fault::{Failure, explain};
 use lookback_network::{Refused, Tries, Trouble, Unresolved, patience_for_a_host, tls_config};
 use lookback_store::StoreError;
 
-/// The parameters of a statement, each with its type, so that the server need not be asked for it.
+/// The parameters of a statement with their types, so that the server need not be asked for the types.
 pub(super) type Params<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
 
 /// A database with the tables of a store.
@@ -22,22 +22,22 @@ pub(super) struct Database {
     pool: Pool,
     tls: MakeRustlsConnect,
     refused: Refused,
-    /// The database, without the password.
+    /// The URL without the password.
     pub(super) place: String,
     pub(super) schema: String,
     pub(super) partitions: u32,
     pub(super) patience: Duration,
     prepare: bool,
-    /// Appends of which it is not known whether they were written.
+    /// Appends with an unknown outcome.
     pub(super) unresolved: Unresolved,
-    /// Why the last connection failed.
+    /// The reason why the last connection failed.
     pub(super) trouble: Trouble,
 }
 
 impl Database {
     pub(super) fn new(url: &str, patience: Duration) -> Result<Self, StoreError> {
         let mut settings = Settings::parse(url)?;
-        // A host that does not answer must not take the time of the next one.
+        // A host that does not answer must not use up the time of the next one.
         if settings.driver.get_connect_timeout().is_none() {
             settings.driver.connect_timeout(patience_for_a_host(patience));
         }
@@ -65,7 +65,7 @@ impl Database {
         Ok(Database { pool, tls, refused, place, schema, partitions, patience, prepare, unresolved, trouble })
     }
 
-    /// Runs a statement that may be run again, and whose text is always the same.
+    /// Runs a statement that may be repeated, and whose text is always the same.
     pub(super) async fn fixed(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
         let tries = &mut Tries::new(self.patience);
         loop {
@@ -76,7 +76,7 @@ impl Database {
         }
     }
 
-    /// Runs a statement that may be run again, and returns its rows.
+    /// Runs a statement that may be repeated, and returns its rows.
     pub(super) async fn rows(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
         self.rows_within(self.patience, sql, params).await
     }
@@ -103,8 +103,8 @@ impl Database {
         self.in_time(client, rows)
     }
 
-    /// Runs a statement once, whose text is always the same. If the URL asks for it, it is prepared by the first call of
-    /// each connection.
+    /// Runs a statement once, whose text is always the same. With `prepare=yes` in the URL, the first call on each
+    /// connection prepares it.
     pub(super) async fn try_fixed(&self, tries: &Tries, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Failure> {
         if !self.prepare {
             return self.try_rows(tries, sql, params).await;
@@ -119,7 +119,7 @@ impl Database {
         self.in_time(client, rows)
     }
 
-    /// The rows of an answer, if there was one in time.
+    /// Returns the rows of an answer, or an error if it came too late.
     fn in_time(
         &self,
         client: Object,
@@ -129,7 +129,7 @@ impl Database {
             Ok(rows) => Ok(rows?),
             Err(_) => {
                 self.give_up(client);
-                // The others may be as dead. A new one tells.
+                // The other connections may be dead, too. A new one will show.
                 self.pool.retain(|_, _| false);
                 Err(Failure::Late)
             }
@@ -147,10 +147,11 @@ impl Database {
             Err(_) => Failure::Late,
         };
         Err(match failure {
-            // Nothing was asked yet. Why the try before failed says more than that time is up.
+            // No request was sent yet. The reason why the previous connection failed is more useful than a timeout.
             Failure::Late => self.trouble.error(&self.place, tries.patience).map_or(Failure::Late, Failure::Store),
             failure => {
-                // Of several addresses, the driver tells of the last one. A certificate that is not accepted stays so.
+                // With several addresses, the driver reports only the last error. A certificate error is permanent, so
+                // it is reported.
                 let refused = |why: String| StoreError::Unreachable { place: self.place.clone(), source: why.into() };
                 let failure = self.refused.take().map(refused).map_or(failure, Failure::Store);
                 self.trouble.record(failure.describe());
@@ -159,7 +160,7 @@ impl Database {
         })
     }
 
-    /// Closes a connection on which the server owes an answer, and asks the server not to go on.
+    /// Closes a connection that still waits for an answer, and asks the server to cancel the statement.
     pub(super) fn give_up(&self, client: Object) {
         let client = Object::take(client);
         let (cancel, tls) = (client.cancel_token(), self.tls.clone());

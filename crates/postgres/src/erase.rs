@@ -1,4 +1,4 @@
-//! Erasing logs.
+//! Erases logs, and the contents of records.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use super::signed;
 use lookback_network::Tries;
 use lookback_store::{LogName, Scope, StoreError, Tombstone, checksum};
 
-/// How long the deletion may take, once the logs are locked. Nobody waits for it but who erases.
+/// How long the deletion may take after the logs are locked. Only the erasing caller waits for it.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// Erases some logs of a namespace, or all of them, and returns how many there were.
+/// Erases some logs of a namespace, or all of them, and returns how many existed.
 ///
-/// It is one transaction of two round trips. The logs are locked before their records are deleted, so that an append that
-/// is being written is seen whole.
+/// It is one transaction of two round trips. The logs are locked before their records are deleted, so that an append in
+/// progress is erased as a whole.
 pub(super) async fn delete(database: &Database, scope: &Scope, logs: Option<&[LogName]>) -> Result<u64, StoreError> {
     let names: Option<Vec<&str>> = logs.map(|logs| logs.iter().map(LogName::as_str).collect());
     let params: Params<'_> = &[(&scope.as_str(), Type::TEXT), (&names, Type::TEXT_ARRAY)];
     let mut tries = Tries::new(database.patience);
-    // The logs that a try has locked, whose answer was lost.
+    // The number of logs that an earlier try locked before its answer was lost.
     let mut known = 0;
     loop {
         match once(database, &tries, params, &mut known).await {
@@ -48,7 +48,7 @@ async fn once(database: &Database, tries: &Tries, params: Params<'_>, known: &mu
     );
     let client = database.client(tries).await?;
     let done = async {
-        // What need not be waited for is sent in one go.
+        // Independent statements are sent together.
         let begun = try_zip(client.batch_execute("BEGIN"), client.query_typed(&lock, params));
         let ((), locked) = timeout_at(tries.deadline, begun).await.map_err(|_| Failure::Late)??;
         let ids = locked.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
@@ -69,7 +69,7 @@ async fn once(database: &Database, tries: &Tries, params: Params<'_>, known: &mu
 /// How many records a transaction replaces.
 const TOMBSTONES: usize = 10_000;
 
-/// Puts tombstones in the place of records, and deletes their texts.
+/// Replaces records with tombstones, and deletes their texts.
 pub(super) async fn replace(
     database: &Database,
     scope: &Scope,
@@ -79,7 +79,7 @@ pub(super) async fn replace(
     for tombstones in tombstones.chunks(TOMBSTONES) {
         let mut tries = Tries::new(database.patience);
         loop {
-            // If the answer is lost, another try finds other checksums, and changes nothing.
+            // If the answer is lost, a second try finds other checksums, and changes nothing.
             match replace_once(database, &tries, (scope, log), tombstones).await {
                 Err(failure) if failure.may_pass() && tries.back_off().await => {}
                 done => {
@@ -100,7 +100,8 @@ async fn replace_once(
 ) -> Result<(), Failure> {
     let schema = &database.schema;
     let lock = format!("SELECT id FROM {schema}.logs WHERE scope = $1 AND name = $2 FOR UPDATE");
-    // A log has no more texts than records, so none of theirs has a greater number than the last of them.
+    // A log has at most one text for each record, so the text of a record has no greater number than the record's
+    // position.
     let replace = format!(
         "WITH wanted AS (
              SELECT * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[])
@@ -158,7 +159,7 @@ async fn replace_once(
     done
 }
 
-/// Lets the server use the space of what was erased again.
+/// Lets the server reuse the space of erased rows.
 pub(super) async fn vacuum(database: &Database) -> Result<(), StoreError> {
     for table in ["logs", "entries", "texts"] {
         let sql = format!("VACUUM {}.{table}", database.schema);

@@ -1,4 +1,5 @@
-//! What goes wrong with a server, whether it may pass, and how it is reported. No error has a row or a password in it.
+//! The errors of a server: whether they are temporary, and how they are reported. No error contains a row or a
+//! password.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -44,26 +45,26 @@ impl Failure {
         }
     }
 
-    /// Whether the same call may succeed a moment later: the connection was lost, the server restarts, or two
-    /// transactions were in each other's way.
+    /// Returns whether the same call may succeed a moment later: the connection was lost, the server restarts, or two
+    /// transactions conflicted.
     pub(super) fn may_pass(&self) -> bool {
         match (self, self.code()) {
             (Failure::Driver(_), Some(code)) => {
                 *code == SqlState::T_R_SERIALIZATION_FAILURE
                     || *code == SqlState::T_R_DEADLOCK_DETECTED
                     || *code == SqlState::TOO_MANY_CONNECTIONS
-                    // Whoever stops a server may signal each of its processes: the statement is rolled back.
+                    // Stopping a server may signal each of its processes. The statement is then rolled back.
                     || *code == SqlState::QUERY_CANCELED
                     || is_gone(code)
             }
             (Failure::Driver(error), None) => is_lost(error),
-            // No connection was free in time. There may be time left.
+            // No connection was free in time, but there may be time left.
             (Failure::Late, _) => true,
             _ => false,
         }
     }
 
-    /// Returns the words for why a connection failed.
+    /// Returns a description of why a connection failed.
     pub(super) fn describe(&self) -> String {
         match self {
             Failure::Driver(error) => match error.as_db_error() {
@@ -76,7 +77,7 @@ impl Failure {
         }
     }
 
-    /// Whether it is unknown if the server did what it was asked.
+    /// Returns whether the server may have carried out the request.
     pub(super) fn is_unclear(&self) -> bool {
         match (self, self.code()) {
             (Failure::Late, _) => true,
@@ -87,30 +88,30 @@ impl Failure {
     }
 }
 
-/// Whether the connection was lost.
+/// Returns whether the connection was lost.
 fn is_lost(error: &tokio_postgres::Error) -> bool {
     error.is_closed() || is_of_network(error) || is_unexpected(error)
 }
 
-/// Whether the server said something else than an answer. If it ends while a connection begins, it says goodbye in a notice,
-/// which the driver does not expect there. Nothing but the words tells this error from others.
+/// Returns whether the server sent something other than an answer. If it shuts down while a connection begins, it sends
+/// a notice that the driver does not expect there. Only the text distinguishes this error.
 fn is_unexpected(error: &tokio_postgres::Error) -> bool {
     std::error::Error::source(error).is_none() && error.to_string().starts_with("unexpected message from server")
 }
 
-/// Whether the server ends the connection: it shuts down, has crashed, or starts.
+/// Returns whether the server closes connections: it shuts down, has crashed, or is starting.
 fn is_gone(code: &SqlState) -> bool {
-    // A database that was dropped is gone for good.
+    // A dropped database is a permanent error.
     (code.code().starts_with("57P") && *code != SqlState::DATABASE_DROPPED) || code.code().starts_with("08")
 }
 
 fn is_of_network(error: &tokio_postgres::Error) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
-    // A value that cannot be sent, and a certificate that is not accepted, stay so.
+    // An unsendable value and a refused certificate are permanent errors.
     source.is_some_and(|error| !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData))
 }
 
-/// What a server said, without the details that may quote a row.
+/// The server's message, without the details that may quote a row.
 #[derive(Debug, thiserror::Error)]
 #[error("PostgreSQL: {message} ({code})")]
 struct Said {

@@ -1,17 +1,18 @@
-//! Logs in a PostgreSQL database, for many processes on many machines.
+//! A store in a PostgreSQL database, for many processes on many machines.
 //!
 //! ```text
-//! version  (version)                                                     of the tables
+//! version  (version)                                                     the version of the tables
 //! logs     (id, scope, name, length, bytes, texts, created, used)        one row for each log
 //! entries  (log, position, checkpoint, checksum, nonce, body)            one row for each record
 //! texts    (log, number, position, time, terms)                          one row for each record with a text
 //! ```
 //!
-//! Every call but a search and an erasure is one statement, and so one round trip. Unless the URL asks for it, statements are not prepared, and nothing is kept
-//! in a session of the server, so that a pooler may give each transaction another connection. The keys of `entries` and
-//! `texts` begin with the log: they can be partitioned by it.
+//! Every call is one statement, and so one round trip, except searches, erasures and maintenance. Unless the URL asks
+//! for it, statements are not prepared, and the server's sessions have no state, so that a pooler may give each
+//! transaction another connection. The keys of `entries` and `texts` begin with the log, so these tables can be
+//! partitioned by log.
 //!
-//! An append whose answer was lost is recognized by its nonce when it is tried again.
+//! If the answer to an append is lost, a repeated append is recognized by its nonce.
 
 mod append;
 mod check;
@@ -35,19 +36,20 @@ use lookback_network as network;
 use lookback_store::search::Query;
 use lookback_store::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone};
 
-/// Logs in a PostgreSQL database, which many processes on many machines may use at once.
+/// A store in a PostgreSQL database, which many processes on many machines may use at once.
 ///
-/// Its URL is that of `psql`: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with these parameters besides those of the
-/// driver:
+/// Its URL is that of `psql`: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. In addition to the driver's parameters it
+/// may have these:
 ///
-/// - `sslmode`: `disable`, `prefer` (the default), `require`, or `verify-full`, which alone checks the certificate of the
-///   server;
-/// - `sslrootcert`: a file with the certificates to trust in place of the system's;
-/// - `schema`: the schema of the tables, by default `lookback`;
-/// - `connections`: how many connections a process opens at most, by default 8;
-/// - `partitions`: if the tables are created, into how many partitions by log, by default none.
+/// - `sslmode`: `disable`, `prefer` (the default), `require`, or `verify-full`. Only `verify-full` checks the
+///   certificate of the server.
+/// - `sslrootcert`: a file with the certificates to trust instead of the system's.
+/// - `schema`: the schema of the tables, by default `lookback`.
+/// - `connections`: the most connections that a process opens, by default 8.
+/// - `partitions`: the number of partitions by log for new tables, by default none, at most 256.
+/// - `prepare`: `yes` if each connection prepares its statements once, by default `no`.
 ///
-/// The tables are created if they do not exist, and migrated if they are older.
+/// Missing tables are created, and older ones are migrated.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -69,8 +71,8 @@ impl PostgresStore {
     /// Connects to a database, and creates or migrates the tables.
     ///
     /// # Errors
-    /// Returns an error if the URL is invalid, if the server cannot be reached or refuses the user, or if a newer version
-    /// of Lookback made the tables.
+    /// Returns an error if the URL is invalid, if the server cannot be reached or refuses the user, or if a newer
+    /// version of Lookback created the tables.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         PostgresStore::connect_with(url, network::PATIENCE).await
     }
@@ -87,7 +89,7 @@ impl PostgresStore {
         Ok(store)
     }
 
-    /// Runs a call in the runtime of the driver.
+    /// Runs a call on the driver's runtime.
     fn run<'a, T, F>(&'a self, call: impl FnOnce(Arc<Database>, Scope) -> F + Send + 'a) -> StoreFuture<'a, T>
     where
         T: Send + 'static,
@@ -104,7 +106,7 @@ impl PostgresStore {
 }
 
 impl fmt::Debug for PostgresStore {
-    /// Shows where the store is, without the password.
+    /// Prints the URL without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStore").field("place", &self.database.place).finish_non_exhaustive()
     }
@@ -210,7 +212,7 @@ impl Store for PostgresStore {
     }
 }
 
-/// The numbers of the database are signed.
+/// The database has only signed numbers.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

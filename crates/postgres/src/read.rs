@@ -1,4 +1,4 @@
-//! Reading logs, and listing them.
+//! Reads logs, and lists them.
 
 use std::ops::Range;
 
@@ -49,7 +49,7 @@ pub(super) async fn spans(
     Ok(all)
 }
 
-/// A column of a row.
+/// Returns a column of a row.
 pub(super) fn get<'a, T: tokio_postgres::types::FromSql<'a>>(
     database: &Database,
     row: &'a Row,
@@ -58,7 +58,7 @@ pub(super) fn get<'a, T: tokio_postgres::types::FromSql<'a>>(
     row.try_get(column).map_err(|error| explain(&database.place, database.patience, Failure::Driver(error)))
 }
 
-/// The record that begins at a column; `None` if the row has none.
+/// Returns the record that begins at a column; `None` if the row has none.
 pub(super) fn record(
     database: &Database,
     log: &LogName,
@@ -137,11 +137,11 @@ pub(super) async fn info(database: &Database, scope: &Scope, log: &LogName) -> R
 }
 
 pub(super) async fn list(database: &Database, scope: &Scope, prefix: &str) -> Result<Vec<LogInfo>, StoreError> {
-    // No name has such a character, and the database takes no NUL.
+    // No name has such a character, and the database does not accept it.
     if prefix.contains('\0') {
         return Ok(Vec::new());
     }
-    // Both: the first finds its beginning in the index, and the second ends it.
+    // The first condition finds the start in the index, and the second one ends the scan.
     let sql = format!(
         "SELECT {INFO} FROM {}.logs WHERE scope = $1 AND name >= $2 AND ($3::text IS NULL OR name < $3)
              AND starts_with(name, $2) ORDER BY name",
@@ -152,11 +152,11 @@ pub(super) async fn list(database: &Database, scope: &Scope, prefix: &str) -> Re
     database.rows(&sql, params).await?.iter().map(|row| log_info(database, row)).collect()
 }
 
-/// A text behind all that begin with this one, byte for byte; `None` if there is none.
+/// Returns the smallest text greater than all texts with this prefix, byte for byte; `None` if there is none.
 fn behind(prefix: &str) -> Option<String> {
     let mut behind = prefix.to_owned();
     while let Some(last) = behind.pop() {
-        // Beyond the last character there is none.
+        // The last character has no successor.
         if let Some(next) = (last..=char::MAX).nth(1) {
             behind.push(next);
             return Some(behind);
@@ -165,7 +165,7 @@ fn behind(prefix: &str) -> Option<String> {
     None
 }
 
-/// Checks that the tables are there, and that the server takes writes: one that follows another does not.
+/// Checks that the tables exist, and that the server is writable: a standby is not.
 pub(super) async fn probe(database: &Database) -> Result<(), StoreError> {
     let sql = format!(
         "SELECT current_setting('transaction_read_only') = 'on' FROM {0}.version
@@ -180,7 +180,7 @@ pub(super) async fn probe(database: &Database) -> Result<(), StoreError> {
     }
 }
 
-/// The tenants of a namespace, in the byte order of their names.
+/// Returns the tenants of a namespace, in the byte order of their names.
 pub(super) async fn tenants(database: &Database, scope: &Scope) -> Result<Vec<Tenant>, StoreError> {
     // Jumps from one namespace to the next, since a tenant may have many logs.
     let sql = format!(

@@ -1,4 +1,4 @@
-//! The tables, their version, and their creation by one of many processes that start at once.
+//! The tables, their version, and their creation when many processes start at once.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::unsigned;
 use lookback_network::Tries;
 use lookback_store::StoreError;
 
-/// How long the creation or a migration may take, with the wait for another process that does it.
+/// How long a creation or a migration may take, including the wait for another process.
 const LONGEST: Duration = Duration::from_secs(600);
 /// The version of the tables.
 const VERSION: i64 = 1;
-/// The key of the lock that those hold who create or migrate tables: the bytes of "lookback".
+/// The key of the lock for creating and migrating tables: the bytes of "lookback".
 const LOCK: i64 = 0x6c6f_6f6b_6261_636b;
 
 /// Creates the tables if they do not exist, and migrates those of an older version.
@@ -39,14 +39,14 @@ pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
     }
 }
 
-/// Whether another process created the same at the same moment. `IF NOT EXISTS` does not help there.
+/// Returns whether another process created the same object at the same moment. `IF NOT EXISTS` does not prevent that.
 fn is_raced(failure: &Failure) -> bool {
     let codes =
         [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
     failure.code().is_some_and(|code| codes.contains(code))
 }
 
-/// The version of the tables; `None` if there are none.
+/// Returns the version of the tables; `None` if they do not exist.
 async fn found(database: &Database, tries: &Tries) -> Result<Option<i64>, Failure> {
     let encoding = "SELECT pg_encoding_to_char(encoding) = 'UTF8',
         to_regclass($1::text || '.version') IS NOT NULL, to_regclass($1::text || '.logs') IS NOT NULL
@@ -59,7 +59,7 @@ async fn found(database: &Database, tries: &Tries) -> Result<Option<i64>, Failur
         return Err(Failure::Store(StoreError::Url { reason: "the database must have the encoding UTF8" }));
     }
     if !is_there {
-        // Tables of somebody else are left alone.
+        // Tables of another program are not touched.
         return if has_logs { Err(not_a_store()) } else { Ok(None) };
     }
     let sql = format!("SELECT version FROM {}.version", database.schema);
@@ -68,7 +68,7 @@ async fn found(database: &Database, tries: &Tries) -> Result<Option<i64>, Failur
     version.map(Some).ok_or_else(not_a_store)
 }
 
-/// Creates the tables, or migrates those that were found, in one transaction.
+/// Creates the tables, or migrates existing ones, in one transaction.
 async fn create(database: &Database, tries: &Tries, found: Option<i64>) -> Result<(), Failure> {
     let steps = (unsigned(found.unwrap_or(0))..unsigned(VERSION)).map(|from| match from {
         0 => first(database),
@@ -81,7 +81,7 @@ async fn create(database: &Database, tries: &Tries, found: Option<i64>) -> Resul
         None => format!("NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = '{schema}' AND tablename = 'version')"),
         Some(found) => format!("EXISTS (SELECT 1 FROM {schema}.version WHERE version = {found})"),
     };
-    // Whoever waited for the lock finds the work done.
+    // A process that waited for the lock finds the work done.
     let sql = format!(
         "BEGIN;
          SELECT pg_advisory_xact_lock({LOCK});
@@ -106,7 +106,7 @@ async fn create(database: &Database, tries: &Tries, found: Option<i64>) -> Resul
     }
 }
 
-/// The tables of version 1.
+/// Returns the statements that create the tables of version 1.
 fn first(database: &Database) -> String {
     let (schema, partitions) = (&database.schema, database.partitions);
     let by_log = if partitions > 0 { "PARTITION BY HASH (log)" } else { "" };
@@ -120,7 +120,7 @@ fn first(database: &Database) -> String {
         })
         .collect();
     format!(
-        // `CREATE SCHEMA IF NOT EXISTS` asks for the right to create one, even if there is one.
+        // `CREATE SCHEMA IF NOT EXISTS` needs the right to create a schema even if it exists.
         "IF NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = '{schema}') THEN CREATE SCHEMA {schema}; END IF;
          CREATE TABLE {schema}.version (version bigint NOT NULL);
          INSERT INTO {schema}.version VALUES (0);

@@ -1,4 +1,4 @@
-//! Full-text search: what the ranking asks, in SQL.
+//! Full-text search: answers the ranking's questions in SQL.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -19,7 +19,7 @@ use lookback_store::{Hit, LogName, Scope, StoreError};
 /// How long a search may take.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// Finds the records that fit a query, in one log or in all: the best first.
+/// Finds the records that match a query, in one log or in all: the best first.
 pub(super) async fn search(
     database: Arc<Database>,
     scope: Scope,
@@ -29,7 +29,7 @@ pub(super) async fn search(
 ) -> Result<Vec<Hit>, StoreError> {
     let handle = Handle::current();
     let place = database.place.clone();
-    // The ranking waits for answers, so it has a thread of its own.
+    // The ranking blocks while it waits for answers, so it runs on another thread.
     let ranked = tokio::task::spawn_blocking(move || {
         let (times, logs) = (query.times(), Logs::default());
         let deadline = Instant::now() + LONGEST;
@@ -55,17 +55,17 @@ impl Logs {
     }
 }
 
-/// The index, as one query sees it.
+/// The index as one query sees it.
 struct Words<'a> {
     database: &'a Database,
     handle: Handle,
-    /// When all its questions must be answered.
+    /// The time by which all answers must have arrived.
     deadline: Instant,
     scope: Scope,
-    /// The log that is searched, if not all.
+    /// The searched log; all if `None`.
     log: Option<LogName>,
     times: Option<RangeInclusive<Millis>>,
-    /// The number of texts, as it was last asked for.
+    /// The number of texts, from the newest answer.
     texts: u64,
     logs: Logs,
 }
@@ -86,8 +86,8 @@ impl Words<'_> {
         row.try_get(column).map_err(|error| explain(place, LONGEST, Failure::Driver(error)))
     }
 
-    /// Limits the texts `t` to those that are searched. The scope is the parameter `$1`, the log `$2`, and the terms of
-    /// the tenant `$3`.
+    /// Returns a condition that limits the texts `t` to those that are searched. `$1` is the scope, `$2` the log, and
+    /// `$3` the terms of the tenant.
     fn within(&self) -> String {
         let schema = &self.database.schema;
         match &self.log {
@@ -120,7 +120,7 @@ impl Index for Words<'_> {
     fn counts_of(&mut self, lists: &[Vec<String>]) -> Result<Vec<Vec<u64>>, StoreError> {
         let terms: Vec<&String> = lists.iter().flatten().collect();
         let (schema, within) = (&self.database.schema, self.within());
-        // The terms of one log are fewer than the places of a term in all.
+        // The terms of one log are fewer than the texts with a term in all logs.
         let counted = match &self.log {
             Some(_) => format!(
                 "SELECT term, count(*) FROM {schema}.texts t, unnest(t.terms) AS term
@@ -189,7 +189,7 @@ impl Index for Words<'_> {
                 demands.join(" AND ")
             ));
         }
-        // Every parameter must be in the statement.
+        // The statement must use every parameter.
         let all =
             "SELECT 0::bigint, 0::bigint, 0::bigint WHERE $1::text IS NULL AND $2::text IS NULL AND $3::text[] IS NULL";
         let sql = format!("{all} UNION ALL {}", selects.join(" UNION ALL "));

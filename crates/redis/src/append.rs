@@ -1,4 +1,4 @@
-//! Appending records, exactly once.
+//! Appends records exactly once.
 
 use lookback_engine::transcript::Millis;
 use redis::{Cmd, Value};
@@ -14,7 +14,7 @@ use lookback_network::{Attempt, Tries, unclear};
 use lookback_store::search::terms;
 use lookback_store::{LogName, Record, Scope, StoreError, checksum};
 
-/// What the script answers if the records are in the log.
+/// The script's answer if the records are in the log.
 const WRITTEN: i64 = -1;
 
 pub(super) async fn append(
@@ -29,7 +29,7 @@ pub(super) async fn append(
         let end = read::head(server, scope, log, None).await?.map_or(0, |head| head.end);
         return if end == at { Ok(()) } else { Err(StoreError::Conflict { at, end }) };
     }
-    // Finding the terms takes as long as the texts are, and this thread serves all connections.
+    // Computing the terms takes time in proportion to the texts, and this thread serves all connections.
     let name = log.clone();
     let packed = tokio::task::spawn_blocking(move || Packed::new(&name, at, records, time)).await;
     let packed =
@@ -51,14 +51,14 @@ pub(super) async fn append(
             if is_refused {
                 return Err(error);
             }
-            // Whatever failed: an earlier try, or the driver's own, may have written it.
+            // After any failure: an earlier try, or one by the driver itself, may have written it.
             server.unresolved.record(scope, log, attempt);
             return Err(if is_unclear { unclear(&server.place, error) } else { error });
         }
     }
 }
 
-/// Tries an append once. What an earlier try has written is recognized.
+/// Tries an append once. The script recognizes records that an earlier try has written.
 async fn once(
     server: &Server,
     tries: &Tries,
@@ -69,11 +69,11 @@ async fn once(
     let mut pipeline = redis::pipe();
     pipeline.add_command(command.clone());
     if server.wait > 0 {
-        // The answer must come before the call gives up, which would end the connection.
+        // The answer must arrive before the call gives up, which would close the connection.
         let left = tries.deadline.saturating_duration_since(Instant::now()) * 3 / 4;
         pipeline.cmd("WAIT").arg(server.wait).arg(u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
     }
-    // An eraser may take the name away before there is a log. So it is given once more.
+    // An erasure may remove the name before the log exists, so the name is added once more afterwards.
     let is_apart = at == 0 && server.is_cluster();
     if is_apart {
         name(server, tries, scope, log).await?;
@@ -85,7 +85,7 @@ async fn once(
     match answers.as_slice() {
         [Value::Int(WRITTEN)] => Ok(()),
         [Value::Int(WRITTEN), Value::Int(replicas)] if *replicas >= i64::from(server.wait) => Ok(()),
-        // It was written, and may be lost with the primary.
+        // It was written, but may be lost with the primary.
         [Value::Int(WRITTEN), _] => Err(Failure::Late),
         [Value::Int(end), ..] => {
             Err(Failure::Store(StoreError::Conflict { at, end: u64::try_from(*end).unwrap_or(u64::MAX) }))
@@ -94,7 +94,7 @@ async fn once(
     }
 }
 
-/// Puts a log into the list of its namespace, which is in another slot.
+/// Adds a log to the list of its namespace, which is in another slot.
 async fn name(server: &Server, tries: &Tries, scope: &Scope, log: &LogName) -> Result<(), Failure> {
     let names = keys::names(&server.prefix, scope);
     let mut commands = vec![redis::cmd("ZADD").arg(names).arg(0).arg(log.as_str()).take()];
@@ -105,7 +105,7 @@ async fn name(server: &Server, tries: &Tries, scope: &Scope, log: &LogName) -> R
     Ok(())
 }
 
-/// What an append sends, but for its nonce.
+/// The arguments of an append, without its nonce.
 struct Packed {
     attempt: Attempt,
     bytes: u64,
@@ -163,7 +163,7 @@ impl Packed {
     }
 }
 
-/// A number as text, or nothing.
+/// Returns a number as text, or an empty text.
 fn number(number: Option<i64>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
 }

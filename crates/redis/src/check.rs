@@ -1,5 +1,4 @@
-//! Checking the keys: whether the hash of a log tells what is in it, whether its texts are those of its records, and whether
-//! lists name every log.
+//! Checks the keys: the hash of each log, the texts of its records, and the lists of logs.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +12,12 @@ use super::scripts::COUNT;
 use lookback_store::texts::{Compared, Found, hash_of};
 use lookback_store::{LogInfo, LogName, Scope, StoreError, checksum};
 
-/// What the keys say of each other.
+/// Returns descriptions of the problems of the keys.
 pub(super) async fn check(server: &Server, scope: &Scope) -> Result<Vec<String>, StoreError> {
     let mut wrong = Vec::new();
     for scope in scopes(server, scope).await? {
         for log in names(server, &scope, "").await? {
-            // Others may have written, or erased contents, between one look and the next.
+            // Others may have written or erased in the meantime, so a difference is checked again.
             if check_log(server, &scope, &log).await?.is_some() {
                 wrong.extend(check_log(server, &scope, &log).await?);
             }
@@ -27,7 +26,7 @@ pub(super) async fn check(server: &Server, scope: &Scope) -> Result<Vec<String>,
     Ok(wrong)
 }
 
-/// What is wrong with a log. What was appended after the first look is left out.
+/// Returns a description of the problem of a log. Ignores records that were appended during the check.
 async fn check_log(server: &Server, scope: &Scope, log: &LogName) -> Result<Option<String>, StoreError> {
     let keys = Keys::new(&server.prefix, scope, log);
     let counted = [keys.log.clone(), keys.records.clone(), keys.texts.clone()];
@@ -35,7 +34,8 @@ async fn check_log(server: &Server, scope: &Scope, log: &LogName) -> Result<Opti
     let Some((says_records, says_texts, records, texts)) = counts else { return Ok(None) };
     if (says_records, says_texts) != (records, texts) {
         return Ok(Some(format!(
-            "`{log}` says that it has {says_records} entries and {says_texts} texts, and has {records} and {texts}"
+            "the hash of `{log}` has {says_records} entries and {says_texts} texts, but the log has {records} \
+             and {texts}"
         )));
     }
     let Some((info, _)) = described(server, scope, std::slice::from_ref(log)).await?.pop() else { return Ok(None) };
@@ -48,7 +48,7 @@ async fn check_log(server: &Server, scope: &Scope, log: &LogName) -> Result<Opti
     let mut compared = Compared::new(log, &[], info.used, found);
     let mut bytes = 0;
     for (position, packed) in (0..).zip(&elements(server, &keys.records, records).await?) {
-        // Its nonce and its checksum are no part of the body.
+        // The first 16 bytes are the nonce and the checksum.
         bytes += packed.len().saturating_sub(16) as u64;
         let record = unpacked(log, position, packed).ok();
         let record = record.filter(|record| record.checksum == checksum(log, position, &record.body));
@@ -56,12 +56,12 @@ async fn check_log(server: &Server, scope: &Scope, log: &LogName) -> Result<Opti
     }
     let LogInfo { records: now, bytes: says, .. } = info;
     if now == records && says != bytes {
-        return Ok(Some(format!("`{log}` says that it has {says} bytes, and has {bytes}")));
+        return Ok(Some(format!("the hash of `{log}` has {says} bytes, but the log has {bytes}")));
     }
     Ok(compared.finish())
 }
 
-/// The first elements of a list.
+/// Returns the first elements of a list.
 async fn elements(server: &Server, key: &str, count: u64) -> Result<Vec<Vec<u8>>, StoreError> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     while (all.len() as u64) < count {
@@ -76,7 +76,7 @@ async fn elements(server: &Server, key: &str, count: u64) -> Result<Vec<Vec<u8>>
     Ok(all)
 }
 
-/// The keys of logs that no list names. Those of a cluster cannot be gone through as a whole.
+/// Describes the keys of logs that no list names. A cluster cannot be scanned as a whole.
 pub(super) async fn nameless(server: &Server, scope: &Scope) -> Result<Vec<String>, StoreError> {
     if server.is_cluster() {
         return Ok(Vec::new());
@@ -92,7 +92,7 @@ pub(super) async fn nameless(server: &Server, scope: &Scope) -> Result<Vec<Strin
         }
         cursor = next;
     }
-    // The lists last: what is begun meanwhile was not found.
+    // The lists are read last: a log that is started in the meantime was not found by the scan.
     for scope in scopes(server, scope).await? {
         for log in names(server, &scope, "").await? {
             for key in Keys::new(&server.prefix, &scope, &log).into_all() {
@@ -100,10 +100,10 @@ pub(super) async fn nameless(server: &Server, scope: &Scope) -> Result<Vec<Strin
             }
         }
     }
-    // And what is erased meanwhile is not there any more.
+    // A log that is erased in the meantime no longer has keys.
     let found: Vec<String> = found.into_iter().collect();
     let exist = found.iter().map(|key| redis::cmd("EXISTS").arg(key).take());
     let exist = server.each(server.patience, exist.collect()).await?;
     let left = found.iter().zip(exist).filter(|(_, exists)| *exists == Value::Int(1));
-    Ok(left.map(|(key, _)| format!("the key `{key}` belongs to no log that a list names")).collect())
+    Ok(left.map(|(key, _)| format!("the key `{key}` belongs to no listed log")).collect())
 }

@@ -1,4 +1,4 @@
-//! The URL of a server, or of several.
+//! The URL of one or several servers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,18 +17,18 @@ pub(super) struct Settings {
     pub(super) database: i64,
     pub(super) tls: Option<Tls>,
     pub(super) sentinel: Option<Sentinel>,
-    /// What the names of all keys begin with.
+    /// The beginning of the names of all keys.
     pub(super) prefix: String,
     pub(super) connections: usize,
-    /// How many replicas must have an append.
+    /// How many replicas must have an append before it is done.
     pub(super) wait: u32,
-    /// How long a session is kept that is not used.
+    /// How long an unused session is kept.
     pub(super) ttl: Option<Duration>,
 }
 
 #[derive(Clone)]
 pub(super) struct Tls {
-    /// Whether any certificate will do.
+    /// Whether every certificate is accepted.
     pub(super) insecure: bool,
     pub(super) root_certificates: Option<PathBuf>,
 }
@@ -128,7 +128,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Where the server is, without a password.
+    /// Returns the URL without a password.
     pub(super) fn place(&self) -> String {
         let scheme = if self.tls.is_some() { "rediss" } else { "redis" };
         let user = self.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
@@ -152,7 +152,7 @@ fn some(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// A host, and its port if it has one.
+/// Parses a host, and its port if it has one.
 fn host(text: &str, port: u16) -> Option<(String, u16)> {
     let (name, behind) = match text.strip_prefix('[') {
         Some(address) => address.split_once(']')?,
@@ -167,7 +167,7 @@ fn host(text: &str, port: u16) -> Option<(String, u16)> {
     (!name.is_empty() && name.chars().all(is_plain)).then(|| (name.to_owned(), port))
 }
 
-/// A number of seconds, minutes, hours or days.
+/// Parses a number of seconds, minutes, hours or days.
 fn duration(text: &str) -> Option<Duration> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -178,7 +178,7 @@ fn duration(text: &str) -> Option<Duration> {
         "d" => 86_400,
         _ => return None,
     };
-    // The server counts milliseconds, and its clock must not overflow.
+    // The server counts milliseconds, which must not overflow.
     let seconds = number.parse::<u64>().ok()?.checked_mul(unit)?;
     (seconds <= u64::from(u32::MAX)).then(|| Duration::from_secs(seconds))
 }

@@ -1,4 +1,4 @@
-//! Connections to a server, to the primary that Sentinels name, or to a cluster; and tries that end.
+//! Connections to a server, to the primary that Sentinels name, or to a cluster, with a limited number of tries.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,37 +27,37 @@ use lookback_store::StoreError;
 /// How many commands are sent to a cluster at once.
 const AT_ONCE: usize = 100;
 
-/// A server, or several that act as one.
+/// A server, or several servers that act as one.
 pub(super) struct Server {
     settings: Settings,
     tls: Option<TlsConnector>,
-    /// What the driver trusts, which connects to the nodes of a cluster by itself.
+    /// The trusted certificates, for the driver, which connects to the nodes of a cluster by itself.
     certificates: TlsCertificates,
     links: Links,
-    /// Connections for appends that wait for replicas, and hold up what comes behind them.
+    /// Connections for appends that wait for replicas, and would delay later commands.
     waiting: Links,
     is_cluster: bool,
-    /// Where it is, without the password.
+    /// The URL without the password.
     pub(super) place: String,
     pub(super) prefix: String,
     pub(super) patience: Duration,
     pub(super) wait: u32,
     pub(super) ttl: Option<Duration>,
     pub(super) risks: Vec<Risk>,
-    /// Appends of which it is not known whether they were written.
+    /// Appends with an unknown outcome.
     pub(super) unresolved: Unresolved,
-    /// Why the last connection failed.
+    /// The reason why the last connection failed.
     pub(super) trouble: Trouble,
 }
 
 impl Server {
-    /// Connects, and asks the server what it is.
+    /// Connects, and detects the kind and the settings of the server.
     pub(super) async fn connect(url: &str, patience: Duration) -> Result<Self, StoreError> {
         let settings = Settings::parse(url)?;
         let place = settings.place();
         let (mut connector, mut root_cert) = (None, None);
         if let Some(tls) = &settings.tls {
-            // The driver needs one for the whole process, and does not choose between several.
+            // The driver uses the provider of the process, and cannot choose between several.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let roots = tls.root_certificates.as_deref();
             if let Some(path) = roots {
@@ -85,17 +85,17 @@ impl Server {
             patience,
         };
         let info: String = server.ask(redis::cmd("INFO").take()).await?;
-        // Who may not ask for it may still use the server.
+        // A user without the right to read this setting may still use the server.
         let synced = server.ask::<Vec<String>>(redis::cmd("CONFIG").arg("GET").arg("appendfsync").take()).await;
         let synced = synced.ok().and_then(|synced| synced.into_iter().nth(1));
         server.risks = Risk::all(&info, synced.as_deref(), server.ttl.is_some());
         server.is_cluster = info.lines().any(|line| line == "cluster_enabled:1");
         if server.is_cluster {
-            // They were made for a server that is by itself.
+            // The existing connections are those of a single server.
             server.links = Links::new(server.settings.connections);
         } else if server.settings.hosts.len() > 1 && server.settings.sentinel.is_none() {
-            // Each connection might be to another server.
-            let reason = "several hosts are nodes of a cluster, or Sentinels, which need the parameter `sentinel`";
+            // Each connection might lead to another server.
+            let reason = "several hosts must be nodes of a cluster, or Sentinels with the parameter `sentinel`";
             return Err(StoreError::Url { reason });
         }
         Ok(server)
@@ -105,18 +105,18 @@ impl Server {
         self.is_cluster
     }
 
-    /// How long a session is kept that is not used, in milliseconds.
+    /// Returns how long an unused session is kept, in milliseconds.
     pub(super) fn milliseconds_to_live(&self) -> Option<i64> {
         self.ttl.map(|ttl| i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX))
     }
 
-    /// Runs a command that may be run again.
+    /// Runs a command that may be repeated.
     pub(super) async fn ask<T: FromRedisValue>(&self, command: Cmd) -> Result<T, StoreError> {
         let mut values = self.each(self.patience, vec![command]).await?;
         self.understood(values.pop().unwrap_or(Value::Nil))
     }
 
-    /// Runs a script that may be run again.
+    /// Runs a script that may be repeated.
     pub(super) async fn run<T: FromRedisValue>(
         &self,
         script: &'static Script,
@@ -129,7 +129,7 @@ impl Server {
         self.understood(values.pop().unwrap_or(Value::Nil))
     }
 
-    /// Runs commands that may be run again, each by itself, and returns the answer to each.
+    /// Runs independent commands that may be repeated, and returns the answer to each.
     pub(super) async fn each(&self, patience: Duration, commands: Vec<Cmd>) -> Result<Vec<Value>, StoreError> {
         if commands.is_empty() {
             return Ok(Vec::new());
@@ -142,7 +142,7 @@ impl Server {
         self.retry(self.patience, &Call::Everywhere(command)).await
     }
 
-    /// Tries until it is done, or until there is no time left.
+    /// Tries a call until it succeeds, or until there is no time left.
     async fn retry(&self, patience: Duration, call: &Call) -> Result<Vec<Value>, StoreError> {
         let mut tries = Tries::new(patience);
         loop {
@@ -153,12 +153,12 @@ impl Server {
         }
     }
 
-    /// Tries once.
+    /// Tries a call once.
     pub(super) async fn once(&self, tries: &Tries, call: &Call) -> Result<Vec<Value>, Failure> {
         let begun = Instant::now();
         let links = if matches!(call, Call::Script { waits: true, .. }) { &self.waiting } else { &self.links };
         let linked = timeout_at(tries.deadline, self.link(links)).await;
-        // Nothing was asked yet. Why the connection before failed says more than that time is up.
+        // No request was sent yet. The reason why the previous connection failed is more useful than a timeout.
         let mut link = linked.unwrap_or_else(|_| Err(Failure::Store(self.unlinked(tries.patience))))?;
         let done = match timeout_at(tries.deadline, call.send(&mut link)).await {
             Ok(done) => done.map_err(Failure::Driver),
@@ -181,7 +181,7 @@ impl Server {
         if let Some(kept) = &*kept {
             return Ok(kept.link.clone());
         }
-        // The futures of the driver are deep. A box keeps the compiler from looking into them.
+        // The futures of the driver are deeply nested. A box hides their type from the compiler.
         let new: RedisFuture<'_, Link> = Box::pin(self.new_link());
         let link = new.await.inspect_err(|error| self.trouble.record(describe(error)))?;
         self.trouble.end();
@@ -189,7 +189,7 @@ impl Server {
         Ok(link)
     }
 
-    /// The error of a call that was given up before it had a connection.
+    /// Returns the error of a call that was given up before it had a connection.
     fn unlinked(&self, patience: Duration) -> StoreError {
         let silent = || StoreError::Unreachable { place: self.place.clone(), source: Box::new(late(patience)) };
         self.trouble.error(&self.place, patience).unwrap_or_else(silent)
@@ -218,7 +218,7 @@ impl Server {
             };
             match linked {
                 Ok(link) => return Ok(link),
-                // What stays so tells more than what may pass.
+                // A permanent error is more useful than a temporary one.
                 Err(error) if failed.as_ref().is_none_or(may_pass) => failed = Some(error),
                 Err(_) => {}
             }
@@ -241,7 +241,7 @@ impl Server {
         };
         let mut link = self.dial(&named, &self.login()).await?;
         let info: String = self.soon(redis::cmd("INFO").arg("replication"), &mut link).await?;
-        // While another one takes over, it may still be a replica.
+        // During a fail-over, it may still be a replica.
         if info.lines().any(|line| line == "role:master") {
             Ok(link)
         } else {
@@ -249,7 +249,7 @@ impl Server {
         }
     }
 
-    /// Runs a command on a new connection, within the time that its host has.
+    /// Runs a command on a new connection, within the time limit of its host.
     async fn soon<T: FromRedisValue>(&self, command: &Cmd, link: &mut Link) -> RedisResult<T> {
         let limit = patience_for_a_host(self.patience);
         timeout(limit, command.query_async(link)).await.map_err(|_| RedisError::from(late(limit)))?
@@ -270,14 +270,14 @@ impl Server {
         Ok(address.into_connection_info()?.set_redis_settings(self.login()))
     }
 
-    /// What a value of the server means.
+    /// Converts a value of the server.
     pub(super) fn understood<T: FromRedisValue>(&self, value: Value) -> Result<T, StoreError> {
         T::from_redis_value(value)
             .map_err(|error| explain(&self.place, self.patience, Failure::Driver(RedisError::from(error))))
     }
 }
 
-/// Who logs in.
+/// Returns the login of a user.
 fn login(user: Option<&str>, password: Option<&str>) -> RedisConnectionInfo {
     let mut login = RedisConnectionInfo::default();
     if let Some(user) = user {
@@ -289,10 +289,10 @@ fn login(user: Option<&str>, password: Option<&str>) -> RedisConnectionInfo {
     login
 }
 
-/// Connections that take turns.
+/// Connections that are used in turns.
 struct Links {
     kept: Vec<Mutex<Option<PooledLink>>>,
-    /// The one that is used next.
+    /// The index of the next one.
     next: AtomicUsize,
 }
 
@@ -306,10 +306,10 @@ impl Links {
         Links { kept: (0..count).map(|_| Mutex::default()).collect(), next: AtomicUsize::new(0) }
     }
 
-    /// Drops the connections that were there before a call began that found one dead: the others may be dead, too.
+    /// Drops the connections that are older than a call that found a dead one: they may be dead, too.
     fn drop_older(&self, begun: Instant) {
         for kept in &self.kept {
-            // One that is locked is being made.
+            // A locked connection is still being opened.
             if let Some(mut kept) = kept.try_lock() {
                 kept.take_if(|kept| kept.made <= begun);
             }
@@ -317,16 +317,16 @@ impl Links {
     }
 }
 
-/// For a script that takes keys alone.
+/// The arguments of a script that takes only keys.
 pub(super) const NO_ARGUMENTS: &[String] = &[];
 
-/// What is sent to a server.
+/// A request to a server.
 pub(super) enum Call {
-    /// Commands that have nothing to do with each other.
+    /// Independent commands.
     Each(Vec<Cmd>),
-    /// A script, and whether there is something behind it that waits.
+    /// A script, and whether a command that waits follows it.
     Script { pipeline: Pipeline, script: &'static Script, waits: bool },
-    /// A command that each primary of a cluster gets.
+    /// A command for each primary of a cluster.
     Everywhere(Cmd),
 }
 
@@ -366,7 +366,7 @@ impl Call {
     }
 }
 
-/// Sends commands to a cluster, which takes them together only if they are about one slot.
+/// Sends commands to a cluster, which accepts them together only if they are for the same slot.
 async fn apart(link: &ClusterConnection, commands: &[Cmd]) -> RedisResult<Vec<Value>> {
     let mut values = vec![Value::Nil; commands.len()];
     for (places, commands) in values.chunks_mut(AT_ONCE).zip(commands.chunks(AT_ONCE)) {
@@ -385,7 +385,7 @@ async fn apart(link: &ClusterConnection, commands: &[Cmd]) -> RedisResult<Vec<Va
     Ok(values)
 }
 
-/// A connection, which many calls share.
+/// A connection that many calls share.
 #[derive(Clone)]
 pub(super) enum Link {
     One { link: MultiplexedConnection, _driver: Arc<Driver> },

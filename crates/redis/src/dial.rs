@@ -1,4 +1,4 @@
-//! Opens connections: to all addresses of a host at once, so that one that does not answer hides no reason.
+//! Opens connections to all addresses of a host at once, so that a silent address does not hide another one's error.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,10 +13,10 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
 
-/// What is sent and received, encrypted or not.
+/// A byte stream, encrypted or not.
 type Stream = Box<dyn AsyncStream + Send + Sync + Unpin>;
 
-/// What drives a connection. It ends with the last one who has the connection, whatever the server still owes.
+/// The task that drives a connection. It ends with the last user of the connection, even if answers are outstanding.
 pub(super) struct Driver(JoinHandle<()>);
 
 impl Drop for Driver {
@@ -34,19 +34,19 @@ pub(super) async fn dial(
 ) -> RedisResult<(MultiplexedConnection, Arc<Driver>)> {
     let deadline = Instant::now() + limit;
     let stream = connect((host.as_str(), *port), tls, deadline, limit).await?;
-    // Each call has a limit of its own.
+    // Each call has its own time limit.
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     let opened = timeout_at(deadline, MultiplexedConnection::new_with_config(login, stream, config)).await;
     let (link, driver) = opened.map_err(|_| RedisError::from(late(limit)))??;
     Ok((link, Arc::new(Driver(tokio::spawn(driver)))))
 }
 
-/// The error of a host that does not answer.
+/// Returns the error of a host that does not answer.
 pub(super) fn late(limit: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, format!("there was no answer within {limit:?}"))
 }
 
-/// Connects to the address of a host that is the first to answer. If none does, returns the error that tells most.
+/// Connects to the first address of a host that answers. If none does, returns the most useful error.
 async fn connect(
     (host, port): (&str, u16),
     tls: Option<&TlsConnector>,
@@ -92,10 +92,10 @@ async fn reach(address: SocketAddr, tls: Option<(TlsConnector, ServerName<'stati
     Ok(stream)
 }
 
-/// How much an error tells of the server, and not of the way there.
+/// Rates how much an error says about the server, as opposed to the network.
 fn tells(error: &io::Error) -> u8 {
     match error.kind() {
-        // A certificate that is not accepted stays so.
+        // A refused certificate is a permanent error.
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => 2,
         io::ErrorKind::AddrNotAvailable | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => 0,
         _ => 1,

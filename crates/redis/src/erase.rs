@@ -1,4 +1,4 @@
-//! Erasing logs.
+//! Erases logs, and the contents of records.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -13,16 +13,16 @@ use super::read::{self, CHUNK};
 use super::scripts::{ERASE, FORGET, REPLACE};
 use lookback_store::{LogName, Scope, StoreError, Tombstone, checksum};
 
-/// How long the server may take to write its file anew, and how often it is asked.
+/// How long the server may take to rewrite its append-only file, and the interval between two checks.
 const LONGEST: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Erases logs of a namespace, and returns how many there were.
+/// Erases logs of a namespace, and returns how many existed.
 pub(super) async fn delete(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<u64, StoreError> {
     let logs: Vec<LogName> = logs.iter().collect::<BTreeSet<_>>().into_iter().cloned().collect();
     let mut erased = 0;
     for logs in logs.chunks(CHUNK) {
-        // Asked for before, because the answer to the deletion may be lost, and then it is made again.
+        // Counted before the deletion, because its answer may be lost, and a repeated deletion finds none.
         erased += exist(server, scope, logs).await?.iter().filter(|exists| **exists).count() as u64;
         if server.is_cluster() {
             in_cluster(server, scope, logs).await?;
@@ -38,10 +38,10 @@ pub(super) async fn delete(server: &Server, scope: &Scope, logs: &[LogName]) -> 
 
 /// How many records a script replaces.
 const TOMBSTONES: usize = 500;
-/// How many texts are looked through at once.
+/// How many texts are read at once.
 const TEXTS: usize = 5_000;
 
-/// Puts tombstones in the place of records, and empties their texts.
+/// Replaces records with tombstones, and empties their texts.
 pub(super) async fn replace(
     server: &Server,
     scope: &Scope,
@@ -86,7 +86,7 @@ pub(super) async fn replace(
     Ok(())
 }
 
-/// Whether each of these logs exists.
+/// Returns whether each of these logs exists.
 async fn exist(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<Vec<bool>, StoreError> {
     let asked = logs.iter().map(|log| redis::cmd("EXISTS").arg(Keys::new(&server.prefix, scope, log).log).take());
     let exist = server.each(server.patience, asked.collect()).await?;
@@ -97,7 +97,7 @@ fn keys_of(server: &Server, scope: &Scope, log: &LogName) -> [String; 4] {
     Keys::new(&server.prefix, scope, log).into_all()
 }
 
-/// Erases logs in a cluster: those of one session together.
+/// Erases logs in a cluster, those of each session together.
 async fn in_cluster(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<(), StoreError> {
     let mut sessions: BTreeMap<LogName, Vec<String>> = BTreeMap::new();
     for log in logs {
@@ -109,7 +109,7 @@ async fn in_cluster(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<
     forget(server, scope, logs).await
 }
 
-/// Takes names of logs that do not exist out of the list of a namespace.
+/// Removes the names of logs that do not exist from the list of a namespace.
 async fn forget(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<(), StoreError> {
     let names = keys::names(&server.prefix, scope);
     if !server.is_cluster() {
@@ -118,7 +118,7 @@ async fn forget(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<(), 
         let texts: Vec<String> = logs.iter().map(LogName::to_string).collect();
         return server.run::<u64>(&FORGET, &keys, &texts).await.map(|_| ());
     }
-    // The logs are in other slots than the list, and may be begun again meanwhile.
+    // The logs are in other slots than the list, and may be started again in the meantime.
     let gone = logs.iter().zip(exist(server, scope, logs).await?).filter(|(_, exists)| !exists);
     let gone: Vec<LogName> = gone.map(|(log, _)| log.clone()).collect();
     if gone.is_empty() {
@@ -132,8 +132,8 @@ async fn forget(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<(), 
     Ok(())
 }
 
-/// Takes the names of logs that have expired out of the lists, also those of tenants, and lets each server write its file of
-/// changes anew, without what was erased.
+/// Removes the names of expired logs from the lists, including those of tenants, and makes each server rewrite its
+/// append-only file without the erased data.
 pub(super) async fn vacuum(server: &Server, scope: &Scope) -> Result<(), StoreError> {
     for scope in read::scopes(server, scope).await? {
         for logs in read::names(server, &scope, "").await?.chunks(CHUNK) {
@@ -143,13 +143,13 @@ pub(super) async fn vacuum(server: &Server, scope: &Scope) -> Result<(), StoreEr
     if !says(server, "aof_enabled:1").await? {
         return Ok(());
     }
-    // One may be under way that began before the erasure.
+    // A rewrite may be running that began before the erasure.
     finish_rewriting(server).await?;
     server.everywhere(redis::cmd("BGREWRITEAOF")).await?;
     finish_rewriting(server).await
 }
 
-/// Whether any server says this of how it keeps what it has.
+/// Returns whether any server has this line in its persistence information.
 async fn says(server: &Server, what: &str) -> Result<bool, StoreError> {
     for info in server.everywhere(redis::cmd("INFO").arg("persistence").take()).await? {
         let info: String = server.understood(info)?;
@@ -160,7 +160,7 @@ async fn says(server: &Server, what: &str) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Waits until no server writes its file anew.
+/// Waits until no server rewrites its append-only file.
 async fn finish_rewriting(server: &Server) -> Result<(), StoreError> {
     let deadline = Instant::now() + LONGEST;
     while says(server, "aof_rewrite_in_progress:1").await? || says(server, "aof_rewrite_scheduled:1").await? {
@@ -170,7 +170,7 @@ async fn finish_rewriting(server: &Server) -> Result<(), StoreError> {
         tokio::time::sleep(PAUSE).await;
     }
     if says(server, "aof_last_bgrewrite_status:err").await? {
-        let source = std::io::Error::other("the server could not write its append-only file anew");
+        let source = std::io::Error::other("the server could not rewrite its append-only file");
         return Err(StoreError::Backend { place: server.place.clone(), source: Box::new(source) });
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! What goes wrong with a server, whether it may pass, and how it is reported. No error has a record or a password in
-//! it.
+//! The errors of a server: whether they are temporary, and how they are reported. No error contains a record or a
+//! password.
 
 use std::error::Error;
 use std::io;
@@ -27,13 +27,13 @@ impl From<RedisError> for Failure {
     }
 }
 
-/// What a server says while it cannot do what it could before, or will be able to.
+/// The codes of temporary errors of a server.
 const PASSING: [&str; 10] =
     ["ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS", "READONLY", "TRYAGAIN", "UNBLOCKED"];
 
 impl Failure {
-    /// Whether the same call may succeed a moment later: the connection was lost, the server restarts, or another one
-    /// takes over.
+    /// Returns whether the same call may succeed a moment later: the connection was lost, the server restarts, or
+    /// another one takes over.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             Failure::Driver(error) => may_pass(error),
@@ -41,7 +41,7 @@ impl Failure {
         }
     }
 
-    /// Whether it is unknown if the server did what it was asked.
+    /// Returns whether the server may have carried out the request.
     pub(super) fn is_unclear(&self) -> bool {
         match self {
             Failure::Late => true,
@@ -50,14 +50,14 @@ impl Failure {
         }
     }
 
-    /// Whether the connection should not be used again.
+    /// Returns whether the connection should not be used again.
     pub(super) fn ends_connection(&self) -> bool {
-        // A server that was the primary once is found by way of its old connection only.
+        // Only a new connection leads to the new primary after a fail-over.
         self.is_unclear() || matches!(self, Failure::Driver(error) if code(error).as_deref() == Some("READONLY"))
     }
 }
 
-/// The first word of an error of the server.
+/// Returns the first word of a server's error.
 pub(super) fn code(error: &RedisError) -> Option<String> {
     if let Some(code) = error.code() {
         return Some(code.to_owned());
@@ -66,7 +66,7 @@ pub(super) fn code(error: &RedisError) -> Option<String> {
     of_several.first().map(|(_, error)| error.code().to_owned())
 }
 
-/// Whether another try may succeed a moment later.
+/// Returns whether another try may succeed a moment later.
 pub(super) fn may_pass(error: &RedisError) -> bool {
     match code(error) {
         Some(code) => PASSING.contains(&code.as_str()),
@@ -78,13 +78,13 @@ fn is_of_network(error: &RedisError) -> bool {
     error.is_io_error() || error.kind() == ErrorKind::ClusterConnectionNotFound
 }
 
-/// Whether a certificate was not accepted, or the name that it must have is none: that stays so.
+/// Returns whether a certificate was refused, or the expected name is invalid. These errors are permanent.
 fn is_refused(error: &RedisError) -> bool {
     let kind = system_error(error).map(io::Error::kind);
     matches!(kind, Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput))
 }
 
-/// The error of the system that is the cause of one of the driver, which shares it between its copies.
+/// Returns the system's error that caused a driver's error. The driver shares it between copies.
 fn system_error(error: &RedisError) -> Option<&io::Error> {
     let source = error.source()?;
     match source.downcast_ref::<Arc<dyn Error + Send + Sync>>() {
@@ -93,7 +93,7 @@ fn system_error(error: &RedisError) -> Option<&io::Error> {
     }
 }
 
-/// What a server said, without what it quotes.
+/// The server's message, without quoted parts.
 #[derive(Debug, thiserror::Error)]
 #[error("Redis: {message} ({code})")]
 struct Said {
@@ -151,7 +151,7 @@ mod tests {
     fn a_certificate_that_is_not_accepted_is_not_tried_again() {
         let passes = |kind: io::ErrorKind| {
             let failure = Failure::Driver(io::Error::new(kind, "as the system says").into());
-            // It may have been asked before the connection broke.
+            // The request may have been sent before the connection broke.
             assert!(failure.is_unclear());
             failure.may_pass()
         };

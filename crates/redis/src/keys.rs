@@ -1,4 +1,4 @@
-//! The names of keys. What belongs to one session is in one slot of a cluster.
+//! The names of keys. All keys of a session are in the same slot of a cluster.
 
 use std::fmt::Write;
 
@@ -13,14 +13,14 @@ pub(super) struct Keys {
     pub(super) records: String,
     /// The sorted set of its checkpoints.
     pub(super) checkpoints: String,
-    /// The list of its texts, as searches see them.
+    /// The list of its texts, in their searchable form.
     pub(super) texts: String,
 }
 
 impl Keys {
     pub(super) fn new(prefix: &str, scope: &Scope, log: &LogName) -> Keys {
         let session = log.session();
-        // A cluster chooses the slot by what is in braces.
+        // A cluster chooses the slot by the text in braces.
         let mut key = format!("{prefix}{{{}|{}}}", escaped(scope.as_str()), escaped(session.as_str()));
         if log.is_derived() {
             key.push_str(&escaped(log.as_str()));
@@ -33,7 +33,7 @@ impl Keys {
         }
     }
 
-    /// The keys of a session and of all logs that are derived from it.
+    /// Returns the keys of a session and of all logs that are derived from it.
     pub(super) fn for_session(prefix: &str, scope: &Scope, log: &LogName) -> Vec<String> {
         let session = log.session();
         let derived = Derived::ALL.into_iter().map(|derived| session.derive(derived));
@@ -45,7 +45,7 @@ impl Keys {
     }
 }
 
-/// A pattern, as the server reads it, for the keys of all logs of a namespace and of those in it.
+/// Returns a pattern for the keys of all logs of a namespace and of those within it.
 pub(super) fn pattern(prefix: &str, scope: &Scope) -> String {
     let begin = format!("{prefix}{{{}", escaped(scope.as_str()));
     let mut pattern = String::with_capacity(begin.len() + 1);
@@ -59,28 +59,28 @@ pub(super) fn pattern(prefix: &str, scope: &Scope) -> String {
     pattern
 }
 
-/// The key of the sorted set with the names of all logs of a namespace.
+/// Returns the key of the sorted set with the names of all logs of a namespace.
 pub(super) fn names(prefix: &str, scope: &Scope) -> String {
-    // A prefix may have colons. So the namespace has none.
+    // A prefix may have colons, so the namespace has none.
     format!("{prefix}:names:{}", escaped(scope.as_str()).replace(':', "%3A"))
 }
 
-/// The key of the sorted set with all namespaces but that of the store itself.
+/// Returns the key of the sorted set with all namespaces except the store's own.
 pub(super) fn scopes(prefix: &str) -> String {
     format!("{prefix}:scopes")
 }
 
-/// The key of the version.
+/// Returns the key of the version.
 pub(super) fn version(prefix: &str) -> String {
     format!("{prefix}:version")
 }
 
-/// The key that is written to see whether the server takes it.
+/// Returns the key that a probe writes.
 pub(super) fn probe(prefix: &str) -> String {
     format!("{prefix}:probe")
 }
 
-/// A text without the characters that mean something in a key.
+/// Escapes the special characters of keys.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

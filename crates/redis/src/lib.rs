@@ -1,4 +1,4 @@
-//! Logs in Redis or Valkey: a server by itself, the primary that Sentinels name, or a cluster.
+//! A store in Redis or Valkey: a single server, the primary that Sentinels name, or a cluster.
 //!
 //! ```text
 //! PREFIX{SCOPE|SESSION}              hash: length, bytes, texts, created, used
@@ -8,13 +8,13 @@
 //! PREFIX{SCOPE|SESSION}LOG…          the same four for each log that is derived from the session
 //! PREFIX:names:SCOPE                 sorted set of names
 //! PREFIX:scopes                      sorted set of namespaces
-//! PREFIX:version                     of all this
+//! PREFIX:version                     the version of the keys
 //! ```
 //!
-//! An append is one script, and so one round trip. In a cluster the names are in other slots than the logs, and are written
-//! apart: before the first append to a log, and once more behind it.
+//! An append is one script, and so one round trip. In a cluster, the names are in other slots than the logs, and are
+//! written separately: before the first append to a log, and once more after it.
 //!
-//! An append whose answer was lost is recognized by its nonce when it is tried again.
+//! If the answer to an append is lost, a repeated append is recognized by its nonce.
 
 mod append;
 mod check;
@@ -49,25 +49,25 @@ use lookback_store::{
 /// The version of the keys.
 const VERSION: i64 = 1;
 
-/// Logs in Redis or Valkey, which many processes on many machines may use at once.
+/// A store in Redis or Valkey, which many processes on many machines may use at once.
 ///
 /// Its URL is `redis://USER:PASSWORD@HOST:PORT/NUMBER`, or `rediss://…` for TLS. `valkey://` and `valkeys://` mean the
-/// same. Several hosts, with commas between, are nodes of a cluster, or Sentinels. Whether a server is a node of a cluster
-/// is found out. It has these parameters:
+/// same. Several hosts, separated by commas, are nodes of a cluster, or Sentinels. The store detects whether a server
+/// is a node of a cluster. It has these parameters:
 ///
-/// - `sentinel`: the name of the primary, if the hosts are Sentinels; `sentinel_user` and `sentinel_password` if they ask
-///   for them;
-/// - `wait`: how many replicas must have an append before it is done, by default 0;
-/// - `ttl`: how long a session is kept that is not used, such as `12h` or `30d`, by default for ever;
-/// - `prefix`: what the names of all keys begin with, by default `lookback`;
+/// - `sentinel`: the name of the primary, if the hosts are Sentinels. `sentinel_user` and `sentinel_password` log in to
+///   them.
+/// - `wait`: how many replicas must have an append before it is done, by default 0.
+/// - `ttl`: how long an unused session is kept, such as `12h` or `30d`, by default forever.
+/// - `prefix`: the beginning of the names of all keys, by default `lookback`.
 /// - `connections`: how many connections the store opens to a server, by default 4, and as many again for appends that
-///   wait for replicas;
-/// - `cacert`: a file with the certificates to trust in place of the system's;
+///   wait for replicas.
+/// - `cacert`: a file with the certificates to trust instead of the system's.
 /// - `insecure`: if `true`, the certificate of the server is not checked.
 ///
-/// An append is on the disk when it is done only if the server is set so. See [`RedisStore::risks`].
+/// Whether an append is on the disk when it is done depends on the server's settings. See [`RedisStore::risks`].
 ///
-/// With TLS, it installs ring as the process's default provider of cryptography for rustls, if there is none.
+/// With TLS, the store installs ring as the default crypto provider of rustls for the process, if there is none.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -89,14 +89,14 @@ impl RedisStore {
     /// Connects to a server, and logs a warning for each of its [`risks`](RedisStore::risks).
     ///
     /// # Errors
-    /// Returns an error if the URL is invalid, if the server cannot be reached or refuses the user, or if a newer version
-    /// of Lookback wrote the keys.
+    /// Returns an error if the URL is invalid, if the server cannot be reached or refuses the user, or if a newer
+    /// version of Lookback wrote the keys.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         RedisStore::connect_with(url, network::PATIENCE).await
     }
 
-    /// Connects to a server. `patience` is how long a call tries to reach a server that does not answer; the default is 5
-    /// seconds. A search may take longer.
+    /// Connects to a server. `patience` is how long a call tries to reach a server that does not answer; the default is
+    /// 5 seconds. A search may take longer.
     ///
     /// # Errors
     /// The same as [`RedisStore::connect`].
@@ -110,19 +110,19 @@ impl RedisStore {
         });
         let server = server.await.map_err(|source| StoreError::Backend { place, source: Box::new(source) })??;
         for risk in &server.risks {
-            tracing::warn!(store = %server.place, %risk, "entries that were acknowledged may be lost");
+            tracing::warn!(store = %server.place, %risk, "acknowledged entries may be lost");
         }
         Ok(RedisStore { server: Arc::new(server), scope: Scope::default() })
     }
 
-    /// Returns which settings of the server may lose an append that it has acknowledged. Of a cluster, one node is asked.
+    /// Returns the settings of the server that may lose an acknowledged append. Of a cluster, it asks one node.
     ///
-    /// Without risks, what a fail-over may lose is still up to the parameter `wait`.
+    /// Even without risks, a fail-over may lose appends. The parameter `wait` limits that.
     pub fn risks(&self) -> &[Risk] {
         &self.server.risks
     }
 
-    /// Runs a call in the runtime of the driver.
+    /// Runs a call on the driver's runtime.
     fn run<'a, T, F>(&'a self, call: impl FnOnce(Arc<Server>, Scope) -> F + Send + 'a) -> StoreFuture<'a, T>
     where
         T: Send + 'static,
@@ -138,7 +138,7 @@ impl RedisStore {
     }
 }
 
-/// Writes the version, or compares it, and loads the scripts.
+/// Writes or compares the version, and loads the scripts.
 async fn prepare(server: &Server) -> Result<(), StoreError> {
     let load = |script: &&str| redis::cmd("SCRIPT").arg("LOAD").arg(script).take();
     server.each(server.patience, scripts::ALL.iter().map(load).collect()).await?;
@@ -152,7 +152,7 @@ async fn prepare(server: &Server) -> Result<(), StoreError> {
 }
 
 impl fmt::Debug for RedisStore {
-    /// Shows where the store is, without the password.
+    /// Prints the URL without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore").field("place", &self.server.place).finish_non_exhaustive()
     }
@@ -252,7 +252,7 @@ impl Store for RedisStore {
     fn probe(&self) -> StoreFuture<'_, ()> {
         self.run(|server, _| async move {
             let key = keys::probe(&server.prefix);
-            // It is gone a second later.
+            // The key expires a second later.
             server.ask(redis::cmd("SET").arg(key).arg(1).arg("EX").arg(1).take()).await
         })
     }

@@ -1,13 +1,13 @@
-//! What is in the lists of a log, as bytes.
+//! The elements of a log's lists, as bytes.
 //!
-//! A record is its nonce and its checksum, eight bytes each in little-endian order, and its body. A text is its position
-//! and the time when it was said, eight bytes each, and its terms with spaces between.
+//! A record is its nonce and its checksum, eight bytes each in little-endian order, and its body. A text is its
+//! position and its time, eight bytes each, and its terms, separated by spaces.
 
 use lookback_engine::transcript::Millis;
 
 use lookback_store::{Damage, LogName, StoreError, StoredRecord};
 
-/// A time that is not known.
+/// An unknown time.
 const UNKNOWN: Millis = Millis::MIN;
 
 /// Packs a record.
@@ -15,7 +15,7 @@ pub(super) fn packed(nonce: u64, checksum: u64, body: &str) -> Vec<u8> {
     [&nonce.to_le_bytes(), &checksum.to_le_bytes(), body.as_bytes()].concat()
 }
 
-/// Packs what takes the place of a record, but for its nonce.
+/// Packs the replacement for a record, without its nonce.
 pub(super) fn tombstone(checksum: u64, body: &str) -> Vec<u8> {
     [&checksum.to_le_bytes(), body.as_bytes()].concat()
 }
@@ -29,7 +29,7 @@ pub(super) fn unpacked(log: &LogName, position: u64, bytes: &[u8]) -> Result<Sto
     Ok(StoredRecord::new(position, u64::from_le_bytes(*checksum), body))
 }
 
-/// Where a text is, and when it was said.
+/// The position and the time of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Text {
     pub(super) position: u64,

@@ -1,4 +1,4 @@
-//! Reading logs, and listing them.
+//! Reads logs, and lists them.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use lookback_store::{Head, LogInfo, LogName, Scope, StoreError, StoredRecord, Te
 
 /// How many names are read at once.
 pub(super) const CHUNK: usize = 1_000;
-/// A byte behind all that a text may have.
+/// A byte greater than all bytes of UTF-8.
 const BEHIND: u8 = 0xff;
 
 /// Reads each of these spans.
@@ -25,7 +25,7 @@ pub(super) async fn spans(
     let keys = Keys::new(&server.prefix, scope, log);
     let mut limits = Vec::with_capacity(spans.len() * 2);
     for span in spans {
-        // Nothing is between 1 and 0.
+        // The range from 1 to 0 is empty.
         let (first, last) = if span.is_empty() { (1, 0) } else { (span.start, span.end - 1) };
         limits.extend([index(first), index(last)]);
     }
@@ -39,12 +39,12 @@ pub(super) async fn spans(
     Ok(all)
 }
 
-/// The indexes of the server are signed.
+/// Returns a position as an index of the server, which is signed.
 fn index(position: u64) -> String {
     position.min(i64::MAX.cast_unsigned()).to_string()
 }
 
-/// The bodies of a span, which were read from its beginning on.
+/// Unpacks the records of a span, which were read from its beginning, and returns their bodies.
 fn bodies(log: &LogName, span: Range<u64>, end: u64, packed: &[Vec<u8>]) -> Result<Vec<String>, StoreError> {
     let first = span.start;
     let read = (0..).zip(packed).map(|(index, bytes)| unpacked(log, first.saturating_add(index), bytes));
@@ -85,7 +85,7 @@ fn log_info(server: &Server, log: &LogName, value: Value) -> Result<Option<(LogI
     Ok(records.map(|records| (info(records), texts.unwrap_or(0))))
 }
 
-/// What is known about these logs, each with the number of its texts. Those that do not exist are left out.
+/// Returns the descriptions of these logs, each with the number of its texts. Skips logs that do not exist.
 pub(super) async fn described(
     server: &Server,
     scope: &Scope,
@@ -103,13 +103,13 @@ pub(super) async fn described(
     Ok(described)
 }
 
-/// The names with a prefix, in their order. There may be names of logs that have expired.
+/// Returns the names with a prefix, in their order, possibly including those of expired logs.
 pub(super) async fn names(server: &Server, scope: &Scope, prefix: &str) -> Result<Vec<LogName>, StoreError> {
     let all = members(server, &keys::names(&server.prefix, scope), prefix).await?;
     Ok(all.into_iter().map(LogName::kept).collect())
 }
 
-/// The members of a sorted set that begin so, in their order.
+/// Returns the members of a sorted set with a prefix, in their order.
 async fn members(server: &Server, key: &str, prefix: &str) -> Result<Vec<String>, StoreError> {
     let mut first = [b"[", prefix.as_bytes()].concat();
     let last = [b"(", prefix.as_bytes(), &[BEHIND]].concat();
@@ -126,18 +126,18 @@ async fn members(server: &Server, key: &str, prefix: &str) -> Result<Vec<String>
     }
 }
 
-/// A namespace, and those of all tenants in it, also of those that have no logs any more.
+/// Returns a namespace, and those of all tenants within it, including those without logs.
 pub(super) async fn scopes(server: &Server, scope: &Scope) -> Result<Vec<Scope>, StoreError> {
     let inner = members(server, &keys::scopes(&server.prefix), scope.as_str()).await?;
     let inner = inner.into_iter().map(Scope::kept).filter(|inner| inner != scope);
     Ok([scope.clone()].into_iter().chain(inner).collect())
 }
 
-/// The tenants of a namespace, in the byte order of their names.
+/// Returns the tenants of a namespace, in the byte order of their names.
 pub(super) async fn tenants(server: &Server, scope: &Scope) -> Result<Vec<Tenant>, StoreError> {
     let mut tenants = Vec::new();
     for scopes in scopes(server, scope).await?.chunks(CHUNK) {
-        // A namespace stays in the list when its last log is erased.
+        // A namespace stays in the list after its last log is erased.
         let exist = scopes.iter().map(|scope| redis::cmd("EXISTS").arg(keys::names(&server.prefix, scope)).take());
         let exist = server.each(server.patience, exist.collect()).await?;
         let used = scopes.iter().zip(exist).filter(|(_, exists)| *exists == Value::Int(1));

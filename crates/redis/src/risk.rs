@@ -1,28 +1,28 @@
-//! What the settings of a server can lose.
+//! The settings of a server that may lose acknowledged appends.
 
 use std::fmt;
 
-/// Why a server may lose an append that it has acknowledged.
+/// The reason why a server may lose an append that it has acknowledged.
 ///
 /// A server promises to keep it only with the settings `appendonly yes` and `appendfsync always`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Risk {
-    /// It does not write each change to the disk: `appendonly` is `no`. If it ends, what came after the last snapshot is
-    /// lost.
+    /// `appendonly` is `no`: the server does not write each change to the disk. If it stops, it loses all changes since
+    /// the last snapshot.
     NotOnDisk,
-    /// It writes changes to the disk later: `appendfsync` is this. If its machine loses power, about a second is lost
-    /// with `everysec`, and more with `no`.
+    /// `appendfsync` has this value: the server writes changes to the disk later. If its machine loses power, it loses
+    /// about a second with `everysec`, and more with `no`.
     SyncedLater(String),
-    /// The user may not ask when it writes changes to the disk.
+    /// The user may not read the setting `appendfsync`.
     Unknown,
-    /// If its memory is full, it deletes sessions by this policy (`maxmemory-policy`).
+    /// `maxmemory-policy` has this value: the server deletes sessions if its memory is full.
     Evicts(String),
 }
 
 impl Risk {
-    /// Finds them in what the server says of itself, and in its setting `appendfsync`, if that may be read. `expires` is
-    /// whether sessions expire: some policies delete nothing else.
+    /// Finds the risks in the server's information and in its setting `appendfsync`, if that is readable. `expires` is
+    /// whether sessions expire: some policies delete only those.
     pub(super) fn all(info: &str, synced: Option<&str>, expires: bool) -> Vec<Risk> {
         let says =
             |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default();
@@ -45,14 +45,14 @@ impl Risk {
 impl fmt::Display for Risk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Risk::NotOnDisk => f.write_str("set `appendonly yes`: if the server ends, it loses what came last"),
+            Risk::NotOnDisk => f.write_str("set `appendonly yes`: if the server stops, it loses the newest entries"),
             Risk::SyncedLater(setting) => write!(
                 f,
-                "set `appendfsync always` instead of `{setting}`: if the machine loses power, the server loses what \
-                 came last"
+                "set `appendfsync always` instead of `{setting}`: if the machine loses power, the server loses the \
+                 newest entries"
             ),
             Risk::Unknown => {
-                f.write_str("the server may lose what came last: it does not say when it writes to the disk")
+                f.write_str("the server may lose the newest entries: it does not report when it writes to the disk")
             }
             Risk::Evicts(policy) => write!(
                 f,

@@ -1,4 +1,4 @@
-//! Full-text search: the texts are read, and ranked here.
+//! Full-text search: reads the texts, and ranks them in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use lookback_store::{Hit, LogInfo, LogName, Scope, StoreError};
 
 /// How long a search may take.
 const LONGEST: Duration = Duration::from_secs(10);
-/// How many texts are read at once, and how many bytes of them, as far as their messages tell.
+/// How many texts are read at once, and about how many bytes, as estimated from their messages.
 const CHUNK: u64 = 5_000;
 const CHUNK_BYTES: u64 = 4 << 20;
 
-/// Finds the records that fit a query, in one log or in all: the best first.
+/// Finds the records that match a query, in one log or in all: the best first.
 pub(super) async fn search(
     server: Arc<Server>,
     scope: Scope,
@@ -29,7 +29,7 @@ pub(super) async fn search(
     most: usize,
 ) -> Result<Vec<Hit>, StoreError> {
     let (handle, place) = (Handle::current(), server.place.clone());
-    // The texts are many, and this thread serves all connections.
+    // Ranking many texts takes time, and this thread serves all connections.
     let found = tokio::task::spawn_blocking(move || {
         let deadline = Instant::now() + LONGEST;
         Search { server: &server, handle, deadline, scope }.run(log, &query, most)
@@ -44,7 +44,7 @@ struct Search<'a> {
     scope: Scope,
 }
 
-/// Texts of a log that follow one another.
+/// Consecutive texts of a log.
 struct Part {
     log: u32,
     first: u64,
@@ -63,7 +63,7 @@ impl Search<'_> {
         let mut texts = Texts::for_query(query);
         let (mut parts, mut room) = (Vec::new(), CHUNK_BYTES);
         for (log, (info, count)) in (0..).zip(&logs) {
-            // A text is about as long as its message, and has a price of its own.
+            // A text is about as long as its message, and has a minimum cost.
             let length = (info.bytes / info.records.max(1)).max(CHUNK_BYTES / CHUNK);
             let mut first = 0;
             while first < *count {
@@ -83,7 +83,7 @@ impl Search<'_> {
         Ok(found.into_iter().filter_map(hit).collect())
     }
 
-    /// Waits for an answer, as long as a search may take.
+    /// Waits for an answer within the time limit of the search.
     fn in_time<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let server = self.server;
         let slow = || StoreError::Slow { place: server.place.clone(), limit: LONGEST };
@@ -91,7 +91,7 @@ impl Search<'_> {
         self.handle.block_on(async { timeout_at(self.deadline, answer).await.map_err(|_| late())? })
     }
 
-    /// Reads texts.
+    /// Reads texts, and adds them to the index.
     fn add(&self, texts: &mut Texts, logs: &[(LogInfo, u64)], parts: &[Part]) -> Result<(), StoreError> {
         let commands = parts.iter().filter_map(|part| {
             let key = Keys::new(&self.server.prefix, &self.scope, &logs.get(part.log as usize)?.0.name).texts;

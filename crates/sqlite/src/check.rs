@@ -1,5 +1,4 @@
-//! Checking the file: what SQLite finds wrong with it, whether lists tell what is in each log, and whether the index of words
-//! is that of the records.
+//! Checks the file: SQLite's own integrity, the rows of the logs, and the index of words.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -15,9 +14,9 @@ use super::unsigned;
 use lookback_store::texts::{self, Compared, Found};
 use lookback_store::{LogName, Scope, checksum};
 
-/// What is wrong with the file, in words.
+/// Returns descriptions of the problems of the file.
 pub(super) fn check(connection: &mut Connection) -> Result<Vec<String>, Fault> {
-    // In one transaction, so that all tables are those of one moment.
+    // In one transaction, so that all tables are read in the same state.
     let transaction = connection.transaction()?;
     let mut found = check_file(&transaction)?;
     found.extend(check_definitions(&transaction)?);
@@ -40,7 +39,7 @@ pub(super) fn check(connection: &mut Connection) -> Result<Vec<String>, Fault> {
     Ok(found)
 }
 
-/// What is in the file and belongs to no log that is listed, in words.
+/// Returns descriptions of the data in the file that belongs to no listed log.
 pub(super) fn nameless(connection: &Connection) -> Result<Vec<String>, Fault> {
     let mut found = Vec::new();
     let mut lost = connection.prepare(
@@ -73,7 +72,7 @@ fn logs(connection: &Connection) -> rusqlite::Result<Vec<Log>> {
     logs.query_map([], log)?.collect()
 }
 
-/// What SQLite finds wrong.
+/// Returns the problems that SQLite finds.
 fn check_file(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut found: Vec<String> = Vec::new();
     let mut faults = connection.prepare("PRAGMA integrity_check(100)")?;
@@ -84,7 +83,7 @@ fn check_file(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Whether the index and the triggers are defined as they were.
+/// Checks that the definitions of the index and the triggers are unchanged.
 fn check_definitions(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     let words = |sql: &str| sql.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut definition = connection.prepare("SELECT sql FROM sqlite_schema WHERE name = ?1")?;
@@ -98,24 +97,24 @@ fn check_definitions(connection: &Connection) -> rusqlite::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Whether the row of a log says what is in it.
+/// Checks that the row of a log matches its records.
 fn check_log(connection: &Connection, log: &Log) -> rusqlite::Result<Vec<String>> {
     let Log { sealed, scope, name } = log;
     let mut found = Vec::new();
     if !sealed.is_whole(scope.as_str(), name.as_str()) {
-        found.push(format!("what lists say of `{name}` was altered: its size, its times, or its tenant"));
+        found.push(format!("the row of `{name}` was altered: its size, its times, or its tenant"));
     }
     let sql = "SELECT count(*), coalesce(sum(octet_length(body)), 0) FROM entries WHERE log = ?1";
     let (length, bytes): (i64, i64) =
         connection.prepare_cached(sql)?.query_row([sealed.id], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if (length, bytes) != (sealed.length, sealed.bytes) {
-        let says = format!("`{name}` says that it has {} entries of {} bytes", sealed.length, sealed.bytes);
-        found.push(format!("{says}, and has {length} of {bytes}"));
+        let says = format!("the row of `{name}` has {} entries of {} bytes", sealed.length, sealed.bytes);
+        found.push(format!("{says}, but the log has {length} of {bytes}"));
     }
     Ok(found)
 }
 
-/// Whether the index has the texts of a log, and no others.
+/// Checks that the index has the texts of a log, and no others.
 fn check_texts(connection: &Connection, log: &Log, indexed: &mut Indexed) -> Result<Option<String>, Fault> {
     let Log { sealed, scope, name } = log;
     let Some(ids) = texts_of(sealed.id) else { return Ok(None) };
@@ -127,7 +126,7 @@ fn check_texts(connection: &Connection, log: &Log, indexed: &mut Indexed) -> Res
         let (id, position, time): (i64, i64, Option<Millis>) = (row.get(0)?, row.get(1)?, row.get(2)?);
         let checksum: i64 = row.get(3)?;
         let is_whole = checksum == seal::text_checksum(id, position, time);
-        // One that was altered has the hash of no text.
+        // A text whose row was altered gets a hash that matches no text.
         let hash = match indexed.take(id) {
             Some(hash) if is_whole => hash,
             _ => 0,
@@ -148,13 +147,13 @@ fn check_texts(connection: &Connection, log: &Log, indexed: &mut Indexed) -> Res
     Ok(compared.finish())
 }
 
-/// The hashes of the terms that the index has of each text, and those that wait for it.
+/// The hash of each text's terms, from the index and from the waiting terms.
 struct Indexed(HashMap<i64, u64>);
 
 impl Indexed {
     fn read(connection: &Connection) -> rusqlite::Result<Self> {
         let mut hashes: HashMap<i64, u64> = HashMap::new();
-        // It is of this connection alone, and keeps nothing.
+        // Visible only to this connection, and without data of its own.
         let list = "CREATE VIRTUAL TABLE IF NOT EXISTS temp.instances USING fts5vocab ('main', 'words', 'instance')";
         connection.execute_batch(list)?;
         let mut terms = connection.prepare("SELECT doc, term FROM temp.instances")?;
@@ -178,7 +177,8 @@ impl Indexed {
         self.0.remove(&text)
     }
 
-    /// What is left, after the texts of all logs were taken, is of none; but what is being erased may still be there.
+    /// Returns a description of the remaining texts, which belong to no log. Texts that are being erased are no
+    /// problem.
     fn rest(self, connection: &Connection) -> rusqlite::Result<Option<String>> {
         let mut erasing = connection.prepare("SELECT log FROM erasing")?;
         let erasing: Vec<i64> = erasing.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;

@@ -16,19 +16,19 @@ use lookback_store::{StoreError, StoreFuture};
 /// The connections to a file.
 #[derive(Debug)]
 pub(super) struct Connections {
-    /// The connection for writes, and for the reads that belong to them.
+    /// The connection for writes, and for the reads within them.
     writer: Arc<Mutex<Connection>>,
     readers: Arc<Readers>,
     pub(super) path: PathBuf,
     /// The file that was opened.
     opened: Opened,
     wal: Arc<Wal>,
-    /// Whether a write is done when the system has it.
+    /// Whether a write is done after the system has it.
     is_quick: bool,
 }
 
-/// Tells the file that was opened from another one at its path. SQLite goes on writing to a file that was deleted, and
-/// what it writes is lost when the last process closes it.
+/// Identifies the opened file, to detect another one at its path. SQLite continues to write to a deleted file, and
+/// loses these writes when the last process closes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Opened {
     /// Absolute, because the folder of the process may change.
@@ -43,7 +43,7 @@ impl Opened {
         Opened { path, number }
     }
 
-    /// Returns an error if another file is there now, or none.
+    /// Returns an error if the file was deleted or replaced.
     fn check(&self) -> Result<(), Fault> {
         if file_number(&self.path) == self.number {
             return Ok(());
@@ -56,7 +56,7 @@ impl Opened {
     }
 }
 
-/// The numbers of the device and of the file. Other systems let nobody delete a file that is open.
+/// Returns the numbers of the device and of the file. Other systems do not allow deleting an open file.
 fn file_number(path: &Path) -> Option<(u64, u64)> {
     #[cfg(unix)]
     {
@@ -75,7 +75,7 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection that waits for no other process until this is dropped.
+/// A connection that does not wait for other processes until this is dropped.
 struct Impatient<'a>(&'a mut Connection, Duration);
 
 impl Impatient<'_> {
@@ -93,19 +93,19 @@ impl Drop for Impatient<'_> {
 }
 
 impl Connections {
-    /// `file` is the file to which the path leads.
+    /// Creates the connections. `file` is `path` with its links resolved.
     pub(super) fn new(writer: Connection, readers: Readers, path: &Path, file: &Path) -> Self {
         let (writer, readers) = (Arc::new(Mutex::new(writer)), Arc::new(readers));
         let (opened, wal) = (Opened::from_path(file), Arc::new(Wal::for_database(file)));
         Connections { writer, readers, path: path.to_owned(), opened, wal, is_quick: false }
     }
 
-    /// Lets a write be done when the system has it, without a wait for the disk.
+    /// Makes a write done after the system has it, without waiting for the disk.
     pub(super) fn quick(self) -> rusqlite::Result<Self> {
         {
             let writer = self.writer();
             writer.pragma_update(None, "synchronous", "NORMAL")?;
-            // The length of `-wal` tells how much of it is used.
+            // Then the length of `-wal` shows how much of it is in use.
             writer.pragma_update(None, "journal_size_limit", 0)?;
         }
         Ok(Connections { is_quick: true, ..self })
@@ -121,8 +121,8 @@ impl Connections {
         locked(&self.writer)
     }
 
-    /// Empties the file `-wal`, where what was erased may still be. Tries for as long as the store has patience, and lets
-    /// others write in between. Returns `false` if somebody reads from it all the time.
+    /// Empties the file `-wal`, which may still contain erased data. Retries for as long as the store's patience, and
+    /// lets others write in between. Returns `false` if a reader prevented it all the time.
     pub(super) async fn empty_wal(&self) -> Result<bool, StoreError> {
         let (begun, patience) = (Instant::now(), self.readers.patience());
         loop {
@@ -140,8 +140,8 @@ impl Connections {
         Ok(())
     }
 
-    /// Runs `work`, which appends a little with so many texts, on the connection for writes: here and at once, unless it
-    /// would wait for the disk or for another writer. To have another thread do it takes longer than to do it.
+    /// Runs `work`, a short append with this many texts, on the connection for writes. Runs it on this thread unless it
+    /// would wait for the disk or for another writer: handing it to another thread takes longer than running it.
     pub(super) fn append<'a, T: Send + 'static>(
         &'a self,
         texts: usize,
@@ -155,7 +155,7 @@ impl Connections {
         })
     }
 
-    /// As [`Connections::append`]; `None` if it would wait.
+    /// Does the same as [`Connections::append`]; `None` if it would wait.
     fn at_once<T>(&self, texts: usize, work: impl Fn(&mut Connection) -> Result<T, Fault>) -> Option<Result<T, Fault>> {
         if !self.is_quick || !self.wal.takes_quickly() {
             return None;
@@ -185,9 +185,9 @@ impl Connections {
             let done = blocking::unblock(move || {
                 let mut connection = locked(&connection);
                 opened.check()?;
-                // A panic leaves no transaction behind: dropping it rolls it back.
+                // After a panic no transaction stays open: dropping it rolls it back.
                 let done = work(&mut connection)?;
-                // What was written is written, however long the file is.
+                // The write itself has succeeded, whatever the length of the file.
                 let _ = wal.keep_short(&connection, patience);
                 Ok(done)
             });
@@ -195,8 +195,8 @@ impl Connections {
         })
     }
 
-    /// Runs `work` on a connection of its own, on a thread that may block. If the file is read without a lock and has
-    /// changed meanwhile, `work` runs again.
+    /// Runs `work` on a connection for one reader, on a thread that may block. If the file is read without a lock and
+    /// has changed in the meantime, `work` runs again.
     pub(super) fn read<'a, T: Send + 'static>(
         &'a self,
         work: impl Fn(&mut Connection) -> Result<T, Fault> + Send + 'static,
@@ -247,7 +247,7 @@ mod tests {
         let (mut longest, length) = (0, || fs::metadata(folder.path().join("s.db-wal")).unwrap().len());
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                // Each begins before another ends.
+                // Each begins before another one ends.
                 scope.spawn(|| {
                     while !done.load(Ordering::SeqCst) {
                         block_on(store.file.read(|connection| {
@@ -323,7 +323,7 @@ mod tests {
         assert!(block_on(poll_once(&mut waits)).is_none());
         other.execute_batch("ROLLBACK").unwrap();
         block_on(waits).unwrap();
-        // What SQLite brings into its file from time to time, it does on another thread, and `-wal` stays short.
+        // SQLite's checkpoints into the database run on another thread, and `-wal` stays short.
         let (mut longest, mut others) = (0, 0);
         for at in 4..2_000 {
             others += u32::from(!is_at_once(&store));

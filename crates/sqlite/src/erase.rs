@@ -1,7 +1,7 @@
-//! Erasing logs: hidden in one step, then removed in many, so that no writer waits for long.
+//! Erases logs: hides them in one step, then removes them in many, so that no writer waits for long.
 //!
-//! What is erased is gone from the file, too: SQLite overwrites what is deleted inside a page, the words are merged out
-//! of the index, free pages are cut off, and the file `-wal` is emptied.
+//! Erased data is gone from the file, too: SQLite overwrites deleted data inside a page, the words are merged out of
+//! the index, free pages are cut off the file, and the file `-wal` is emptied.
 
 use std::collections::BTreeSet;
 
@@ -14,27 +14,27 @@ use super::search::texts_of;
 use super::signed;
 use lookback_store::{LogName, Scope, Tombstone, checksum};
 
-/// What a step removes at most: rows, and bytes of bodies.
+/// The most rows that a step removes, and about the most bytes of bodies.
 const ROWS: i64 = 1_000;
 const BYTES: i64 = 4 << 20;
-/// How many pages a step writes of the index, and cuts off the file.
+/// How many pages of the index a step merges, and how many pages it cuts off the file.
 const PAGES: i64 = 64;
 
-/// What is still to be done for a log that is hidden.
+/// The remaining work for a hidden log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(i64)]
 enum Stage {
-    /// Its records must be deleted.
+    /// Delete its records.
     Records = 0,
-    /// Its texts must be deleted from the index.
+    /// Delete its texts from the index.
     Texts = 1,
-    /// The index must be merged, because its words are still there.
+    /// Merge the index, which still has its words.
     Words = 2,
-    /// The merge that began after its texts were deleted must end.
+    /// Finish the merge that began after its texts were deleted.
     Merge = 3,
 }
 
-/// Hides these logs of a namespace, or all of them, from everybody. Returns how many there were.
+/// Hides these logs of a namespace, or all of them, from every reader. Returns how many existed.
 pub(super) fn hide(connection: &mut Connection, scope: &Scope, logs: Option<&[LogName]>) -> Result<u64, Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let mut hidden = 0;
@@ -57,12 +57,12 @@ pub(super) fn hide(connection: &mut Connection, scope: &Scope, logs: Option<&[Lo
     Ok(hidden)
 }
 
-/// The number under which the words of records that were replaced wait for the merge. No log has it.
+/// The log number for the words of replaced records, which wait for the merge. No log has it.
 const NO_LOG: i64 = 0;
 /// How many records a transaction replaces.
 pub(super) const TOMBSTONES: usize = 500;
 
-/// Puts tombstones in the place of records, and takes their texts out of the index.
+/// Replaces records with tombstones, and removes their texts from the index.
 pub(super) fn replace(
     connection: &mut Connection,
     scope: &Scope,
@@ -105,7 +105,7 @@ fn delete_texts_of(transaction: &Transaction<'_>, log: i64, records: &BTreeSet<i
     };
     let mut found: Vec<i64> = Vec::new();
     {
-        // The texts are in the order of their records, and a log has no more of them than records.
+        // Texts have the order of their records, and a log has at most one text for each record.
         let end = texts.start().saturating_add(*last).min(*texts.end());
         let sql = "SELECT id, position FROM texts WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC";
         let mut all = transaction.prepare_cached(sql)?;
@@ -126,15 +126,15 @@ fn delete_texts_of(transaction: &Transaction<'_>, log: i64, records: &BTreeSet<i
     Ok(!found.is_empty())
 }
 
-/// Returns whether there is something left to erase.
+/// Returns whether an erasure is unfinished.
 pub(super) fn is_pending(connection: &Connection) -> Result<bool, Fault> {
     Ok(connection.prepare_cached("SELECT EXISTS (SELECT 1 FROM erasing)")?.query_row([], |row| row.get(0))?)
 }
 
-/// Removes what is hidden.
+/// Removes hidden logs step by step.
 #[derive(Default)]
 pub(super) struct Eraser {
-    /// Whether it has begun to merge the index itself. A merge that another process began may have ended with it.
+    /// Whether this eraser began the merge. A merge that another process began may have ended with that process.
     is_merging: bool,
 }
 
@@ -151,7 +151,7 @@ impl Eraser {
         } else if first(&transaction, Stage::Words)?.is_some()
             || !self.is_merging && first(&transaction, Stage::Merge)?.is_some()
         {
-            // A merge that is under way may have passed the words already, and is ended first.
+            // A running merge may have passed the words already. It is finished first.
             if !merge(&transaction, PAGES)? {
                 transaction.execute(
                     "UPDATE erasing SET stage = ?2 WHERE stage = ?1",
@@ -179,14 +179,14 @@ fn stage_numbers(stage: Stage, next: Stage) -> (i64, i64) {
     (stage as i64, next as i64)
 }
 
-/// A log that is at this stage.
+/// Returns a log at this stage.
 fn first(transaction: &Transaction<'_>, stage: Stage) -> rusqlite::Result<Option<i64>> {
     let sql = "SELECT log FROM erasing WHERE stage = ?1 LIMIT 1";
     transaction.prepare_cached(sql)?.query_row([stage as i64], |row| row.get(0)).optional()
 }
 
 fn delete_records(transaction: &Transaction<'_>, log: i64) -> rusqlite::Result<()> {
-    // The length is read from the head of a row, not from the pages that a long body fills.
+    // SQLite reads the length from the head of a row, not from the pages of a long body.
     let sql = "SELECT position, octet_length(body) FROM entries WHERE log = ?1 ORDER BY position LIMIT ?2";
     let mut records = transaction.prepare_cached(sql)?;
     let mut records = records.query((log, ROWS))?;
@@ -228,16 +228,16 @@ fn delete_texts(transaction: &Transaction<'_>, log: i64) -> rusqlite::Result<()>
     index::remove(transaction, &(start..=last))
 }
 
-/// Merges a part of the index, which leaves out what was deleted. A negative number of pages begins to merge all of it.
+/// Merges a part of the index, and drops deleted words. A negative number of pages begins a merge of the whole index.
 /// Returns `false` if nothing was left to merge.
 fn merge(transaction: &Transaction<'_>, pages: i64) -> rusqlite::Result<bool> {
     let before = transaction.total_changes();
     transaction.prepare_cached("INSERT INTO words (words, rank) VALUES ('merge', ?1)")?.execute([pages])?;
-    // One change is the command itself.
+    // The command itself counts as one change.
     Ok(transaction.total_changes() - before > 1)
 }
 
-/// Cuts free pages off the file. Returns `false` if there are none.
+/// Cuts free pages off the file. Returns `false` if there were none.
 fn cut_off(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
     if transaction.pragma_query_value(None, "freelist_count", |row| row.get::<_, i64>(0))? == 0 {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! What goes wrong inside a call, and how it is reported.
+//! The errors inside a call, and their conversion to errors of the store.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ impl From<rusqlite::Error> for Fault {
 }
 
 impl Fault {
-    /// Returns whether another process or thread was in the way.
+    /// Returns whether another process or thread held a lock.
     pub(super) fn is_busy(&self) -> bool {
         let code = match self {
             Fault::Sqlite(error) => error.sqlite_error_code(),
@@ -34,7 +34,7 @@ impl Fault {
         matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
-    /// The error of a call of the store at this path.
+    /// Returns the error of a call of the store at this path.
     pub(super) fn explained(self, path: &Path) -> StoreError {
         match self {
             Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
@@ -54,7 +54,7 @@ pub(super) fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked { place },
         Some(ErrorCode::DiskFull) => StoreError::Full { place },
         Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { place },
-        // The file itself can be opened, so the files beside it cannot be created.
+        // The file itself can be opened, so SQLite cannot create the files next to it.
         Some(ErrorCode::CannotOpen) if path.is_file() && std::fs::File::open(path).is_ok() => {
             StoreError::ReadOnly { place }
         }

@@ -1,7 +1,7 @@
-//! The index of words. Most texts wait beside it, so that many are indexed together.
+//! The index of words, and the texts that wait to be indexed together.
 //!
-//! An append only writes down the terms of its texts. When many wait, one append brings all of them into the index, which
-//! takes less time than to index each by itself. A search looks at both.
+//! An append only records the terms of its texts. When many texts wait, an append indexes all of them, which takes less
+//! time than to index each separately. A search reads both.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -15,7 +15,7 @@ use lookback_store::{LogName, Record, Scope};
 
 /// The most texts that wait.
 const MOST: i64 = 64;
-/// The most bytes of the terms of a text that waits. A search reads all that wait.
+/// The most bytes of terms of a waiting text. A search reads all waiting texts.
 const LONGEST: usize = 8 << 10;
 
 /// Adds the texts of a log to the index.
@@ -24,7 +24,7 @@ pub(super) struct Indexer<'a> {
     texts: CachedStatement<'a>,
     words: CachedStatement<'a>,
     waiting: CachedStatement<'a>,
-    /// The identifiers that are left for texts of the log; none for a log that is not searched.
+    /// The unused identifiers for texts of the log; empty for a log that is not searched.
     left: RangeInclusive<i64>,
     /// The terms of the tenant.
     of_tenant: Vec<String>,
@@ -54,7 +54,7 @@ impl<'a> Indexer<'a> {
         })
     }
 
-    /// Adds the text of a record, if it has one. `time` is when it was said if the record does not tell.
+    /// Adds the text of a record, if it has one. `time` applies if the record has no time of its own.
     pub(super) fn add(&mut self, position: u64, record: &Record, time: Option<Millis>) -> rusqlite::Result<()> {
         if self.left.is_empty() {
             return Ok(());
@@ -69,7 +69,7 @@ impl<'a> Indexer<'a> {
             self.texts.execute(params![id, position, time, seal::text_checksum(id, position, time)])?;
             if terms.len() > LONGEST {
                 self.words.execute(params![id, terms])?;
-            // The rows that wait are numbered from 1, because the table is emptied as a whole.
+            // The numbers of waiting rows start at 1 again, because the table is always emptied completely.
             } else if self.waiting.insert(params![id, terms])? >= MOST {
                 index_waiting(self.connection)?;
             }
@@ -78,18 +78,19 @@ impl<'a> Indexer<'a> {
     }
 }
 
-/// Returns whether so many more texts can wait.
+/// Returns whether this many more texts can wait.
 pub(super) fn has_room(connection: &Connection, texts: usize) -> rusqlite::Result<bool> {
     let last: Option<i64> =
         connection.prepare_cached("SELECT max(id) FROM waiting")?.query_row([], |row| row.get(0))?;
     Ok(last.unwrap_or(0).saturating_add(signed(texts as u64)) < MOST)
 }
 
-/// Brings the texts that wait into the index.
+/// Moves the waiting texts into the index.
 fn index_waiting(connection: &Connection) -> rusqlite::Result<()> {
     let sql = "INSERT INTO words (rowid, terms) SELECT text, terms FROM waiting ORDER BY text";
     connection.prepare_cached(sql)?.execute([])?;
-    // This frees pages, and the same transaction may write to them. What it does not overwrite must not be the old terms.
+    // The delete frees pages, and the same transaction may write to them. Whatever it does not overwrite must not be
+    // old terms.
     connection.pragma_update(None, "secure_delete", "ON")?;
     let emptied = connection.prepare_cached("DELETE FROM waiting").and_then(|mut delete| delete.execute([]));
     connection.pragma_update(None, "secure_delete", "FAST")?;
@@ -97,7 +98,7 @@ fn index_waiting(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Takes texts out of the index: those whose identifiers are in this range. Those of them that wait leave by a trigger.
+/// Removes the texts with these identifiers from the index. A trigger removes those that wait.
 pub(super) fn remove(connection: &Connection, texts: &RangeInclusive<i64>) -> rusqlite::Result<()> {
     let bounds = (*texts.start(), *texts.end());
     let words = "DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE id BETWEEN ?1 AND ?2)";
@@ -106,17 +107,17 @@ pub(super) fn remove(connection: &Connection, texts: &RangeInclusive<i64>) -> ru
     Ok(())
 }
 
-/// A text that waits, as a search sees it.
+/// A waiting text, prepared for a search.
 pub(super) struct Waiting {
     pub(super) id: i64,
     pub(super) time: Option<Millis>,
     terms: String,
-    /// Where each term is, in the order of the terms.
+    /// The place of each term, sorted by term.
     places: Vec<Range<usize>>,
 }
 
 impl Waiting {
-    /// Returns those that wait, and whose identifiers are in this range.
+    /// Returns the waiting texts with these identifiers.
     pub(super) fn all(connection: &Connection, texts: &RangeInclusive<i64>) -> rusqlite::Result<Vec<Waiting>> {
         let sql = "SELECT text, time, terms FROM waiting JOIN texts ON texts.id = text WHERE text BETWEEN ?1 AND ?2";
         let row = |row: &Row<'_>| Ok(Waiting::new(row.get(0)?, row.get(1)?, row.get(2)?));
@@ -153,7 +154,7 @@ mod tests {
     use lookback_store::search::{Query, Within};
     use lookback_store::{Hit, Store};
 
-    /// How many texts wait.
+    /// Counts the waiting texts.
     fn waiting(store: &SqliteStore) -> i64 {
         store.file.writer().query_row("SELECT count(*) FROM waiting", [], |row| row.get(0)).unwrap()
     }

@@ -1,20 +1,20 @@
-//! Logs in one SQLite file: the embedded default.
+//! A store in one SQLite file: the embedded default.
 //!
 //! ```text
 //! logs     (id, scope, name, length, bytes, created, used, seal)
-//!                                                           one row for each log; times in milliseconds since 1970, or NULL
+//!                                                           one row for each log; times in milliseconds since 1970
 //! entries  (log, position, checkpoint, body, checksum)      one row for each record
-//! texts    (id, position, time, seal)                       one row for each record with a text: its position, when it was said
-//! words    full-text index over the terms of the texts, which are not stored a second time
+//! texts    (id, position, time, seal)                       one row for each record with a text
+//! words    full-text index over the terms of the texts, without a second copy of them
 //! waiting  (id, text, terms)                                one row for each text whose terms are not in `words` yet
-//! erasing  (log, stage)                                     one row for each log that is being erased, which nobody sees
+//! erasing  (log, stage)                                     one row for each hidden log that is being erased
 //! ```
 //!
-//! The terms are made by Lookback (see [`search`](lookback_store::search)), so that every store finds the same. The index itself
-//! only splits at spaces. It keeps which texts have a term, and neither how often nor where.
+//! Lookback makes the terms (see [`search`](lookback_store::search)), so that every store finds the same records. The
+//! index only splits them at spaces. It records which texts have a term, but not how often or where.
 //!
-//! The identifier of a text is the number of its log, times 2^32, plus its own number in the log. So the texts of a log
-//! are together in the list of each term, and a search in one log reads nothing of the others.
+//! The identifier of a text is the number of its log times 2^32, plus the text's own number in the log. So the texts of
+//! a log are adjacent in the list of each term, and a search in one log does not read those of others.
 //!
 //! `entries` keeps its rowid. Without it, rows of a kilobyte would overflow the index's pages and take three times the
 //! space.
@@ -47,10 +47,11 @@ use lookback_store::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreErr
 /// How long a writer waits for another process.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most bytes of an append that takes a moment only. The terms of a text that is longer may not wait for the index.
+/// The most bytes of an append that may run on the caller's thread. A longer text may be too long to wait for the
+/// index.
 const SHORT: usize = 8 << 10;
 
-/// Logs in one SQLite file, which several processes may use at once.
+/// A store in one SQLite file, which several processes may use at once.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -65,7 +66,7 @@ const SHORT: usize = 8 << 10;
 /// ```
 #[derive(Debug)]
 pub struct SqliteStore {
-    /// Those of all namespaces.
+    /// The connections, shared by all namespaces.
     file: Arc<Connections>,
     scope: Scope,
 }
@@ -87,20 +88,20 @@ impl SqliteStore {
         })
     }
 
-    /// Puts tombstones in the place of records.
+    /// Replaces records with tombstones.
     async fn replace(&self, log: &LogName, mut tombstones: Vec<Tombstone>) -> Result<(), StoreError> {
         while !tombstones.is_empty() {
             let rest = tombstones.split_off(tombstones.len().min(erase::TOMBSTONES));
             let (scope, log, some) = (self.scope.clone(), log.clone(), std::mem::replace(&mut tombstones, rest));
             let begun = Instant::now();
             self.file.run(move |connection| erase::replace(connection, &scope, &log, &some)).await?;
-            // Others write meanwhile.
+            // Lets others write in the meantime.
             async_io::Timer::after(begun.elapsed()).await;
         }
         self.finish_erasing().await
     }
 
-    /// Removes from the file what is hidden.
+    /// Removes hidden logs from the file.
     async fn finish_erasing(&self) -> Result<(), StoreError> {
         let (mut eraser, mut more) = (Eraser::default(), true);
         while more {
@@ -110,13 +111,13 @@ impl SqliteStore {
                 Ok((eraser, more))
             };
             (eraser, more) = self.file.run(step).await?;
-            // Others write meanwhile. SQLite has no queue: who waits looks again from time to time.
+            // Lets others write in the meantime. SQLite has no queue: a waiting writer retries from time to time.
             async_io::Timer::after(begun.elapsed()).await;
         }
         if !self.file.empty_wal().await? {
             tracing::warn!(
                 file = %self.path().display(),
-                "what was erased is still in the file `-wal`, because another process reads; vacuum the store later"
+                "erased data is still in the file `-wal`, because another process is reading; vacuum the store later"
             );
         }
         Ok(())
@@ -214,7 +215,7 @@ impl Store for SqliteStore {
         Box::pin(async move {
             self.finish_erasing().await?;
             self.file.run(|connection| Ok(schema::vacuum(connection)?)).await?;
-            // It has written all of it to the file `-wal`.
+            // The vacuum has written the whole database to the file `-wal`.
             self.finish_erasing().await
         })
     }

@@ -1,4 +1,4 @@
-//! Opening the file, and creating it for its owner only.
+//! Opens the file, and creates it readable only by its owner.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{PATIENCE, SqliteStore};
 use lookback_store::{Durability, NO_FILE, Scope, StoreError, is_no_file, refuse_special};
 
 impl SqliteStore {
-    /// Opens a store, and creates it if it does not exist. An append is done when it has reached the disk.
+    /// Opens a store, and creates it if it does not exist. An append is done after it has reached the disk.
     ///
     /// # Errors
     /// Returns an error if the file is not a store, if a newer version wrote it, if another process holds it, or if it
@@ -33,7 +33,7 @@ impl SqliteStore {
         SqliteStore::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, durability)
     }
 
-    /// Opens an existing store. If it may not be written to, it is opened for reading only.
+    /// Opens an existing store. If it is not writable, it is opened for reading only.
     ///
     /// # Errors
     /// The same as [`SqliteStore::open`]. Returns an error if there is no file.
@@ -68,7 +68,7 @@ impl SqliteStore {
         if is_no_file(path) {
             return Err(NO_FILE);
         }
-        // SQLite keeps its other files beside the file to which a link leads, and the process may change its folder.
+        // SQLite keeps its other files next to the target of a link, and the process may change its working directory.
         let file = path.canonicalize();
         let file = file.as_deref().unwrap_or(path);
         let connection = SqliteStore::attach(file, path, flags)?;
@@ -82,8 +82,8 @@ impl SqliteStore {
         Ok(SqliteStore::from_connections(connections))
     }
 
-    /// Opens a file that nobody writes to, by its URI, for reading only. If somebody writes to it later, the store
-    /// follows, or says that it cannot.
+    /// Opens a file that no process writes to, by its URI, for reading only. If a process writes to it later, the store
+    /// follows the changes, or returns an error.
     fn attach_at_rest(uri: &str, path: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
         let connection = SqliteStore::attach(Path::new(uri), path, flags)?;
@@ -99,7 +99,7 @@ impl SqliteStore {
 
     /// Opens `target`, which is a path, or a URI of `path`.
     fn attach(target: &Path, path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
-        // The file, and the files that SQLite keeps beside it.
+        // The file, and the files that SQLite keeps next to it.
         for ending in ["", "-wal", "-shm", "-journal"] {
             let mut file = path.as_os_str().to_owned();
             file.push(ending);
@@ -114,8 +114,8 @@ impl SqliteStore {
     }
 }
 
-/// Creates the file if it does not exist, readable only by its owner, because it holds conversations. SQLite gives the
-/// files beside it the same permissions.
+/// Creates the file if it does not exist, readable only by its owner, because it contains conversations. SQLite gives
+/// the files next to it the same permissions.
 fn make_private(path: &Path) {
     #[cfg(unix)]
     {
@@ -127,8 +127,8 @@ fn make_private(path: &Path) {
     let _ = path;
 }
 
-/// The URI of a database in a folder where SQLite may not create files. (Other readers need such files.) `None` if
-/// somebody is writing to the database, because then part of it is not in the file.
+/// Returns the URI of a database in a folder where SQLite may not create files, which other readers need. `None` if a
+/// process is writing to the database, because then part of it is not in the file.
 fn at_rest(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let path = path.to_str()?;
@@ -216,7 +216,7 @@ mod tests {
             }
             for round in 1..40 {
                 append(20 * round);
-                // While nobody writes, somebody reads.
+                // Waits for a read without a writer.
                 let before = reads.load(Ordering::SeqCst);
                 while reads.load(Ordering::SeqCst) == before {
                     std::thread::yield_now();

@@ -1,4 +1,4 @@
-//! Reading logs, and listing them.
+//! Reads logs, and lists them.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use super::fault::Fault;
 use super::{signed, unsigned};
 use lookback_store::{Damage, Head, LogInfo, LogName, Scope, StoreError, StoredRecord, Tenant};
 
-/// Selects the records of a span of a log, in order, each with the length of the log. A log without records there gives
-/// one row without a record.
+/// Selects the records of a span of a log, in order, each with the length of the log. If the span has no records,
+/// returns one row without a record.
 const READ: &str = "
     SELECT length, position, checksum, body FROM logs
     LEFT JOIN entries ON log = logs.id AND position >= ?3 AND position < ?4
@@ -45,14 +45,13 @@ pub(super) fn spans(
     log: &LogName,
     spans: &[Range<u64>],
 ) -> Result<Vec<Vec<String>>, Fault> {
-    // In one transaction, so that all spans are read from the same log: another process may erase the log and
-    // begin it again.
+    // In one transaction, so that all spans are of the same log: another process may erase the log and start it again.
     let transaction = connection.transaction()?;
     let mut statement = transaction.prepare_cached(READ)?;
     spans.iter().map(|span| bodies(&mut statement, scope, log, span)).collect()
 }
 
-/// The bodies of a span, by the statement [`READ`].
+/// Returns the bodies of a span, by the statement [`READ`].
 fn bodies(
     statement: &mut Statement<'_>,
     scope: &Scope,
@@ -67,7 +66,7 @@ fn bodies(
         let (position, checksum): (u64, i64) = (unsigned(position), row.get(2)?);
         let altered = |_| Fault::Store(StoreError::damaged(log, position, Damage::Altered));
         if position >= end {
-            // It is not the first that is wrong, if one before it is missing.
+            // If an earlier record is missing, that is the first error.
             behind = Some(StoreError::damaged(log, position, Damage::Behind));
             break;
         }
@@ -95,7 +94,7 @@ pub(super) fn head(
         Ok((Head::new(unsigned(row.get(0)?), checkpoint.map(unsigned)), row.get(2)?))
     });
     match head.optional()? {
-        // A page of the file is an earlier one again.
+        // A page of the file has an earlier state.
         Some((Head { end, .. }, true)) => Err(Fault::Store(StoreError::damaged(log, end, Damage::Behind))),
         head => Ok(head.map(|(head, _)| head)),
     }
@@ -115,13 +114,13 @@ pub(super) fn list(connection: &Connection, scope: &Scope, prefix: &str) -> Resu
     Ok(statement.query_map([scope.as_str(), prefix], log_info)?.collect::<Result<_, _>>()?)
 }
 
-/// The tenants of a namespace.
+/// Returns the tenants of a namespace.
 pub(super) fn tenants(connection: &Connection, scope: &Scope) -> Result<Vec<Tenant>, Fault> {
     let mut next = connection.prepare_cached(
         "SELECT scope FROM logs WHERE scope > ?1 || CAST(?2 AS TEXT) AND scope < ?3 || CAST(x'ff' AS TEXT)
          ORDER BY scope LIMIT 1",
     )?;
-    // The texts of a tenant's namespaces begin with that of its own, and UTF-8 has no byte 255.
+    // The namespaces of a tenant have a common prefix, and UTF-8 has no byte 255.
     let mut next = |behind: &Scope, all: &[u8]| {
         let params = params![behind.as_str(), all, scope.as_str()];
         next.query_row(params, |row| row.get::<_, String>(0)).optional()

@@ -1,4 +1,4 @@
-//! Connections for readers, and files that are read without any lock, as long as nobody writes to them.
+//! Connections for readers, also to files that are read without a lock while no process writes to them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::fault::Fault;
 use super::wal::Wal;
 use lookback_store::StoreError;
 
-/// Connections for readers, one for each at a time, so that a long search delays neither writers nor other readers.
+/// The connections for readers, one for each read, so that a long search delays neither writers nor other readers.
 #[derive(Debug)]
 pub(super) struct Readers {
     idle: Mutex<Vec<Reader>>,
@@ -21,19 +21,19 @@ pub(super) struct Readers {
     target: PathBuf,
     flags: OpenFlags,
     patience: Mutex<Duration>,
-    /// The file, if it is in a folder where SQLite may not create the files that readers and writers share. It is read
-    /// without a lock then, and SQLite believes that it never changes.
+    /// The file, if it is in a folder where SQLite may not create the files that readers and writers share. It is then
+    /// read without a lock, and SQLite assumes that it never changes.
     at_rest: Option<PathBuf>,
 }
 
-/// A connection, and how the file was before it was opened, if it is read without a lock.
+/// A connection, with the stamp of the file from before it was opened, if the file is read without a lock.
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) connection: Connection,
     pub(super) stamp: Option<Stamp>,
 }
 
-/// Tells a file from what it was before.
+/// The length and the time of a file, to detect a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     length: u64,
@@ -41,7 +41,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Returns how a file is now. Fails if somebody writes to it: then a part of it is not in the file.
+    /// Reads the stamp of a file. Fails while a process writes to it, because then part of the data is not in the file.
     fn read(path: &Path) -> Result<Stamp, StoreError> {
         let place = path.display().to_string();
         if is_written(path) {
@@ -54,13 +54,13 @@ impl Stamp {
     }
 }
 
-/// Returns whether somebody writes to a database, or has left something that is not in its file.
+/// Returns whether a process is writing to a database, or has left data outside of the file.
 pub(super) fn is_written(path: &Path) -> bool {
     Wal::for_database(path).length() > 0
 }
 
 impl Readers {
-    /// How many stay open while nobody reads.
+    /// How many idle connections stay open.
     const MOST_IDLE: usize = 4;
 
     pub(super) fn new(target: &Path, flags: OpenFlags) -> Self {
@@ -68,7 +68,7 @@ impl Readers {
         Readers { idle, target: target.to_owned(), flags, patience, at_rest: None }
     }
 
-    /// Reads `path` as a file that nobody writes to. If it changes, it is opened anew.
+    /// Reads `path` as a file that no process writes to. If it changes, it is opened again.
     pub(super) fn at_rest(self, path: &Path) -> Self {
         Readers { at_rest: Some(path.to_owned()), ..self }
     }
@@ -78,19 +78,19 @@ impl Readers {
         *locked(&self.patience)
     }
 
-    /// Returns how the file is now, if it is read without a lock.
+    /// Returns the current stamp of the file, if it is read without a lock.
     pub(super) fn stamp(&self) -> Result<Option<Stamp>, Fault> {
         self.at_rest.as_deref().map(Stamp::read).transpose().map_err(Fault::Store)
     }
 
-    /// Sets how long to wait for another process, for connections that are opened from now on: those that are open are
-    /// not used again.
+    /// Sets how long to wait for another process, for connections that are opened from now on. Idle connections are
+    /// closed.
     pub(super) fn set_patience(&self, patience: Duration) {
         *locked(&self.patience) = patience;
         locked(&self.idle).clear();
     }
 
-    /// Returns a connection that sees the file as it is now.
+    /// Returns a connection that sees the current state of the file.
     pub(super) fn take(&self) -> Result<Reader, Fault> {
         let stamp = self.stamp()?;
         let mut idle = locked(&self.idle);

@@ -1,4 +1,4 @@
-//! The layout of the file: its tables, its version, and the steps from one version to the next.
+//! The layout of the file: its tables, its version, and the migrations between versions.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,14 +9,15 @@ use super::fault::explain;
 use super::{PATIENCE, signed};
 use lookback_store::StoreError;
 
-/// What brings a file from each version to the next: the first step leads from version 1 to version 2. The tables of a new
-/// file are those of the newest version, so a change of the layout is a change below and one more step.
+/// The migrations: the first leads from version 1 to version 2. A new file has the tables of the newest version, so a
+/// change of the layout is a change below and one more migration.
 const MIGRATIONS: &[&str] = &[];
 /// Identifies a file as a store of Lookback: the bytes of "lkbk".
 const APPLICATION: i64 = 0x6c6b_626b;
 
-/// What holds for every connection that writes. What is deleted inside a page is overwritten. A free page is not: it is
-/// cut off when something is erased. A record outlives its log until it is erased, so nothing refers to logs.
+/// The settings of every connection that writes. SQLite overwrites deleted data inside a page. A free page is not
+/// overwritten, but an erasure cuts it off the file. Records outlive their log until they are erased, so there are no
+/// foreign keys.
 const ALWAYS: &str = "PRAGMA secure_delete = FAST; PRAGMA foreign_keys = OFF;";
 
 const LOGS: &str = "
@@ -70,22 +71,22 @@ const WAITING: &str = "
         terms TEXT NOT NULL
     ) STRICT;
 ";
-/// A text that is removed no longer waits.
+/// Removing a text also removes its waiting terms.
 const LEAVING: &str = "CREATE TRIGGER leaving AFTER DELETE ON texts BEGIN DELETE FROM waiting WHERE text = OLD.id; END";
 
-/// The names of what is defined otherwise than by tables, and its definition. What a search finds depends on it.
+/// The names and definitions of everything other than tables. The results of a search depend on them.
 pub(super) const DEFINED: [(&str, &str); 3] = [("words", WORDS), ("vocabulary", VOCABULARY), ("leaving", LEAVING)];
 
-/// Creates the tables of a new file, and brings those of an older version up to date.
+/// Creates the tables of a new file, and migrates those of an older version.
 pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     prepare_by(MIGRATIONS, connection, path)
 }
 
-/// As [`prepare`], with these steps.
+/// Does the same as [`prepare`], with these migrations.
 fn prepare_by(steps: &[&str], connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let newest = 1 + steps.len();
     let fault = |error| explain(path, error);
-    // In one transaction, so that tables that another process creates meanwhile are seen entirely or not at all.
+    // In one transaction, so that tables that another process is creating are visible entirely or not at all.
     connection.execute_batch(ALWAYS).map_err(fault)?;
     let snapshot = connection.transaction().map_err(fault)?;
     let found = version(&snapshot, newest, path)?;
@@ -111,12 +112,12 @@ fn prepare_by(steps: &[&str], connection: &mut Connection, path: &Path) -> Resul
     transaction.commit().map_err(fault)
 }
 
-/// Writes the whole file again, without free pages.
+/// Rewrites the whole file without free pages.
 pub(super) fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("VACUUM;")
 }
 
-/// The version of a store's layout, at most the newest; 0 for an empty file.
+/// Returns the version of a store's layout, at most the newest; 0 for an empty file.
 fn version(connection: &Connection, newest: usize, path: &Path) -> Result<usize, StoreError> {
     let number = |sql| connection.query_row(sql, [], |row| row.get(0)).map_err(|error| explain(path, error));
     let place = || path.display().to_string();
@@ -133,7 +134,7 @@ fn version(connection: &Connection, newest: usize, path: &Path) -> Result<usize,
     }
 }
 
-/// Lets readers read while somebody writes.
+/// Allows reads during a write.
 fn set_journal(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     // SQLite itself does not wait for another process that makes the same change.
     let start = Instant::now();
@@ -166,7 +167,7 @@ mod tests {
     use futures_lite::future::block_on;
     use lookback_store::{LogName, Record, Store};
 
-    /// Two steps that later versions might take. The second fails unless the first came before it.
+    /// Two migrations of possible later versions. The second fails unless the first came before it.
     const STEPS: &[&str] = &[
         "ALTER TABLE logs ADD COLUMN color TEXT",
         "UPDATE logs SET color = 'blue'; CREATE INDEX colors ON logs (color)",
@@ -182,7 +183,7 @@ mod tests {
         open(path).query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
     }
 
-    /// A store of version 1 with a record.
+    /// Creates a store of version 1 with a record.
     fn first(folder: &Path) -> (PathBuf, LogName) {
         let (path, log) = (folder.join("s.db"), "one".parse().unwrap());
         let store = SqliteStore::open(&path).unwrap();
@@ -241,7 +242,7 @@ mod tests {
                         prepare_by(STEPS, &mut connection, &path).unwrap();
                     });
                 }
-                // Somebody who came before goes on writing.
+                // A process that came before continues to write.
                 start.wait();
                 for at in 1..20 {
                     block_on(store.append(&log, at, vec![Record::new("{}")], None)).unwrap();

@@ -1,4 +1,4 @@
-//! The seal of a row of `logs`: a checksum over what no record tells, such as when the log was last used.
+//! The seal of a row of `logs`: a checksum over data that no record has, such as the time of last use.
 
 use lookback_engine::transcript::Millis;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 use super::{signed, unsigned};
 use lookback_store::{LogName, Scope};
 
-/// What the row of a log says.
+/// The contents of a log's row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sealed {
     pub(super) id: i64,
@@ -22,7 +22,7 @@ impl Sealed {
     /// The columns that [`Sealed::from_row`] reads.
     pub(super) const COLUMNS: &str = "id, length, bytes, created, used, seal";
 
-    /// A log that has nothing yet.
+    /// Returns the row of an empty log.
     pub(super) fn new(id: i64, created: Option<Millis>, scope: &str, name: &str) -> Self {
         let new = Sealed { id, length: 0, bytes: 0, created, used: None, seal: 0 };
         Sealed { seal: new.checksum(scope, name), ..new }
@@ -54,7 +54,7 @@ impl Sealed {
     fn checksum(&self, scope: &str, name: &str) -> i64 {
         let mut hash = Xxh3Default::new();
         for text in [scope, name] {
-            // The length before each keeps one from running into the other.
+            // The length before each text separates it from the next.
             hash.update(&(text.len() as u64).to_le_bytes());
             hash.update(text.as_bytes());
         }
@@ -68,12 +68,12 @@ impl Sealed {
         hash.digest().cast_signed()
     }
 
-    /// Whether the row is as it was written.
+    /// Returns whether the row is unaltered.
     pub(super) fn is_whole(&self, scope: &str, name: &str) -> bool {
         self.seal == self.checksum(scope, name)
     }
 
-    /// Writes the row, which is now so, and was so before. If it was altered in between, it does not become whole by that.
+    /// Writes the changed row. If `before` was altered, the new row counts as altered, too.
     pub(super) fn write(
         &self,
         before: &Sealed,
@@ -89,7 +89,7 @@ impl Sealed {
     }
 }
 
-/// The checksum of a row of `texts`.
+/// Returns the checksum of a row of `texts`.
 pub(super) fn text_checksum(id: i64, position: i64, time: Option<Millis>) -> i64 {
     let mut hash = Xxh3Default::new();
     hash.update(&id.to_le_bytes());

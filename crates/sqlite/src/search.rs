@@ -1,4 +1,4 @@
-//! Full-text search: what the ranking asks, in SQL.
+//! Full-text search: answers the ranking's questions in SQL.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;
@@ -15,10 +15,10 @@ use lookback_store::{Hit, LogName, Scope};
 
 /// How long a search may take.
 pub(super) const LONGEST_SEARCH: Duration = Duration::from_secs(10);
-/// A search looks at the clock after this many steps of SQLite's virtual machine: some milliseconds.
+/// How many steps of SQLite's virtual machine a search runs between two looks at the clock: some milliseconds.
 const STEPS: i32 = 100_000;
 
-/// Finds the records that fit a query, in one log or in all: the best first.
+/// Finds the records that match a query, in one log or in all: the best first.
 pub(super) fn search(
     connection: &mut Connection,
     scope: &Scope,
@@ -39,7 +39,7 @@ fn ranked(
     query: &Query,
     most: usize,
 ) -> Result<Vec<Hit>, Fault> {
-    // In one transaction, so that all that is asked is about the same records.
+    // In one transaction, so that all answers are about the same records.
     let transaction = connection.transaction()?;
     let within = match log {
         Some(log) => {
@@ -52,7 +52,7 @@ fn ranked(
             Within::Log(of_log)
         }
         None => {
-            // Of logs that are being erased it is not known whose they were.
+            // The namespaces of logs that are being erased are no longer known.
             let others = "SELECT EXISTS (SELECT 1 FROM logs WHERE scope <> ?1) OR EXISTS (SELECT 1 FROM erasing)";
             match scope.terms().pop() {
                 Some(own) => Within::Tenant(own),
@@ -74,19 +74,19 @@ fn ranked(
     Ok(rank(&mut words, query, most)?)
 }
 
-/// The texts that a search looks at.
+/// The range of a search.
 enum Within {
     All,
-    /// Those that no tenant has.
+    /// The texts of the store itself, which no tenant has.
     NoTenant,
-    /// Those that have this term of a tenant.
+    /// The texts with this term of a tenant.
     Tenant(String),
-    /// Those of a log, by their numbers.
+    /// The texts of a log, by their identifiers.
     Log(RangeInclusive<i64>),
 }
 
 impl Within {
-    /// The numbers between which all texts are that are searched.
+    /// Returns the range of identifiers that contains all searched texts.
     fn bounds(&self) -> RangeInclusive<i64> {
         match self {
             Within::Log(texts) => texts.clone(),
@@ -95,26 +95,26 @@ impl Within {
     }
 }
 
-/// The numbers that the texts of a log may have in the index.
+/// Returns the identifiers that the texts of a log may have.
 pub(super) fn texts_of(log: i64) -> Option<RangeInclusive<i64>> {
     let log = u32::try_from(log).ok()?;
     Some(signed(Place::new(log, 0).number())..=signed(Place::new(log, u32::MAX).number()))
 }
 
-/// The index, as one query sees it.
+/// The index as one query sees it.
 struct Words<'a> {
     connection: &'a Connection,
     scope: &'a Scope,
     within: Within,
-    /// Those of the texts that are searched whose terms are not in the index yet.
+    /// The waiting texts within the range of the search.
     waiting: Vec<Waiting>,
     times: Option<RangeInclusive<Millis>>,
-    /// The names of logs that were looked up.
+    /// The names of logs that were looked up so far.
     names: HashMap<u32, LogName>,
 }
 
 impl Words<'_> {
-    /// Limits what is matched to the tenant.
+    /// Limits a match to the range of the search.
     fn limited(&self, matched: &str) -> String {
         match &self.within {
             Within::All | Within::Log(_) => matched.to_owned(),
@@ -123,19 +123,19 @@ impl Words<'_> {
         }
     }
 
-    /// How many texts that are searched have a term.
+    /// Counts the searched texts that have a term.
     fn count(&self, term: &str) -> rusqlite::Result<u64> {
         let sql = "SELECT count(*) FROM words WHERE words MATCH ?1 AND rowid BETWEEN ?2 AND ?3";
         let (matched, bounds) = (self.limited(&one_of(&[term])), self.within.bounds());
         Ok(self.number(sql, params![matched, bounds.start(), bounds.end()])? + self.count_waiting(term))
     }
 
-    /// How many of the texts that wait have a term.
+    /// Counts the waiting texts that have a term.
     fn count_waiting(&self, term: &str) -> u64 {
         self.waiting.iter().filter(|text| text.has_one_of(&[term])).count() as u64
     }
 
-    /// Whether a text that was said then is searched.
+    /// Returns whether a text of this time is searched.
     fn is_of_time(&self, time: Option<Millis>) -> bool {
         self.times.as_ref().is_none_or(|times| time.is_some_and(|time| times.contains(&time)))
     }
@@ -170,7 +170,7 @@ impl Index for Words<'_> {
     }
 
     fn counts(&mut self, terms: &[String]) -> rusqlite::Result<Vec<u64>> {
-        // In one look, because each takes as long as reading thousands of texts.
+        // In a single query, because each query takes as long as reading thousands of texts.
         let sql = "SELECT term, doc FROM vocabulary WHERE term BETWEEN ?1 AND ?2";
         let mut statement = self.connection.prepare_cached(sql)?;
         let row = |row: &Row<'_>| Ok((row.get(0)?, unsigned(row.get(1)?)));
@@ -229,7 +229,7 @@ impl Index for Words<'_> {
                 let sql = "SELECT name FROM logs WHERE id = ?1 AND scope = ?2";
                 let params = params![place.log(), self.scope.as_str()];
                 let name = self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?;
-                // One that is being erased is found no more.
+                // A log that is being erased is no longer found.
                 let Some(log) = name.map(LogName::kept) else { return Ok(None) };
                 self.names.insert(place.log(), log.clone());
                 log
@@ -239,14 +239,14 @@ impl Index for Words<'_> {
     }
 }
 
-/// Matches texts that have one of these terms.
+/// Returns a match expression for texts that have one of these terms.
 fn one_of(terms: &[impl AsRef<str>]) -> String {
-    // Each term is in quotes, so that nothing in it is read as query syntax.
+    // Each term is quoted, so that nothing in it is read as query syntax.
     let terms: Vec<String> = terms.iter().map(|term| format!("\"{}\"", term.as_ref())).collect();
     format!("({})", terms.join(" OR "))
 }
 
-/// Interrupts the work of a connection when it has taken this long.
+/// Interrupts the work of a connection after this time.
 fn limit(connection: &mut Connection, time: Duration) -> rusqlite::Result<()> {
     let start = Instant::now();
     connection.progress_handler(STEPS, Some(move || start.elapsed() > time))

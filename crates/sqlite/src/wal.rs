@@ -1,4 +1,4 @@
-//! The file `-wal`, to which SQLite writes before it brings that into the database: its length, and how it stays short.
+//! The file `-wal`, which SQLite writes before the database: its length, and the ways to keep it short.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,29 +8,30 @@ use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
-/// The file `-wal` of a database. SQLite begins it anew when nobody reads from it. If readers come one after another, that
-/// never happens, and it grows.
+/// The file `-wal` of a database. SQLite restarts it when there is no reader. With overlapping readers that never
+/// happens, and it grows.
 #[derive(Debug)]
 pub(super) struct Wal {
     path: PathBuf,
-    /// The length from which on writers wait a moment for readers to end.
+    /// The length from which writers wait a moment for readers to end.
     pub(super) limit: AtomicU64,
-    /// The length at which they waited last.
+    /// The length at the last wait.
     waited_at: AtomicU64,
-    /// When that was.
+    /// The time of the last wait.
     waited: Mutex<Option<Instant>>,
-    /// The milliseconds after which they wait again, although it has hardly grown: whoever read may have ended.
+    /// The milliseconds after which writers wait again, although it has hardly grown: the reader may have ended.
     pub(super) again: AtomicU64,
 }
 
 impl Wal {
-    /// The bytes that it may have before a writer does something about it, and the bytes that it keeps.
+    /// The length in bytes from which a writer tries to shorten it.
     const LIMIT: u64 = 64 << 20;
-    /// From these bytes on, the next write may take long: with a thousand pages, SQLite brings them into the file.
+    /// The length in bytes from which the next write may take long: at a thousand pages, SQLite checkpoints into the
+    /// database.
     const ALMOST_DUE: u64 = 950 * 4096;
-    /// How long a writer waits for readers. Those that come later do not keep it from its end.
+    /// How long a writer waits for readers. Readers that come later do not prolong it.
     pub(super) const WAIT: Duration = Duration::from_millis(200);
-    /// The milliseconds until they wait again.
+    /// The milliseconds until the next wait.
     const AGAIN: u64 = 10_000;
 
     pub(super) fn for_database(path: &Path) -> Self {
@@ -49,12 +50,13 @@ impl Wal {
         fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
-    /// Returns whether a short write to it does not wait for the disk. The first one does.
+    /// Returns whether a short write to it does not wait for the disk. The first write waits.
     pub(super) fn takes_quickly(&self) -> bool {
         (1..=Wal::ALMOST_DUE).contains(&self.length())
     }
 
-    /// Begins it anew if it is long, and has grown by a quarter since a reader prevented that, or if that was a while ago.
+    /// Empties it if it is long, and has grown by a quarter since a reader last prevented that, or if that was a while
+    /// ago.
     pub(super) fn keep_short(&self, connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
         let (limit, waited_at) = (self.limit.load(Ordering::Relaxed), self.waited_at.load(Ordering::Relaxed));
         let length = self.length();
@@ -72,7 +74,7 @@ impl Wal {
             tracing::warn!(
                 file = %self.path.display(),
                 bytes = length,
-                "the file grows, because somebody has been reading from it for long; it is emptied when they end"
+                "the file grows because a process keeps reading from it; it will be emptied when the reader ends"
             );
         }
         *waited = (!is_empty).then(Instant::now);
@@ -80,7 +82,8 @@ impl Wal {
         Ok(())
     }
 
-    /// Empties it. Returns `false` if somebody reads from it: other writers wait meanwhile, so it does not wait for long.
+    /// Empties it. Returns `false` if a reader prevents that. Waits only briefly, because other writers wait in the
+    /// meantime.
     pub(super) fn empty(connection: &Connection, patience: Duration) -> rusqlite::Result<bool> {
         connection.busy_timeout(Wal::WAIT)?;
         let is_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));

@@ -1,4 +1,4 @@
-//! Appending records.
+//! Appends records.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub(super) fn append(
     let before = match found {
         Some(found) => found,
         None => {
-            // A log that is being erased still has its number.
+            // Logs that are being erased keep their numbers.
             transaction
                 .prepare_cached(
                     "INSERT INTO logs (id, scope, name, length, bytes, created)
@@ -54,7 +54,7 @@ pub(super) fn append(
             let checksum = checksum(log, position, &record.body).cast_signed();
             let row = params![id, signed(position), record.checkpoint, checksum, record.body];
             entry.execute(row).map_err(|error| match error.sqlite_error_code() {
-                // The log has lost its length, or its name.
+                // The log's row has lost its length or its name.
                 Some(ErrorCode::ConstraintViolation) => {
                     Fault::Store(StoreError::damaged(log, position, Damage::Behind))
                 }
@@ -83,7 +83,7 @@ pub(super) fn touch(connection: &mut Connection, scope: &Scope, log: &LogName, t
     Ok(true)
 }
 
-/// Checks that the file can be written to, without writing, and that its folder takes more.
+/// Checks that the file is writable, without writing to it, and that its folder accepts a file.
 pub(super) fn probe(connection: &mut Connection, folder: &Path) -> Result<(), Fault> {
     connection.transaction_with_behavior(TransactionBehavior::Immediate)?.rollback()?;
     probe_folder(folder).map_err(Fault::Store)

@@ -1,4 +1,4 @@
-//! What a store keeps beside each record, and compares as it reads: where the record belongs, and its checksum.
+//! The checksum and the position that a store keeps with each record, and checks when it reads.
 
 use std::ops::Range;
 
@@ -8,8 +8,8 @@ use super::{Damage, LogName, StoreError};
 
 /// Returns the checksum of a record: XXH3 (64 bits) over the name of its log, its position and its body.
 ///
-/// It tells a record that was altered after it was written, such as by a failing disk, and one that stands in the place
-/// of another. It is not safe against somebody who alters records on purpose.
+/// It detects a record that was altered after it was written, for example by a failing disk, and a record that was
+/// swapped with another. It does not protect against deliberate changes.
 ///
 /// ```
 /// use lookback_store::checksum;
@@ -21,7 +21,7 @@ use super::{Damage, LogName, StoreError};
 /// ```
 pub fn checksum(log: &LogName, position: u64, body: &str) -> u64 {
     let mut hash = Xxh3Default::new();
-    // The length before the name keeps it from running into what follows.
+    // The length before the name separates it from the bytes that follow.
     hash.update(&(log.as_str().len() as u64).to_le_bytes());
     hash.update(log.as_str().as_bytes());
     hash.update(&position.to_le_bytes());
@@ -29,9 +29,9 @@ pub fn checksum(log: &LogName, position: u64, body: &str) -> u64 {
     hash.digest()
 }
 
-/// A record as a store reads it back, with what it keeps beside it.
+/// A record as a store reads it back, with its position and checksum.
 ///
-/// A store in another crate checks what it read with [`StoredRecord::check`].
+/// A store in another crate checks the records that it has read with [`StoredRecord::check`].
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredRecord {
@@ -49,11 +49,11 @@ impl StoredRecord {
         StoredRecord { position, checksum, body: body.into() }
     }
 
-    /// Returns the bodies of a span of a log that has `end` records, from what was read of it, in order.
+    /// Checks the records that were read of a span, in order, and returns their bodies. `end` is the length of the log.
     ///
     /// # Errors
-    /// Returns [`StoreError::Damaged`] for the first record of the span that is missing, stands where it does not
-    /// belong, or was altered.
+    /// Returns [`StoreError::Damaged`] for the first record of the span that is missing, at another position, or
+    /// altered.
     ///
     /// ```
     /// use lookback_store::{StoredRecord, checksum};

@@ -7,27 +7,29 @@ use super::{LogInfo, LogName, Record, Store, StoreError, every_namespace};
 /// How many records are copied at once.
 const CHUNK: u64 = 500;
 
-/// What was copied.
+/// The counts of a copy.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Copied {
-    /// The logs.
+    /// The number of logs.
     pub logs: u64,
-    /// The records that the other store has now.
+    /// The number of records that were copied or already there.
     pub records: u64,
-    /// Those of them that it had before.
+    /// How many of these records were already there.
     pub known: u64,
 }
 
-/// Copies every log of a store and of its tenants into another store, and compares what was written with what was read,
-/// body for body. `seen` is called with the number of records that were copied or found there, and may show progress.
+/// Copies every log of a store and of its tenants into another store, and compares the written bodies with those that
+/// were read. `seen` is called with the number of records that were copied or already there, for example to show
+/// progress.
 ///
-/// It can be broken off and called again: it goes on where it stopped. Nothing is erased in either store.
+/// An interrupted copy continues when it is called again. Nothing is erased in either store.
 ///
 /// # Errors
 /// Returns [`CopyError::Differs`] if the other store has a log of the same name that is not the beginning of this one.
-/// Nothing of that log is written. Returns [`CopyError::Nameless`], and writes nothing, if the store has something that
-/// belongs to no log, and so would be left behind. Returns an error if a store fails, or has a record that cannot be read.
+/// Nothing of that log is written. Returns [`CopyError::Nameless`], and writes nothing, if the store has data that
+/// belongs to no log, and so would be left behind. Returns an error if a store fails, or has a record that cannot be
+/// read.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -91,7 +93,7 @@ async fn copy_log(
         if !rest.is_empty() {
             let written = rest.iter().map(|record| record.body.clone()).collect::<Vec<_>>();
             let first = at + there.len() as u64;
-            // The first append tells when the log was created, and later ones when it was used.
+            // The first append sets the creation time, and later ones the time of last use.
             to.append(log, first, rest, if first == 0 { info.created } else { info.used }).await?;
             if to.read(log, first..span.end).await? != written {
                 return Err(differs(first));
@@ -109,7 +111,7 @@ async fn copy_log(
     Ok(())
 }
 
-/// Why a store was not copied.
+/// The reason why a store was not copied.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CopyError {
@@ -123,10 +125,10 @@ pub enum CopyError {
         /// The first record that differs.
         position: u64,
     },
-    /// The store has something that belongs to no log, and would be left behind.
-    #[error("{what}; it cannot be copied, and nothing was; see what is wrong with `lookback store verify`")]
+    /// The store has data that belongs to no log, and would be left behind.
+    #[error("{what}; it cannot be copied, so nothing was copied; run `lookback store verify` for a full report")]
     Nameless {
-        /// What it is, as [`Store::nameless`] says it.
+        /// The data, as [`Store::nameless`] describes it.
         what: String,
     },
     /// A store failed.

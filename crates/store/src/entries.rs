@@ -6,13 +6,13 @@ use lookback_engine::transcript::{Entry, Position};
 
 use super::{Damage, LogName, Store, StoreError};
 
-/// The entries in this span.
+/// Reads the entries in this span.
 pub async fn read(store: &dyn Store, log: &LogName, span: Range<Position>) -> Result<Vec<Entry>, StoreError> {
     let bodies = store.read(log, span.clone()).await?;
     span.zip(bodies).map(|(position, body)| parse(log, position, &body)).collect()
 }
 
-/// The entries in these spans, each with its position, in one call of the store.
+/// Reads the entries in these spans, each with its position, in one call of the store.
 pub async fn read_many(
     store: &dyn Store,
     log: &LogName,
@@ -23,7 +23,7 @@ pub async fn read_many(
     found.map(|(position, body)| Ok((position, parse(log, position, &body)?))).collect()
 }
 
-/// The entry of a body.
+/// Parses the body of an entry.
 pub fn parse(log: &LogName, position: Position, body: &str) -> Result<Entry, StoreError> {
     serde_json::from_str(body).map_err(|error| StoreError::damaged(log, position, Damage::from_json_error(&error)))
 }

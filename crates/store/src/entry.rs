@@ -1,4 +1,4 @@
-//! The record of a session's entry: its body, and what searches find it by.
+//! Makes a record from a session's entry: its body, and the text, time and speaker that searches use.
 
 use lookback_engine::transcript::{Arrival, Entry, Label, Position};
 use lookback_wire::message::PartRef;
@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::{LogName, Record, StoreError};
 
 impl Record {
-    /// Makes the record of an entry at this position. `label` is the label in force there.
+    /// Makes the record of an entry at this position. `label` is the label in effect there.
     ///
     /// # Errors
     /// Returns an error if the entry cannot be written as JSON.
@@ -23,8 +23,8 @@ impl Record {
         Ok(Record::from_parsed(entry, body, label))
     }
 
-    /// Makes the record of a body that was read, as it was when it was first appended. `label` is the label in force, which
-    /// the entry may change.
+    /// Makes the record of a body that was read, equal to the one that was first appended. `label` is the label in
+    /// effect, which the entry may change.
     pub(crate) fn from_body(log: &LogName, body: String, label: &mut Label) -> Record {
         if log.is_derived() {
             return Record::new(body);
@@ -35,7 +35,7 @@ impl Record {
         }
     }
 
-    /// As [`Record::from_body`], with the entry that the body is.
+    /// Does the same as [`Record::from_body`] for a body that is already parsed.
     pub(crate) fn from_read(entry: Entry, body: String, label: &mut Label) -> Record {
         let record = Record::from_parsed(&entry, body, Some(label));
         match entry {
@@ -66,22 +66,22 @@ fn searched(record: Record, arrival: &Arrival, label: Option<&Label>) -> Record 
         Role::User => "user",
         Role::Assistant => "assistant",
     };
-    // A label names the agent, which is not who asks it or what answers its calls.
+    // A label names the agent, which did not write the questions or the tool results.
     let agent = || if message.role() == Role::Assistant { label?.agent.clone() } else { None };
     let chat = message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat);
     let name = chat.and_then(|wire| name(&wire.raw)).or_else(agent);
-    // What stands in the place of an erased note is not found, as nothing is that was erased.
+    // The text that replaces an erased note is not searchable, like everything that was erased.
     let text = if arrival.is_erased() { String::new() } else { message.text() };
     Record { name, ..record.text(text).time(arrival.time).role(role) }
 }
 
-/// The name of who speaks, which OpenAI Chat has beside the content.
+/// Returns the speaker's name, which OpenAI Chat keeps next to the content.
 fn name(message: &RawValue) -> Option<String> {
     #[derive(Deserialize)]
     struct Named {
         name: Option<String>,
     }
-    // Most messages have no name, and need not be parsed again.
+    // Most messages have no name, and are not parsed again.
     let may_have = message.get().contains("\"name\"");
     may_have.then(|| serde_json::from_str::<Named>(message.get()).ok()?.name)?
 }

@@ -1,9 +1,9 @@
-//! The errors of stores, and what can be wrong with a record.
+//! The errors of stores, and the kinds of damage to a record.
 
 use super::LogName;
 
 /// An error of a store. Nothing was written, unless the error says otherwise: a server that cannot be reached may have
-/// done what it was asked.
+/// carried out the request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -29,8 +29,7 @@ pub enum StoreError {
         /// The file.
         place: String,
     },
-    /// The store may not be written to. It cannot even be read then, if part of it is still in the file `-wal` beside
-    /// it.
+    /// The store is not writable. It cannot be read either if part of it is still in the file `-wal` next to it.
     #[error("the store {place} is read-only; make its file and its folder writable")]
     ReadOnly {
         /// The file.
@@ -39,7 +38,7 @@ pub enum StoreError {
     /// The URL of a store is invalid.
     #[error("the URL of the store is invalid: {reason}")]
     Url {
-        /// What is wrong with it. It quotes nothing, since a URL may have a password.
+        /// The reason. It quotes nothing, since a URL may contain a password.
         reason: &'static str,
     },
     /// The server of the store cannot be reached.
@@ -51,9 +50,12 @@ pub enum StoreError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The server of the store did not answer in time. If this or [`StoreError::Unreachable`] is the error of an append,
-    /// the records may have been written. The same append by the same store recognizes them.
-    #[error("the store {place} did not answer within {} seconds; it may have done what it was asked", .limit.as_secs())]
+    /// The server of the store did not answer in time. If an append fails with this or with
+    /// [`StoreError::Unreachable`], its records may have been written. Repeating the append on the same store
+    /// recognizes them.
+    #[error(
+        "the store {place} did not answer within {} seconds; it may have carried out the request", .limit.as_secs()
+    )]
     Late {
         /// Where the server is.
         place: String,
@@ -65,7 +67,7 @@ pub enum StoreError {
     Denied {
         /// Where the server is.
         place: String,
-        /// What the server said.
+        /// The server's answer.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -112,8 +114,8 @@ pub enum StoreError {
         /// The file.
         place: String,
     },
-    /// The path of a file leads to something else. It was not opened: opening a pipe waits, and a device may have no
-    /// end.
+    /// The path does not lead to a regular file. It was not opened: opening a pipe waits, and reading a device may
+    /// never end.
     #[error(
         "{place} is not a regular file but a folder, a pipe, a device or a socket; move it, or choose another path"
     )]
@@ -121,7 +123,7 @@ pub enum StoreError {
         /// The path.
         place: String,
     },
-    /// A document is damaged, or was never one.
+    /// A document is damaged, or never was valid JSON.
     #[error("{place} is damaged: line {line} is not valid JSON; repair the file, or move it away")]
     NoJson {
         /// The file.
@@ -129,7 +131,7 @@ pub enum StoreError {
         /// The line, from 1.
         line: usize,
     },
-    /// A search took too long, and was stopped.
+    /// A search took too long and was stopped.
     #[error("the search in {place} took longer than {} seconds; ask for fewer or rarer words", .limit.as_secs())]
     Slow {
         /// The file.
@@ -148,9 +150,9 @@ pub enum StoreError {
     Damaged {
         /// The log.
         log: String,
-        /// The record.
+        /// The position of the record.
         position: u64,
-        /// What is wrong with it.
+        /// The kind of damage.
         damage: Box<Damage>,
     },
     /// An entry cannot be written as JSON. This does not happen with the entries of a session or a memory.
@@ -158,16 +160,16 @@ pub enum StoreError {
     Unwritable {
         /// The log.
         log: String,
-        /// Where the record would have been.
+        /// The position that the record would have had.
         position: u64,
-        /// The error of the writer.
+        /// The error of the serializer.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Any other error of the backend.
     #[error("the store {place} failed")]
     Backend {
-        /// Which store.
+        /// The place of the store.
         place: String,
         /// The backend's error.
         #[source]
@@ -176,7 +178,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns whether the store may have done what it was asked all the same: a server did not answer.
+    /// Returns whether the store may have carried out the request despite the error: its server did not answer.
     ///
     /// ```
     /// use lookback_store::StoreError;
@@ -188,8 +190,8 @@ impl StoreError {
         matches!(self, StoreError::Late { .. } | StoreError::Unreachable { .. })
     }
 
-    /// Returns whether it is the fault of one log that cannot be read, while others may be read: it was damaged, or a newer
-    /// version wrote it.
+    /// Returns whether the error concerns one unreadable log, while others may be readable: the log was damaged, or a
+    /// newer version wrote it.
     pub fn is_of_log(&self) -> bool {
         matches!(
             self,
@@ -212,26 +214,26 @@ impl StoreError {
     }
 }
 
-/// What is wrong with a record. It contains nothing of the record's contents.
+/// The kind of damage to a record. It contains nothing of the record's contents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
     /// Its body is not JSON.
     #[error("its body is not valid JSON")]
     NotJson,
-    /// Its body is JSON, but not an entry of such a log.
+    /// Its body is JSON, but not an entry of this kind of log.
     #[error("its body is not an entry that this version of Lookback knows")]
     NotAnEntry,
-    /// The log says that it has the record, and it is not there.
+    /// The record is missing, although the log has it according to its length.
     #[error("it is missing")]
     Gone,
-    /// It is there, but the log says that it ends before it.
+    /// The record exists, although the log ends before it.
     #[error("it is there, but the log ends before it")]
     Behind,
-    /// It is not what was written: its checksum is another.
+    /// Its checksum is wrong.
     #[error("it was altered after it was written")]
     Altered,
-    /// It is not encrypted, and the store was opened as an encrypted one.
+    /// It is not encrypted, although the store was opened with keys.
     #[error("it is not encrypted")]
     NotSealed,
     /// It was encrypted with a key that was not given.
@@ -241,7 +243,7 @@ pub enum Damage {
         key: String,
     },
     /// The index of its log was altered.
-    #[error("the index {place} was altered; delete it, and it is made again")]
+    #[error("the index {place} was altered; delete it, and it will be rebuilt")]
     Index {
         /// The file.
         place: String,
@@ -249,17 +251,17 @@ pub enum Damage {
     /// It refers to entries that the log does not have.
     #[error("it refers to entries that do not exist")]
     Dangling,
-    /// Its place in a file has something else.
+    /// The line or element at its place in a file is not the record.
     #[error("{}", in_file(.place, .line, .fault))]
     Line {
         /// The file.
         place: String,
         /// The line, from 1; `None` if the file is one JSON document.
         line: Option<u64>,
-        /// What is wrong with it.
+        /// The fault of the line.
         fault: LineFault,
     },
-    /// The file in which it is looked for belongs to another log. A file system may treat two names as one.
+    /// The log's file belongs to another log. A file system may treat two names as one.
     #[error("{place} belongs to another log")]
     OtherLog {
         /// The file.
@@ -268,7 +270,7 @@ pub enum Damage {
 }
 
 impl Damage {
-    /// What is wrong with a body that could not be parsed.
+    /// Classifies a body that could not be parsed.
     pub fn from_json_error(error: &serde_json::Error) -> Self {
         if error.is_data() { Damage::NotAnEntry } else { Damage::NotJson }
     }
@@ -281,7 +283,7 @@ fn in_file(place: &str, line: &Option<u64>, fault: &LineFault) -> String {
     }
 }
 
-/// What is wrong with a line of a log file, or with an element of a document.
+/// The fault of a line in a log file, or of an element in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LineFault {
@@ -294,15 +296,15 @@ pub enum LineFault {
     /// It is the record of another position.
     #[error("has `at` {found} instead of {expected}")]
     Position {
-        /// The position that it has.
+        /// The position in the line.
         found: u64,
-        /// The position at which it is.
+        /// The position where the line is.
         expected: u64,
     },
     /// It has no body.
     #[error("has no `entry`")]
     NoEntry,
-    /// Its checksum is another. A person who edits a line leaves it empty: `"sum":""`.
+    /// Its checksum is wrong. A person who edits a line empties the checksum: `"sum":""`.
     #[error("was altered after it was written")]
     Altered,
 }

@@ -1,4 +1,4 @@
-//! Where logs are kept: the [`Store`] trait, named append-only logs, stores in memory and in plain files, encryption, and search.
+//! The [`Store`] trait for named append-only logs, with stores in memory and in plain files, encryption, and search.
 
 mod checksum;
 #[cfg(feature = "conformance")]
@@ -46,13 +46,13 @@ pub use record::{Head, Hit, LogInfo, Record, Tombstone};
 pub use retention::{Expired, Retention, expired, prune};
 pub use tenant::{BadTenant, Scope, Tenant};
 
-/// The future that a store's methods return. It can be sent between threads.
+/// The future that a store's methods return. It is `Send`.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Named append-only logs.
 ///
-/// A writer says where it believes the log ends. If it is wrong, nothing is written. There is no other locking: if two
-/// writers compete, one wins, and the other reads what the first wrote and tries again.
+/// A writer states where it believes the log ends. If it is wrong, nothing is written. There is no other locking: if
+/// two writers compete, one wins, and the other reads the new records and tries again.
 ///
 /// # Writing a store
 ///
@@ -61,28 +61,29 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// - **An append is atomic.** It compares `at` with the end of the log and writes all records in one step, even if
 ///   other processes write at the same time. If it fails, or if its future is dropped, the log has all of the records
 ///   or none. An append of no records also compares, but it changes nothing and creates no log.
-/// - **Bodies come back byte for byte**, and in order. Any text may be in them. If one is missing, stands where another
-///   belongs, or was altered after it was written, the read fails with [`StoreError::Damaged`]. [`StoredRecord`] checks
+/// - **Bodies come back byte for byte**, and in order. Any text may be in them. If a body is missing, was swapped with
+///   another or was altered after it was written, the read fails with [`StoreError::Damaged`]. [`StoredRecord`] checks
 ///   this.
-/// - **A log exists from its first record until it is deleted.** After that its name can be used again, from position 0.
-/// - **Names are compared byte for byte.** A database that ignores case or spaces at the end must be told not to. To
-///   turn a stored text into a name again, use [`LogName::stored`].
+/// - **A log exists from its first record until it is deleted.** After that its name can be used again, from position
+///   0.
+/// - **Names are compared byte for byte.** Configure a database accordingly if it ignores case or trailing spaces by
+///   default. To turn a stored text into a name again, use [`LogName::stored`].
 /// - **Times are only recorded.** The time of the first record never changes. The time of the last use is the latest of
-///   all times that were given, and an append without a time leaves it as it is.
-/// - **Every store finds the same records in the same order.** An index has the [`terms`](crate::search::terms()) of the
-///   records, and [`rank`](crate::search::rank()) asks it for the best. A store without an index can read its records
-///   into [`Texts`](crate::search::Texts).
-/// - **Nothing blocks the thread.** Work that waits belongs on a pool of threads.
-/// - **Errors contain nothing of a record.** An error that [`StoreError`] has no variant for is
+///   all times that were given. An append without a time does not change it.
+/// - **Every store finds the same records in the same order.** An index has the [`terms`](crate::search::terms()) of
+///   the records, and [`rank`](crate::search::rank()) queries it for the best matches. A store without an index can
+///   read its records into [`Texts`](crate::search::Texts).
+/// - **Nothing blocks the thread.** Blocking work belongs on a thread pool.
+/// - **Errors contain nothing of a record.** An error without a variant of its own in [`StoreError`] is
 ///   [`StoreError::Backend`].
 ///
-/// The suite in the module `conformance`, which has a feature of this name, checks this, except for damage, futures that
-/// are dropped, and the last two.
-/// `crates/store/tests/it/store/own.rs` is a small store that passes it.
+/// The suite in the module `conformance` (feature `conformance`) checks these promises, except for damage, dropped
+/// futures, and the last two. `crates/store/tests/it/store/own.rs` is a small store that passes it.
 pub trait Store: fmt::Debug + Send + Sync {
-    /// Appends all of these records, or none. `at` is the number of records that the writer believes the log has.
-    /// `time` is the writer's clock, if it has one: the log's creation time on its first append, and its time of last
-    /// use on every append.
+    /// Appends all of these records, or none.
+    ///
+    /// `at` is the number of records that the writer believes the log has. `time` is the writer's clock, if it has one:
+    /// the log's creation time on its first append, and its time of last use on every append.
     ///
     /// Fails with [`StoreError::Conflict`] if the log has more or fewer records.
     fn append<'a>(
@@ -93,8 +94,8 @@ pub trait Store: fmt::Debug + Send + Sync {
         time: Option<Millis>,
     ) -> StoreFuture<'a, ()>;
 
-    /// Records that a log was used at this time, unless it was used later already. Returns `false` if there is no such
-    /// log.
+    /// Records that a log was used at this time, unless a later use is recorded. Returns `false` if the log does not
+    /// exist.
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool>;
 
     /// Returns the bodies of the records at these positions, in order. Records that do not exist are left out.
@@ -115,15 +116,16 @@ pub trait Store: fmt::Debug + Send + Sync {
         })
     }
 
-    /// Returns the length of a log, and the position of its newest checkpoint before `before`, or of its newest one at
-    /// all; `None` if there is no such log.
+    /// Returns the length of a log, and the position of its newest checkpoint before `before`, or of its newest
+    /// checkpoint if `before` is `None`. Returns `None` if the log does not exist.
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>>;
 
-    /// Returns the end of a log, as by [`Store::head`], and the bodies of its records from the newest checkpoint on, or
-    /// of all if it has no checkpoint; `None` if there is no such log. It is what opening a session reads first.
+    /// Returns the end of a log, as [`Store::head`] does, and the bodies of its records from the newest checkpoint on,
+    /// or of all records if it has no checkpoint. Returns `None` if the log does not exist. Opening a session begins
+    /// with this call.
     ///
-    /// The default asks for the head and then for the records. A store for which each call costs a round trip should
-    /// answer both in one.
+    /// The default calls [`Store::head`] and then [`Store::read`]. A store for which each call costs a round trip
+    /// should answer both in one.
     fn tail<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<(Head, Vec<String>)>> {
         Box::pin(async move {
             let Some(head) = self.head(log, None).await? else { return Ok(None) };
@@ -132,45 +134,45 @@ pub trait Store: fmt::Debug + Send + Sync {
         })
     }
 
-    /// Returns what [`Store::list`] says about one log; `None` if there is no such log.
+    /// Returns the description of one log, as in [`Store::list`]; `None` if the log does not exist.
     fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>>;
 
     /// Lists the logs whose names begin with `prefix`, byte for byte, in the byte order of their names. An empty prefix
-    /// lists all. A log that cannot be read, or of which the store only knows that it had one, is listed with no records;
-    /// [`Store::info`] returns the error for it. What the store cannot name is in [`Store::nameless`].
+    /// lists all.
+    ///
+    /// A log that cannot be read, or that is lost except for its name, is listed with no records; [`Store::info`]
+    /// returns the error. [`Store::nameless`] reports files and rows whose log is unknown.
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>>;
 
-    /// Erases these logs and no others, and returns how many of them there were. To erase a session with all its logs,
-    /// see [`purge`]; to erase the contents of some records, see [`Store::erase`].
+    /// Erases these logs and no others, and returns how many of them existed. To erase a session with all its logs, see
+    /// [`purge`]; to erase the contents of some records, see [`Store::erase`].
     ///
-    /// Nobody sees any of them from the first moment on. When the call returns, what was in them is gone from where the
-    /// store keeps it, and from its index. If the future is dropped, or the process dies, the next call finishes the
-    /// work.
+    /// All of them disappear for every reader at the same moment. When the call returns, their contents are gone from
+    /// the store and from its index. If the future is dropped, or the process dies, the next call finishes the work.
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64>;
 
-    /// Puts tombstones in the place of records of a log, and takes the texts of the records out of the index. Nothing else
-    /// of the log changes, neither its length nor its times nor its checkpoints.
+    /// Replaces records of a log with tombstones, and removes their texts from the index. The length, the times and the
+    /// checkpoints of the log do not change.
     ///
-    /// A tombstone whose record is not there, or is another one, is left out: the log may have been erased meanwhile and
-    /// begun anew. If the call fails, or if its future is dropped, some records may be replaced and others not, and the
-    /// same call does the rest. When it returns, what was in the records is gone from where the store keeps it, and from
-    /// its index, as after [`Store::delete`].
+    /// A tombstone is skipped if its record does not exist or has another checksum: the log may have been erased and
+    /// started again in the meantime. If the call fails, or if its future is dropped, some records may be replaced and
+    /// others not; the same call does the rest. When it returns, the old contents are gone from the store and from its
+    /// index, as after [`Store::delete`].
     fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()>;
 
-    /// Erases all logs of this namespace, as by [`Store::delete`], and returns their number.
+    /// Erases all logs of this namespace, as [`Store::delete`] does, and returns their number.
     fn clear(&self) -> StoreFuture<'_, u64>;
 
-    /// Finds the records whose text fits a query, in one log or in all: the best first, and at most `most` of them (see
-    /// [`search`]).
+    /// Finds the records whose text matches a query, in one log or in all: the best first, and at most `most` of them
+    /// (see [`search`]).
     ///
     /// A record that has the words of a phrase may be found although it does not have the phrase itself. Callers read
-    /// the text, and ask [`Query::has_phrases`]. Derived logs are never searched. A search in all logs skips those that
-    /// cannot be read.
+    /// the text and check it with [`Query::has_phrases`]. Derived logs are never searched. A search in all logs skips
+    /// those that cannot be read.
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>>;
 
-    /// Returns what this store has of a tenant, as a store of its own: the same place, but no call of it reads, finds,
-    /// lists or erases a log of anybody else. Nor does a call of this store reach the logs of the tenant. It is empty
-    /// until something is appended to it.
+    /// Returns the store of a tenant: a namespace in the same place. Its calls reach only the tenant's logs, and calls
+    /// of this store do not reach them. The namespace is empty until something is appended to it.
     ///
     /// A tenant may have tenants of its own. No name leads out of a namespace (see [`Scope`]).
     ///
@@ -180,31 +182,31 @@ pub trait Store: fmt::Debug + Send + Sync {
         Err(StoreError::NoTenants)
     }
 
-    /// Returns what the store itself finds wrong with what it keeps besides records, also of tenants, in words: whether
-    /// its index has the texts of its records and no others, and whether lists say of each log what is in it. It may take
-    /// long. The default finds nothing. To check the records, see `session::verify`.
+    /// Checks everything that the store keeps in addition to records, including that of its tenants, and describes each
+    /// problem: an index that does not match its records, or a list that does not match its log.
+    ///
+    /// It may take long. The default finds nothing. To check the records, see `session::verify`.
     fn check(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Returns an error if nothing can be written now: the disk is full, the folder is gone, or the server does not answer. It
-    /// costs little and leaves nothing, so that whoever watches a server may ask often. The default only reads.
+    /// Returns an error if nothing can be written now: the disk is full, the folder is gone, or the server does not
+    /// answer. It costs little and leaves nothing behind, so that a monitor may call it often. The default only reads.
     ///
-    /// If this finds nothing, an append may fail all the same.
+    /// An append may still fail after a successful probe.
     fn probe(&self) -> StoreFuture<'_, ()> {
-        // A name that no log has.
+        // No log has this name.
         Box::pin(async move { self.list("\u{1}").await.map(drop) })
     }
 
-    /// Returns what the store and its tenants have that belongs to no log which [`Store::list`] names, in words. It can
-    /// neither be read nor copied, so `session::verify` reports it, and [`copy`](copy()) goes no further. The default finds
-    /// nothing.
+    /// Describes data of the store and its tenants that belongs to no log in [`Store::list`]. It can neither be read
+    /// nor copied, so `session::verify` reports it, and [`copy`](copy()) refuses to run. The default finds nothing.
     fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Finishes erasures that were broken off, and gives space back that is no longer used. It may take long, and others
-    /// may have to wait. The default does nothing.
+    /// Finishes interrupted erasures and frees unused space. It may take long, and other callers may have to wait. The
+    /// default does nothing.
     fn vacuum(&self) -> StoreFuture<'_, ()> {
         Box::pin(std::future::ready(Ok(())))
     }
@@ -215,16 +217,16 @@ pub trait Store: fmt::Debug + Send + Sync {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
-    /// Returns why the server of the store cannot be reached, if the last connection to it failed. It asks nothing.
+    /// Returns why the server of the store cannot be reached, if the last connection to it failed. It does no I/O.
     ///
-    /// Whoever gives up on a call before the store does tells this, so that the reason is not lost to the time limit. The
-    /// default knows none.
+    /// A caller whose own time limit ends before the store's reports this error as the reason. The default returns
+    /// `None`.
     fn trouble(&self) -> Option<StoreError> {
         None
     }
 }
 
-/// A namespace: its tenants, from the outermost on, and what the store has of them; `None` for the store itself.
+/// A namespace: the names of its tenants, outermost first, and its store; `None` for the store itself.
 #[doc(hidden)]
 pub type Namespace = (Vec<Tenant>, Option<Arc<dyn Store>>);
 
@@ -247,14 +249,14 @@ pub async fn every_namespace(store: &dyn Store) -> Result<Vec<Namespace>, StoreE
     Ok(found)
 }
 
-/// When an append counts as done.
+/// The point at which an append counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// When it has reached the disk. It survives a loss of power.
+    /// After it has reached the disk. It survives a loss of power.
     #[default]
     Disk,
-    /// When the operating system has it. It survives the end of the process, but not a loss of power: for data that can
-    /// be made again. A short append to SQLite runs where it is awaited, which takes a moment.
+    /// After the operating system has it. It survives the end of the process, but not a loss of power: for data that
+    /// can be recreated. A short append to SQLite runs on the thread that awaits it, which takes a moment.
     System,
 }
 
@@ -264,12 +266,12 @@ pub fn is_folder(path: &std::path::Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// The error for what SQLite would make a database of that nobody else sees, and that ends with its connection.
+/// The error for a path that SQLite opens as a private temporary database, which ends with its connection.
 #[doc(hidden)]
 pub const NO_FILE: StoreError =
     StoreError::Url { reason: "an SQLite store needs the path of a file; for process memory, use memory:" };
 
-/// Returns whether SQLite would take a path for no file.
+/// Returns whether SQLite would open a private temporary database for this path.
 #[doc(hidden)]
 pub fn is_no_file(path: &std::path::Path) -> bool {
     path.as_os_str().is_empty() || path.as_os_str() == ":memory:"
@@ -281,7 +283,7 @@ pub fn is_no_file(path: &std::path::Path) -> bool {
 pub fn refuse_special(path: &std::path::Path) -> Result<(), StoreError> {
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(StoreError::NotAFile { place: path.display().to_string() }),
-        // If it cannot be looked at, it does not exist, or opening it gives the error.
+        // A path that cannot be inspected does not exist, or opening it gives the error.
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -292,20 +294,20 @@ pub fn without_secrets(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (before, behind) = rest.split_once('?').unwrap_or((rest, ""));
     if !before.contains('@') && behind.contains('@') {
-        // A password with a question mark, which should be escaped.
+        // The password contains an unescaped question mark.
         return format!("{scheme}://");
     }
-    // A password may have any character, even those that should be escaped.
+    // A password may contain any character, even one that should be escaped.
     let (user, host) = before.rsplit_once('@').map_or(("", before), |(user, host)| (user, host));
     let user = user.split_once(':').map_or(user, |(user, _)| user);
     let at = if user.is_empty() { "" } else { "@" };
     format!("{scheme}://{user}{at}{host}")
 }
 
-/// The bytes that a probe writes: a disk that does not take them is as good as full.
+/// How many bytes a probe writes. A disk without room for them counts as full.
 const PROBE: usize = 64 << 10;
 
-/// Returns an error if a folder does not take a file of some bytes. It is removed again.
+/// Returns an error if a small file cannot be written to a folder. Removes the file again.
 #[doc(hidden)]
 pub fn probe_folder(folder: &std::path::Path) -> Result<(), StoreError> {
     use std::io::{ErrorKind, Write as _};
@@ -315,7 +317,7 @@ pub fn probe_folder(folder: &std::path::Path) -> Result<(), StoreError> {
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    // A process of this number that died may have left one.
+    // A dead process with the same number may have left one.
     let _ = std::fs::remove_file(&path);
     let written = options.open(&path).and_then(|mut file| file.write_all(&vec![b'.'; PROBE]));
     let _ = std::fs::remove_file(&path);
@@ -329,7 +331,7 @@ pub fn probe_folder(folder: &std::path::Path) -> Result<(), StoreError> {
     })
 }
 
-/// Erases a session and the logs that are derived from it. Returns `false` if there are none.
+/// Erases a session and the logs that are derived from it. Returns `false` if none of them exists.
 ///
 /// # Errors
 /// Returns an error if the store fails.
@@ -337,14 +339,14 @@ pub async fn purge(store: &dyn Store, session: &LogName) -> Result<bool, StoreEr
     Ok(store.delete(&logs_of(session)).await? > 0)
 }
 
-/// A session's own log, and those that are derived from it.
+/// Returns the names of a session's own log and of those that are derived from it.
 fn logs_of(session: &LogName) -> Vec<LogName> {
     let derived = Derived::ALL.into_iter().filter(|derived| derived.is_of_session());
     std::iter::once(session.clone()).chain(derived.map(|derived| session.derive(derived))).collect()
 }
 
-/// Something that a session or a memory can be opened on: a store, or an [`Arc`] of one, which is shared and not
-/// wrapped again.
+/// A value that a session or a memory can be opened on: a store, or an [`Arc`] of one, which is shared and not wrapped
+/// again.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -355,7 +357,7 @@ fn logs_of(session: &LogName) -> Vec<LogName> {
 /// assert!(Arc::ptr_eq(&store.clone().into_store(), &store));
 /// ```
 pub trait IntoStore: Send + 'static {
-    /// Returns the store behind a shared pointer.
+    /// Returns the store as an [`Arc`].
     fn into_store(self) -> Arc<dyn Store>;
 }
 
@@ -377,7 +379,7 @@ impl IntoStore for Arc<dyn Store> {
     }
 }
 
-/// The current time by the system's clock; `None` if it is set to before 1970.
+/// Returns the current time of the system's clock; `None` if it is set to before 1970.
 #[doc(hidden)]
 pub fn now() -> Option<Millis> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;

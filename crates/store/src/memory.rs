@@ -1,4 +1,4 @@
-//! Logs in process memory: for tests, for stateless callers, and for sessions that need not outlive the process.
+//! A store in process memory: for tests, for stateless callers, and for sessions that need not outlive the process.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -10,14 +10,13 @@ use lookback_engine::transcript::Millis;
 use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, checksum};
 use crate::search::{Query, Texts};
 
-/// Logs in process memory. They are lost when the process ends.
+/// A store in process memory. Its logs are lost when the process ends.
 ///
-/// Nothing is indexed before the first search. Each search then indexes what was appended since the one before it. The
-/// index takes about three times as much memory as the texts, and the first search of a million messages takes some
-/// seconds.
+/// Appends index nothing. Each search first indexes the new records of the logs that it searches. The index takes about
+/// three times as much memory as the texts, and the first search of a million messages takes some seconds.
 #[derive(Default)]
 pub struct MemoryStore {
-    /// The logs of each namespace. All of them share it.
+    /// The logs of each namespace, shared by the stores of all tenants.
     namespaces: Arc<Mutex<BTreeMap<Scope, Logs>>>,
     scope: Scope,
 }
@@ -25,9 +24,9 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct Logs {
     by_name: BTreeMap<LogName, Log>,
-    /// The names by the numbers of logs.
+    /// The names of the logs by their numbers in the index.
     names: HashMap<u32, LogName>,
-    /// How many logs there ever were.
+    /// How many numbers were given to logs so far.
     begun: u32,
     index: Texts,
 }
@@ -88,12 +87,12 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    /// All records of a log.
+    /// Returns all records of a log.
     pub fn records(&self, log: &LogName) -> Vec<Record> {
         self.with(|logs| logs.get(log).map(|log| log.records.clone()).unwrap_or_default())
     }
 
-    /// Works with the logs of this namespace.
+    /// Runs `work` on the logs of this namespace.
     fn with<T>(&self, work: impl FnOnce(&mut Logs) -> T) -> T {
         let mut namespaces = self.namespaces();
         let logs = namespaces.entry(self.scope.clone()).or_default();
@@ -114,7 +113,7 @@ impl fmt::Debug for MemoryStore {
     /// Shows counts, and no contents.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("MemoryStore");
-        // The caller may hold the lock itself.
+        // The caller may hold the lock.
         if let Ok(namespaces) = self.namespaces.try_lock() {
             let logs = || namespaces.values().flat_map(|logs| logs.by_name.values());
             let records: usize = logs().map(|log| log.records.len()).sum();
@@ -221,7 +220,7 @@ impl Store for MemoryStore {
                     *record = Record::new(body).checkpoint(record.checkpoint);
                 }
             }
-            // The next search indexes what is left, under a number that was not used before.
+            // The next search indexes the remaining texts under a new number.
             index.remove(of.number);
             names.remove(&of.number);
             (of.number, of.indexed) = (*begun, 0);

@@ -1,4 +1,4 @@
-//! Searching all messages of a store, also those that have left the window.
+//! Searches all messages of a store, also those that have left the window.
 
 use lookback_content::Redacted;
 use std::collections::{BTreeMap, HashMap};
@@ -15,18 +15,19 @@ use crate::{Hit, LogName, Store, StoreError};
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SearchHit {
-    /// The session.
+    /// The name of the session.
     pub session: LogName,
-    /// The message's position in its log. As JSON it is called `entry`, as in everything that the command line writes.
+    /// The message's position in its log. In JSON it is called `entry`, as everywhere in the output of the command
+    /// line.
     #[serde(rename = "entry")]
     pub position: Position,
-    /// The passage of its text that fits the query best.
+    /// The passage of the text that matches the query best.
     #[debug("{:?}", Redacted(excerpt))]
     pub excerpt: String,
 }
 
-/// Finds the messages that fit a query, in one session or in all of a store: the best first, and at most `most` of them
-/// (see [`search`](crate::search)).
+/// Finds the messages that match a query, in one session or in the whole store: the best first, and at most `most` of
+/// them (see [`search`](crate::search)).
 ///
 /// # Errors
 /// Returns an error if the store fails.
@@ -45,7 +46,7 @@ pub async fn search(
     Ok(found)
 }
 
-/// Finds the messages that fit a query. Those without its phrases are left out.
+/// Finds the messages that match a query, without those that lack one of its phrases.
 pub async fn messages(
     store: &dyn Store,
     log: Option<&LogName>,
@@ -65,7 +66,7 @@ pub async fn messages(
             return Ok(found);
         }
         if !query.is_exact() {
-            // What is missing was erased meanwhile, or is no message.
+            // The missing hits were erased in the meantime, or are not messages.
             return Ok(found);
         }
         asked = asked.saturating_mul(4);

@@ -1,4 +1,4 @@
-//! The names of logs: those that users choose, and those of logs that are derived from a session.
+//! The names of logs: those that users choose, and those that are derived from a session or a workspace.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use serde::Serialize;
 /// A log's name: 1 to 200 characters without control characters and backslashes. No part between slashes may be empty,
 /// `.` or `..`.
 ///
-/// So no name can lead out of the folder of a store of files, whichever store it is used with.
+/// Therefore no name can lead out of the folder of a file store, and a name is valid for every kind of store.
 ///
 /// ```
 /// use lookback_store::LogName;
@@ -92,22 +92,21 @@ impl LogName {
         self.derive(Derived::Shared)
     }
 
-    /// Returns whether this is the name of a derived log. Such logs are not sessions, and no search finds what is in
-    /// them.
+    /// Returns whether this is the name of a derived log. A derived log is not a session, and searches do not look into
+    /// it.
     pub fn is_derived(&self) -> bool {
         self.derived().is_some()
     }
 
-    /// Returns what a derived log contains, and the name to which it belongs; `None` for a session's own log.
+    /// Returns the kind of a derived log, and the name to which it belongs; `None` for a session's own log.
     pub fn derived(&self) -> Option<(Derived, &str)> {
         derived(&self.0)
     }
 
-    /// Returns the name that a store reads back from what it has kept, of a session's own log or of a derived one; `None`
-    /// if no log can have this name.
+    /// Parses a stored name, of a session's own log or of a derived one; `None` if no log can have this name.
     ///
-    /// It is for implementations of [`Store`](super::Store). Parse a name that a user has chosen instead: that refuses
-    /// the names of derived logs.
+    /// It is for implementations of [`Store`](super::Store). For a name that a user has chosen, use `parse`, which
+    /// refuses the names of derived logs.
     ///
     /// ```
     /// use lookback_store::LogName;
@@ -119,24 +118,24 @@ impl LogName {
     /// ```
     pub fn stored(name: &str) -> Option<LogName> {
         let session = session(name);
-        // (`compact::messages` is a valid session name. Its summary was once kept in a log whose name belongs to no
-        // session.)
+        // `compact::messages` is a valid session name. Its summary was once kept in a log whose name belongs to no
+        // session.
         let of_none = session.is_empty() && !name.is_empty();
         (of_none || session.parse::<LogName>().is_ok()).then(|| LogName(name.to_owned()))
     }
 
-    /// The name of the session to which this log belongs, or of the workspace.
+    /// Returns the name of the session or workspace to which this log belongs.
     pub fn session(&self) -> LogName {
         LogName(session(&self.0).to_owned())
     }
 
-    /// A name that was checked when its log was written.
+    /// Wraps a name that was checked when its log was written.
     pub fn kept(name: String) -> LogName {
         LogName(name)
     }
 }
 
-/// What a derived log contains.
+/// The content of a derived log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Derived {
     /// The running summary of a session.
@@ -148,12 +147,12 @@ pub enum Derived {
 }
 
 impl Derived {
-    /// Every kind of derived log. Beside a session's own log, a store holds nothing else: whoever lists, checks, copies or
-    /// erases what belongs to a name goes through these.
+    /// Every kind of derived log. A store contains only these and sessions' own logs, so code that lists, checks,
+    /// copies or erases everything of a name iterates over them.
     pub const ALL: [Derived; 3] = [Derived::Summary, Derived::Facts, Derived::Shared];
 
-    /// Returns whether such a log belongs to a session, and is erased with it. What a workspace shares outlives its
-    /// sessions.
+    /// Returns whether such a log belongs to a session, and is erased with it. Shared facts outlive the sessions of
+    /// their workspace.
     pub fn is_of_session(self) -> bool {
         match self {
             Derived::Summary | Derived::Facts => true,
@@ -161,7 +160,7 @@ impl Derived {
         }
     }
 
-    /// What comes before and after the name to which such a log belongs.
+    /// Returns the text before and after the name to which such a log belongs.
     fn around(self) -> (&'static str, &'static str) {
         match self {
             Derived::Summary => ("compact:", ":summary"),
@@ -170,7 +169,7 @@ impl Derived {
         }
     }
 
-    /// What the names of such logs begin with; so may the names of others.
+    /// Returns the beginning of the names of such logs. Other names may begin with it, too.
     pub fn prefix(self) -> &'static str {
         self.around().0
     }
@@ -181,7 +180,7 @@ impl Derived {
     }
 }
 
-/// The session to which a log belongs. (A name in an old store may be derived from one that is derived itself.)
+/// Returns the session to which a log belongs. (A name in an old store may be derived from a derived name.)
 fn session(name: &str) -> &str {
     derived(name).map_or(name, |(_, of)| session(of))
 }
@@ -226,22 +225,22 @@ impl fmt::Display for LogName {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadName {
-    /// It is too short or too long.
+    /// The name is too short or too long.
     #[error("a session's name has 1 to {} characters, not {length}", LogName::LONGEST)]
     Length {
         /// The number of its characters.
         length: usize,
     },
-    /// It contains a control character or a backslash.
+    /// The name contains a control character or a backslash.
     #[error("a session's name may not have control characters or backslashes, but character {at} is one", at = .at + 1)]
     Character {
         /// The index of that character, from 0.
         at: usize,
     },
-    /// A part of it is empty, `.` or `..`.
+    /// A part of the name is empty, `.` or `..`.
     #[error("no part of a session's name between slashes may be empty, `.` or `..`")]
     Path,
-    /// It is reserved for a derived log.
+    /// The name is reserved for a derived log.
     #[error("a session's name may not begin with `{before}` and end with `{after}`: Lookback reserves such names")]
     Reserved {
         /// Its beginning.
@@ -257,7 +256,7 @@ mod tests {
 
     #[test]
     fn the_list_of_derived_logs_has_all_of_them() {
-        // It does not compile before a new kind has its place here, and then it must have one in the list.
+        // A new kind does not compile until it has a place here, and then the list must have it, too.
         let place = |derived| match derived {
             Derived::Summary => 0,
             Derived::Facts => 1,

@@ -1,4 +1,4 @@
-//! What a store is given and what it returns: records, the end of a log, and what is known about a log.
+//! The data that a store takes and returns: records, the end of a log, and the description of a log.
 
 use lookback_content::Redacted;
 use lookback_engine::transcript::Millis;
@@ -23,14 +23,14 @@ pub struct Record {
     /// The text by which searches find it. An empty text is never found.
     #[debug("{:?}", Redacted(text))]
     pub text: String,
-    /// When it was said. If that is not known, a store takes the time of the append. Searches can be limited to a time.
+    /// When the message was said. If `None`, a store takes the time of the append. Searches can be limited to a time.
     pub time: Option<Millis>,
-    /// The role of who said it, such as `user`. Searches can be limited to a role.
+    /// The speaker's role, such as `user`. Searches can be limited to a role.
     pub role: Option<String>,
-    /// The name of who said it. Searches can be limited to a name, and find the text by it.
+    /// The speaker's name. Searches can be limited to a name, and the name's words also match.
     #[debug("{:?}", Redacted(name))]
     pub name: Option<String>,
-    /// Whether a reader can start here.
+    /// Whether a reader can start at this record.
     pub checkpoint: bool,
 }
 
@@ -47,28 +47,28 @@ impl Record {
         self
     }
 
-    /// Sets when it was said.
+    /// Sets when the message was said.
     #[must_use]
     pub fn time(mut self, time: impl Into<Option<Millis>>) -> Self {
         self.time = time.into();
         self
     }
 
-    /// Sets the role of who said it.
+    /// Sets the speaker's role.
     #[must_use]
     pub fn role(mut self, role: impl Into<String>) -> Self {
         self.role = Some(role.into());
         self
     }
 
-    /// Sets the name of who said it.
+    /// Sets the speaker's name.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Sets whether a reader can start here.
+    /// Sets whether a reader can start at this record.
     #[must_use]
     pub fn checkpoint(mut self, checkpoint: bool) -> Self {
         self.checkpoint = checkpoint;
@@ -76,17 +76,17 @@ impl Record {
     }
 }
 
-/// What takes the place of a record whose contents are erased.
+/// The replacement for a record whose contents are erased.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tombstone {
     /// The position of the record.
     pub position: u64,
-    /// The checksum of the record (see [`checksum`](super::checksum())). If the record has another one, it is not the one
-    /// that was meant, and is left as it is.
+    /// The checksum of the record (see [`checksum`](super::checksum())). A record with another checksum is not the one
+    /// that was meant, and does not change.
     #[debug(skip)]
     pub checksum: u64,
-    /// The body that takes the place of the record's.
+    /// The body that replaces the record's.
     #[debug("{:?}", Redacted(body))]
     pub body: String,
 }
@@ -115,7 +115,7 @@ impl Head {
     }
 }
 
-/// What a list of logs says about each.
+/// The description of a log in a list.
 ///
 /// ```
 /// use lookback_store::LogInfo;

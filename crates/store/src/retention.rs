@@ -1,4 +1,4 @@
-//! Retention: which sessions a store keeps, by age and by number.
+//! Retention: the sessions that a store keeps, by age and by number.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use serde::Serialize;
 
 use super::{LogName, Store, StoreError, logs_of};
 
-/// Which sessions a store keeps. By default all.
+/// The sessions that a store keeps: all, by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retention {
-    /// Sessions that were not used since this time are not kept. One whose last use is unknown is.
+    /// Sessions that were last used before this time are not kept. A session whose last use is unknown is kept.
     pub(crate) unused_since: Option<Millis>,
-    /// How many sessions are kept: those that were used last. One whose last use is unknown goes first.
+    /// How many sessions are kept: those that were used last. A session whose last use is unknown is the first to go.
     pub(crate) keep: Option<usize>,
 }
 
 impl Retention {
-    /// Erases sessions that were not used since this time.
+    /// Does not keep sessions that were last used before this time.
     #[must_use]
     pub fn unused_since(mut self, time: impl Into<Option<Millis>>) -> Self {
         self.unused_since = time.into();
@@ -39,20 +39,21 @@ impl Retention {
 pub struct Expired {
     /// Its name.
     pub session: LogName,
-    /// The records of its logs: its own, its facts' and its summary's.
+    /// The number of records in its logs: its own, its facts and its summaries.
     pub records: u64,
-    /// The bytes of their bodies.
+    /// The bytes of the records' bodies.
     pub bytes: u64,
-    /// When any of its logs was last used; `None` if that is unknown.
+    /// The time when any of its logs was last used; `None` if it is unknown.
     pub used: Option<Millis>,
     /// Whether any of its logs cannot be read.
     #[serde(skip)]
     is_damaged: bool,
 }
 
-/// Returns the sessions of a namespace that are not kept, the longest unused first. Erases nothing. What all sessions of a
-/// workspace share belongs to no session, and is always kept. So is a session that cannot be read: it may have been written
-/// by a newer version.
+/// Returns the sessions of a namespace that are not kept, the longest unused first. Erases nothing.
+///
+/// Logs that all sessions of a workspace share belong to no session, and are always kept. A session that cannot be read
+/// is kept, too: a newer version may have written it.
 ///
 /// # Errors
 /// Returns an error if the store fails.
@@ -83,7 +84,7 @@ pub async fn expired(store: &dyn Store, retention: &Retention) -> Result<Vec<Exp
         let Some(session) = session else { continue };
         let of = Expired { session: session.clone(), records: 0, bytes: 0, used: None, is_damaged: false };
         let of = sessions.entry(session).or_insert(of);
-        // One that cannot be read is listed so.
+        // A log that cannot be read is listed with no records.
         of.is_damaged |= log.records == 0;
         of.records += log.records;
         of.bytes += log.bytes;
@@ -100,8 +101,8 @@ pub async fn expired(store: &dyn Store, retention: &Retention) -> Result<Vec<Exp
     Ok(expired.map(|(_, session)| session).collect())
 }
 
-/// Erases the sessions of a namespace that are not kept, with their facts and their summaries, and returns them. They are
-/// erased in one call of [`Store::delete`].
+/// Erases the sessions of a namespace that are not kept, with their facts and their summaries, in one call of
+/// [`Store::delete`]. Returns them.
 ///
 /// # Errors
 /// Returns an error if the store fails.

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use lookback_engine::transcript::Position;
 
-/// Adds a position behind those of these spans.
+/// Adds a position at or after the end of these ascending spans.
 pub fn join(spans: &mut Vec<Range<Position>>, position: Position) {
     match spans.last_mut().filter(|last| last.end == position) {
         Some(last) => last.end = position.saturating_add(1),
@@ -12,12 +12,12 @@ pub fn join(spans: &mut Vec<Range<Position>>, position: Position) {
     }
 }
 
-/// Returns whether a position is in one of these ascending spans.
+/// Returns whether one of these ascending spans contains a position.
 pub fn holds(spans: &[Range<Position>], position: Position) -> bool {
     overlap(spans, &(position..position.saturating_add(1)))
 }
 
-/// Returns whether a span has a position of one of these ascending spans.
+/// Returns whether a span overlaps one of these ascending spans.
 pub fn overlap(spans: &[Range<Position>], span: &Range<Position>) -> bool {
     let at = spans.partition_point(|own| own.end <= span.start);
     spans.get(at).is_some_and(|own| own.start < span.end)

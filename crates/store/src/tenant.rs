@@ -1,4 +1,4 @@
-//! Tenants: namespaces of a store that know nothing of each other.
+//! Tenants: isolated namespaces of a store.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// The name of a tenant: 1 to 64 bytes without control characters.
 ///
-/// [`Store::scoped`](super::Store::scoped) returns what a store has of a tenant. Names are compared byte for byte.
+/// [`Store::scoped`](super::Store::scoped) returns the store of a tenant. Names are compared byte for byte.
 ///
 /// ```
 /// use lookback_store::Tenant;
@@ -21,7 +21,7 @@ use serde::Serialize;
 pub struct Tenant(String);
 
 impl Tenant {
-    /// The most bytes of a name. Each may take three in the name of a file.
+    /// The most bytes of a name. In a file name, each may take three.
     pub(crate) const LONGEST: usize = 64;
 
     /// Returns the name as text.
@@ -54,13 +54,13 @@ impl fmt::Display for Tenant {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadTenant {
-    /// It is too short or too long.
+    /// The name is too short or too long.
     #[error("a tenant's name has 1 to {} bytes, not {length}", Tenant::LONGEST)]
     Length {
         /// The number of its bytes.
         length: usize,
     },
-    /// It contains a control character.
+    /// The name contains a control character.
     #[error("a tenant's name may not have control characters, but character {at} is one", at = .at + 1)]
     Character {
         /// The index of that character, from 0.
@@ -68,9 +68,9 @@ pub enum BadTenant {
     },
 }
 
-/// The namespace of a store: that of the store itself, of a tenant, or of a tenant's own tenant.
+/// The namespace of a log: the store itself, a tenant, or a tenant's own tenant.
 ///
-/// A store keeps it beside the name of each log, and compares both. It is for implementations of
+/// A store keeps it next to the name of each log, and compares both. It is for implementations of
 /// [`Store`](super::Store).
 ///
 /// ```
@@ -87,36 +87,36 @@ pub enum BadTenant {
 pub struct Scope(String);
 
 impl Scope {
-    /// Ends the name of each tenant. No name contains it.
+    /// Ends the name of each tenant, and is in none of them.
     const END: char = '\u{1f}';
 
-    /// Returns the namespace of a tenant in this one.
+    /// Returns the namespace of a tenant within this one.
     #[must_use]
     pub fn for_tenant(&self, tenant: &Tenant) -> Scope {
         Scope(format!("{}{tenant}{}", self.0, Scope::END))
     }
 
-    /// Returns the namespace as text: the name of each tenant, from the outermost on, each followed by the control
-    /// character U+001F. It is empty for the namespace of the store itself. The texts of all namespaces in this one, and
-    /// no others, begin with its text.
+    /// Returns the namespace as text: the name of each tenant, outermost first, each followed by the control character
+    /// U+001F. It is empty for the namespace of the store itself. The texts of the namespaces within this one, and no
+    /// others, begin with its text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// A namespace that a store has kept as text.
+    /// Wraps the text of a namespace that a store has kept.
     pub fn kept(text: String) -> Scope {
         Scope(text)
     }
 
-    /// Returns the tenant of this namespace that a namespace is of, or is in, from its text; `None` if it is not in this
-    /// one.
+    /// Returns the tenant of this namespace that contains or is the namespace with this text; `None` if the text is not
+    /// within this namespace.
     pub fn tenant_in(&self, inner: &str) -> Option<Tenant> {
         let (name, _) = inner.strip_prefix(&self.0)?.split_once(Scope::END)?;
         Some(Tenant(name.to_owned()))
     }
 
-    /// Returns whether it is the namespace of the store or of tenants, so that whoever goes from the store to its tenants
-    /// finds it.
+    /// Returns whether this is the namespace of the store or of a chain of valid tenants, so that a walk from the store
+    /// through its tenants reaches it.
     pub fn is_known(&self) -> bool {
         let mut scope = Scope::default();
         while scope != *self {
@@ -127,16 +127,16 @@ impl Scope {
         true
     }
 
-    /// A term that the texts of all tenants have in an index.
+    /// An index term that the texts of all tenants have.
     pub const OF_TENANTS: &str = "=";
 
-    /// The terms that tell the texts of a tenant from those of others, the tenant's own last; none if it is no tenant's.
-    /// No text has such terms by itself, because none begins so.
+    /// Returns the index terms that separate a tenant's texts from all others, the tenant's own last; none for the
+    /// store itself. No text has such terms by itself: no other term begins with `=`.
     pub fn terms(&self) -> Vec<String> {
         if self.0.is_empty() {
             return Vec::new();
         }
-        // An index need not tell upper from lower case.
+        // Digits and `a` to `f`, because an index may ignore case.
         let own = self.0.bytes().fold(Scope::OF_TENANTS.to_owned(), |own, byte| format!("{own}{byte:02x}"));
         vec![Scope::OF_TENANTS.to_owned(), own]
     }

@@ -1,4 +1,4 @@
-//! Comparing the texts that a store keeps for searches with the records that they were made of.
+//! Compares the texts that a store's index has with the records that they were made from.
 
 use std::iter::Peekable;
 use std::vec::IntoIter;
@@ -10,30 +10,30 @@ use super::LogName;
 use super::Record;
 use crate::search::terms;
 
-/// A text of a log, as a store keeps it.
+/// An indexed text of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct Found {
     /// The position of its record.
     pub position: u64,
-    /// When it was said.
+    /// When the message was said.
     pub time: Option<Millis>,
     /// The hash of its terms.
     pub hash: u64,
 }
 
-/// What a store should keep of a record.
+/// The text that an index should have for a record.
 enum Expected {
     Nothing,
-    /// The record is no entry of a session, so what it said is not known.
+    /// The record is not an entry of a session, so its text is not known.
     Unknown,
     Text {
-        /// When it was said; `None` if the store took the time of the append.
+        /// When the message was said; `None` if the store took the time of the append.
         time: Option<Millis>,
         hash: u64,
     },
 }
 
-/// Returns a hash of terms, whatever their order.
+/// Returns a hash of terms that does not depend on their order.
 pub fn hash_of<'a>(terms: impl IntoIterator<Item = &'a str>) -> u64 {
     terms.into_iter().fold(0, add)
 }
@@ -43,13 +43,13 @@ pub fn add(hash: u64, term: &str) -> u64 {
     hash.wrapping_add(xxh3_64(term.as_bytes()))
 }
 
-/// Goes through the records of a log beside the texts that a store keeps of it.
+/// Walks through the records of a log and its indexed texts side by side.
 #[derive(Debug)]
 pub struct Compared<'a> {
     log: &'a LogName,
     /// The hash of the terms that all texts of the tenant have.
     of_tenant: u64,
-    /// When the log was last used. No text was said later, as far as nobody but the store knows when.
+    /// When the log was last used. A text whose time only the store knows is not later.
     used: Option<Millis>,
     found: Peekable<IntoIter<Found>>,
     label: Label,
@@ -57,18 +57,18 @@ pub struct Compared<'a> {
 }
 
 impl<'a> Compared<'a> {
-    /// `found` are the texts of the log, in the order of their records.
+    /// Creates a comparison. `found` are the texts of the log, in the order of their records.
     pub fn new(log: &'a LogName, of_tenant: &[String], used: Option<Millis>, found: Vec<Found>) -> Self {
         let (of_tenant, found) = (hash_of(of_tenant.iter().map(String::as_str)), found.into_iter().peekable());
         Compared { log, of_tenant, used, found, label: Label::default(), is_wrong: false }
     }
 
-    /// Takes the next record; `None` if it cannot be read, which whoever reads the log is told.
+    /// Compares the next record. `body` is `None` if the record cannot be read; reading the log reports that.
     pub fn see(&mut self, position: u64, body: Option<String>) {
         if self.is_wrong {
             return;
         }
-        // One of an earlier position belongs to no record.
+        // A text at an earlier position belongs to no record.
         let found = self.found.next_if(|found| found.position <= position);
         let is_here = found.is_none_or(|found| found.position == position);
         let is_right = is_here
@@ -86,7 +86,7 @@ impl<'a> Compared<'a> {
         self.is_wrong = !is_right;
     }
 
-    /// Returns what is wrong, in words, after all records were seen.
+    /// Returns a description of the problem, after all records were compared.
     pub fn finish(mut self) -> Option<String> {
         let is_wrong = self.is_wrong || self.found.next().is_some();
         is_wrong.then(|| format!("the index of words differs from the entries of `{}`", self.log))

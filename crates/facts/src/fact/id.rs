@@ -1,4 +1,4 @@
-//! Which facts a fact belongs to, and its permanent identifier.
+//! The scope of a fact, and its permanent identifier.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use lookback_engine::transcript::Position;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Who knows a fact: one session, or all sessions of a workspace.
+/// The sessions that know a fact: one session, or all sessions of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -30,7 +30,7 @@ pub enum Scope {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FactId {
-    /// Which facts it belongs to.
+    /// The scope of the fact.
     pub scope: Scope,
     /// The entry that stated the fact.
     pub position: Position,

@@ -12,17 +12,17 @@ use super::Scope;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FactKind {
-    /// Something that was believed is wrong, and this is true instead.
+    /// A belief was wrong, and this is true instead.
     Correction,
-    /// Something that must hold in any case.
+    /// A rule that must hold in any case.
     Constraint,
-    /// Something that prevents progress, until it is resolved.
+    /// A problem that prevents progress until it is resolved.
     Blocker,
     /// How someone wants things done.
     Preference,
-    /// Something that was decided.
+    /// A decision.
     Decision,
-    /// Something that was found out.
+    /// A finding.
     Finding,
 }
 

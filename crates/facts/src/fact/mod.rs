@@ -1,4 +1,4 @@
-//! A fact: what is known, how certain it is, and who said so.
+//! A fact: a current assertion, with its confidence and its source.
 
 mod id;
 mod kind;
@@ -13,24 +13,24 @@ pub use kind::{FactKind, UnknownKind};
 pub use source::{Confidence, Source, Speaker, Trust};
 pub use statement::Statement;
 
-/// A fact that is known now: nothing has superseded, resolved or forgotten it.
+/// A current fact: it was not superseded, resolved or forgotten.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Fact {
     /// The identifier.
     pub id: FactId,
-    /// The first statement of it.
+    /// Its first statement.
     pub statement: Statement,
-    /// The highest confidence of all who said it.
+    /// The highest confidence of all statements of it.
     pub confidence: Confidence,
-    /// The highest trust of all who said it.
+    /// The highest trust of all statements of it.
     pub trust: Trust,
-    /// How often it was said again.
+    /// How often it was confirmed.
     pub confirmations: u64,
     /// Another current fact about the same thing, if neither may replace the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disputes: Option<FactId>,
-    /// When it was last said, if known.
+    /// The time of its newest statement or confirmation, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub said: Option<Millis>,
 }

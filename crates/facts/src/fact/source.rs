@@ -1,4 +1,4 @@
-//! How certain a fact is, who says so, and how far that can be trusted.
+//! The confidence of a fact, its source, and the trust in the source.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -63,12 +63,12 @@ impl<'de> Deserialize<'de> for Confidence {
     }
 }
 
-/// How far a fact can be trusted. A fact never has more trust than its source.
+/// How far a fact can be trusted. Its source limits its trust.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Trust {
-    /// A tool said it. What a tool reads can be written by anyone.
+    /// A tool said it. Anyone may have written the text that a tool reads.
     Low,
     /// The model said it.
     Medium,
@@ -91,7 +91,7 @@ impl fmt::Display for Trust {
     }
 }
 
-/// Who states something.
+/// The speaker of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -115,11 +115,11 @@ impl Speaker {
     }
 }
 
-/// Where a statement comes from.
+/// The origin of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Source {
-    /// Who said it.
+    /// The speaker.
     pub by: Speaker,
     /// The session in which it was said, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -130,7 +130,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Creates a source of which only the speaker is known.
+    /// Creates a source with only a speaker.
     pub fn new(by: Speaker) -> Self {
         Source { by, session: None, message: None }
     }

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Confidence, FactId, FactKind, Source, Speaker, Trust};
 
-/// A fact before it is written to a memory: what someone says, and who says it.
+/// A fact before it is written to a memory: an assertion and its source.
 ///
-/// The functions named after the six kinds ([`Statement::finding`] and so on) create a certain statement by a person.
-/// The methods that follow change one thing each.
+/// The functions named after the six kinds ([`Statement::finding`] and so on) create a statement by a person with full
+/// confidence. The other methods change one property each.
 ///
 /// ```
 /// use lookback_facts::{Confidence, Speaker, Statement, Trust};
@@ -36,7 +36,7 @@ pub struct Statement {
     pub about: Option<String>,
     /// How certain it is.
     pub confidence: Confidence,
-    /// Where it comes from.
+    /// The source.
     pub source: Source,
     /// How far it can be trusted, if that is less than the source allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct Statement {
     /// When it was stated. The memory fills in the current time if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Millis>,
-    /// Words to find it by.
+    /// Words by which it can be found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[debug("{:?}", Redacted(tags))]
     pub tags: Vec<String>,
@@ -61,7 +61,7 @@ impl Statement {
     /// The most tags, and the most facts that one statement can name in `supersedes`.
     pub(crate) const MOST: usize = 32;
 
-    /// Creates a statement with full certainty.
+    /// Creates a statement with full confidence.
     pub fn new(kind: FactKind, text: impl Into<String>, source: Source) -> Self {
         Statement {
             kind,
@@ -76,17 +76,17 @@ impl Statement {
         }
     }
 
-    /// Creates a correction by a person: something that was believed is wrong, and this is true instead.
+    /// Creates a correction by a person: an earlier belief was wrong, and this is true instead.
     pub fn correction(text: impl Into<String>) -> Self {
         Statement::new(FactKind::Correction, text, Source::new(Speaker::Person))
     }
 
-    /// Creates a constraint by a person: something that must hold in any case.
+    /// Creates a constraint by a person: a rule that must hold in any case.
     pub fn constraint(text: impl Into<String>) -> Self {
         Statement::new(FactKind::Constraint, text, Source::new(Speaker::Person))
     }
 
-    /// Creates a blocker by a person: something that prevents progress until it is resolved.
+    /// Creates a blocker by a person: a problem that prevents progress until it is resolved.
     pub fn blocker(text: impl Into<String>) -> Self {
         Statement::new(FactKind::Blocker, text, Source::new(Speaker::Person))
     }
@@ -101,12 +101,12 @@ impl Statement {
         Statement::new(FactKind::Decision, text, Source::new(Speaker::Person))
     }
 
-    /// Creates a finding by a person: something that was found out.
+    /// Creates a finding by a person.
     pub fn finding(text: impl Into<String>) -> Self {
         Statement::new(FactKind::Finding, text, Source::new(Speaker::Person))
     }
 
-    /// Sets what the fact is about. The next fact of the same kind about the same thing replaces it.
+    /// Sets the subject of the fact. The next fact of the same kind about the same thing replaces it.
     #[must_use]
     pub fn about(mut self, thing: impl Into<String>) -> Self {
         self.about = Some(thing.into());
@@ -120,7 +120,7 @@ impl Statement {
         self
     }
 
-    /// Sets who says it. The session and the message of the source stay.
+    /// Sets the speaker, and keeps the session and the message of the source.
     #[must_use]
     pub fn by(mut self, speaker: Speaker) -> Self {
         self.source.by = speaker;
@@ -134,21 +134,21 @@ impl Statement {
         self
     }
 
-    /// Adds a tag to find the fact by.
+    /// Adds a tag by which the fact can be found.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
         self.tags.push(tag.into());
         self
     }
 
-    /// Names a fact that this one replaces.
+    /// Adds a fact that this one replaces.
     #[must_use]
     pub fn superseding(mut self, id: FactId) -> Self {
         self.supersedes.push(id);
         self
     }
 
-    /// Returns how far the statement can be trusted: as far as its source, or less if its field `trust` is lower.
+    /// Returns how far the statement can be trusted: as far as its speaker, or less if its field `trust` is lower.
     pub fn trust(&self) -> Trust {
         let worth = self.source.by.trust();
         self.trust.map_or(worth, |trust| trust.min(worth))

@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::fact::{Confidence, FactKind, Source, Speaker, Statement};
 use crate::transfer::Transferred;
 
-/// A message, and when it was said.
+/// A message and its time.
 pub(super) type Turn = (Message, Option<Millis>);
 
-/// A fact with the identifier that it had at KB Labs, and what it replaces there: an identifier, or a text.
+/// A fact with its identifier at KB Labs, and the fact that it replaces there, given as an identifier or a text.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) id: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct Named {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) facts: Vec<Transferred>,
-    // What was learned in sessions, by their names.
+    // The learnings of sessions, by the sessions' names.
     pub(super) learnings: Vec<(String, Transferred)>,
     // How many entries have no text.
     pub(super) none: usize,
@@ -80,7 +80,7 @@ pub(super) fn entry(json: &Value, kind: Option<FactKind>) -> Option<Named> {
         Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
         _ => text_of(json, &["content", "text", "fact"]),
     }?;
-    // Newer files have these fields in `metadata`, older ones beside the text.
+    // Newer files have these fields in `metadata`, older ones next to the text.
     let field = |key: &str| json.get("metadata").and_then(|data| data.get(key)).or_else(|| json.get(key));
     let called = text_of(json, &["type"]);
     let (kind, tag) = match (kind, called.as_deref()) {
@@ -119,7 +119,7 @@ pub(super) fn sheet(json: &Value) -> Option<(Vec<Named>, usize)> {
         let (id, entry) = (pair.get(0)?.as_str()?, pair.get(1)?);
         let text = text_of(entry, &["fact", "content", "text"])?;
         let category = text_of(entry, &["category"]).unwrap_or_default();
-        // These were not written by a model: they are copies of what a tool returned.
+        // Entries of some categories were not written by a model: they are copies of tool results.
         let (kind, tag, is_output) = match category.as_str() {
             "correction" => (FactKind::Correction, None, false),
             "blocker" => (FactKind::Blocker, None, false),
@@ -170,7 +170,7 @@ pub(super) fn turns(json: &Value) -> Option<Vec<Turn>> {
     Some(turns.into_iter().filter_map(message).collect())
 }
 
-/// Returns the statements that a text to be replaced may have come from: one of each kind, about nothing.
+/// Returns the statements that a replaced text may have come from: one of each kind, without `about`.
 pub(super) fn possible_statements(by: &Statement, text: &str) -> Vec<Statement> {
     FactKind::ALL.into_iter().map(|kind| Statement::new(kind, text, by.source.clone())).collect()
 }
@@ -183,13 +183,13 @@ fn list<'a>(json: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     json.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Returns the first of these fields that has a text.
+/// Returns the text of the first of these fields that has one.
 fn text_of(json: &Value, keys: &[&str]) -> Option<String> {
     let mut texts = keys.iter().filter_map(|key| json.get(key)?.as_str());
     texts.find(|text| !text.trim().is_empty()).map(str::to_owned)
 }
 
-/// Reads when something was said: RFC 3339, or milliseconds since 1970.
+/// Reads a time: RFC 3339, or milliseconds since 1970.
 fn time(json: &Value) -> Option<Millis> {
     let time = ["timestamp", "updatedAt", "startedAt", "createdAt"].iter().find_map(|key| json.get(key))?;
     let text = || time.as_str()?.parse().ok().map(Timestamp::as_millisecond);

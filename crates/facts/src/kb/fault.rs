@@ -1,4 +1,4 @@
-//! What can be wrong with a folder of KB Labs, and with the files in it.
+//! The faults of a folder of KB Labs, and of the files in it.
 
 use std::io::{self, ErrorKind};
 
@@ -7,7 +7,7 @@ use lookback_wire::dialect::SyntaxError;
 use crate::refused::Refused;
 use lookback_store::BadName;
 
-/// Why something in the folder could not be imported. It contains nothing of the files' contents.
+/// The reason why something in the folder could not be imported. It contains nothing of the files' contents.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KbFault {
@@ -17,7 +17,7 @@ pub enum KbFault {
     /// It is a link out of the folder.
     #[error("it leads out of the folder, and is not followed")]
     Outside,
-    /// Something else has the name of a file.
+    /// A file name belongs to something other than a file.
     #[error("not a file")]
     NotAFile,
     /// The file is too large.
@@ -41,7 +41,7 @@ pub enum KbFault {
     /// Some entries of the file have no text. The others were imported.
     #[error("{count} of its entries have no text")]
     SomeWithoutText {
-        /// How many.
+        /// The number of such entries.
         count: usize,
     },
     /// The file has another form.

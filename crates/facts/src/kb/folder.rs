@@ -1,4 +1,4 @@
-//! Finding the files in a folder of KB Labs. Files outside the folder, and files that are too large, are not read.
+//! Finds the files in a folder of KB Labs, and does not read files outside the folder or files that are too large.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use lookback_store::LogName;
 /// The most bytes of a file.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
-/// What was found in a folder.
+/// The contents of a folder.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) files: u64,
@@ -24,7 +24,7 @@ pub(super) struct Found {
     pub(super) damaged: Vec<KbDamage>,
 }
 
-/// What was found of a session.
+/// The facts and messages of a session.
 #[derive(Debug, Default)]
 pub(super) struct Conversation {
     pub(super) facts: Vec<(String, Transferred)>,
@@ -119,7 +119,7 @@ impl Reader {
         conversation.messages = turns.into_iter().max_by_key(Vec::len).unwrap_or_default();
     }
 
-    /// Notes the subfolders that belong to sessions.
+    /// Records the subfolders that belong to sessions.
     fn list(&mut self, folder: &Path, but: &[&str]) {
         for path in self.listed(folder) {
             let name = path.file_name().and_then(|name| name.to_str());
@@ -182,7 +182,7 @@ impl Reader {
         }
     }
 
-    /// Resolves a path, which must be in the folder.
+    /// Resolves a path, and returns an error if it leads out of the folder.
     fn inside(&self, path: &Path) -> Result<PathBuf, KbFault> {
         let real = path.canonicalize()?;
         if real.starts_with(&self.root) { Ok(real) } else { Err(KbFault::Outside) }
@@ -203,7 +203,7 @@ impl Reader {
     }
 }
 
-/// Resolves what the entries of a session replace, which they name by identifier or by text.
+/// Resolves the facts that the entries of a session replace, which they name by identifier or by text.
 fn resolved(facts: Vec<(String, Named)>) -> Vec<(String, Transferred)> {
     let by_id: HashMap<String, _> =
         facts.iter().filter_map(|(_, named)| Some((named.id.clone()?, named.fact.statement.clone()))).collect();

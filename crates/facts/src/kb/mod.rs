@@ -1,5 +1,4 @@
-//! Importing a memory folder of KB Labs: its shared memory, the entries and fact sheets of its sessions, and their
-//! turns.
+//! Imports a memory folder of KB Labs: its shared memory, the entries and fact sheets of its sessions, and their turns.
 
 mod entries;
 mod fault;
@@ -28,7 +27,7 @@ pub use fault::KbFault;
 pub struct KbImported {
     /// How many files were read.
     pub files: u64,
-    /// What became of the facts.
+    /// The outcomes of the facts.
     #[serde(flatten)]
     pub counts: Counts,
     /// How many conversations were imported.
@@ -37,7 +36,7 @@ pub struct KbImported {
     pub messages: u64,
     /// How many conversations were skipped because their sessions already have messages.
     pub passed_over: u64,
-    /// What could not be imported, and why. Everything else was.
+    /// The parts that could not be imported, and why. All others were.
     pub damaged: Vec<KbDamage>,
 }
 
@@ -84,7 +83,7 @@ pub enum KbError {
     Message(#[from] ConversionError),
 }
 
-/// Imports a memory folder of KB Labs, in either layout, or says what an import would do.
+/// Imports a memory folder of KB Labs, in either layout, or reports what an import would do.
 ///
 /// `folder` is a `.kb`, a folder that contains one, or its `memory`. Preferences, constraints and the project's
 /// description become shared facts of the workspace. Findings, blockers, corrections and the facts on fact sheets
@@ -92,7 +91,7 @@ pub enum KbError {
 /// messages. Times are kept. A user's facts have a person's trust, an agent's have the model's. Facts without a source
 /// have the model's trust too, because a tool of the agent wrote them.
 ///
-/// Importing the same folder again changes nothing. KbDamage files are reported and left out. Links that lead out of the
+/// Importing the same folder again changes nothing. Damaged files are reported and skipped. Links that lead out of the
 /// folder are not followed.
 ///
 /// # Errors
@@ -158,10 +157,9 @@ impl KbImported {
     }
 }
 
-/// Writes a conversation into a new log. Returns `false` if the log exists by now: a session would append to it
-/// instead.
+/// Writes a conversation into a new log. Returns `false` if the log exists by now: a session would append to it.
 async fn begin(store: &dyn Store, name: &LogName, messages: Vec<entries::Turn>) -> Result<bool, KbError> {
-    // What is imported stays whole: the session that goes on with it decides what is shown.
+    // Imported messages stay complete: the session that continues the conversation decides what to show.
     let mut engine = Engine::new(Settings::default().policy(Policy::never_compact()));
     let mut entries = Vec::new();
     for (message, time) in messages {

@@ -1,7 +1,7 @@
-//! Recall: reading messages that have left the window from the session's log, as data for a model.
+//! Recall: reads messages that have left the window from the session's log, as data for a model.
 //!
-//! It reads this one log and nothing else, and the session need not be open. Every answer is bounded, and says how to
-//! get the rest.
+//! It reads only this log, and the session need not be open. Every answer is bounded, and contains the request for the
+//! rest.
 
 mod told;
 mod words;
@@ -17,7 +17,7 @@ use lookback_store::messages::messages;
 use lookback_store::search::{Query, Within, passage};
 use lookback_store::{LogName, Store, StoreError};
 
-/// A request to recall messages. As JSON it is the arguments of the tool `recall`.
+/// A request to recall messages. In JSON it is the arguments of the tool `recall`.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
@@ -43,13 +43,13 @@ pub enum Recall {
         #[serde(skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     },
-    /// The passage that fits a query best, of each message that does, the best first (see [`search`](lookback_store::search)).
-    /// Abandoned branches are searched too.
+    /// The best passage of each message that matches a query, the best message first (see
+    /// [`search`](lookback_store::search)). Abandoned branches are searched, too.
     Query {
         /// The words.
         #[debug("{:?}", Redacted(query))]
         query: String,
-        /// To what the search is limited.
+        /// The limits of the search.
         #[serde(flatten)]
         within: Within,
         /// How many messages to skip.
@@ -72,17 +72,17 @@ impl Recall {
     /// The most messages at a time.
     pub(crate) const MOST: u64 = 50;
 
-    /// Asks for one message in full.
+    /// Creates a request for one message in full.
     pub fn entry(entry: Position) -> Self {
         Recall::Entry { entry, offset: 0, limit: None }
     }
 
-    /// Asks for the messages in a range of the log.
+    /// Creates a request for the messages in a range of the log.
     pub fn range(from: Position, to: Position) -> Self {
         Recall::Range { from, to, limit: None }
     }
 
-    /// Asks for the messages that fit a query.
+    /// Creates a request for the messages that match a query.
     pub fn query(query: impl Into<String>) -> Self {
         Recall::Query { query: query.into(), within: Within::default(), offset: 0, limit: None }
     }
@@ -94,12 +94,13 @@ const FOUND: u64 = 5;
 /// The most characters of one message in a range, and of all messages of a range together.
 const OF_EACH: usize = 1_000;
 const OF_ALL: usize = 16_000;
-/// The most messages that a search goes through, with all of its pages.
+/// The most messages that a search returns, over all of its pages.
 const MOST_FOUND: usize = 500;
-/// How many entries are read at a time, and how far before a result its call is searched for.
+/// How many entries are read at a time.
 const PAGE: u64 = 64;
-/// How many pages of a range are read at once. Most entries of a long range may be no messages, or erased.
+/// The most pages that one request for a range reads. Most entries of a long range may be erased, or not be messages.
 const MOST_PAGES: u32 = 100;
+/// How many entries before a result are searched for its call.
 const BACK: u64 = 256;
 
 /// The messages that were recalled. Its `Display` is the text that a model reads.
@@ -113,10 +114,10 @@ pub struct Recalled {
     /// The next request, if there are more messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more: Option<Recall>,
-    /// The messages that the request asked for and that were erased, as spans of the log.
+    /// The requested messages that were erased, as spans of the log.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub erased: Vec<std::ops::Range<Position>>,
-    /// How many entries the log has: 0 if nothing was ever said, or if the session was erased.
+    /// The length of the log: 0 if the session never had entries, or was erased.
     pub end: Position,
 }
 
@@ -127,7 +128,7 @@ pub struct RecalledPassage {
     /// Its position in the log, named `entry` in JSON and in requests.
     #[serde(rename = "entry")]
     pub position: Position,
-    /// Who speaks: `user`, `assistant`, `system`, `lookback`, or `tool result of NAME`.
+    /// The speaker: `user`, `assistant`, `system`, `lookback`, or `tool result of NAME`.
     #[debug("{:?}", Redacted(who))]
     pub who: String,
     /// Whether it is on an abandoned branch, for example because a person changed an earlier message.
@@ -136,15 +137,15 @@ pub struct RecalledPassage {
     /// The text that is shown.
     #[debug("{:?}", Redacted(text))]
     pub text: String,
-    /// The characters of the whole message.
+    /// The length of the whole message in characters.
     pub length: u64,
     /// The request for the rest, if something is not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rest: Option<Recall>,
 }
 
-/// Reads messages from a session's log. Logs that belong to a session, such as its facts, contain no messages, so
-/// nothing is recalled from them.
+/// Reads messages from a session's log. Logs that are derived from a session, such as its facts, contain no messages,
+/// so the result is empty.
 ///
 /// # Errors
 /// Returns an error if the store fails.
@@ -277,7 +278,7 @@ impl Reader<'_> {
     ) -> Result<(), StoreError> {
         let (skip, most) = (as_usize(offset), as_usize(limit));
         let query = Query::new(text).within(within.clone());
-        // One more than needed tells whether there are more. The offset is the model's, and all of these are read.
+        // One more than needed shows whether there are more. The limit is for the model's offset: all hits are read.
         let asked = skip.saturating_add(most).saturating_add(1).min(MOST_FOUND);
         let mut found = messages(self.store, Some(self.session), &query, asked).await?;
         found.retain(|(hit, _)| hit.log == *self.session && hit.position < self.end);

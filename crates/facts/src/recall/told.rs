@@ -1,4 +1,4 @@
-//! Recalled messages as a model reads them: as data, in which no line can pretend to be another message.
+//! Recalled messages in the form that a model reads: as data, in which no line can pretend to be another message.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use lookback_engine::transcript::Position;
 use super::{Recall, Recalled, RecalledPassage};
 use lookback_content::text::is_unseen;
 
-/// Escapes the invisible characters of a line, and those that would end it.
+/// Escapes the invisible characters of a line, and those that would end the line.
 fn plain(line: &str) -> String {
     // Joiners and variation selectors are part of how some scripts and emoji are written.
     let stays = |c: char| !is_unseen(c) || matches!(c, '\t' | '\u{200c}' | '\u{200d}' | '\u{fe0f}');
@@ -16,8 +16,8 @@ fn plain(line: &str) -> String {
 }
 
 impl fmt::Display for RecalledPassage {
-    /// Writes a line that says which message it is, then each of its lines after `| `, so that none can pretend to be
-    /// another message.
+    /// Writes a line with the number and the speaker, then each line of the text after `| `, so that none can pretend
+    /// to be another message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let left = if self.left { ", on an abandoned branch" } else { "" };
         writeln!(f, "#{} {}{left}:", self.position, plain(&self.who))?;
@@ -34,7 +34,7 @@ impl fmt::Display for RecalledPassage {
 }
 
 impl Recalled {
-    /// Returns what the model reads about messages that were erased: a line for each span of them.
+    /// Returns the text for the model about erased messages: a line for each span.
     pub fn erased_as_text(&self) -> String {
         let line = |span: &Range<Position>| match span.end.saturating_sub(1) {
             last if last == span.start => format!("[#{last} was erased, and cannot be recalled]\n"),

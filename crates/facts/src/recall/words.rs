@@ -1,4 +1,4 @@
-//! A message as text: who speaks, and all its readable parts.
+//! Writes a message as text: its speaker, and all its readable parts.
 
 use lookback_engine::transcript::{Arrival, Origin};
 use lookback_wire::edit::Cut;

@@ -1,4 +1,4 @@
-//! Carrying out a call, and the answer that the model reads.
+//! Carries out a call, and writes the answer for the model.
 
 use lookback_engine::transcript::Millis;
 use lookback_tokens::Estimate;
@@ -18,12 +18,12 @@ use lookback_store::search::{BadTime, Query, Within};
 const SHEET: u64 = 8_000;
 /// The most characters of a fact's history, and of the facts that a search finds.
 const LONGEST: usize = 16_000;
-/// How many facts are shown when a fact was asked for that is not current.
+/// How many facts are shown if the requested fact is not current.
 const NEAR: usize = 3;
 /// How many facts a search returns by default.
 const FOUND: u64 = 10;
 
-/// Why a call was not carried out.
+/// The reason why a call was not carried out.
 #[derive(Debug)]
 pub(super) enum Trouble {
     /// The reason, in words for the model.
@@ -90,7 +90,7 @@ async fn gone(memory: &Memory, id: FactId) -> Result<Trouble, Trouble> {
     Ok(Trouble::Message(text))
 }
 
-/// Builds the model's statement of a fact.
+/// Returns the model's statement of a fact.
 fn statement(kind: FactKind, given: &Arguments) -> Statement {
     let tags = given.texts("tags").iter().map(String::as_str).chain(given.text("taskId"));
     Statement {
@@ -140,7 +140,7 @@ async fn blocker(memory: &Memory, given: &Arguments) -> Result<String, Trouble> 
     }
 }
 
-/// Writes a fact, and says what that does to others.
+/// Writes a fact, and reports its effect on others.
 async fn state(memory: &Memory, statement: Statement) -> Result<String, Trouble> {
     let stated = memory.remember(statement).await?;
     let id = stated.id;
@@ -174,8 +174,8 @@ async fn state(memory: &Memory, statement: Statement) -> Result<String, Trouble>
     Ok(text)
 }
 
-/// Returns a fact that says almost the same as a new one, and that its speaker may replace. It is only a suggestion, so
-/// an error of the store means that there is none.
+/// Returns a fact that says almost the same as a new one, and that the new one's speaker may replace. It is only a
+/// suggestion, so an error of the store means that there is none.
 async fn near(memory: &Memory, id: FactId) -> Option<Fact> {
     let mut known = memory.caught_up().await.ok()?;
     let facts = known.facts(id.scope);
@@ -276,7 +276,7 @@ async fn recalled(memory: &Memory, given: &Arguments) -> Result<String, Trouble>
     Ok(recall(&**memory.store(), memory.session(), &asked).await?.to_string().trim_end().to_owned())
 }
 
-/// To what a search is limited.
+/// Reads the limits of a search.
 fn within(given: &Arguments) -> Result<Within, Wrong> {
     let time = |name, read: fn(&str) -> Result<Millis, BadTime>| {
         let text: Option<&str> = given.text(name);
@@ -286,7 +286,7 @@ fn within(given: &Arguments) -> Result<Within, Wrong> {
     Ok(Within::default().speaker(given.text("speaker").map(str::to_owned)).since(since).until(until))
 }
 
-/// Joins as many lines as fit, and says how many are missing.
+/// Joins as many lines as fit, and states how many are left out.
 fn bounded(lines: Vec<String>) -> String {
     let mut room = LONGEST;
     let fits = |line: &&String| {

@@ -1,4 +1,4 @@
-//! The arguments of a call: text that a model wrote, checked against the tool's definition.
+//! The arguments of a call: a model's text, checked against the tool's definition.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use lookback_store::search::BadTime;
 /// The most bytes of a call's arguments.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// What is wrong with the arguments. The text tells the model what to change.
+/// The fault in the arguments. The text tells the model what to change.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(super) enum Wrong {
     #[error(
@@ -65,7 +65,7 @@ enum Given {
 }
 
 impl Arguments {
-    /// Reads what a model wrote. An empty text is an empty object, and `null` is an argument that is not given.
+    /// Parses a model's text. An empty text is an empty object, and an argument that is `null` counts as missing.
     pub(super) fn read(tool: &'static Definition, text: &str) -> Result<Self, Wrong> {
         if text.len() > MOST_BYTES {
             return Err(Wrong::Large { bytes: text.len() });

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::RECALL;
 use crate::Statement;
 
-/// A tool: what the model is told about it, and how its arguments are read.
+/// A tool: its description for the model, and its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Definition {
     pub(super) name: &'static str,
@@ -27,11 +27,11 @@ pub(super) struct Parameter {
 pub(super) enum Need {
     Required,
     Optional,
-    // Accepted from models that know another system's tools, but not described to others.
+    // Accepted from models that know another system's tools, but not described.
     Untold,
 }
 
-/// What an argument may be.
+/// The type of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// A text of at most this many characters, which is not blank.

@@ -1,7 +1,7 @@
-//! The tools with which a model writes and reads its memory, and the code that carries out their calls.
+//! The tools with which a model writes and reads its memory, and the execution of their calls.
 //!
 //! A model speaks for itself, or for a tool that it names, but never for a person. The replies are short, name every
-//! fact that they touch, and say what to change if a call cannot be carried out.
+//! fact that they affect, and state what to change if a call cannot be carried out.
 
 mod answer;
 mod arguments;
@@ -19,10 +19,10 @@ use self::answer::{Trouble, answer};
 use self::definition::Definition;
 use super::{Memory, MemoryError};
 
-/// What the model reads if the store fails. The cause is for the operator, in the log.
+/// The text for the model if the store fails. The log contains the cause, for the operator.
 pub const UNAVAILABLE: &str = "memory is not available now";
 
-/// The name of the tool with which a model reads what has left its window.
+/// The name of the tool with which a model reads messages that have left its window.
 pub const RECALL: &str = "recall";
 
 /// A tool that a model can call.
@@ -31,7 +31,7 @@ pub const RECALL: &str = "recall";
 pub struct Tool {
     /// The name.
     pub name: &'static str,
-    /// What it does, in words for the model.
+    /// The description for the model.
     pub description: &'static str,
     /// The JSON Schema of the arguments.
     pub parameters: Value,
@@ -76,7 +76,7 @@ impl Reply {
         Reply { text: text.into(), error: false }
     }
 
-    /// Creates the reply to a call that was not carried out. The text says why.
+    /// Creates the reply to a call that was not carried out. The text states the reason.
     pub fn failed(text: impl Into<String>) -> Self {
         Reply { text: text.into(), error: true }
     }
@@ -95,7 +95,7 @@ pub fn is_tool(name: &str) -> bool {
 
 /// Carries out one call. `arguments` is the JSON text that the model wrote, at most 64 KiB.
 ///
-/// There is no error besides the one in the reply. If the store fails, the log says why.
+/// The only error is the one in the reply. If the store fails, the log contains the cause.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {

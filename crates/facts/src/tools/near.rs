@@ -1,9 +1,9 @@
-//! Facts that say almost the same: finds the current fact whose words are closest to a new one's.
+//! Finds the current fact whose words are closest to those of a new one.
 //!
-//! The result is a guess that a model should look at; it changes nothing. Two facts are close if they share most of
-//! their words, in any order. Forms of one word (`deploy`, `deploys`) count as shared, and small words do not count.
-//! Numbers and names with digits tell things apart: "issue 12 is open" is not close to "issue 13 is open". A number at
-//! the end is a measured value, and may differ.
+//! The result is a guess for the model to check; it changes nothing. Two facts are close if they share most of their
+//! words, in any order. Forms of one word (`deploy`, `deploys`) count as shared, and small words are ignored. Numbers
+//! and names with digits distinguish things: "issue 12 is open" is not close to "issue 13 is open". A number at the end
+//! is a measured value, and may differ.
 
 use strsim::normalized_levenshtein;
 
@@ -11,21 +11,22 @@ use crate::sameness::Sameness;
 use crate::{Fact, Statement};
 use lookback_store::search::words;
 
-/// The least share of their words that close facts have in common, from 0 to 1.
+/// The minimum share of their words that close facts have in common, from 0 to 1.
 const CLOSE: f64 = 0.7;
-/// The least likeness of two forms of one word, from 0 to 1.
+/// The minimum similarity of two forms of one word, from 0 to 1.
 const FORMS: f64 = 0.8;
 /// The most facts that are compared, newest first.
 const MOST: usize = 1_000;
 
-/// Words that say little about the subject of a sentence. They are fewer than those that a search leaves out: "not" matters.
+/// Words that say little about the subject of a sentence. A search ignores more words than these, but here "not"
+/// matters.
 const SMALL: [&str; 26] = [
     "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "have", "in", "is", "it", "its", "of", "on",
     "or", "that", "the", "this", "to", "was", "were", "with",
 ];
 
-/// Returns the fact that is closest to a statement, if one is close enough. `facts` come newest first, and of two that
-/// are equally close the newer one is returned.
+/// Returns the fact that is closest to a statement, if one is close enough. `facts` are ordered newest first, and of
+/// two equally close facts the newer one is returned.
 pub(super) fn closest<'a>(statement: &Statement, facts: impl Iterator<Item = &'a Fact>) -> Option<&'a Fact> {
     let said = Said::from_statement(statement);
     let close = facts.take(MOST).filter_map(|fact| {
@@ -58,7 +59,7 @@ impl Said {
     }
 }
 
-/// The words of a text that matter, each once. Those with digits are kept apart.
+/// The relevant words of a text, each once. Words with digits are kept apart.
 struct Words {
     plain: Vec<String>,
     numbers: Vec<String>,

@@ -1,4 +1,4 @@
-//! Exporting and importing facts: an export has one line for each entry of a log.
+//! Exports and imports facts: an export has one line for each entry of a log.
 
 mod read;
 mod taking;
@@ -34,21 +34,22 @@ pub enum Effect {
     DryRun,
 }
 
-/// How many facts an import accepted, and what became of the others.
+/// The number of facts that an import accepted, and the outcomes of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Counts {
     /// New facts.
     pub new: u64,
-    /// Facts that were current already, and that the import confirmed.
+    /// Facts that were already current, and that the import confirmed.
     pub confirmed: u64,
     /// Facts that were current before, and that the import replaced.
     pub superseded: u64,
     /// New facts that contradict one with more trust. Both are kept.
     pub disputed: u64,
-    /// Facts that were imported before, or stated by the same speaker at the same time. Nothing was written for them.
+    /// Facts that were imported before, or stated by the same speaker at the same time. The import wrote nothing for
+    /// them.
     pub known: u64,
-    /// Facts that are older than a current one about the same thing. Nothing was written for them.
+    /// Facts that are older than a current one about the same thing. The import wrote nothing for them.
     pub outdated: u64,
 }
 
@@ -59,7 +60,7 @@ pub struct Imported {
     /// Whether the log was empty and is now a copy of the exported one, with the same identifiers and the whole
     /// history, except for references to other logs (see [`import`]).
     pub restored: bool,
-    /// What became of the facts.
+    /// The outcomes of the facts.
     #[serde(flatten)]
     pub counts: Counts,
     /// The facts that were refused because they may not replace others.
@@ -112,15 +113,16 @@ pub async fn export(memory: &Memory, scope: Scope) -> Result<String, MemoryError
     (0..).zip(entries).map(line).collect()
 }
 
-/// Imports facts, or says what an import would do.
+/// Imports facts, or reports what an import would do.
 ///
 /// If the log is empty and the export is complete, the log becomes a copy of it. Otherwise each fact that is current at
 /// the end of the export is stated again, with its confirmations, and replaces the facts that it replaced there. A fact
 /// that was imported before is not imported again, even if it was superseded, resolved or forgotten since. Everything
 /// is written at once, or nothing.
 ///
-/// In both cases references to other logs are dropped. A session's fact that replaced a shared one no longer does,
-/// because the shared facts here may be different ones. And no message counts as one that facts were drawn from.
+/// In both cases, references to other logs are dropped. A session's fact that replaced a shared one no longer replaces
+/// it, because the shared facts here may be different ones. Also, no message is marked as one that facts were drawn
+/// from.
 ///
 /// # Errors
 /// Returns an error if the store fails.

@@ -1,4 +1,4 @@
-//! Reading an export: all lines are checked before anything is imported.
+//! Reads an export, and checks all lines before anything is imported.
 
 use std::collections::HashMap;
 
@@ -29,7 +29,7 @@ pub enum BadLine {
     Syntax {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it. Its own line number is always 1.
+        /// The syntax error. Its own line number is always 1.
         fault: SyntaxError,
     },
     /// A line is JSON, but not an entry of an export.
@@ -77,7 +77,7 @@ pub enum BadLine {
 }
 
 impl Export {
-    /// Reads JSON lines as [`export`](super::export) writes them. If one line is bad, nothing is read.
+    /// Parses JSON lines that [`export`](super::export) has written. If one line is bad, nothing is read.
     ///
     /// # Errors
     /// Returns an error if a line cannot be read, or is not part of an export. The error names the line.
@@ -97,7 +97,7 @@ impl Export {
             }
             let about = match &read.entry {
                 FactEntry::Stated(statement) => {
-                    // A speaker may name only so many facts, but an entry also lists those that were replaced without
+                    // A speaker may name only so many facts, but an entry also lists facts that were replaced without
                     // being named.
                     let named = Statement { supersedes: Vec::new(), ..statement.clone() };
                     check(&named).map_err(|fault| BadLine::Invalid { line, fault })?;
@@ -116,7 +116,7 @@ impl Export {
         Ok(export)
     }
 
-    /// Returns whose facts the export contains, or `None` if it is empty.
+    /// Returns the scope of the facts in the export, or `None` if it is empty.
     pub fn scope(&self) -> Option<Scope> {
         self.scope
     }
@@ -126,9 +126,9 @@ impl Export {
         self.scope == Some(scope) && (0..).zip(&self.lines).all(|(position, (_, line))| line.position == position)
     }
 
-    /// Returns all entries for another log, perhaps of another session in another workspace. Shared facts have other
-    /// identifiers there, and other messages have the positions from which facts were drawn, so references to both are
-    /// dropped. The positions of the entries stay.
+    /// Returns all entries for another log, perhaps of another session in another workspace. There, shared facts have
+    /// other identifiers, and drawn messages have other positions, so references to both are dropped. The entries keep
+    /// their positions.
     pub(super) fn entries(&self) -> Vec<FactEntry> {
         let elsewhere = |(_, line): &(usize, Line)| {
             let mut entry = line.entry.clone();
@@ -148,7 +148,7 @@ impl Export {
         let mut facts = Facts::new(scope);
         let mut stated: HashMap<FactId, (usize, Statement)> = HashMap::new();
         let mut again: HashMap<FactId, Vec<Saying>> = HashMap::new();
-        // Lines may be missing. So a fact can have another position here, and a missing fact has none.
+        // Lines may be missing. A fact can then have another position here, and a missing fact has none.
         let mut here: HashMap<FactId, FactId> = HashMap::new();
         let nowhere = FactId { scope, position: Position::MAX };
         for (line, Line { position, entry, .. }) in &self.lines {

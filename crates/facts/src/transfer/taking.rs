@@ -1,5 +1,5 @@
-//! Importing facts into a log that has some: known facts are left alone, current ones are confirmed, and the rest is
-//! stated, all in one write.
+//! Imports facts into a log that has some: skips known facts, confirms current ones, and states the rest, all in one
+//! append.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -32,7 +32,7 @@ impl Saying {
 /// A fact to be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Transferred {
-    // What was stated. `supersedes` is empty, because the facts have other identifiers in this log.
+    // The statement. `supersedes` is empty, because the facts have other identifiers in this log.
     pub statement: Statement,
     // The facts that it replaced in the log that it comes from.
     pub replaces: Vec<Statement>,
@@ -40,7 +40,7 @@ pub(crate) struct Transferred {
     pub again: Vec<Saying>,
 }
 
-/// What became of one fact.
+/// The outcome of one fact.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     New { superseded: usize, disputed: bool },
@@ -50,7 +50,7 @@ pub(crate) enum Outcome {
     Refused(Refused),
 }
 
-/// Who said what and when, according to everything that was ever written to a log.
+/// All sayings in a log: which statement, by whom, and when.
 struct Said(HashSet<(Sameness, Speaker, Option<Millis>)>);
 
 impl Said {
@@ -75,7 +75,7 @@ impl Said {
         said
     }
 
-    // A statement without a time counts as known if the speaker has said the same at any time.
+    // A statement without a time is known if the speaker has said the same at any time.
     fn add(&mut self, what: Sameness, source: &Source, time: Option<Millis>) {
         self.0.insert((what.clone(), source.by.clone(), None));
         self.0.insert((what, source.by.clone(), time));
@@ -98,7 +98,7 @@ impl Memory {
         Ok(self.append(facts, &entries).await?)
     }
 
-    /// States facts from elsewhere, all in one write, and returns what became of each.
+    /// States facts from elsewhere, all in one append, and returns the outcome of each.
     pub(crate) async fn take_over(
         &self,
         scope: Scope,
@@ -141,11 +141,10 @@ impl Taking {
             }
             let stands = self.facts.same(&fact.statement).is_some();
             if index > 0 && !stands {
-                // It was stated here before, and is no longer current: what happened since then is newer than the
-                // import.
+                // It was stated here before, and is no longer current: the events since then are newer than the import.
                 break;
             }
-            // They are not in the statement that is judged, because there may be more than a speaker may name.
+            // These facts are not part of the judged statement, because there may be more than a speaker may name.
             let replaces: BTreeSet<FactId> = if stands {
                 BTreeSet::new()
             } else {

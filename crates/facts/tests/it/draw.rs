@@ -1,4 +1,4 @@
-//! Facts that are drawn from messages that leave the window.
+//! Drawing facts from messages that leave the window.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -29,7 +29,7 @@ fn imported(store: &Arc<dyn Store>, folder: &Path) -> KbImported {
     block_on(import_kb(store.clone(), Memory::WORKSPACE, folder, Effect::Write)).unwrap()
 }
 
-/// The facts that a session knows, one per line.
+/// Returns the facts of a session, one per line.
 fn fact_lines(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
     let memory = block_on(Memory::open(store.clone(), session)).unwrap();
     let line = |fact: lookback_facts::Fact| {

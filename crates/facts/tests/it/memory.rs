@@ -1,5 +1,5 @@
-//! Facts, the fact sheet and the memory tools, over every store: the vectors of `corpus/memory/`, and faults of other
-//! systems.
+//! Facts, the fact sheet and the memory tools, over every store: the vectors of `corpus/memory/`, and the faults of
+//! other systems.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -33,7 +33,7 @@ fn vectors<T: DeserializeOwned>(file: &str) -> Vec<T> {
     vectors.into_iter().map(|vector| serde_json::from_value(vector).unwrap_or_else(|e| panic!("{file}: {e}"))).collect()
 }
 
-/// All stores, empty.
+/// Returns an empty store of each kind.
 fn stores() -> [(Arc<dyn Store>, Option<tempfile::TempDir>); 3] {
     let folder = || tempfile::tempdir().unwrap();
     let (database, files) = (folder(), folder());
@@ -46,7 +46,7 @@ fn memory(store: &Arc<dyn Store>, session: &str) -> Memory {
     block_on(Memory::open(store.clone(), session)).unwrap()
 }
 
-/// A statement as the vectors write it.
+/// A statement in the form of the vectors.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Said {
@@ -101,9 +101,9 @@ impl Said {
 struct FactsVector {
     name: String,
     steps: Vec<Step>,
-    /// The facts that are current in the end.
+    /// The expected current facts at the end.
     stands: Vec<String>,
-    /// The facts that are current in another session.
+    /// The expected current facts in another session.
     elsewhere: Option<Vec<String>>,
 }
 
@@ -151,7 +151,7 @@ impl Step {
     }
 }
 
-/// The current facts in the order in which they were stated, as a sheet with room for all of them writes them.
+/// Returns the current facts in the order of their statements, as lines of a sheet.
 fn stands(memory: &Memory) -> Vec<String> {
     let all = SheetOptions::default().budget(u64::MAX).surer_than(0.0);
     let sheet = block_on(memory.sheet(&all, &Estimate::default())).unwrap();
@@ -178,7 +178,7 @@ fn facts_stand_as_the_vectors_say() {
                 }
             }
             assert_eq!(stands(&memory), vector.stands, "{}", vector.name);
-            // A new reader of the log knows the same.
+            // A new reader of the log gets the same facts.
             assert_eq!(stands(&self::memory(&store, "one")), vector.stands, "{}", vector.name);
             if let Some(elsewhere) = &vector.elsewhere {
                 assert_eq!(stands(&self::memory(&store, "two")), *elsewhere, "{}", vector.name);
@@ -333,7 +333,7 @@ fn k7_a_finding_and_a_blocker_are_read_after_a_restart() {
 const WRITERS: usize = 4;
 const EACH: usize = 50;
 
-/// Writes findings of its own, and some that every writer writes.
+/// Writes findings of this writer, and some that every writer writes.
 fn write(store: Arc<dyn Store>, writer: usize) {
     let memory = memory(&store, "one");
     for number in 0..EACH {
@@ -347,7 +347,7 @@ fn write(store: Arc<dyn Store>, writer: usize) {
     }
 }
 
-/// Checks that each writer's facts are there once, and that those written by all are there once, with confirmations.
+/// Asserts that each writer's facts are there once, and that the common ones are there once, with confirmations.
 fn holds_all(store: &Arc<dyn Store>) {
     let facts = block_on(memory(store, "one").facts()).unwrap();
     let texts: BTreeSet<_> = facts.iter().map(|fact| fact.statement.text.clone()).collect();
@@ -377,7 +377,7 @@ fn memories_that_write_at_once_lose_and_double_nothing() {
     }
 }
 
-/// Where a process of [`another_process_writes`] writes.
+/// The environment variable with the path of the store, for a process of [`another_process_writes`].
 const STORE: &str = "LOOKBACK_TEST_FACTS";
 
 #[test]
@@ -605,7 +605,7 @@ fn facts_that_were_erased_are_gone_from_a_memory_that_is_open() {
         state(&open, "It is old");
         state(&open, "It is known");
         block_on(lookback_store::purge(&*store, open.session())).unwrap();
-        // Logs are told apart by their creation times, in milliseconds.
+        // Logs are distinguished by their creation times, in milliseconds.
         std::thread::sleep(std::time::Duration::from_millis(3));
         let other = memory(&store, "one");
         state(&other, "It is new");

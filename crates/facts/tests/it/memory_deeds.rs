@@ -1,6 +1,6 @@
-//! Random changes to facts: nothing hangs, no sheet exceeds its budget, and no fact is lost without a reason.
+//! Random changes to facts: no call hangs, no sheet exceeds its budget, and no fact is lost without a reason.
 //!
-//! `LOOKBACK_DEEDS` sets how many changes are made.
+//! `LOOKBACK_DEEDS` sets the number of changes.
 
 #![allow(clippy::cast_possible_truncation)]
 
@@ -12,13 +12,13 @@ use lookback_facts::{
 };
 use lookback_tokens::Estimate;
 
-/// Changes, unless `LOOKBACK_DEEDS` says otherwise.
+/// The default number of changes.
 const DEEDS: u64 = 200_000;
-/// Changes between two sheets.
+/// The number of changes between two sheets.
 const SHEETS: u64 = 2_000;
 const THINGS: u64 = 40;
 
-/// A generator that gives the same numbers each time (SplitMix64).
+/// A generator that gives the same numbers in every run (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -35,14 +35,14 @@ impl Dice {
     }
 }
 
-/// How a statement says what it is about.
+/// The way in which a statement reveals its subject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// By name.
     About,
     /// By the words before a number at its end.
     Measured,
-    /// It does not say.
+    /// It does not reveal it.
     Alone,
 }
 
@@ -66,7 +66,7 @@ impl Said {
         Said { kind: dice.choose(&FactKind::ALL), form, thing: dice.below(THINGS), value, confidence, trust }
     }
 
-    /// Writes it in words, with one of the variations that make no difference.
+    /// Writes the statement as text, with one of the variations that make no difference.
     fn statement(&self, dice: &mut Dice) -> Statement {
         let Said { thing, value, .. } = self;
         let text = match self.form {
@@ -102,7 +102,7 @@ struct Standing {
     confirmations: u64,
 }
 
-/// The test's model: the current facts, in lists by what they are about.
+/// The test's model: the current facts, in lists by subject.
 struct Model {
     scope: Scope,
     end: u64,
@@ -302,7 +302,7 @@ fn deeds_of_any_kind_lose_nothing_and_never_hang() {
     }
     session.compare();
     shared.compare();
-    // With room for all of them, every protected fact is on the sheet.
+    // With an unlimited budget, every protected fact is on the sheet.
     let options = SheetOptions::default().budget(u64::MAX);
     let all = sheet(&[&session.facts, &shared.facts], &options, &Estimate::default());
     assert!(!all.is_short() && all.shown.len() > 1_000);

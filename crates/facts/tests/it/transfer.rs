@@ -46,7 +46,7 @@ fn texts(memory: &Memory) -> Vec<String> {
     facts(memory).into_iter().map(|fact| fact.statement.text).collect()
 }
 
-/// A memory with a fact that was superseded, one that was confirmed, one resolved, one forgotten and one disputed.
+/// Returns a memory with a superseded, a confirmed, a resolved, a forgotten and a disputed fact.
 fn lived() -> Memory {
     let memory = open();
     state(&memory, FactKind::Finding, "It listens on port 5050.", Speaker::Model, 1);
@@ -95,7 +95,7 @@ fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from()
     let yarn = said(FactKind::Preference, "Use yarn here.", Speaker::Model, 2);
     block_on(old.state(Scope::Session, yarn.superseding(npm).superseding("f0".parse().unwrap()))).unwrap();
     assert_eq!(texts(&old), ["Use yarn here."]);
-    // Here `s0` is a different fact, and the message is a different one, too.
+    // In this store, `s0` is a different fact, and the message is a different one, too.
     let new = open();
     let never = said(FactKind::Constraint, "Never push to main.", Speaker::Person, 1);
     block_on(new.state(Scope::Shared, never)).unwrap();
@@ -145,7 +145,7 @@ fn what_is_known_already_is_confirmed_once_and_what_is_new_is_added() {
         [
             ("Write it in Rust.", Trust::Medium, 0),
             ("never touch `legacy`", Trust::High, 1),
-            // The fact comes with the person who confirmed it.
+            // The import includes the person's confirmation.
             ("It listens on port 6060.", Trust::High, 1),
             ("It listens on port 7070.", Trust::Low, 0),
         ]

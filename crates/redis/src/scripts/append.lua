@@ -1,5 +1,5 @@
--- Appends records to a log if it ends where the writer believes. Returns -1 if they are there now, and the length of the
--- log if they are not. An append that is made again finds its own records by their nonce: their first eight bytes.
+-- Appends records to a log if it ends where the writer believes. Returns -1 if the log has them now, and the length of
+-- the log otherwise. A repeated append finds its own records by their nonce, which is their first eight bytes.
 --
 -- KEYS: the log, its records, its checkpoints, its texts, all keys of the session that expire together, and, if a name
 --       is given, the names of the namespace, and the namespaces
@@ -17,7 +17,7 @@ end
 local length = redis.call('HGET', log, 'length')
 if not length then
     length = '0'
-    -- A part of an earlier log may have outlived it, if the server deletes keys by itself.
+    -- Other keys of an earlier log may still exist, if the server deleted this one by itself.
     redis.call('UNLINK', records, checkpoints, texts)
 end
 if length ~= at then
@@ -25,7 +25,7 @@ if length ~= at then
     if not there or string.sub(there, 1, 8) ~= string.sub(ARGV[FIRST], 1, 8) then
         return tonumber(length)
     end
-    -- It changes nothing, but `WAIT` waits for it, and so for what came before it.
+    -- This changes nothing, but `WAIT` waits for it, and so for the earlier append.
     redis.call('HINCRBY', log, 'length', 0)
     return -1
 end
@@ -60,7 +60,7 @@ if name ~= '' then
     end
 end
 if ARGV[4] ~= '' then
-    -- All at the same moment. What has no time is no use of the session, and leaves it its moment.
+    -- All keys expire at the same moment. An append without a time is not a use, and keeps the old moment.
     local now = redis.call('TIME')
     local moment = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[4])
     if time == '' and length ~= '0' then

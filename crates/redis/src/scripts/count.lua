@@ -1,4 +1,4 @@
--- Returns what a log says that it has, records and texts, and what it has; nothing if there is no such log.
+-- Returns the numbers of records and texts in a log's hash, and those in its lists; nothing if the log does not exist.
 --
 -- KEYS: the log, its records, its texts
 local says = redis.call('HMGET', KEYS[1], 'length', 'texts')

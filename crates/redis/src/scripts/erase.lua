@@ -1,4 +1,4 @@
--- Erases logs, and takes them out of the names of their namespace.
+-- Erases logs, and removes their names from their namespace.
 --
 -- KEYS: the four keys of each log, and, if names are given, the names of the namespace
 -- ARGV: the name of each log, or none

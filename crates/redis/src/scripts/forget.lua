@@ -1,4 +1,4 @@
--- Takes the names of logs that do not exist out of the names of their namespace.
+-- Removes the names of logs that do not exist from their namespace.
 --
 -- KEYS: the names, and each log
 -- ARGV: the name of each log

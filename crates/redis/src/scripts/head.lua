@@ -1,4 +1,4 @@
--- Returns the length of a log, and its newest checkpoint up to a limit or -1; nothing if there is no such log.
+-- Returns the length of a log, and its newest checkpoint up to a limit or -1; nothing if the log does not exist.
 --
 -- KEYS: the log, its checkpoints
 -- ARGV: the limit

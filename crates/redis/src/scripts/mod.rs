@@ -1,7 +1,7 @@
-//! The scripts that run in the server, each as a whole.
+//! The scripts that run on the server, each of them atomically.
 //!
-//! They read in one round trip what belongs together. (A transaction could do some of it. But a server whose memory is
-//! full refuses transactions, even those that only read or delete.)
+//! They read related data in one round trip. (A transaction could do some of this. But a server whose memory is full
+//! refuses transactions, even those that only read or delete.)
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ macro_rules! scripts {
     ($($name:ident = $file:literal,)*) => {
         $(pub(super) static $name: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!($file)));)*
 
-        /// The text of each.
+        /// The text of each script.
         pub(super) const ALL: &[&str] = &[$(include_str!($file)),*];
     };
 }

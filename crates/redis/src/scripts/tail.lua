@@ -1,4 +1,4 @@
--- Returns the length of a log, its newest checkpoint or -1, and its records from there on; nothing if there is no such log.
+-- Returns the length of a log, its newest checkpoint or -1, and its records from there on; nothing if there is no log.
 --
 -- KEYS: the log, its records, its checkpoints
 local length = redis.call('HGET', KEYS[1], 'length')

@@ -1,4 +1,4 @@
--- Records that a log was used. Returns 0 if there is no such log.
+-- Records that a log was used. Returns 0 if the log does not exist.
 --
 -- KEYS: the log, and all keys of the session that expire together
 -- ARGV: the time, and milliseconds to live or nothing
@@ -10,7 +10,7 @@ if not used or tonumber(used) < tonumber(ARGV[1]) then
     redis.call('HSET', KEYS[1], 'used', ARGV[1])
 end
 if ARGV[2] ~= '' then
-    -- All at the same moment.
+    -- All keys expire at the same moment.
     local now = redis.call('TIME')
     local moment = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[2])
     for i = 1, #KEYS do

@@ -1,10 +1,10 @@
-//! The logs that belong to a session.
+//! The logs that are derived from a session.
 
 use super::{name, record};
 use crate::search::Query;
 use crate::{LogName, Store, purge};
 
-/// Keeps derived logs apart from sessions, and erases a session with what is derived from it.
+/// Keeps derived logs apart from sessions, and erases a session together with its derived logs.
 pub(super) async fn keeps_derived_logs_apart(store: &dyn Store) {
     let long = name(&"x".repeat(LogName::LONGEST));
     let plain = name("team/one");
@@ -23,7 +23,7 @@ pub(super) async fn keeps_derived_logs_apart(store: &dyn Store) {
     assert!(hits.len() == 2 && hits.iter().all(|hit| !hit.log.is_derived()), "{hits:?}");
     assert_eq!(store.search(None, &Query::new("banana"), 9).await.unwrap(), []);
     assert_eq!(store.search(Some(&derived), &Query::new("banana"), 9).await.unwrap(), []);
-    // One log goes alone, a session with what is its.
+    // `delete` erases a log alone, `purge` a session with its derived logs.
     assert_eq!(store.delete(std::slice::from_ref(&long)).await.unwrap(), 1);
     assert_eq!(store.list("").await.unwrap().len(), 3);
     assert!(purge(store, &plain).await.unwrap());

@@ -1,10 +1,10 @@
-//! Erasing the contents of records, whose log stays as it is.
+//! Erases the contents of records without changing the log otherwise.
 
 use super::{checkpoint, name, record};
 use crate::search::Query;
 use crate::{Head, Store, Tombstone, checksum};
 
-/// Puts tombstones in the place of records, and of no others.
+/// Replaces the intended records with tombstones, and no others.
 pub(super) async fn erases_records(store: &dyn Store) {
     let (log, other) = (name("team/one"), name("team/two"));
     let records = || vec![record("apple pie"), record("banana"), checkpoint(), record("apple juice"), record("cherry")];
@@ -13,7 +13,7 @@ pub(super) async fn erases_records(store: &dyn Store) {
     }
     let more: Vec<_> = (0..30).map(|number| record(&format!("elder {number}"))).collect();
     store.append(&other, 5, more, Some(5)).await.unwrap();
-    // What was found before is not found later.
+    // Texts that were found before must not be found after.
     assert_eq!(store.search(None, &Query::new("apple"), 9).await.unwrap().len(), 4);
     let before = store.info(&log).await.unwrap().unwrap();
     let at =
@@ -40,14 +40,14 @@ pub(super) async fn erases_records(store: &dyn Store) {
     assert_eq!(found("banana").await.len(), 2);
     assert_eq!(store.search(Some(&log), &Query::new("juice pie"), 9).await.unwrap(), []);
 
-    // Again, and in a log that is not there: nothing happens.
+    // The same call again, or in a log that does not exist, changes nothing.
     store.erase(&log, tombstones).await.unwrap();
     store.erase(&log, Vec::new()).await.unwrap();
     store.erase(&name("nobody"), vec![at(0, &all[0])]).await.unwrap();
     assert_eq!(store.read(&log, 0..9).await.unwrap(), left);
     assert_eq!(store.info(&name("nobody")).await.unwrap(), None);
 
-    // The log goes on, and its new texts are found.
+    // The log continues, and its new texts are found.
     store.append(&log, 5, vec![record("apple cake"), record("damson")], Some(6)).await.unwrap();
     assert_eq!(found("cake").await, [("team/one".to_owned(), 5)]);
     assert_eq!(found("damson cherry").await.len(), 3);

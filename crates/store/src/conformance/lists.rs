@@ -1,4 +1,4 @@
-//! Lists by prefix, and erasing everything.
+//! Lists logs by prefix, and erases everything.
 
 use super::{name, record};
 use crate::search::Query;
@@ -36,7 +36,7 @@ pub(super) async fn lists_by_prefix(store: &dyn Store) {
         let list = store.list(prefix).await.unwrap();
         assert_eq!(list.iter().map(|info| info.name.as_str()).collect::<Vec<_>>(), expected, "{prefix:?}");
     }
-    // No name is empty, so none erases more than itself.
+    // No name is empty, so no name is a prefix of all others.
     assert!("".parse::<LogName>().is_err());
     assert_eq!(store.delete(&[name("a")]).await.unwrap(), 1);
     assert_eq!(store.list("").await.unwrap().len(), names.len() - 1);

@@ -1,22 +1,22 @@
-//! Appending, reading, listing, finding and erasing.
+//! Appends, reads, lists, finds and erases.
 
 use super::{checkpoint, name, record};
 use crate::search::Query;
 use crate::{Head, LogName, Record, Store, StoreError};
 
-/// Appends only at the end of a log, and reads, lists, finds and erases what was appended.
+/// Appends only at the end of a log, and reads, lists, finds and erases its records.
 pub(super) async fn keeps_logs(store: &dyn Store) {
     let (one, two) = (name("one"), name("team/two \u{e9}"));
     let bodies = |texts: &[&str]| texts.iter().map(|text| record(text).body).collect::<Vec<_>>();
 
-    // Nothing is there.
+    // An empty store.
     assert_eq!(store.head(&one, None).await.unwrap(), None);
     assert_eq!(store.read(&one, 0..10).await.unwrap(), Vec::<String>::new());
     assert_eq!(store.list("").await.unwrap(), Vec::new());
     assert_eq!(store.delete(std::slice::from_ref(&one)).await.unwrap(), 0);
     assert!(store.search(None, &Query::new("apple"), 9).await.unwrap().is_empty());
 
-    // Appending, and where the log ends.
+    // Appending, and the end of the log.
     store.append(&one, 0, vec![record("apple pie"), record("banana")], None).await.unwrap();
     store.append(&one, 2, vec![checkpoint(), record("apple and cherry"), checkpoint()], None).await.unwrap();
     store.append(&two, 0, vec![record("cherry")], None).await.unwrap();
@@ -29,7 +29,7 @@ pub(super) async fn keeps_logs(store: &dyn Store) {
         assert_eq!(head, Head::new(5, expected), "before {before}");
     }
 
-    // A writer who is wrong writes nothing.
+    // A writer that is wrong about the end writes nothing.
     for at in [0, 4, 6, u64::MAX] {
         let refused = store.append(&one, at, vec![record("doubled")], None).await;
         assert!(matches!(refused, Err(StoreError::Conflict { at: said, end: 5 }) if said == at), "{refused:?}");
@@ -94,14 +94,14 @@ pub(super) async fn keeps_logs(store: &dyn Store) {
     assert_eq!(found(Some(two.clone()), "cherry", 9).await, [hit(&two, 0)]);
     assert_eq!(found(None, "cherry", 9).await, [hit(&one, 3), hit(&two, 0)]);
     assert_eq!(found(None, "apple", 1).await.len(), 1);
-    // Whole words; nothing in a query is an operator.
+    // Only whole words match, and a query has no operators.
     for query in ["", "  ", "\"", "app", "NOT", "(", "\0", "said", "said:", "text:app", "rowid"] {
         assert_eq!(found(None, query, 9).await, [], "{query:?}");
     }
     assert_eq!(found(None, "said:apple AND NOT apple", 9).await, [hit(&one, 0), hit(&one, 3)]);
     assert_eq!(found(None, "pie*", 9).await, [hit(&one, 0)]);
 
-    // What is erased is gone, and its name can be used again.
+    // An erased log is gone, and its name can be used again.
     assert_eq!(store.delete(&[one.clone(), name("none")]).await.unwrap(), 1);
     assert_eq!(store.delete(std::slice::from_ref(&one)).await.unwrap(), 0);
     assert_eq!(store.head(&one, None).await.unwrap(), None);
@@ -119,7 +119,7 @@ pub(super) async fn keeps_logs(store: &dyn Store) {
     store.append(&one, 2, vec![any.clone(), Record::new("")], None).await.unwrap();
     assert_eq!(store.read(&one, 2..4).await.unwrap(), [any.body, String::new()]);
 
-    // Several are erased at once, and each counts once.
+    // Several logs are erased at once, and each is counted once.
     assert_eq!(store.delete(&[one.clone(), two.clone(), one.clone()]).await.unwrap(), 2);
     assert_eq!(store.delete(&[]).await.unwrap(), 0);
     assert_eq!(store.list("").await.unwrap(), Vec::new());

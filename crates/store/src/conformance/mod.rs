@@ -1,7 +1,7 @@
-//! What every store must do, as a suite that anybody who writes one can run against it.
+//! The test suite that every store must pass, for authors of stores.
 //!
-//! [`conforms`] takes a store in which nothing is, asserts what a store promises, and leaves nothing in it. It panics at
-//! the first promise that is not kept, as a test does.
+//! [`conforms`] takes an empty store, asserts every promise of [`Store`](crate::Store), and leaves it empty. It panics
+//! at the first promise that is not kept, like a test.
 //!
 //! ```
 //! use lookback_store::MemoryStore;
@@ -35,12 +35,12 @@ use tenants::keeps_tenants_apart;
 use times::keeps_times;
 pub use writers::keeps_every_append;
 
-/// Runs the suite. Two writers at once use the same store; for a store that several processes share, run
-/// [`keeps_every_append`] with several of it, too.
+/// Runs the suite. Two writers at once use the same store. For a store that several processes share, also run
+/// [`keeps_every_append`] with several connections.
 pub async fn conforms(store: impl IntoStore) {
     let shared = store.into_store();
     let writers = [Arc::clone(&shared), Arc::clone(&shared)];
-    // On threads of their own, so that a store whose driver runs here goes on meanwhile.
+    // On other threads, so that a store with its driver on this thread makes progress.
     blocking::unblock(move || keeps_every_append(&writers, 25)).await;
     let store = &*shared;
     keeps_logs(store).await;

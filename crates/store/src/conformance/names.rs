@@ -1,9 +1,9 @@
-//! Names that a store might take for others.
+//! Names that a store might confuse.
 
 use super::record;
 use crate::{LogName, Store};
 
-/// Pieces of names that mean something to a file system, a database, a pattern or a shell, or that look like others.
+/// Pieces of names that are special to a file system, a database, a pattern or a shell, or that look alike.
 const PIECES: [&str; 32] = [
     "a",
     "A",
@@ -39,8 +39,8 @@ const PIECES: [&str; 32] = [
     "\u{10ffff}",
 ];
 
-/// Keeps logs apart whose names differ in case, in normalization, or in characters that mean something elsewhere. Tries
-/// this many names, always the same.
+/// Keeps logs apart whose names differ in case, in normalization, or in characters that are special elsewhere. Tries
+/// this many names, the same ones every time.
 pub async fn keeps_names_apart(store: &dyn Store, count: usize) {
     let mut names: Vec<LogName> = (0..count as u64).filter_map(|number| hostile(number).parse().ok()).collect();
     names.sort();
@@ -61,7 +61,7 @@ pub async fn keeps_names_apart(store: &dyn Store, count: usize) {
     assert_eq!(store.clear().await.unwrap(), rest.len() as u64);
 }
 
-/// A name of one to eight pieces, or a long one of many.
+/// Returns a name of one to eight pieces, or a long one of many.
 pub(super) fn hostile(number: u64) -> String {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d;
     let mut next = |below: usize| {

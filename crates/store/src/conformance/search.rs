@@ -1,4 +1,4 @@
-//! What is found, and in which order.
+//! Which records a search finds, and in which order.
 
 use super::{name, record};
 use crate::search::{Query, Within};
@@ -80,7 +80,7 @@ pub(super) async fn finds_alike(store: &dyn Store) {
     assert_eq!(store.clear().await.unwrap(), 1);
 }
 
-/// Finds the same records in the same order, and those of a speaker or a time only.
+/// Finds the same records in the same order, and obeys limits on speaker and time.
 pub(super) async fn ranks_alike(store: &dyn Store) {
     let said = |text: &str, role: &str, time| Record::new("{}").text(text).role(role).time(time);
     let (one, two) = (name("one"), name("two"));
@@ -105,18 +105,18 @@ pub(super) async fn ranks_alike(store: &dyn Store) {
     };
     let (a, b) = (|at| ("one".to_owned(), at), |at| ("two".to_owned(), at));
     for (query, expected) in [
-        // The rarer word, the stems, and the answer beside its question.
+        // The rarer word, the stems, and the answer next to its question.
         ("What port did the linker need?", vec![a(0), a(1), b(0)]),
         ("the painting of sunsets", vec![a(3), b(2)]),
         ("paint", vec![b(2), a(3)]),
-        // A name as a whole, then its parts.
+        // A whole name, then its parts.
         ("read_file", vec![a(4), b(0)]),
         ("mod.rs", vec![a(4)]),
-        // By language, or by the common stem.
+        // By the stem of its language, or by the common stem.
         ("Haus", vec![b(1)]),
         ("das Haus der Reichsten", vec![b(1)]),
         ("H\u{e4}user", vec![b(1)]),
-        // Function words, if there is nothing else.
+        // Function words, if the query has no others.
         ("what is it", vec![b(2), b(3), b(0)]),
         ("zebra", vec![]),
     ] {
@@ -132,7 +132,7 @@ pub(super) async fn ranks_alike(store: &dyn Store) {
     assert_eq!(within(by("Ann Lee")).await, [a(3)]);
     assert_eq!(within(by("ann")).await, [a(3)]);
     assert_eq!(within(by("nobody")).await, []);
-    // The name of who speaks is a word of what is said.
+    // The speaker's name is searched like the text.
     assert_eq!(found(None, "what did Ann say?".into()).await, [a(3)]);
     let times = |since: Option<i64>, until: Option<i64>| within(Within::default().since(since).until(until));
     assert_eq!(times(Some(30), Some(40)).await.len(), 2);

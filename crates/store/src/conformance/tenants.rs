@@ -1,4 +1,4 @@
-//! Tenants, who know nothing of each other.
+//! Isolates tenants from each other.
 
 use std::sync::Arc;
 
@@ -7,10 +7,9 @@ use super::{name, record};
 use crate::search::Query;
 use crate::{Store, Tenant};
 
-/// Keeps tenants apart from each other and from the store itself: nothing that one reads, lists, finds or erases is
-/// another's.
+/// Keeps tenants apart from each other and from the store itself: none reads, lists, finds or erases another's logs.
 pub(super) async fn keeps_tenants_apart(store: &dyn Store) {
-    // Names that a store might take for one another, or for a path, a pattern or a part of a query.
+    // Names that a store might confuse, or take for a path, a pattern or a part of a query.
     let names =
         ["a", "A", "a ", "a/b", "..", "%61", "a%", "a_", "*", "'", "\"", "\u{e9}", "e\u{301}", "a\u{10ffff}", "=", ":"];
     let longest = "x".repeat(Tenant::LONGEST);
@@ -60,7 +59,7 @@ pub(super) async fn keeps_tenants_apart(store: &dyn Store) {
     assert_eq!(store.tenants().await.unwrap(), tenants, "its tenant is left");
     assert_eq!(inner.clear().await.unwrap(), 1);
     assert_eq!(store.tenants().await.unwrap(), tenants[1..]);
-    // The store itself goes, and its tenants stay.
+    // Clearing the store itself leaves its tenants.
     assert_eq!(store.clear().await.unwrap(), 1);
     for of_tenant in &everywhere[1..] {
         assert_eq!(of_tenant.delete(std::slice::from_ref(&log)).await.unwrap(), 1);

@@ -1,9 +1,9 @@
-//! When a log was created and last used.
+//! The times of creation and last use.
 
 use super::{name, record};
 use crate::{LogInfo, Store};
 
-/// Keeps when a log was created and last used.
+/// Keeps the times when a log was created and last used.
 pub(super) async fn keeps_times(store: &dyn Store) {
     let log = name("timed");
     let times = || async {
@@ -21,7 +21,7 @@ pub(super) async fn keeps_times(store: &dyn Store) {
     let info = LogInfo::new(log.clone(), 1, bytes).created(Some(100)).used(Some(100));
     assert_eq!(store.info(&log).await.unwrap(), Some(info.clone()));
     assert_eq!(store.list("").await.unwrap(), [info]);
-    // A clock may go back, or be lacking; what was used stays so.
+    // The clock may go back or be missing; the time of last use never goes back.
     for (at, time, used) in [(1, Some(50), 100), (2, Some(200), 200), (3, None, 200)] {
         store.append(&log, at, vec![record("b")], time).await.unwrap();
         assert_eq!(times().await, (Some(100), Some(used)));
@@ -30,7 +30,7 @@ pub(super) async fn keeps_times(store: &dyn Store) {
         assert!(store.touch(&log, time).await.unwrap());
         assert_eq!(times().await, (Some(100), Some(used)));
     }
-    // One who is refused has used nothing; reading is for the reader to say.
+    // A refused append and a read do not count as uses. A reader may call `touch`.
     let other = name("other");
     store.append(&other, 0, vec![record("c")], Some(-7)).await.unwrap();
     store.append(&other, 0, vec![record("c")], Some(9)).await.unwrap_err();
@@ -38,7 +38,7 @@ pub(super) async fn keeps_times(store: &dyn Store) {
     store.read(&other, 0..9).await.unwrap();
     let info = store.info(&other).await.unwrap().unwrap();
     assert_eq!((info.created, info.used), (Some(-7), Some(-7)));
-    // What was not known at the beginning is not made up later.
+    // A creation time that was unknown at the beginning stays unknown.
     store.delete(std::slice::from_ref(&log)).await.unwrap();
     store.append(&log, 0, vec![record("d")], None).await.unwrap();
     assert_eq!(times().await, (None, None));

@@ -1,4 +1,4 @@
-//! Writers of one log at once.
+//! Several writers of one log at once.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use futures_lite::future::block_on;
 use super::{name, record};
 use crate::{Store, StoreError};
 
-/// Lets no writer of a log overwrite what another has written. Each of the stores is for one writer: they may be one, or
-/// several connections to the same place. Blocks the thread.
+/// Asserts that no writer of a log overwrites the records of another. Each store is for one writer: they may be the
+/// same store, or several connections to the same place. Blocks the thread.
 pub fn keeps_every_append(stores: &[Arc<dyn Store>], count: u64) {
     let log = name("raced");
     std::thread::scope(|scope| {
@@ -22,7 +22,7 @@ pub fn keeps_every_append(stores: &[Arc<dyn Store>], count: u64) {
                         match block_on(store.append(log, at, vec![said.clone(), said], Some(1))) {
                             Ok(()) => break at += 2,
                             Err(StoreError::Conflict { end, .. }) => at = end,
-                            // So many writers may keep one waiting for longer than it has patience.
+                            // With so many writers, one may wait longer than its patience.
                             Err(StoreError::Locked { .. }) => {}
                             Err(error) => panic!("{error}"),
                         }

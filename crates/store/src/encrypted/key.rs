@@ -1,4 +1,4 @@
-//! The keys of a caller.
+//! The keys that the caller gives to an encrypted store.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,9 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use zeroize::Zeroizing;
 
-/// A key of the caller's: 32 bytes, and the name by which records say that they were encrypted with it. The name is not
-/// secret.
+/// A key of the caller: 32 bytes, and a name. Each encrypted record states the name of its key, which is not secret.
 ///
-/// As text it is `NAME:BASE64`, with 32 random bytes in base64, such as `openssl rand -base64 32` writes.
+/// As text it is `NAME:BASE64`, with 32 random bytes in base64, for example from `openssl rand -base64 32`.
 ///
 /// ```
 /// use lookback_store::Key;
@@ -32,7 +31,7 @@ impl Key {
     /// The most bytes of a name.
     pub(crate) const LONGEST_NAME: usize = 64;
 
-    /// Creates a key. The bytes should come from a generator of random numbers, and not from a password.
+    /// Creates a key. The bytes should come from a random number generator, not from a password.
     ///
     /// # Errors
     /// Returns an error if the name is not 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
@@ -68,7 +67,7 @@ impl FromStr for Key {
 }
 
 impl fmt::Debug for Key {
-    /// Shows the name only.
+    /// Shows only the name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key({})", self.name)
     }
@@ -78,19 +77,19 @@ impl fmt::Debug for Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadKey {
-    /// The text has another form.
+    /// The text is not of the form `NAME:BASE64`.
     #[error("a key is written as NAME:BASE64")]
     Form,
     /// The name is invalid.
     #[error("the name of a key has 1 to {} letters, digits, `-`, `_` and `.`", Key::LONGEST_NAME)]
     Name,
-    /// Two keys have one name, so that it is not known with which of them something was encrypted.
-    #[error("two keys have one name; give a new key a new name")]
+    /// Two keys have the same name, so that a record does not identify its key.
+    #[error("two keys have the same name; give a new key a new name")]
     Twice,
-    /// There are more or fewer bytes.
+    /// The key has another length.
     #[error("a key has {} bytes, not {length}", Key::LENGTH)]
     Length {
-        /// How many there are.
+        /// The number of its bytes.
         length: usize,
     },
 }

@@ -1,9 +1,9 @@
-//! A store whose contents are encrypted before another store sees them.
+//! A store that encrypts all contents before it passes them to another store.
 //!
-//! Each store that is opened makes a data key, encrypts the bodies of records with it (XChaCha20-Poly1305), and keeps it
-//! beside each body, encrypted with the caller's newest key. So a key of the caller's never encrypts contents, and a new one
-//! takes effect at once without anything being written anew. The name of the log and the position are authenticated with
-//! each body.
+//! Each opened store makes a data key and encrypts the bodies of records with it (XChaCha20-Poly1305). Next to each
+//! body it keeps the data key, encrypted with the caller's newest key. The caller's key therefore never encrypts
+//! contents, and a new one takes effect at once without rewriting anything. The name of the log and the position are
+//! authenticated with each body.
 
 mod key;
 mod seal;
@@ -24,24 +24,24 @@ use crate::search::{Query, Texts};
 
 pub use self::key::{BadKey, Key};
 
-/// How many records are read at once by a search, and how long it may take.
+/// How many records a search reads at once, and how long it may take.
 const CHUNK: u64 = 1_000;
 const LONGEST: Duration = Duration::from_secs(10);
-/// How many records are read at once to be replaced.
+/// How many records an erasure reads at once.
 const TOMBSTONES: usize = 500;
-/// How many appends are remembered of which it is not known whether they were written.
+/// How many appends with an unknown outcome are remembered.
 const MOST_UNCLEAR: usize = 100;
 
-/// A store whose contents are encrypted with a key of the caller's before another store sees them.
+/// A store that encrypts all contents with the caller's key before it passes them to another store.
 ///
-/// - What is encrypted: the entries of all logs. What is not: the names of sessions and tenants, times, the number of
-///   entries and their sizes.
-/// - A record that was altered, or that stands in the place of another, is an error. It is not noticed if the last records
-///   are missing, or if an old copy of a log, or what was erased from its place, is put back.
-/// - A search reads and decrypts everything that it searches, and finds only the messages of sessions: the other store has
+/// - Encrypted: the entries of all logs. Not encrypted: the names of sessions and tenants, times, the number of entries
+///   and their sizes.
+/// - A record that was altered, or swapped with another, is an error. Missing records at the end of a log are not
+///   detected, and neither is an older copy of a log, nor erased contents that are put back in their place.
+/// - A search reads and decrypts everything in its range, and finds only the messages of sessions: the other store has
 ///   no index of them.
-/// - To change the key, give a new one as the newest, and the one before as an older one. To give up an old key, copy the
-///   store into a new one (see [`copy`](super::copy())).
+/// - To change the key, give a new one as the newest, and the previous one as an older one. To give up an old key, copy
+///   the store into a new one (see [`copy`](super::copy())).
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -67,7 +67,7 @@ pub struct EncryptedStore {
     unclear: Arc<Mutex<VecDeque<Unclear>>>,
 }
 
-/// An append of which it is not known whether it was written. Encrypted once more, it would be another one.
+/// An append with an unknown outcome. A retry must send the same bytes: encrypted once more, they would differ.
 struct Unclear {
     scope: Scope,
     log: LogName,
@@ -78,11 +78,11 @@ struct Unclear {
 }
 
 impl EncryptedStore {
-    /// Creates a store that keeps what it encrypts in another one. `newest` is the key for what is written, and `older` are
-    /// keys for what was written before.
+    /// Creates a store that encrypts into another one. `newest` is the key for new records, and `older` are the keys of
+    /// existing ones.
     ///
     /// # Errors
-    /// Returns an error if two keys have one name, or if the system gives no random numbers.
+    /// Returns an error if two keys have the same name, or if the system has no random numbers.
     pub fn new(store: impl IntoStore, newest: Key, older: impl IntoIterator<Item = Key>) -> Result<Self, StoreError> {
         let older: Vec<Key> = older.into_iter().collect();
         let names: BTreeSet<&str> = [&newest].into_iter().chain(&older).map(Key::name).collect();
@@ -94,7 +94,7 @@ impl EncryptedStore {
         Ok(EncryptedStore { inner, ring: Arc::new(ring), scope, unclear })
     }
 
-    /// Opens what was read from a position on.
+    /// Decrypts the bodies that were read from position `first` on.
     fn opened(&self, log: &LogName, first: u64, sealed: &[String]) -> Result<Vec<String>, StoreError> {
         let bodies = positions(first).zip(sealed).map(|(at, sealed)| {
             self.ring.open(&self.scope, log, at, sealed).map_err(|damage| StoreError::damaged(log, at, damage))
@@ -102,7 +102,7 @@ impl EncryptedStore {
         bodies.collect()
     }
 
-    /// Encrypts the records of an append, or returns those of the same append that was made before.
+    /// Encrypts the records of an append, or returns the result of an earlier attempt at the same append.
     fn sealed(&self, log: &LogName, at: u64, records: Vec<Record>, bodies: &[u64]) -> Result<Vec<Record>, StoreError> {
         let mut unclear = self.unclear.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |known: &Unclear| {
@@ -114,7 +114,7 @@ impl EncryptedStore {
         }
         let sealed = positions(at).zip(records).map(|(at, record)| {
             let body = self.ring.seal(&self.scope, log, at, &record.body).map_err(failed)?;
-            // The other store learns nothing but whether a reader can start there.
+            // The other store sees only whether a reader can start at the record.
             Ok(Record::new(body).checkpoint(record.checkpoint))
         });
         sealed.collect()
@@ -131,7 +131,7 @@ impl EncryptedStore {
             positions(at).zip(&records).map(|(at, record)| checksum(log, at, &record.body)).collect();
         let sealed = self.sealed(log, at, records, &bodies)?;
         let written = self.inner.append(log, at, sealed.clone(), time).await;
-        // Whatever failed: an earlier try may have written it.
+        // Remembered after any other error, since an earlier attempt may have succeeded.
         if written.as_ref().is_err_and(|error| !matches!(error, StoreError::Conflict { .. })) {
             let mut unclear = self.unclear.lock().unwrap_or_else(PoisonError::into_inner);
             if unclear.len() >= MOST_UNCLEAR {
@@ -142,7 +142,7 @@ impl EncryptedStore {
         written
     }
 
-    /// Encrypts tombstones for the records that they are meant for.
+    /// Encrypts the tombstones whose checksums match, and passes them on.
     async fn replace(&self, log: &LogName, tombstones: Vec<Tombstone>) -> Result<(), StoreError> {
         let mut sealed = Vec::with_capacity(tombstones.len());
         for tombstones in tombstones.chunks(TOMBSTONES) {
@@ -190,7 +190,7 @@ impl EncryptedStore {
         let mut first = 0;
         while first < info.records {
             if Instant::now() >= deadline {
-                return Err(StoreError::Slow { place: "with encrypted contents".to_owned(), limit: LONGEST });
+                return Err(StoreError::Slow { place: "the encrypted store".to_owned(), limit: LONGEST });
             }
             let bodies = self.read(&info.name, first..info.records.min(first + CHUNK)).await?;
             for (at, body) in (first..).zip(bodies) {
@@ -202,7 +202,7 @@ impl EncryptedStore {
     }
 }
 
-/// The positions from one on. A caller may ask for the last that there is.
+/// Returns the positions from `first` on, up to the largest number.
 fn positions(first: u64) -> impl Iterator<Item = u64> {
     (0..).map(move |index: u64| first.saturating_add(index))
 }

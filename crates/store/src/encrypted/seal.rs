@@ -1,4 +1,5 @@
-//! What is in the place of a body: the body encrypted, and the key for it encrypted with a key of the caller's.
+//! The encrypted form of a body: the body, encrypted with a data key, and the data key, encrypted with the caller's
+//! key.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,11 +14,11 @@ use zeroize::Zeroizing;
 use super::Key;
 use crate::{Damage, LogName, Scope};
 
-/// The bytes of a nonce. They are so many that random ones do not repeat.
+/// The length of a nonce in bytes: long enough that random nonces do not repeat.
 const NONCE: usize = 24;
 /// The version of a sealed body.
 const VERSION: u32 = 1;
-/// How many data keys are remembered. Each process that has written has one.
+/// How many data keys of other writers are remembered. Every opened store that has written has one.
 const MOST_KNOWN: usize = 1_000;
 
 /// A sealed body.
@@ -27,19 +28,19 @@ struct Sealed<'a> {
     sealed: u32,
     /// The name of the caller's key.
     by: &'a str,
-    /// The data key, encrypted with the caller's, in base64.
+    /// The data key, encrypted with the caller's key, in base64.
     key: &'a str,
     /// The body, encrypted with the data key, in base64.
     body: String,
 }
 
-/// The keys of a caller, and the data key of this process.
+/// The keys of the caller, and the data key of this store.
 pub(super) struct Ring {
     /// The caller's keys by their names.
     keys: HashMap<String, XChaCha20Poly1305>,
-    /// The name of the one with which the data key is encrypted.
+    /// The name of the key that encrypts the data key.
     by: String,
-    /// The data key, encrypted.
+    /// The encrypted data key.
     wrapped: String,
     data: XChaCha20Poly1305,
     /// Other data keys by their encrypted form.
@@ -48,7 +49,7 @@ pub(super) struct Ring {
 
 /// The system has no random numbers.
 #[derive(Debug, thiserror::Error)]
-#[error("the system gives no random numbers")]
+#[error("the system has no random numbers")]
 pub(super) struct NoRandomness;
 
 impl Ring {
@@ -64,14 +65,14 @@ impl Ring {
         Ok(Ring { keys, by: newest.name().to_owned(), wrapped, data: cipher(&bytes), known: Mutex::default() })
     }
 
-    /// Seals a body for its place.
+    /// Encrypts a body for its place.
     pub(super) fn seal(&self, scope: &Scope, log: &LogName, at: u64, body: &str) -> Result<String, NoRandomness> {
         let body = encrypt(&self.data, body.as_bytes(), &place(scope, log, at))?;
         let sealed = Sealed { sealed: VERSION, by: &self.by, key: &self.wrapped, body };
         serde_json::to_string(&sealed).map_err(|_| NoRandomness)
     }
 
-    /// Opens a body that was sealed for this place.
+    /// Decrypts a body that was encrypted for this place.
     pub(super) fn open(&self, scope: &Scope, log: &LogName, at: u64, sealed: &str) -> Result<String, Damage> {
         let sealed: Sealed<'_> = serde_json::from_str(sealed).map_err(|_| Damage::NotSealed)?;
         if sealed.sealed != VERSION {
@@ -88,9 +89,9 @@ impl Ring {
         String::from_utf8(body).map_err(|_| Damage::Altered)
     }
 
-    /// The data key that was encrypted with one of the caller's.
+    /// Returns the data key of another writer, which was encrypted with one of the caller's keys.
     fn data_key(&self, by: &str, wrapped: &str) -> Result<Arc<XChaCha20Poly1305>, Damage> {
-        // Each change is one call.
+        // Each change is a single call, so a panic leaves the map intact.
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(key) = known().get(wrapped) {
             return Ok(key.clone());
@@ -112,10 +113,10 @@ fn cipher(bytes: &[u8; Key::LENGTH]) -> XChaCha20Poly1305 {
     XChaCha20Poly1305::new(bytes.into())
 }
 
-/// Encrypts, and returns the nonce and what was encrypted in base64.
+/// Encrypts a text, and returns the nonce and the ciphertext in base64.
 fn encrypt(cipher: &XChaCha20Poly1305, text: &[u8], place: &[u8]) -> Result<String, NoRandomness> {
     let nonce = XNonce::try_generate().map_err(|_| NoRandomness)?;
-    // It fails only if the text is longer than any memory.
+    // Fails only if the text is too long for any memory.
     let encrypted = cipher.encrypt(&nonce, Payload { msg: text, aad: place }).map_err(|_| NoRandomness)?;
     Ok(BASE64_STANDARD.encode([nonce.as_slice(), &encrypted].concat()))
 }
@@ -126,11 +127,11 @@ fn decrypt(cipher: &XChaCha20Poly1305, text: &str, place: &[u8]) -> Option<Vec<u
     cipher.decrypt(&XNonce::from(*nonce), Payload { msg: encrypted, aad: place }).ok()
 }
 
-/// The place of a record, which is authenticated with it, so that it can stand nowhere else.
+/// Returns the place of a record as bytes. They are authenticated with the record, so that it is valid nowhere else.
 fn place(scope: &Scope, log: &LogName, at: u64) -> Vec<u8> {
     let mut place = Vec::new();
     for part in [scope.as_str(), log.as_str()] {
-        // The length before each part keeps it from running into the next.
+        // The length before each part separates it from the next.
         place.extend_from_slice(&(part.len() as u64).to_le_bytes());
         place.extend_from_slice(part.as_bytes());
     }

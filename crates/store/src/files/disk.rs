@@ -1,5 +1,4 @@
-//! What the store needs from a file system: opening without following links, replacing a whole file, and reaching the
-//! disk.
+//! The file system operations of the store: opening without following links, replacing a whole file, and syncing.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -18,7 +17,7 @@ pub(super) fn failed(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
     }
 }
 
-/// Returns an error if a part of the path below the root is a link: what it leads to is not the store's.
+/// Returns an error if a part of the path below the root is a link, since its target does not belong to the store.
 pub(super) fn refuse_links(root: &Path, path: &Path) -> Result<(), StoreError> {
     for part in path.ancestors().take_while(|part| *part != root) {
         if part.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
@@ -80,19 +79,19 @@ pub(super) fn sync(file: &File, durability: Durability) -> io::Result<()> {
 pub(super) fn sync_entries(folder: &Path, durability: Durability) -> io::Result<()> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     match durability {
-        // Other systems cannot open a folder, and write its list with the file.
+        // Other systems cannot open a folder. They write its entries together with the file.
         Durability::Disk if cfg!(unix) => File::open(folder)?.sync_all(),
         Durability::Disk | Durability::System => Ok(()),
     }
 }
 
-/// The name of a file until it is complete.
+/// Returns the temporary name of a file that is being written.
 pub(super) fn temporary(path: &Path) -> PathBuf {
     path.with_extension("lookback-tmp")
 }
 
-/// Replaces a file, and creates its folder if it does not exist. Readers find the old file or the new one, complete,
-/// whenever the process dies.
+/// Replaces a file, and creates its folder if it does not exist. Readers find either the old or the new file, complete,
+/// even if the process dies.
 pub(super) fn replace(
     path: &Path,
     durability: Durability,
@@ -105,7 +104,7 @@ pub(super) fn replace(
     let folder = path.parent().unwrap_or(Path::new(""));
     make_folder(folder, durability)?;
     let temporary = temporary(path);
-    // A process that died at this point left it behind.
+    // A process that died at this point left it.
     remove(&temporary)?;
     let write = || {
         let mut file = private().write(true).create_new(true).open(&temporary)?;

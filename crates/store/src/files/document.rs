@@ -21,26 +21,26 @@ use crate::{Damage, Durability, Head, LineFault, LogInfo, LogName, Record, Store
 
 const HEADER: &str = "lookback";
 const ENTRIES: &str = "entries";
-/// How a document ends that this store has written: with the list of its entries.
+/// The end of a document that this store has written: the end of the list of entries.
 const END: &str = "\n  ]\n}\n";
 
-/// Documents that were checked. As long as one has the same text, it need not be checked again: that takes much longer than to
-/// read it.
+/// Documents that were checked. A document with unchanged text need not be checked again, which takes much longer than
+/// reading it.
 #[derive(Default)]
 pub(super) struct Known(Mutex<HashMap<PathBuf, Arc<Checked>>>);
 
-/// A document that was checked, with the log that it has.
+/// A checked document and its log.
 struct Checked {
     text: String,
     /// Whether this store wrote the text, and so knows its form.
     is_own: bool,
     header: Header,
-    /// What the log is up to and with each of its records, of which there is at least one.
+    /// The mark after each record of the log. There is at least one.
     marks: Vec<Mark>,
 }
 
 impl Known {
-    /// How many are kept.
+    /// How many documents are remembered.
     const MOST: usize = 16;
 
     fn get(&self, path: &Path, text: &str) -> Option<Arc<Checked>> {
@@ -64,7 +64,7 @@ impl Checked {
         self.marks.len() as u64
     }
 
-    /// The index beside the document. Fails if the document is that of another log, or has lost records.
+    /// Opens the index of the document. Fails if the document belongs to another log, or has lost records.
     fn index(&self, place: &Place, log: &LogName) -> Result<Option<Index>, StoreError> {
         refuse_others(&self.header, place, log)?;
         let index = index_of(place, log, Some(&self.header))?;
@@ -79,7 +79,7 @@ impl Checked {
         LogInfo { name: log.clone(), records: self.end(), bytes, created: self.header.created, used }
     }
 
-    /// The document with more entries. `None` if its form is not known.
+    /// Returns the document with more entries; `None` if another program may have written it.
     fn with(&self, entries: &[String]) -> Option<String> {
         if !self.is_own {
             return None;
@@ -131,7 +131,7 @@ struct Document<'a> {
     entries: Vec<&'a RawValue>,
 }
 
-/// The text of a document; `None` if it does not exist.
+/// Reads the text of a document; `None` if it does not exist.
 fn text(path: &Path) -> Result<Option<String>, StoreError> {
     let Some(mut file) = disk::open(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
@@ -176,7 +176,7 @@ impl<'a> Document<'a> {
         match (&document.header, entries) {
             (Some(_), Some(entries)) => Ok(Document { entries, ..document }),
             (None, None) => Ok(document),
-            // One without the other belongs to another program, or is incomplete.
+            // A header without entries, or entries without a header, belongs to another program or is incomplete.
             _ => Err(foreign()),
         }
     }
@@ -225,7 +225,7 @@ fn with<T>(
     })
 }
 
-/// The lines of a document's log, all of them.
+/// Checks a document and returns all lines of its log.
 fn read<'a>(document: &Document<'a>, place: &Place, log: &LogName) -> Result<Vec<Line<'a>>, StoreError> {
     if let Some(header) = &document.header {
         if !header.is_whole() {
@@ -244,7 +244,7 @@ fn read<'a>(document: &Document<'a>, place: &Place, log: &LogName) -> Result<Vec
     Ok(lines)
 }
 
-/// What a log is up to and with each of its records.
+/// Returns the mark after each record.
 fn marks(lines: &[Line<'_>]) -> impl Iterator<Item = Mark> {
     (0..).zip(lines).scan(Mark::first(0), |mark, (position, line)| {
         *mark = mark.and(&Note::from(line), position, 0);
@@ -285,7 +285,7 @@ pub(super) fn info(place: &Place, log: &LogName, known: &Known) -> Result<Option
     Ok(Some(info))
 }
 
-/// The bodies of each of these spans.
+/// Returns the bodies of each of these spans.
 pub(super) fn bodies(place: &Place, log: &LogName, spans: &[Range<u64>]) -> Result<Vec<Vec<String>>, StoreError> {
     let bodies = with(place, log, |_, lines| {
         let within = |span: &Range<u64>| -> Vec<String> {
@@ -309,7 +309,7 @@ pub(super) fn append(
     let keep = |text: String, header: Header, marks: Vec<Mark>, indexed: u64| {
         if let Some(id) = header.id() {
             let new = marks.get(usize::try_from(indexed).unwrap_or(usize::MAX)..).unwrap_or_default();
-            // The records are there, with or without it.
+            // The append does not depend on the index.
             let _ = index::write(place.index(), (log, id), indexed, new.iter().copied());
         }
         known.insert(path, Checked { text, is_own: true, header, marks });
@@ -354,7 +354,7 @@ pub(super) fn append(
     Ok(())
 }
 
-/// The marks of a log behind which these records were appended.
+/// Returns the marks of a log after an append of these records.
 fn with_more(mut marks: Vec<Mark>, records: &[Record], time: Option<Millis>) -> Vec<Mark> {
     for record in records {
         let last = marks.last().copied().unwrap_or(Mark::first(0));
@@ -364,7 +364,7 @@ fn with_more(mut marks: Vec<Mark>, records: &[Record], time: Option<Millis>) -> 
     marks
 }
 
-/// Puts tombstones in the place of records. Only one writer may call this at a time.
+/// Replaces records with tombstones. Only one writer may call this at a time.
 pub(super) fn replace(
     place: &Place,
     log: &LogName,
@@ -386,10 +386,10 @@ pub(super) fn replace(
     }
     document.entries = written.iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>().map_err(json)?;
     let whole = document.write().map_err(json)?;
-    // Its marks are those of other entries.
+    // The marks of the old entries are no longer valid.
     disk::remove(place.index()).map_err(failed(place.index()))?;
     disk::replace(path, durability, |file| file.write_all(whole.as_bytes())).map_err(failed(path))?;
-    // The records are there, with or without it.
+    // The erasure does not depend on the index.
     if let Some(id) = document.header.as_ref().and_then(Header::id) {
         let _ = index::write(place.index(), (log, id), 0, marks(&document.lines(log, path)?));
     }
@@ -408,7 +408,7 @@ pub(super) fn erase(path: &Path, durability: Durability) -> Result<(), StoreErro
     disk::replace(path, durability, |file| file.write_all(rest.as_bytes())).map_err(failed(path))
 }
 
-/// The header of a document's log; `None` if it has none. Fails if it is not as it was written.
+/// Returns the header of a document's log; `None` if it has none. Fails if the header was altered.
 pub(super) fn header(path: &Path) -> Result<Option<Header>, StoreError> {
     let Some(text) = text(path)? else { return Ok(None) };
     match Document::parse(&text, path)?.header {
@@ -417,7 +417,7 @@ pub(super) fn header(path: &Path) -> Result<Option<Header>, StoreError> {
     }
 }
 
-/// Returns an error if a log cannot be removed from its document, because it cannot be told what else is in it.
+/// Returns an error if a log cannot be removed from its document, because the other members are not known.
 pub(super) fn refuse_unreadable(path: &Path) -> Result<(), StoreError> {
     let Some(text) = text(path)? else { return Ok(()) };
     Document::parse_any_version(&text, path).map(|_| ())
@@ -430,7 +430,7 @@ pub(super) fn is_altered(path: &Path) -> Result<bool, StoreError> {
     Ok(document.is_ok_and(|document| document.header.is_some_and(|header| !header.is_whole())))
 }
 
-/// Whether a file that cannot be read as the document of a log has what only this store writes: a header, or entries with
+/// Returns whether a document that cannot be read has content that only this store writes: a header, or entries with
 /// checksums.
 pub(super) fn is_ours(path: &Path) -> Result<bool, StoreError> {
     let Some(mut file) = disk::open(path)? else { return Ok(false) };
@@ -446,7 +446,7 @@ pub(super) fn is_ours(path: &Path) -> Result<bool, StoreError> {
     Ok(headers.any(|(at, _)| is_object(at)) || has(entries.as_bytes()) && has(sum.as_slice()))
 }
 
-/// Whether the index of a document's log says of it what is in it.
+/// Returns whether the index of a document's log matches the log.
 pub(super) fn has_its_index(place: &Place, log: &LogName) -> Result<bool, StoreError> {
     let Some(text) = text(place.path())? else { return Ok(true) };
     let document = Document::parse(&text, place.path())?;

@@ -1,8 +1,8 @@
 //! The list of the logs that are being erased together.
 //!
-//! It is written before the first of their files is removed, and removed behind the last. So nobody sees any of them from
-//! then on, and if the process dies, the next writer finishes the work. The list ends with its checksum: a name that was
-//! altered on the disk must not be that of another log.
+//! It is written before the first of their files is removed, and removed after the last. While it exists, none of these
+//! logs is visible, and if the process dies, the next writer finishes the work. The list ends with its checksum, so
+//! that a name damaged on the disk does not erase another log.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::disk::{self, failed};
 use crate::{Durability, LogName, StoreError};
 
-/// The logs that a list names; none if there is no list.
+/// Reads the logs of a list; none if there is no list.
 pub(super) fn read(path: &Path) -> Result<Vec<LogName>, StoreError> {
     let Some(file) = disk::open(path)? else { return Ok(Vec::new()) };
     let text = io::read_to_string(file).map_err(failed(path))?;
@@ -26,7 +26,7 @@ fn parsed(text: &str) -> Option<Vec<String>> {
     is_whole.then(|| serde_json::from_str(names).ok())?
 }
 
-/// Writes a list, in place of the one before.
+/// Writes a list, and replaces the previous one.
 pub(super) fn write<'a>(
     path: &Path,
     logs: impl Iterator<Item = &'a LogName>,
@@ -53,7 +53,7 @@ mod tests {
         write(&path, logs.iter(), Durability::System).unwrap();
         assert_eq!(read(&path).unwrap(), logs);
         let whole = std::fs::read(&path).unwrap();
-        // The last byte ends the line.
+        // The last byte is the line break.
         for at in 0..whole.len() - 1 {
             let mut flipped = whole.clone();
             flipped[at] ^= 1;

@@ -1,7 +1,7 @@
 //! The index of a log: where each record ends in its file, in a file of its own.
 //!
-//! With it a log of a million records is opened as quickly as one of ten. It also says how many records were appended:
-//! if the log has fewer, the disk has lost some. It can be deleted, and is made again by the next append.
+//! With it, a log of a million records opens as quickly as one of ten. It also records how many records were appended:
+//! if the log has fewer, the disk has lost some. A deleted index is rebuilt by the next append.
 //!
 //! ```text
 //! 0     "lookback-index-1"
@@ -28,26 +28,26 @@ const HEADER: usize = 1024;
 const NAME: usize = 34;
 const MARK: usize = 40;
 
-/// What a log is up to and with one of its records.
+/// The state of a log after one of its records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
-    /// Where the line of the record ends in the file of the log; 0 in a document.
+    /// The byte at which the record's line ends in the log file; 0 in a document.
     pub(super) end: u64,
-    /// The bytes of all bodies.
+    /// The bytes of all bodies so far.
     pub(super) bytes: u64,
-    /// The newest checkpoint.
+    /// The newest checkpoint so far.
     pub(super) checkpoint: Option<u64>,
-    /// The time of the last use.
+    /// The time of the last write so far.
     pub(super) used: Option<Millis>,
 }
 
 impl Mark {
-    /// A log without records, whose first line ends here.
+    /// The state of a log without records, whose first line ends at this byte.
     pub(super) fn first(end: u64) -> Self {
         Mark { end, bytes: 0, checkpoint: None, used: None }
     }
 
-    /// What a record adds, at its position.
+    /// Returns the state after one more record, at this position.
     #[must_use]
     pub(super) fn and(self, note: &Note, position: u64, end: u64) -> Mark {
         Mark {
@@ -60,7 +60,7 @@ impl Mark {
 
     fn to_bytes(self, position: u64) -> [u8; MARK] {
         let checkpoint = self.checkpoint.map_or(0, |position| position.saturating_add(1));
-        // The least time stands for none.
+        // `Millis::MIN` means `None`.
         let used = self.used.unwrap_or(Millis::MIN);
         let fields = [self.end, self.bytes, checkpoint, used.cast_unsigned()];
         let mut bytes = [0; MARK];
@@ -95,16 +95,16 @@ fn checked(fields: &[u8], position: u64) -> u64 {
 #[derive(Debug)]
 pub(super) struct Index {
     file: File,
-    /// The identifier of the log for which it was made.
+    /// The identifier of its log.
     pub(super) id: u64,
-    /// The name of that log.
+    /// The name of its log.
     pub(super) name: String,
-    /// How many records it has.
+    /// The number of its marks.
     pub(super) records: u64,
 }
 
 impl Index {
-    /// Opens an index; `None` if there is none, or if it cannot be read: then it is made again.
+    /// Opens an index; `None` if it does not exist or cannot be read. It is then rebuilt.
     pub(super) fn open(path: &Path) -> Result<Option<Index>, StoreError> {
         let Some(mut file) = disk::open(path)? else { return Ok(None) };
         let mut header = [0; HEADER];
@@ -114,7 +114,7 @@ impl Index {
         }
         let Some((id, name)) = read_header(&header) else { return Ok(None) };
         let length = file.metadata().map_err(failed(path))?.len();
-        // A mark that was not written to its end is left out.
+        // An incomplete mark at the end is ignored.
         let records = length.saturating_sub(HEADER as u64) / MARK as u64;
         let mut index = Index { file, id, name, records };
         let last = records.checked_sub(1).map(|last| index.mark(last)).transpose().map_err(failed(path))?;
@@ -133,7 +133,7 @@ impl Index {
         Ok(Mark::from_bytes(&bytes, position))
     }
 
-    /// Whether it has the marks of the first records of a log, as far as it goes. `marks` are those of all of them.
+    /// Returns whether the marks of the index equal the first `marks` of the log.
     pub(super) fn says(&mut self, marks: impl Iterator<Item = Mark>) -> io::Result<bool> {
         for (position, mark) in (0..self.records).zip(marks) {
             if self.mark(position)? != Some(mark) {
@@ -159,10 +159,10 @@ fn header_checksum(id: u64, name: &[u8]) -> u64 {
     xxh3_64(&[&id.to_le_bytes(), name].concat())
 }
 
-/// Adds the marks of an append to the index of a log, which has `known` of those before it. If they are fewer than the
-/// log has, it is written anew.
+/// Adds the marks of an append to the index of a log. The index already has `known` marks; if `known` is 0, the index
+/// is rewritten.
 ///
-/// It need not reach the disk. What it lacks after a loss of power is read from the log.
+/// It need not reach the disk. Marks that are missing after a loss of power are computed from the log.
 pub(super) fn write(
     path: &Path,
     (log, id): (&LogName, u64),

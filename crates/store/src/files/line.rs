@@ -12,11 +12,11 @@ use crate::{LineFault, LogName, Record};
 
 /// The version of the layout.
 pub(super) const VERSION: i64 = 1;
-/// What comes before the checksum of a line. It is always the last member.
+/// The text before the checksum of a line. The checksum is always the last member.
 const SUM: &[u8] = b",\"sum\":\"";
-/// The digits of a checksum.
+/// The number of hexadecimal digits of a checksum.
 const DIGITS: usize = 16;
-/// The place of the first line, which is no record's.
+/// The position with which the first line's checksum is computed. No record has it.
 const OF_HEADER: u64 = u64::MAX;
 
 /// Names the log of a file: the first line of a log, and a member of a document.
@@ -27,33 +27,33 @@ pub(super) struct Header {
     pub(super) log: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) created: Option<Millis>,
-    /// Tells the log from one of the same name that was erased.
+    /// Distinguishes the log from an erased one of the same name.
     #[serde(default)]
     id: String,
-    /// The checksum of the other members, if it is that of a document: the first line of a log has its own.
+    /// The checksum of the other members, in a document only: the first line of a log has its own.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     sum: String,
 }
 
 impl Header {
     pub(super) fn new(log: &LogName, created: Option<Millis>) -> Self {
-        // The keys of a hasher are random.
+        // The keys of the hasher are random.
         let id = RandomState::new().hash_one(created);
         Header { version: VERSION, log: log.to_string(), created, id: format!("{id:016x}"), sum: String::new() }
     }
 
-    /// The identifier of the log; `None` if somebody has altered it.
+    /// Returns the identifier of the log; `None` if it was altered.
     pub(super) fn id(&self) -> Option<u64> {
         u64::from_str_radix(&self.id, 16).ok()
     }
 
-    /// The header as a document keeps it, with its checksum. It is made of the members, because another program may write
-    /// them in its own way.
+    /// Returns the header of a document, with its checksum. The checksum is computed from the members, because another
+    /// program may format them differently.
     pub(super) fn sealed(self) -> Self {
         Header { sum: format!("{:016x}", self.sum_of_members()), ..self }
     }
 
-    /// Whether the header of a document is as it was written.
+    /// Returns whether the header of a document is unaltered.
     pub(super) fn is_whole(&self) -> bool {
         self.sum.is_empty() || self.sum == format!("{:016x}", self.sum_of_members())
     }
@@ -81,7 +81,7 @@ impl First {
         Ok(sealed(serde_json::to_string(self)?, &self.lookback.log, OF_HEADER))
     }
 
-    /// Whether it is as it was written.
+    /// Returns whether the line is unaltered.
     pub(super) fn is_whole(&self, line: &[u8]) -> bool {
         self.sum.as_deref().is_some_and(|sum| is_sealed(line, sum, &self.lookback.log, OF_HEADER))
     }
@@ -92,11 +92,11 @@ impl First {
 pub(super) enum Check {
     /// By the bytes of its line.
     Bytes,
-    /// By its members, because another program may have written them in its own way.
+    /// By its members, because another program may have formatted them differently.
     Members,
 }
 
-/// Puts a checksum at the end of a line: over the name of the log, the position, and all that comes before.
+/// Adds a checksum to the end of a line: over the name of the log, the position, and the preceding bytes.
 fn sealed(mut line: String, log: &str, position: u64) -> String {
     line.pop();
     let sum = sum(line.as_bytes(), log, position);
@@ -105,9 +105,9 @@ fn sealed(mut line: String, log: &str, position: u64) -> String {
     line
 }
 
-/// Whether a line, which may end in a line break, has the checksum of what it says, and nothing behind it.
+/// Returns whether a line ends in its checksum, or has an empty one. A line break may follow.
 fn is_sealed(line: &[u8], found: &str, log: &str, position: u64) -> bool {
-    // A person who edits a line leaves its checksum empty. No fault of a disk does that.
+    // A person who edits a line empties its checksum. No disk fault does that.
     if found.is_empty() {
         return true;
     }
@@ -119,7 +119,7 @@ fn is_sealed(line: &[u8], found: &str, log: &str, position: u64) -> bool {
     end.starts_with(SUM) && found == format!("{:016x}", sum(said, log, position))
 }
 
-/// The checksum of what is said of a place in a log.
+/// Returns the checksum of bytes at a position in a log.
 pub(super) fn sum(said: &[u8], log: &str, position: u64) -> u64 {
     let mut hash = Xxh3Default::new();
     hash.update(&(log.len() as u64).to_le_bytes());
@@ -129,7 +129,7 @@ pub(super) fn sum(said: &[u8], log: &str, position: u64) -> u64 {
     hash.digest()
 }
 
-/// Writes a value so that equal values have equal bytes.
+/// Writes a value in such a way that equal values have equal bytes.
 fn spell(value: &serde_json::Value, out: &mut Vec<u8>) {
     use serde_json::Value;
     match value {
@@ -154,30 +154,30 @@ fn spell(value: &serde_json::Value, out: &mut Vec<u8>) {
 /// A record.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Line<'a> {
-    /// Its position. If a line was removed by hand, the lines after it must not take its place.
+    /// The position. If a line was removed by hand, the lines after it must not take its place.
     pub(super) at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) time: Option<Millis>,
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) checkpoint: bool,
-    /// Which record of its append it is, from 1, and how many the append has, if it has several. If one of them is
-    /// missing, the others do not count either.
+    /// The number of this record in its append, from 1, and the number of records in the append; `None` for a single
+    /// record. If a part is missing, the other parts are ignored, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     part: Option<(u64, u64)>,
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub(super) text: Cow<'a, str>,
-    /// The role of who said it.
+    /// The role of the speaker.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) role: Option<Cow<'a, str>>,
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     pub(super) name: Option<Cow<'a, str>>,
-    /// When it was said, if that is not when it was written.
+    /// When the message was said, if the record was written at another time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) said: Option<Millis>,
     /// The body, byte for byte.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     entry: Option<&'a RawValue>,
-    /// The body as a string, if it cannot be part of a line as it is.
+    /// The body as a string, if it cannot be embedded in the line unchanged.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     quoted: Option<Cow<'a, str>>,
     /// The checksum.
@@ -191,9 +191,9 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl<'a> Line<'a> {
-    /// A body as part of a line, or as a string if it cannot be that.
+    /// Returns a body as JSON that can be embedded in a line, or else as a string.
     fn fitted(body: &'a str) -> (Option<&'a RawValue>, Option<Cow<'a, str>>) {
-        // A message keeps the line breaks with which it came. (`null` would read as no entry.)
+        // A message may contain its original line breaks. (`null` would read as a missing entry.)
         let fits = |entry: &&RawValue| entry.get() == body && body != "null" && !body.contains('\n');
         let entry = serde_json::from_str(body).ok().filter(fits);
         let quoted = entry.is_none().then_some(Cow::Borrowed(body));
@@ -218,7 +218,7 @@ impl<'a> Line<'a> {
         Line { at, time, checkpoint, part, text, role, name, said, entry, quoted, sum: None }
     }
 
-    /// What takes the place of the line when its contents are erased.
+    /// Returns the line with its contents replaced by this body.
     pub(super) fn erased<'b>(&self, body: &'b str) -> Line<'b> {
         let Line { at, time, checkpoint, part, .. } = *self;
         let (entry, quoted) = Line::fitted(body);
@@ -226,7 +226,7 @@ impl<'a> Line<'a> {
         Line { at, time, checkpoint, part, text, role: None, name: None, said: None, entry, quoted, sum: None }
     }
 
-    /// Parses the record of this position, and checks it.
+    /// Parses the line of this position, and checks it.
     pub(super) fn parse(line: &'a [u8], log: &LogName, position: u64, check: Check) -> Result<Self, LineFault> {
         let fault = |error: serde_json::Error| if error.is_data() { LineFault::NotARecord } else { LineFault::NotJson };
         let parsed: Line<'a> = serde_json::from_slice(line).map_err(fault)?;
@@ -244,23 +244,23 @@ impl<'a> Line<'a> {
         if is_whole { Ok(parsed) } else { Err(LineFault::Altered) }
     }
 
-    /// Whether a line looks like a record of any log.
+    /// Returns whether a line looks like a record of any log.
     pub(super) fn is_one(line: &[u8]) -> bool {
         let parsed = serde_json::from_slice::<Line<'_>>(line);
         parsed.is_ok_and(|line| line.sum.is_some() && (line.entry.is_some() || line.quoted.is_some()))
     }
 
-    /// Where its append begins.
+    /// Returns the position at which its append begins.
     pub(super) fn since(&self) -> u64 {
         self.part.map_or(self.at, |(part, _)| self.at.saturating_sub(part.saturating_sub(1)))
     }
 
-    /// Whether its append goes on with the next line.
+    /// Returns whether its append continues with the next line.
     pub(super) fn goes_on(&self) -> bool {
         self.part.is_some_and(|(part, of)| part < of)
     }
 
-    /// The line as an entry of a document.
+    /// Returns the line as an entry of a document.
     pub(super) fn as_entry(&self, log: &LogName) -> serde_json::Result<String> {
         let mut entry = serde_json::to_string(self)?;
         let sum = self.sum_of_members(log);
@@ -268,8 +268,8 @@ impl<'a> Line<'a> {
         Ok(format!("{entry},\"sum\":\"{sum:016x}\"}}"))
     }
 
-    /// The checksum of the members, however they are written: a program that keeps a document may write its numbers and
-    /// texts in another way.
+    /// Returns the checksum of the members, independent of their format: another program may write the document's
+    /// numbers and texts differently.
     fn sum_of_members(&self, log: &LogName) -> u64 {
         let Line { time, checkpoint, text, role, name, said, .. } = self;
         let mut spelled = format!("{:?}", (time, checkpoint, text, role, name, said)).into_bytes();
@@ -280,12 +280,12 @@ impl<'a> Line<'a> {
         sum(&spelled, log.as_str(), self.at)
     }
 
-    /// The line as it is written.
+    /// Returns the line as it is written to a file.
     pub(super) fn write(&self, log: &LogName) -> serde_json::Result<String> {
         Ok(sealed(serde_json::to_string(self)?, log.as_str(), self.at))
     }
 
-    /// What searches look at.
+    /// Returns the record as searches see it, without its body.
     pub(super) fn searched(self) -> Record {
         let Line { role, name, text, said, time, .. } = self;
         let (role, name) = (role.map(Cow::into_owned), name.map(Cow::into_owned));
@@ -298,7 +298,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The lines of an append.
+/// Returns the lines of an append.
 pub(super) fn lines<'a>(
     log: &LogName,
     records: &'a [Record],
@@ -312,7 +312,7 @@ pub(super) fn lines<'a>(
     })
 }
 
-/// The entries of an append in a document, which is written as a whole.
+/// Returns the entries of an append in a document, which is written as a whole.
 pub(super) fn entries(
     log: &LogName,
     records: &[Record],
@@ -322,7 +322,7 @@ pub(super) fn entries(
     (at..).zip(records).map(|(at, record)| Line::new(log, record, at, time, None).as_entry(log)).collect()
 }
 
-/// What a line adds to what is known about its log.
+/// The data of a line that a [`Mark`](super::index::Mark) accumulates.
 #[derive(Debug)]
 pub(super) struct Note {
     pub(super) bytes: u64,

@@ -1,8 +1,8 @@
 //! A log with one record for each line.
 //!
-//! A process that dies in an append leaves a torn end: a last line without its end, or zeros in place of what did not
-//! reach the disk. Such an append was never acknowledged. Readers leave it out, and the next writer removes it.
-//! Everything else that is not as it was written is damage, and is left as it is.
+//! A process that dies during an append leaves a torn end: an incomplete last line, or zeros instead of bytes that did
+//! not reach the disk. Such an append was never acknowledged. Readers ignore it, and the next writer removes it. Any
+//! other difference from the written bytes is damage, and is not repaired.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,29 +20,29 @@ use crate::{Damage, Durability, Head, LineFault, LogInfo, LogName, Record, Store
 /// The most bytes of a first line.
 const LONGEST_HEADER: u64 = 1 << 16;
 
-/// A log that was opened, and what is known about its records.
+/// An opened log with its index.
 pub(super) struct Lines<'a> {
     place: &'a Place,
     log: &'a LogName,
     file: File,
     pub(super) header: Header,
-    /// Where the first record begins.
+    /// The byte at which the first record begins.
     first: u64,
     /// The index, if it belongs to the log.
     index: Option<Index>,
-    /// How many records it had at least, as its index says.
+    /// The least number of records that the log must have, according to its index.
     expected: u64,
-    /// The marks of the records behind the index.
+    /// The marks of the records after the indexed ones.
     marks: Vec<Mark>,
-    /// Where the last complete append ends.
+    /// The mark after the last complete append.
     last: Mark,
-    /// The bytes of the file.
+    /// The length of the file in bytes.
     length: u64,
-    /// The record at which reading stopped, and why.
+    /// The position at which reading stopped, and the reason.
     damage: Option<(u64, Damage)>,
 }
 
-/// The header of a file, and its first line; `None` if there is no file, or if it is empty.
+/// Reads the header and the first line of a file; `None` if it does not exist or is empty.
 pub(super) fn header(place: &Place) -> Result<Option<(File, Vec<u8>, Header)>, StoreError> {
     let path = place.path();
     let Some(mut file) = disk::open(path)? else { return Ok(None) };
@@ -57,7 +57,7 @@ pub(super) fn header(place: &Place) -> Result<Option<(File, Vec<u8>, Header)>, S
     }
 }
 
-/// Whether a file whose header cannot be read is a log of this name: its index says so, or its first record.
+/// Returns whether a file with an unreadable header is a log of this name, according to its index or its first record.
 pub(super) fn is_of(place: &Place, log: &LogName) -> Result<bool, StoreError> {
     let path = place.path();
     if Index::open(place.index())?.is_some_and(|index| index.name == log.as_str()) {
@@ -72,7 +72,7 @@ pub(super) fn is_of(place: &Place, log: &LogName) -> Result<bool, StoreError> {
     Ok(Line::parse(&line, log, 0, Check::Bytes).is_ok())
 }
 
-/// Whether a file that does not tell to which log it belongs has lines that only this store writes.
+/// Returns whether a file with an unreadable header has lines that only this store writes.
 pub(super) fn is_ours(place: &Place) -> Result<bool, StoreError> {
     let path = place.path();
     let Some(file) = disk::open(path)? else { return Ok(false) };
@@ -86,7 +86,7 @@ pub(super) fn is_ours(place: &Place) -> Result<bool, StoreError> {
     Ok(false)
 }
 
-/// Whether the index of a log says of each record where it is, and what the log is up to there.
+/// Returns whether the index of a log matches the log.
 pub(super) fn has_its_index(place: &Place, log: &LogName) -> Result<bool, StoreError> {
     let Some((file, first, header)) = header(place)? else { return Ok(true) };
     refuse_others(&header, place, log)?;
@@ -107,8 +107,8 @@ pub(super) fn refuse_others(header: &Header, place: &Place, log: &LogName) -> Re
     Err(StoreError::damaged(log, 0, Damage::OtherLog { place: place.path().display().to_string() }))
 }
 
-/// The index of a log, if it belongs to the log. Fails if it says that the log had records, and the log is not there or
-/// is another one.
+/// Opens the index, if it belongs to the log. Fails if the index has records, but the log does not exist or is another
+/// one.
 pub(super) fn index_of(place: &Place, log: &LogName, header: Option<&Header>) -> Result<Option<Index>, StoreError> {
     let Some(index) = Index::open(place.index())?.filter(|index| index.name == log.as_str()) else { return Ok(None) };
     match index.records.checked_sub(1) {
@@ -133,7 +133,7 @@ pub(super) fn open<'a>(place: &'a Place, log: &'a LogName) -> Result<Option<Line
     if let Some((_, _, header)) = &found {
         refuse_others(header, place, log)?;
     }
-    // The index is opened before the length of the log is read, so that it cannot be ahead of it.
+    // Opened before the length of the log is read, so that the index cannot be ahead of the log.
     let index = index_of(place, log, found.as_ref().map(|(_, _, header)| header))?;
     let Some((file, first, header)) = found else { return Ok(None) };
     let first = first.len() as u64;
@@ -157,7 +157,7 @@ impl Lines<'_> {
         self.index.as_ref().map_or(0, |index| index.records)
     }
 
-    /// The number of its records.
+    /// The number of records.
     pub(super) fn records(&self) -> u64 {
         self.indexed() + self.marks.len() as u64
     }
@@ -172,7 +172,7 @@ impl Lines<'_> {
         Damage::Line { place: self.place.path().display().to_string(), line, fault }
     }
 
-    /// Returns an error if something behind the complete appends is damaged. What is before it can be read.
+    /// Returns an error if a record after the complete appends is damaged. The records before it can be read.
     pub(super) fn refuse_damage(&self) -> Result<(), StoreError> {
         match &self.damage {
             Some((position, damage)) => Err(StoreError::damaged(self.log, *position, damage.clone())),
@@ -180,8 +180,8 @@ impl Lines<'_> {
         }
     }
 
-    /// Takes the last mark of the index, if the line of that record is where it says. If not, the log was damaged, or
-    /// edited, and must be read from its beginning.
+    /// Starts from the last mark of the index, and returns whether the record's line is where the mark says. If not,
+    /// the log was damaged or edited, and must be read from its beginning.
     fn trust_index(&mut self) -> Result<bool, StoreError> {
         let Some(last) = self.indexed().checked_sub(1) else { return Ok(false) };
         let (start, end) = (self.start(last)?, self.mark(last)?.end);
@@ -195,7 +195,7 @@ impl Lines<'_> {
         Ok(Line::parse(&line, self.log, last, Check::Bytes).is_ok())
     }
 
-    /// What the log is up to and with this record, which it has.
+    /// Returns the mark after a record, which the log has.
     fn mark(&mut self, position: u64) -> Result<Mark, StoreError> {
         let behind = position.checked_sub(self.indexed()).and_then(|at| usize::try_from(at).ok());
         if let Some(at) = behind {
@@ -206,7 +206,7 @@ impl Lines<'_> {
         mark.ok_or_else(|| StoreError::damaged(self.log, position, Damage::Index { place: path.display().to_string() }))
     }
 
-    /// Where a line begins.
+    /// Returns the byte at which a line begins.
     fn start(&mut self, position: u64) -> Result<u64, StoreError> {
         position.checked_sub(1).map_or(Ok(self.first), |before| Ok(self.mark(before)?.end))
     }
@@ -223,7 +223,7 @@ impl Lines<'_> {
         LogInfo { name: self.log.clone(), records: self.records(), bytes, created: self.header.created, used }
     }
 
-    /// Reads what was appended behind the index. A torn end is left out.
+    /// Reads the records after the indexed ones. Ignores a torn end.
     fn read_on(&mut self) -> Result<(), StoreError> {
         let scan = self.scan().map_err(self.failed())?;
         self.last = scan.marks.last().copied().unwrap_or(self.last);
@@ -255,14 +255,14 @@ impl Lines<'_> {
                 (whole, since) = (scan.marks.len(), position);
             }
         }
-        // An append that the index knows was acknowledged, and is not torn.
+        // An append in the index was acknowledged, and is not torn.
         if scan.damage.is_none() && since >= self.expected {
             scan.marks.truncate(whole);
         }
         Ok(scan)
     }
 
-    /// The bodies of a span.
+    /// Returns the bodies of a span.
     pub(super) fn bodies(&mut self, span: Range<u64>) -> Result<Vec<String>, StoreError> {
         let mut bodies = Vec::new();
         self.each(span, |_, line| bodies.push(line.body().to_owned()))?;
@@ -292,7 +292,7 @@ impl Lines<'_> {
     }
 }
 
-/// What was read of a file behind its index.
+/// The result of reading the records after the indexed ones.
 #[derive(Default)]
 struct Scan {
     /// The records of complete appends.
@@ -306,19 +306,19 @@ fn next(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     Ok(reader.read_until(b'\n', line)? > 0)
 }
 
-/// Whether a line that is no record is part of an append that did not reach the disk. `since` is where the append
-/// begins, and `position` where the line should be.
+/// Returns whether an invalid line is part of an append that did not reach the disk. `since` is the position at which
+/// the append begins, and `position` the one that the line should have.
 fn is_torn(reader: &mut impl BufRead, line: &[u8], log: &LogName, (since, position): (u64, u64)) -> io::Result<bool> {
     if !line.ends_with(b"\n") {
-        // Unless only its line break is another character.
+        // It is not torn if only its line break was replaced by another character.
         let but_one = line.split_last().map(|(_, before)| before).unwrap_or_default();
         return Ok(Line::parse(but_one, log, position, Check::Bytes).is_err());
     }
-    // Blocks of a file may reach the disk in any order. One flipped bit makes a zero, but not two.
+    // The blocks of a file may reach the disk in any order. A flipped bit can make one zero byte, but not two.
     if line.iter().filter(|byte| **byte == 0).count() < 2 {
         return Ok(false);
     }
-    // What follows belongs to the same append.
+    // All following lines must belong to the same append.
     let mut line = Vec::new();
     while next(reader, &mut line)? {
         let behind = serde_json::from_slice::<Line<'_>>(&line).ok();
@@ -365,7 +365,7 @@ pub(super) fn append(
                 }
                 let written = file.write_all(text.as_bytes()).and_then(|()| disk::sync(&file, durability));
                 if written.is_err() {
-                    // Frees the space on a full disk. If that fails, the end is torn.
+                    // Frees the space on a full disk. If this fails, the torn end remains.
                     let _ = file.set_len(whole);
                 }
                 written
@@ -373,7 +373,7 @@ pub(super) fn append(
             disk::private().append(true).open(path).and_then(write).map_err(failed(path))?;
             found.header.id()
         }
-        // The first append comes with the header, entirely or not at all.
+        // The first append is written together with the header, or not at all.
         None => {
             let first = First::new(log, time);
             let header = first.write().map_err(json)?;
@@ -392,14 +392,14 @@ pub(super) fn append(
         last = last.and(&note, position, start + end);
         last
     });
-    // The records are there, with or without it.
+    // The append does not depend on the index.
     if let Some(id) = id {
         let _ = index::write(place.index(), (log, id), known, earlier.iter().copied().chain(new));
     }
     Ok(())
 }
 
-/// Puts tombstones in the place of records. Only one writer may call this at a time.
+/// Replaces records with tombstones. Only one writer may call this at a time.
 pub(super) fn replace(
     place: &Place,
     log: &LogName,
@@ -410,10 +410,10 @@ pub(super) fn replace(
     found.refuse_damage()?;
     let text = found.rewritten(tombstones)?;
     let path = place.path();
-    // Its marks are those of other lines, and the header has another identifier.
+    // The marks of the old lines are no longer valid, and the new header has another identifier.
     disk::remove(place.index()).map_err(failed(place.index()))?;
     disk::replace(path, durability, |file| file.write_all(text.as_bytes())).map_err(failed(path))?;
-    // The records are there, with or without it.
+    // The erasure does not depend on the index.
     if let Some(found) = open(place, log)?
         && let Some(id) = found.header.id()
     {
@@ -423,7 +423,7 @@ pub(super) fn replace(
 }
 
 impl Lines<'_> {
-    /// The text of a log with tombstones in the place of records.
+    /// Returns the text of the log with tombstones instead of the erased records.
     fn rewritten(&mut self, tombstones: &BTreeMap<u64, Tombstone>) -> Result<String, StoreError> {
         let json = |path| move |error: serde_json::Error| failed(path)(error.into());
         let header = First::new(self.log, self.header.created).write();

@@ -1,26 +1,26 @@
-//! Logs in plain files, for people who want to read and compare what is remembered.
+//! A store in plain files, for people who want to read and compare the logs.
 //!
 //! ```text
-//! .lookback/memory/NAME/turns.jsonl            a session: a line that names it, then one line for each record
+//! .lookback/memory/NAME/turns.jsonl            a session: a header line, then one line for each record
 //! .lookback/memory/NAME/facts.jsonl            its facts
 //! .lookback/memory/NAME/summary.jsonl          its summaries
-//! .lookback/memory/shared/memory.json          what the sessions of the workspace `shared` share: one JSON document
+//! .lookback/memory/shared/memory.json          the shared facts of the workspace `shared`: one JSON document
 //! .lookback/memory/shared/WORKSPACE.json       the same for other workspaces
-//! .lookback/index/                             where each record is; made again if it is deleted
+//! .lookback/index/                             the places of the records; rebuilt if deleted
 //! .lookback/lookback.lock                      the lock of writers
-//! .lookback/lookback.erasing                   the names of logs that are being erased together, only meanwhile
-//! .lookback/tenants/TENANT/                    what belongs to a tenant: the same again
+//! .lookback/lookback.erasing                   the names of logs during a joint erasure
+//! .lookback/tenants/TENANT/                    the same tree for a tenant
 //! ```
 //!
-//! A line is `{"at":POSITION,"time":MILLISECONDS,"text":TEXT FOR SEARCHES,"role":ROLE,"name":NAME,"said":MILLISECONDS,
-//! "entry":BODY,"sum":CHECKSUM}`. The role, the name and the time of who said it are for searches, too. `"part":[1,3]`
-//! says that the line is the first of three of one append, so that readers take an append entirely or not at all. A file
-//! `*.used` beside a log has the time of its last use, if that was not a write, and a checksum.
+//! A line is `{"at":POSITION,"time":MILLISECONDS,"text":TEXT,"role":ROLE,"name":NAME,"said":MILLISECONDS,
+//! "entry":BODY,"sum":CHECKSUM}`. `text` and the speaker's role, name and time are for searches. `"part":[1,3]` means
+//! that the line is the first of three of one append: readers take an append entirely or not at all. A file `*.used`
+//! next to a log has the time of its last use, if that was not a write, and a checksum.
 //!
-//! The checksum tells a line that was altered. A person who edits a line leaves it empty: `"sum":""`.
+//! The checksum reveals an altered line. A person who edits a line empties it: `"sum":""`.
 //!
-//! Writers hold the lock. Readers need none: a log grows by whole appends, and a reader takes only those that are
-//! complete. A document is replaced by a new file.
+//! Writers hold the lock. Readers need none: a log grows by whole appends, and readers ignore incomplete ones. A
+//! document is replaced by a new file.
 
 mod disk;
 mod document;
@@ -44,12 +44,12 @@ use self::root::{Files, PATIENCE};
 use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, Tenant, Tombstone};
 use crate::search::Query;
 
-/// Logs in plain files under a folder. Several processes may use them at once, and people can read them.
+/// A store in plain files under a folder. Several processes may use it at once, and people can read it.
 ///
-/// Another program may keep its own files in the folder. They are left as they are.
+/// Another program may keep its own files in the folder. The store does not touch them.
 ///
-/// There is no index of words. A search reads every line of the logs that it searches, and keeps nothing but what fits
-/// the query: it takes about a second for 20 MB. For more than that, SQLite is the store.
+/// There is no index of words. A search reads every line of the logs in its range, and keeps only the matches: it takes
+/// about a second for 20 MB. For larger stores, use SQLite.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -68,7 +68,7 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// Opens a store, and creates its folder if it does not exist. An append is done when it has reached the disk.
+    /// Opens a store, and creates its folder if it does not exist. An append is done after it has reached the disk.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be created, or is a file.
@@ -93,7 +93,7 @@ impl FileStore {
     /// Opens an existing store: a folder to which a store has written.
     ///
     /// # Errors
-    /// The same as [`FileStore::open`]. Returns an error if the folder does not exist, or is not a store's.
+    /// The same as [`FileStore::open`]. Returns an error if the folder does not exist, or contains no store.
     pub fn open_existing(root: impl AsRef<Path>) -> Result<Self, StoreError> {
         let missing = || StoreError::Missing { place: root.as_ref().display().to_string() };
         if !root.as_ref().exists() {

@@ -1,4 +1,4 @@
-//! Where a log is kept: each name has a file of its own under the root.
+//! The file of a log: each name has its own under the root.
 
 use std::path::{Path, PathBuf};
 
@@ -8,19 +8,19 @@ use crate::{Derived, LogName, Tenant};
 
 /// The folder of the logs, under the root.
 pub(super) const MEMORY: &str = "memory";
-/// Its subfolder for what all sessions of a workspace share.
+/// Its subfolder for the shared facts of workspaces.
 const SHARED: &str = "shared";
 /// The folder of the tenants, under the root.
 pub(super) const TENANTS: &str = "tenants";
-/// The most bytes of an encoded name. File systems take 255, and an ending follows.
+/// The most bytes of an encoded name. File systems allow 255, and an extension follows.
 const LONGEST: usize = 200;
-/// How many bytes of a longer name stay readable. A digest follows.
+/// How many bytes of a longer name remain readable. A digest follows.
 const READABLE: usize = 160;
 
 /// The folder of the indexes, under the root.
 pub(super) const INDEX: &str = "index";
 
-/// The file of a log, and that of its index.
+/// The file of a log, and the file of its index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
     path: PathBuf,
@@ -33,12 +33,12 @@ pub(super) struct Place {
 pub(super) enum Kind {
     /// One record for each line.
     Lines,
-    /// All records in one JSON document, which may have members of another program.
+    /// All records in one JSON document, which may have other programs' members.
     Document,
 }
 
-/// The file of a log in its session's folder; `None` for one that is a document of its own. The session's own log is
-/// derived from nothing.
+/// Returns the name of a log's file in its session's folder; `None` if the log is a document. `derived` is `None` for
+/// the session's own log.
 fn file_of(derived: Option<Derived>) -> Option<&'static str> {
     match derived {
         None => Some("turns.jsonl"),
@@ -66,7 +66,7 @@ impl Place {
         }
     }
 
-    /// The place that a file in a folder may be, given the folder of the log and the name of the file.
+    /// Returns the place of a file, given its folder and its name, if it may be a log's.
     pub(super) fn at(root: &Path, folder: &str, file: &str) -> Option<Place> {
         match folder {
             SHARED => file.ends_with(".json").then(|| Place::new(root, folder, file, Kind::Document)),
@@ -80,8 +80,8 @@ impl Place {
         Place { path: root.join(MEMORY).join(folder).join(file), index: index.into(), kind }
     }
 
-    /// The log that is at a place if its file does not say it; `None` if the name of the folder has a digest in place of
-    /// its end, or if no log is there.
+    /// Returns the log of this place by its path alone; `None` if the folder's name was shortened to a digest, or if no
+    /// log has this place.
     pub(super) fn log(&self, root: &Path) -> Option<LogName> {
         let (folder, file) = (self.path.parent()?.file_name()?.to_str()?, self.path.file_name()?.to_str()?);
         let log = match self.kind {
@@ -108,7 +108,7 @@ impl Place {
     }
 }
 
-/// A name as a valid file name: readable if possible, and different for each name.
+/// Encodes a name as a valid file name: readable if possible, and different for each name.
 fn encoded(name: &str, taken: &[&str]) -> String {
     // Some file systems ignore case.
     let taken = taken.iter().any(|taken| taken.eq_ignore_ascii_case(name));
@@ -133,15 +133,15 @@ fn encoded(name: &str, taken: &[&str]) -> String {
         return "%".to_owned();
     }
     if whole.len() > LONGEST {
-        // No other encoded name has a `~`.
+        // No other encoded name contains a `~`.
         whole.truncate(readable);
         whole.push_str(&format!("~{:032x}", xxh3_128(name.as_bytes())));
     }
     whole
 }
 
-/// The folder of a tenant. It can be told back from any name, and no file system takes two for one: it has no capitals,
-/// and nothing beyond ASCII.
+/// Returns the folder of a tenant. The encoding is reversible, and no file system confuses two folders: they contain
+/// only lower case ASCII.
 pub(super) fn tenant_folder(tenant: &Tenant) -> String {
     let mut folder = String::new();
     for byte in tenant.as_str().bytes() {
@@ -154,13 +154,13 @@ pub(super) fn tenant_folder(tenant: &Tenant) -> String {
     folder
 }
 
-/// The tenant of a folder; `None` if it is no tenant's.
+/// Returns the tenant of a folder; `None` if it is not a tenant's.
 pub(super) fn tenant_at(folder: &str) -> Option<Tenant> {
     let tenant: Tenant = decoded(folder)?.parse().ok()?;
     (tenant_folder(&tenant) == folder).then_some(tenant)
 }
 
-/// The text that was encoded with a percent sign before the two digits of each byte.
+/// Decodes a text in which `%` precedes the two hexadecimal digits of a byte.
 fn decoded(encoded: &str) -> Option<String> {
     let mut parts = encoded.split('%');
     let mut text = parts.next()?.as_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! The folder of a store: its lock, its logs, and the answers to the store's calls.
+//! The folder of a store: its lock, its logs, and the implementation of the store's calls.
 
 use std::cell::RefCell;
 use std::fs::{self, DirEntry, File, TryLockError};
@@ -25,14 +25,14 @@ use crate::{
 
 /// The file, under the root, that writers lock.
 const LOCK: &str = "lookback.lock";
-/// The file, under the root, that names the logs which are being erased.
+/// The file, under the root, with the names of the logs that are being erased.
 const ERASING: &str = "lookback.erasing";
 /// How long a writer waits for another process.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct Files {
     root: PathBuf,
-    /// The folder that the caller named: the root of tenants, too. What leads to it may be a link.
+    /// The folder that the caller named, also for tenants. The path to it may contain links.
     named: PathBuf,
     durability: Durability,
     patience: Duration,
@@ -61,8 +61,8 @@ impl Files {
         disk::make_folder(&self.root, self.durability).map_err(failed(&self.root))
     }
 
-    /// Checks that the folder is there, and takes more. A folder that was removed is made again by the next append, and what
-    /// was in it is not.
+    /// Checks that the folder exists and accepts a file. A missing folder is an error: the next append would recreate
+    /// it, but without its contents.
     pub(super) fn probe(&self) -> Result<(), StoreError> {
         if !self.named.is_dir() {
             return Err(StoreError::Missing { place: self.named.display().to_string() });
@@ -70,7 +70,7 @@ impl Files {
         probe_folder(&self.named)
     }
 
-    /// Whether the folder is a store's: a writer was in it, or it has a log, even one that cannot be read.
+    /// Returns whether the folder is a store's: it has a lock file, or a log, even an unreadable one.
     pub(super) fn is_there(&self) -> bool {
         self.lock_file().exists() || self.logs().map_or(true, |logs| !logs.is_empty())
     }
@@ -79,7 +79,7 @@ impl Files {
         self.root.join(LOCK)
     }
 
-    /// The file that names the logs which are being erased.
+    /// The file with the names of the logs that are being erased.
     fn erasing_file(&self) -> PathBuf {
         self.root.join(ERASING)
     }
@@ -92,8 +92,7 @@ impl Files {
         Ok(place)
     }
 
-    /// Waits until nobody else writes, in this process or in another, and finishes what a process that died has begun to
-    /// erase.
+    /// Waits until no other thread or process writes, and finishes an erasure that a dead process began.
     fn lock(&self) -> Result<(MutexGuard<'_, ()>, File), StoreError> {
         let lock = self.lock_only()?;
         self.finish_erasing()?;
@@ -138,8 +137,8 @@ impl Files {
         }
     }
 
-    /// Reads a log. If it seems to be damaged, reads again while nobody writes: a reader without a lock may have seen
-    /// one file before a change and another one after it. Of a log that is being erased, nobody sees anything.
+    /// Reads a log. If it seems to be damaged, reads it again while nobody writes: a reader without a lock may have
+    /// seen one file before a change and another one after it. A log that is being erased is hidden.
     fn read_log<T: Default>(
         &self,
         log: &LogName,
@@ -151,7 +150,7 @@ impl Files {
         }
         match read(&place) {
             Err(StoreError::Damaged { .. } | StoreError::NotAStore { .. }) if self.lock_file().exists() => {
-                // A store that may only be read cannot be locked.
+                // A read-only store cannot be locked.
                 let _lock = self.lock().ok();
                 read(&place)
             }
@@ -187,7 +186,7 @@ impl Files {
         })
     }
 
-    /// The bodies of each of these spans.
+    /// Returns the bodies of each of these spans.
     pub(super) fn read_many(&self, log: &LogName, spans: &[Range<u64>]) -> Result<Vec<Vec<String>>, StoreError> {
         let mut bodies = self.read_log(log, |place| match place.kind {
             Kind::Document => document::bodies(place, log, spans),
@@ -200,7 +199,7 @@ impl Files {
         Ok(bodies)
     }
 
-    /// Adds what searches look at in a log to an index.
+    /// Adds the searchable texts of a log to an index.
     fn add_to(&self, texts: &mut Texts, number: u32, log: &LogName) -> Result<(), StoreError> {
         let texts = RefCell::new(texts);
         self.read_log(log, |place| {
@@ -235,13 +234,13 @@ impl Files {
         Ok(true)
     }
 
-    /// The folder of a tenant, with everything that is the tenant's.
+    /// Returns the folder of a tenant, with all that belongs to the tenant.
     pub(super) fn for_tenant(&self, tenant: &Tenant) -> Files {
         let root = self.root.join(TENANTS).join(place::tenant_folder(tenant));
         Files { named: self.named.clone(), ..Files::new(root, self.durability, self.patience) }
     }
 
-    /// The tenants that have logs, or whose own tenants have.
+    /// Returns the tenants that have logs, or whose own tenants have.
     pub(super) fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
         let folder = self.root.join(TENANTS);
         disk::refuse_links(&self.named, &folder)?;
@@ -258,7 +257,7 @@ impl Files {
         Ok(tenants)
     }
 
-    /// The existing logs, in the order of their names, damaged or not. Files of other programs are left out.
+    /// Returns the existing logs, in the order of their names, damaged or not. Files of other programs are ignored.
     fn logs(&self) -> Result<Vec<(LogName, Place)>, StoreError> {
         let erasing = erasing::read(&self.erasing_file())?;
         let mut logs = Vec::new();
@@ -273,7 +272,7 @@ impl Files {
         Ok(logs)
     }
 
-    /// Where logs are, or may be: where their files are, and where those were that have an index.
+    /// Returns the places that may have a log: those of the files, and those of the indexes, whose files may be lost.
     fn places(&self) -> Result<Vec<Place>, StoreError> {
         let mut places = Vec::new();
         for kept in [MEMORY, INDEX] {
@@ -297,11 +296,11 @@ impl Files {
         let mut logs = self.logs()?;
         logs.retain(|(log, _)| log.as_str().starts_with(prefix));
         let info = |log: &LogName| match self.info(log) {
-            // One that cannot be read must not hide the others.
+            // An unreadable log must not hide the others.
             Err(error) if error.is_of_log() => Ok(Some(LogInfo::new(log.clone(), 0, 0))),
             info => info,
         };
-        // A log that was erased meanwhile is left out.
+        // A log that was erased in the meantime is left out.
         logs.iter().filter_map(|(log, _)| info(log).transpose()).collect()
     }
 
@@ -311,8 +310,8 @@ impl Files {
         if place.kind == Kind::Document {
             document::refuse_unreadable(path)?;
         }
-        // The files beside it first. Otherwise a new log of this name would seem used, and the index would say that the
-        // log is lost.
+        // The log's other files are removed first. Otherwise a new log of this name would seem used, or the index would
+        // report that the log is lost.
         for beside in [place.index(), &used::file_of(path), &disk::temporary(path)] {
             if disk::remove(beside).map_err(failed(beside))? {
                 self.forget(beside)?;
@@ -327,11 +326,11 @@ impl Files {
         self.forget(path)
     }
 
-    /// Waits until the disk has it that a file was removed.
+    /// Waits until the removal of a file has reached the disk.
     fn forget(&self, path: &Path) -> Result<(), StoreError> {
         let folder = path.parent().unwrap_or(&self.root);
         disk::sync_entries(folder, self.durability).map_err(failed(folder))?;
-        // The folder stays if it contains something else.
+        // The folder stays if it contains other files.
         let _ = fs::remove_dir(folder);
         Ok(())
     }
@@ -356,11 +355,11 @@ impl Files {
         Ok(there.len() as u64)
     }
 
-    /// Returns whether a log is there and can be erased, damaged or not. Only one writer may call this at a time.
+    /// Returns whether a log exists and can be erased, damaged or not. Only one writer may call this at a time.
     fn may_erase(&self, log: &LogName, place: &Place) -> Result<bool, StoreError> {
         match self.header(place) {
             Ok(Some(header)) => lines::refuse_others(&header, place, log)?,
-            // Its file is lost, but the index says that it was there.
+            // Its file is lost, but it has an index.
             Ok(None) if lines::index_of(place, log, None).is_err() => {}
             Ok(None) => {
                 // Its first append may not have been completed.
@@ -379,7 +378,7 @@ impl Files {
         Ok(true)
     }
 
-    /// Erases existing logs. Nobody sees any of them from the first moment on, even if the process dies.
+    /// Erases existing logs. All of them disappear for every reader at the same moment, even if the process dies.
     fn erase_all(&self, logs: &[(&LogName, &Place)]) -> Result<(), StoreError> {
         let are_several = logs.len() > 1;
         if are_several {
@@ -391,17 +390,17 @@ impl Files {
         if are_several { self.end_erasing() } else { Ok(()) }
     }
 
-    /// Whether a log is being erased.
+    /// Returns whether a log is being erased.
     fn is_erasing(&self, log: &LogName) -> Result<bool, StoreError> {
         Ok(erasing::read(&self.erasing_file())?.contains(log))
     }
 
-    /// Finishes what a process that died has begun to erase. Only one writer may call this at a time.
+    /// Finishes an erasure that a dead process began. Only one writer may call this at a time.
     fn finish_erasing(&self) -> Result<(), StoreError> {
         let logs = erasing::read(&self.erasing_file())?;
         for log in &logs {
             match self.erase(&self.place(log)?) {
-                // It was damaged meanwhile, and is listed as such.
+                // It was damaged in the meantime, and is listed as damaged.
                 Err(error) if error.is_of_log() => {}
                 erased => erased?,
             }
@@ -415,7 +414,7 @@ impl Files {
         disk::sync_entries(&self.root, self.durability).map_err(failed(&self.root))
     }
 
-    /// Puts tombstones in the place of records.
+    /// Replaces records with tombstones.
     pub(super) fn replace(&self, log: &LogName, tombstones: Vec<Tombstone>) -> Result<(), StoreError> {
         let place = self.place(log)?;
         if tombstones.is_empty() || !place.path().exists() {
@@ -436,7 +435,7 @@ impl Files {
         }
     }
 
-    /// The log that a file names, or that its index names; `None` for a file of another program.
+    /// Returns the log that a file or its index names; `None` for a file of another program.
     fn named(&self, place: &Place) -> Result<Option<LogName>, StoreError> {
         match self.header(place) {
             Ok(Some(header)) => Ok(LogName::stored(&header.log)),
@@ -448,8 +447,8 @@ impl Files {
         }
     }
 
-    /// The log of a file that does not say it: the index may have the name, or the folder, if the file has what only this
-    /// store writes.
+    /// Returns the log of a file that does not name it: the name in the index, or that of the folder if the file has
+    /// content that only this store writes.
     fn damaged_at(&self, place: &Place) -> Result<Option<LogName>, StoreError> {
         let index = Index::open(place.index())?.filter(|index| index.records > 0);
         if let Some(log) = index.and_then(|index| LogName::stored(&index.name)) {
@@ -466,8 +465,7 @@ impl Files {
         }
     }
 
-    /// What is in the place of a log and has what only this store writes, but belongs to no log that is listed. Also of
-    /// tenants.
+    /// Describes the files that only this store writes, but that belong to no listed log, including those of tenants.
     pub(super) fn nameless(&self) -> Result<Vec<String>, StoreError> {
         let mut found = Vec::new();
         for place in self.places()? {
@@ -478,7 +476,7 @@ impl Files {
             };
             match self.named(&place)?.map(|log| (Place::for_log(&self.root, &log), log)) {
                 Some((own, _)) if own == place => {}
-                // A copy of a file is not a second log, as long as the first is there.
+                // A copy of a file is not a second log, as long as the original exists.
                 Some((own, _)) if own.path().exists() => {}
                 Some((_, log)) => found.push(format!("{path} belongs to `{log}`, which is kept in another place")),
                 None => match is_ours() {
@@ -492,7 +490,7 @@ impl Files {
             match folder.file_name().to_str().and_then(place::tenant_at) {
                 Some(tenant) => found.extend(self.for_tenant(&tenant).nameless()?),
                 None if folder.path().join(MEMORY).is_dir() => {
-                    found.push(format!("{} is the folder of no tenant", folder.path().display()));
+                    found.push(format!("{} is not the folder of a tenant", folder.path().display()));
                 }
                 None => {}
             }
@@ -500,11 +498,12 @@ impl Files {
         Ok(found)
     }
 
-    /// What is wrong with the files beside the logs, also of tenants. Nobody writes to a log while it is looked at.
+    /// Describes the problems of the files next to the logs, including those of tenants. Locks out writers during the
+    /// check.
     pub(super) fn check(&self) -> Result<Vec<String>, StoreError> {
         let mut found = Vec::new();
         for (log, place) in self.logs()? {
-            // A store that may only be read cannot be locked.
+            // A read-only store cannot be locked.
             let _lock = self.lock_file().exists().then(|| self.lock().ok()).flatten();
             let has_its_index = match place.kind {
                 Kind::Document => document::has_its_index(&place, &log),
@@ -514,9 +513,9 @@ impl Files {
                 Ok(true) => {}
                 Ok(false) => {
                     let index = place.index().display();
-                    found.push(format!("the index {index} is not that of its log; delete it, and it is made again"));
+                    found.push(format!("the index {index} does not match its log; delete it, and it will be rebuilt"));
                 }
-                // Whoever reads the log gets the error, too.
+                // Reading the log reports this error, too.
                 Err(error) if error.is_of_log() => {}
                 Err(error) => return Err(error),
             }
@@ -533,7 +532,7 @@ impl Files {
         Ok(found)
     }
 
-    /// Removes files that were not completed, because their process died. Only one writer may call this at a time.
+    /// Removes incomplete files of dead processes. Only one writer may call this at a time.
     fn sweep(&self) -> Result<(), StoreError> {
         for kept in [MEMORY, INDEX] {
             for folder in entries(&self.root.join(kept))? {
@@ -549,7 +548,7 @@ impl Files {
         Ok(())
     }
 
-    /// Removes what dead processes have left, also of tenants.
+    /// Removes everything that dead processes have left, including from tenants.
     pub(super) fn vacuum(&self) -> Result<(), StoreError> {
         if !self.root.exists() {
             return Ok(());
@@ -567,7 +566,7 @@ impl Files {
     pub(super) fn clear(&self) -> Result<u64, StoreError> {
         let _lock = self.lock()?;
         let logs = self.logs()?;
-        // A document that cannot be read may have members of another program. So it stays, and the error says so.
+        // An unreadable document may have other programs' members, so it stays, and the error reports it.
         let (mut erasable, mut refused) = (Vec::new(), None);
         for (log, place) in &logs {
             let is_readable = match place.kind {
@@ -584,7 +583,7 @@ impl Files {
         if let Some(error) = refused {
             return Err(error);
         }
-        // Those of logs that are lost.
+        // Indexes of lost logs.
         let indexes = self.root.join(INDEX);
         match fs::remove_dir_all(&indexes) {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(&indexes)(error)),
@@ -611,7 +610,7 @@ impl Files {
     }
 }
 
-/// What a log itself says about it.
+/// Returns the description that a log's own file gives.
 fn own_info(place: &Place, log: &LogName, known: &document::Known) -> Result<Option<LogInfo>, StoreError> {
     match place.kind {
         Kind::Document => document::info(place, log, known),
@@ -623,7 +622,7 @@ fn own_info(place: &Place, log: &LogName, known: &document::Known) -> Result<Opt
     }
 }
 
-/// The entries of a folder, without links; none if it is not a folder.
+/// Returns the entries of a folder, without links; none if it is not a folder.
 fn entries(folder: &Path) -> Result<Vec<DirEntry>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
@@ -649,7 +648,7 @@ mod tests {
         for log in logs.iter().chain([&other]) {
             files.append(log, 0, &records, Some(1)).unwrap();
         }
-        // As it is when the first of three files is removed.
+        // The state after the first of three files was removed.
         erasing::write(&files.erasing_file(), logs.iter(), Durability::System).unwrap();
         files.erase(&files.place(&chat).unwrap()).unwrap();
         let listed: Vec<LogName> = files.list("").unwrap().into_iter().map(|info| info.name).collect();
@@ -662,7 +661,7 @@ mod tests {
         }
         assert_eq!(files.search(None, &"apple".into(), 9).unwrap().len(), 1);
         assert!(files.place(&logs[1]).unwrap().path().exists());
-        // Whoever writes next, also to another log.
+        // The next write finishes the erasure, even if it goes to another log.
         files.append(&other, 1, &records, Some(2)).unwrap();
         assert!(logs.iter().all(|log| !files.place(log).unwrap().path().exists()));
         assert!(!files.erasing_file().exists());

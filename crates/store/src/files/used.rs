@@ -1,4 +1,4 @@
-//! When a log was last used without being written to: a file beside it.
+//! The file next to a log with the time of its last use, if that was not a write.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,18 +10,18 @@ use super::disk::{self, failed};
 use super::line::sum;
 use crate::{Durability, LogName, StoreError};
 
-/// What such a file says.
+/// The contents of such a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Used {
-    /// There is none.
+    /// It does not exist.
     Never,
     At(Millis),
-    /// It is not as it was written.
+    /// It was altered.
     Unreadable,
 }
 
 impl Used {
-    /// The time, if it is known. If not, the log itself says when it was written to.
+    /// Returns the time, if it is known. If not, the time of the last write in the log applies.
     pub(super) fn time(self) -> Option<Millis> {
         match self {
             Used::At(time) => Some(time),
@@ -42,7 +42,7 @@ impl Line {
     }
 }
 
-/// The file of a log that is kept in this one.
+/// Returns the path of the file for the log at this path.
 pub(super) fn file_of(log: &Path) -> PathBuf {
     log.with_extension("used")
 }
@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path, log: &LogName) -> Used {
     }
 }
 
-/// Writes the time. It may be lost in a loss of power: the log says when it was written to.
+/// Writes the time. A loss of power may lose it: the time of the last write is in the log.
 pub(super) fn write(path: &Path, log: &LogName, time: Millis) -> Result<(), StoreError> {
     let line = serde_json::to_string(&Line::new(log, time)).map_err(|error| failed(path)(error.into()))?;
     disk::replace(path, Durability::System, |file| writeln!(file, "{line}")).map_err(failed(path))

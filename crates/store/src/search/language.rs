@@ -1,10 +1,10 @@
-//! Languages: which one a text is in, which of its words say nothing, and which forms of a word are one.
+//! Languages: detects the language of a text, its function words, and the common stem of a word's forms.
 //!
-//! A text and a query must meet in the same form, although a query of two words does not tell its language. So a word
-//! has up to two terms. The first depends on the word alone: it is its stem by the one language of its script that
-//! counts as common there, which for Latin is English. Every text has it, and every query looks for it. The second is
-//! the stem by the language of the text, marked with it. Only texts in which the function words of that language are
-//! frequent have it. A query looks for it in the query's own language, or in all of them if it does not tell.
+//! A text and a query must meet in the same form, although a query of two words does not reveal its language. So a word
+//! has up to two terms. The first depends on the word alone: its stem in the default language of its script, which for
+//! Latin is English. Every text has it, and every query looks for it. The second is the stem in the language of the
+//! text, marked with that language. Only texts with many function words of the language have it. A query looks for it
+//! in the query's own language, or in all languages if the query's is unknown.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -16,25 +16,25 @@ use unicode_normalization::UnicodeNormalization;
 
 use super::words::folded;
 
-/// A language of Latin script other than English, by its place among [`LATIN`].
+/// A language of Latin script other than English: its index in [`LATIN`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Language(usize);
 
-/// How many words of a text are looked at to tell its language.
+/// How many words of a text are inspected to detect its language.
 const LOOKED_AT: usize = 400;
-/// How many function words of a language a text must have at least, and how large a part of all its words they must be:
-/// one in so many.
+/// How many function words of a language a text must have at least, and their minimum share of its words: one in this
+/// many.
 const FEWEST: u32 = 2;
 const ONE_IN: u32 = 5;
-/// The most characters of a word that is stemmed. Longer ones are no words of a language.
+/// The most characters of a word that is stemmed. Longer ones are not words of a language.
 const LONGEST: usize = 40;
 /// How many stems each thread remembers.
 const MOST_KNOWN: usize = 1 << 14;
 
-/// What is known about a language: its code, its stemmer, and its function words, as they are folded.
+/// A language: its code, its stemmer, and its function words, folded.
 type Known = (&'static str, Algorithm, &'static str);
 
-/// English, then the languages of Latin script that are told from it.
+/// English, then the other detectable languages of Latin script.
 const LATIN: [Known; 16] = [
     (
         "en",
@@ -156,7 +156,7 @@ const LATIN: [Known; 16] = [
     ),
 ];
 
-/// Function words of the languages that their script tells.
+/// Function words of the languages that are not of Latin script.
 const OTHERS: &str = "а без был была было быть в вам вас во вот все вы где да для до его ее если есть еще же за здесь и из \
     или им их к как ко когда кто ли мне мы на над не него нет ни но ну о об он она они оно от по под при с себя со так \
     также там то того тоже только том ты у уже чем что чтобы эта это этот я \
@@ -165,7 +165,7 @@ const OTHERS: &str = "а без был была было быть в вам ва
     إلى إن أن أو أي ثم عن على في قد كان كانت كل كما لا لم ما مع من منذ هذا هذه هل هو هي و يا \
     और इस इसके एक ऐसे कर करने कहा का कि किया की के को क्या गया जो तक तो था थी थे दिया नहीं ने पर भी में यह ये लिए वह वे से हो है हैं";
 
-/// The bit of the languages that their script tells.
+/// The bit of the languages that are not of Latin script.
 const SCRIPTS: u32 = 1 << 31;
 
 /// The languages that each function word belongs to, as bits.
@@ -183,12 +183,12 @@ static FUNCTION_WORDS: LazyLock<HashMap<String, u32>> = LazyLock::new(|| {
 });
 
 impl Language {
-    /// The languages other than English that a text of Latin script can be told to be in.
+    /// Returns the detectable languages of Latin script other than English.
     pub(super) fn all() -> impl Iterator<Item = Language> {
         (1..LATIN.len()).map(Language)
     }
 
-    /// Tells the language of a text by its folded words; `None` if it is English, or if nothing tells.
+    /// Detects the language of a text by its folded words; `None` if it is English or unknown.
     pub(super) fn detect(words: impl IntoIterator<Item = impl AsRef<str>>) -> Option<Language> {
         let mut counts = [0_u32; LATIN.len()];
         let mut all = 0;
@@ -201,17 +201,18 @@ impl Language {
             }
         }
         let [english, others @ ..] = counts;
-        // Of several that are as likely, the first.
+        // The first of several equally likely languages.
         let (most, count) = others.into_iter().enumerate().rev().max_by_key(|(_, count)| *count)?;
         (count >= FEWEST && count * ONE_IN >= all && count > english).then_some(Language(most + 1))
     }
 
-    /// The code of the language.
+    /// Returns the code of the language.
     pub(super) fn code(self) -> &'static str {
         LATIN.get(self.0).map_or("", |(code, ..)| code)
     }
 
-    /// The stem of a word in lower case by this language, folded; `None` if it is no word of such a language.
+    /// Returns the stem of a word in lower case in this language, folded; `None` if the word has other letters or is
+    /// too long.
     pub(super) fn stem(self, word: &str) -> Option<String> {
         let (_, algorithm, _) = LATIN.get(self.0)?;
         let is_word = word.chars().all(|c| c.is_alphabetic() && c < '\u{250}') && word.chars().count() <= LONGEST;
@@ -219,20 +220,21 @@ impl Language {
     }
 }
 
-/// Whether a folded word says nothing by itself in a text of this language; in one of English, if `None`.
+/// Returns whether a folded word is a function word in a text of this language, or of English if `None`.
 pub(super) fn is_function_word(word: &str, language: Option<Language>) -> bool {
     let languages = FUNCTION_WORDS.get(word).copied().unwrap_or_default();
     let bit = 1 << language.map_or(0, |language| language.0);
     languages & (bit | SCRIPTS) != 0
 }
 
-/// The most bytes of a word whose stem is kept. Longer ones are data, and seldom repeated.
+/// The most bytes of a word whose stem is cached. Longer ones are data, and seldom repeated.
 const LONGEST_KNOWN: usize = 64;
 
-/// The form of a word that every text has in which the word is: its stem by the common language of its script, folded.
+/// Returns the term of a word that every text with the word has: its stem in the default language of its script,
+/// folded.
 pub(super) fn common_stem(word: &str) -> String {
     thread_local! {
-        // A stem takes ten times as long as a look, and a text repeats its words.
+        // Stemming takes ten times as long as a lookup, and a text repeats its words.
         static KNOWN: RefCell<HashMap<String, String>> = RefCell::default();
     }
     if word.len() > LONGEST_KNOWN {
@@ -259,8 +261,8 @@ fn common_stem_of(word: &str) -> String {
         return plain;
     }
     let stemmer = Stemmer::create(algorithm);
-    // The accent of `й` distinguishes letters, and the endings of words are known by it. Other accents are not always
-    // written.
+    // The accent of `й` distinguishes letters, and the stemmer needs it to recognize endings. Other accents are often
+    // omitted.
     let spelled: Cow<'_, str> = match algorithm {
         Algorithm::Russian => Cow::Owned(russian(word)),
         _ => Cow::Borrowed(&plain),
@@ -268,16 +270,16 @@ fn common_stem_of(word: &str) -> String {
     folded(&stemmer.stem(&spelled))
 }
 
-/// A word in Cyrillic as the stemmer knows it: in lower case, without accents and diaeresis, but with `й`.
+/// Returns a Cyrillic word as the stemmer expects it: in lower case, without accents and diaeresis, but with `й`.
 fn russian(word: &str) -> String {
     let word = word.to_lowercase();
     word.nfd().filter(|c| !matches!(c, '\u{300}'..='\u{305}' | '\u{307}'..='\u{36f}')).nfc().collect()
 }
 
-/// Whether a character can be in a word of a language.
+/// Returns whether a character can be in a word of a language.
 type IsLetter = fn(char) -> bool;
 
-/// The language by which the words of a letter's script are stemmed, and what their folded letters are.
+/// Returns the stemmer for words that begin with this letter, and the test for the letters of such words.
 fn common_language(letter: char) -> Option<(Algorithm, IsLetter)> {
     Some(match letter {
         'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => {
@@ -349,7 +351,7 @@ mod tests {
 
     #[test]
     fn no_word_makes_a_stemmer_panic() {
-        // Words of random letters of each script, the same each time.
+        // Words of random letters of each script, the same in every run.
         let mut state = 1_u64;
         let mut random = |below: u32| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

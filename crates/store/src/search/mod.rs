@@ -1,16 +1,16 @@
-//! Searching texts by words: what a store indexes, what a query looks for, and which texts fit it best.
+//! Searches texts by words: the terms in an index, the terms of a query, and the ranking of the matches.
 //!
-//! A text is found if it has any of the words of the query, in any form: `painting` finds `painted`. The more of the
-//! words it has, and the rarer they are, the better it fits. Words that say nothing, such as `the`, do not count unless
-//! there are no others. A name in code counts as a whole, and so do its parts: `read_file` also finds `read the file`,
-//! but less well. What was said right before and after a text, and around it, counts too.
+//! A text matches if it has any of the words of the query, in any form: `painting` finds `painted`. The more of the
+//! words it has, and the rarer they are, the higher it ranks. Function words, such as `the`, are ignored unless the
+//! query has no others. A name in code matches as a whole, and by its parts: `read_file` also finds `read the file`,
+//! but ranks it lower. The texts before and after a text, and those around it, contribute to its rank, too.
 //!
 //! - `"a phrase"` in quotation marks is found word for word.
-//! - A [`Query`] can be limited to who speaks and when (see [`Within`]).
+//! - A [`Query`] can be limited to a speaker and a time (see [`Within`]).
 //!
-//! Stores know nothing of all this. A store indexes the [`terms()`] of its records, which are opaque to it, and answers
-//! four questions about them (see [`Index`]). From the answers [`rank`] makes the same list in every store.
-//! [`Texts`] is such an index in memory, for stores that have none of their own.
+//! Stores do not depend on these rules. A store indexes the [`terms()`] of its records, which are opaque to it, and
+//! answers four questions about them (see [`Index`]). From the answers, [`rank`] makes the same list in every store.
+//! [`Texts`] is such an index in memory, for stores without one.
 //!
 //! ```
 //! use lookback_store::search::{Query, Texts};

@@ -1,4 +1,4 @@
-//! The passage of a text that fits a query best.
+//! Finds the passage of a text that matches a query best.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,15 @@ use super::words::{folded, lower, parts, place, split};
 
 /// The most characters of a passage.
 const LENGTH: usize = 160;
-/// How many of them are before the first word that was found, if the passage is longer than what was found.
+/// At most how many of them precede the first matching word.
 const BEFORE: usize = 60;
 /// The most words of a text that are compared.
 const MOST: usize = 200_000;
-/// How many of them tell the language.
+/// How many of them are inspected to detect the language.
 const MOST_TELLING: usize = 400;
 
-/// Returns one line of a text: the passage that has most of the words of the query, the rarer ones first. If the text
-/// has none of them, it is its beginning.
+/// Returns one line of a text: the passage with the most words of the query, in which rarer words have more weight. If
+/// the text has none of them, returns its beginning.
 pub fn passage(text: &str, query: &Query) -> String {
     let found = found(text, query);
     let start = best(text, &found).unwrap_or_default();
@@ -26,9 +26,9 @@ pub fn passage(text: &str, query: &Query) -> String {
     piece.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The words of the query in a text: where each begins and ends, and which it is.
+/// Finds the words of the query in a text. Returns the start, the end and the index in the query of each.
 fn found(text: &str, query: &Query) -> Vec<(usize, usize, usize)> {
-    // Most words of a text are repeated, and a stem takes longer than a look.
+    // A text repeats most of its words, and stemming takes longer than a lookup.
     let mut known: HashMap<&str, Option<usize>> = HashMap::new();
     let beginning: Vec<String> = split(text).take(MOST_TELLING).map(folded).collect();
     let language = Language::detect(beginning.iter().map(String::as_str));
@@ -48,14 +48,14 @@ fn found(text: &str, query: &Query) -> Vec<(usize, usize, usize)> {
     found
 }
 
-/// Where the best passage begins.
+/// Returns the start of the best passage.
 #[allow(clippy::cast_precision_loss, reason = "it is a weight")]
 fn best(text: &str, found: &[(usize, usize, usize)]) -> Option<usize> {
     let mut counts: HashMap<usize, usize> = HashMap::new();
     found.iter().for_each(|(.., word)| *counts.entry(*word).or_default() += 1);
-    // A word that a text repeats tells little about a passage of it.
+    // A word that the text often repeats says little about a passage.
     let weight = |word: &usize| 1.0 / (1.0 + counts.get(word).copied().unwrap_or_default() as f64).ln();
-    // Bytes and characters are close enough here: the passage itself is cut by characters.
+    // Bytes are close enough to characters here: the passage itself is cut by characters.
     let room =
         if text.is_ascii() { LENGTH - BEFORE } else { (LENGTH - BEFORE) * text.len() / text.chars().count().max(1) };
     let (mut best, mut most) = (None, 0.0);

@@ -1,4 +1,4 @@
-//! What a search looks for.
+//! The query of a search.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -13,7 +13,7 @@ use super::words::{folded, has_unspaced, lower, words};
 /// The most different words of a query that a search looks for.
 pub const MOST_WORDS: usize = 32;
 
-/// What a search looks for: words and phrases, and to what it is limited.
+/// A query: words and phrases, and limits.
 ///
 /// ```
 /// use lookback_store::search::{Query, Within};
@@ -34,23 +34,23 @@ pub struct Query {
 /// A word of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
-    /// As it is written.
+    /// The word as it is written.
     written: String,
-    /// The terms by which texts have it. Those of a language are of use only if there are texts in it.
+    /// The terms that match it. Those of a language are used only if there are texts in the language.
     pub(super) terms: Vec<(Option<Language>, String)>,
-    /// Whether it is in a phrase.
+    /// Whether it must match because it is in a phrase.
     pub(super) required: bool,
-    /// Whether it is a name, the words of which are there, too.
+    /// Whether it is a name in code, whose words follow separately.
     pub(super) is_name: bool,
-    /// Whether it is a word that says something, and not a part of one.
+    /// Whether it is a whole word that is not a function word.
     pub(super) is_word: bool,
-    /// Whether it says nothing by itself.
+    /// Whether it is a function word.
     empty: bool,
 }
 
 impl Query {
-    /// Reads a query. What is in quotation marks is a phrase. No other character has a meaning. Of a longer query the
-    /// first [`MOST_WORDS`] different words count.
+    /// Parses a query. Text in quotation marks is a phrase; no other character is special. Only the first
+    /// [`MOST_WORDS`] different words are used.
     pub fn new(text: &str) -> Self {
         let mut query = Query::parse(text);
         let says = |word: &Word| !word.empty;
@@ -60,7 +60,7 @@ impl Query {
         query
     }
 
-    /// Reads a query for texts that have every word of it.
+    /// Parses a query for texts that have every one of its words.
     pub fn every_word(text: &str) -> Self {
         Query { every: true, ..Query::parse(text) }
     }
@@ -72,7 +72,7 @@ impl Query {
         let language = Language::detect(all.iter().map(String::as_str));
         let mut pieces = plain.split('"').enumerate().peekable();
         while let Some((index, piece)) = pieces.next() {
-            // What follows a quotation mark that is never closed is no phrase.
+            // The text after an unclosed quotation mark is not a phrase.
             let is_phrase = index % 2 == 1 && pieces.peek().is_some();
             query.add(piece, is_phrase, language);
             let phrase = words(piece);
@@ -102,7 +102,7 @@ impl Query {
                 }
                 None => {
                     let empty = is_function_word(&written, language);
-                    // A text may have a name within a longer one.
+                    // A text may have the name within a longer one.
                     let required = required && !empty && !is_name;
                     let is_word = is_written && !empty;
                     self.words.push(Word { written, terms, required, is_name, is_word, empty });
@@ -118,13 +118,13 @@ impl Query {
         self
     }
 
-    /// The term of those to whom the query is limited.
+    /// Returns the term of the speaker to whom the query is limited.
     pub(super) fn speaker(&self) -> Option<String> {
         self.within.speaker.as_deref().map(speaker)
     }
 
-    /// Returns the time to which the query is limited, or `None` if it is not. What was said at an unknown time is not
-    /// found by a query with a limit.
+    /// Returns the time range to which the query is limited, or `None` if it is not. A limited query does not find
+    /// texts of an unknown time.
     pub fn times(&self) -> Option<RangeInclusive<Millis>> {
         let Within { since, until, .. } = self.within;
         (since.is_some() || until.is_some()).then(|| since.unwrap_or(Millis::MIN)..=until.unwrap_or(Millis::MAX))
@@ -137,26 +137,26 @@ impl Query {
 
     /// Returns whether a text has all phrases of the query, word for word.
     ///
-    /// An index knows the words of a text, but not their order. So a search by [`rank`](super::rank()) finds texts that
-    /// have the words of the phrases, and who reads the texts leaves out those for which this is `false`.
+    /// An index knows the words of a text, but not their order. So [`rank`](super::rank()) returns texts that have the
+    /// words of the phrases. The caller reads them and drops those for which this is `false`.
     pub fn has_phrases(&self, text: &str) -> bool {
         if self.phrases.is_empty() {
             return true;
         }
         let said = words(text);
-        // A script without spaces does not show where a word ends.
+        // Without spaces, the end of a word is unknown.
         let is =
             |(here, word): (&String, &String)| here == word || (has_unspaced(word) && here.contains(word.as_str()));
         let found = |phrase: &Vec<String>| said.windows(phrase.len()).any(|here| here.iter().zip(phrase).all(is));
         self.phrases.iter().all(found)
     }
 
-    /// Returns whether the query looks for nothing, so that it finds nothing.
+    /// Returns whether the query has no words. Such a query finds nothing.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// The index of the word of this query that a word in lower case is, in a text of this language.
+    /// Returns the index in this query of a word in lower case, from a text of this language.
     pub(super) fn word(&self, word: &str, language: Option<Language>) -> Option<usize> {
         let forms = [Some(common_stem(word)), language.and_then(|language| native(word, language))];
         let is = |wanted: &Word| wanted.terms.iter().any(|(_, term)| forms.iter().flatten().any(|form| form == term));
@@ -164,15 +164,14 @@ impl Query {
     }
 }
 
-/// The terms of a word in lower case, in a query of this language.
+/// Returns the terms of a word in lower case, in a query of this language.
 fn forms(word: &str, language: Option<Language>) -> Vec<(Option<Language>, String)> {
     let languages: Vec<Language> = language.map_or_else(|| Language::all().collect(), |language| vec![language]);
     let natives = languages.into_iter().filter_map(|language| Some((Some(language), native(word, language)?)));
     [(None, common_stem(word))].into_iter().chain(natives).collect()
 }
 
-/// The terms that tell whether there are texts in the languages that a query looks for, in their order, with the
-/// languages.
+/// Returns the languages that a query looks for, each with the term of its texts, sorted by this term.
 pub(super) fn languages(query: &Query) -> Vec<(Language, String)> {
     let mut all: Vec<(Language, String)> = Vec::new();
     for language in query.words.iter().flat_map(|word| &word.terms).filter_map(|(language, _)| *language) {
@@ -209,7 +208,7 @@ impl From<&Query> for Query {
 }
 
 impl fmt::Debug for Query {
-    /// Prints how many words and phrases there are, and none of them.
+    /// Prints the numbers of words and phrases, but not the words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Query")
             .field("words", &self.words.len())

@@ -1,36 +1,36 @@
-//! The ranking: which texts of an index fit a query, the best first.
+//! The ranking: which texts of an index match a query, the best first.
 //!
-//! A text's own score is BM25 over the words of the query, with weights in a few levels (see the module `terms`). To it
-//! is added a part of the scores of the two texts before it and behind it, and how well the texts around it fit
-//! together: a question is often answered without repeating its words.
+//! A text's own score is BM25 over the words of the query, with weights in a few levels (see the module `terms`). Added
+//! to it are parts of the scores of the two texts before and the two after it, and of its block's score: a question is
+//! often answered without repeating its words.
 //!
-//! The cost is bounded. The rarest words are looked up first, until [`MOST_FOUND`] texts are found. More frequent words
-//! find nothing by themselves then. They only tell the texts apart that were found.
+//! The cost is bounded. The rarest words are looked up first, until [`MOST_FOUND`] texts are found. After that, a more
+//! frequent word only ranks the texts that were found already.
 
 use super::language::Language;
 use super::query::{self, Query, Word};
 use super::terms::{SATURATION, WEIGHTS, weighted};
 
-/// How many texts the words of a query may find. Beyond that, of a single word only the newest texts are found.
+/// How many texts the words of a query may find. If a single word exceeds this, it finds only the newest texts.
 const MOST_FOUND: usize = 10_000;
-/// A word that more than one in so many texts have says nothing then, as if it were a function word.
+/// After [`MOST_FOUND`] texts, a word is ignored like a function word if more than one in this many texts have it.
 const RARE: u64 = 16;
-/// The part of a neighbor's score that counts, for each distance.
+/// The share of a neighbor's score that is added, for distances 1 and 2.
 const NEIGHBORS: [f64; 2] = [0.5, 0.25];
-/// How many words of the query the neighbor of a text must have if the text has none itself. A question has so many, and
-/// who looks for one or two words wants to see them.
+/// How many words of the query a text must have before its neighbors, without any of them, are results. Questions have
+/// this many words. Shorter queries expect only texts that have the words.
 const TELLING: u32 = 3;
-/// How many texts of a log, beginning with the first, are a block of which the fit counts as a whole, and how much it
-/// counts. A block is about as long as a sitting, and shorter than the log of an agent.
+/// How many texts of a log, counted from its first, form a block, and the weight of a block's score. A block is about
+/// as long as a sitting, and shorter than the log of an agent.
 const BLOCK: u64 = 24;
 const OF_BLOCK: f64 = 0.4;
-/// How soon a word counts no more if it is repeated in a block.
+/// How fast repeats of a word in a block saturate.
 const BLOCK_SATURATION: f64 = 0.8;
-/// The weight of a frequent word, which is not looked up.
+/// The weight of a frequent word whose actual weight is not looked up.
 const USUAL: u32 = 2;
 
-/// Where a text is in an index: the number of its log, then its own number in the log, both from 0. Texts that follow
-/// one another in a log have numbers that do.
+/// The place of a text in an index: the number of its log, then its own number in the log, both from 0. Consecutive
+/// texts of a log have consecutive numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(u64);
 
@@ -45,7 +45,7 @@ impl Place {
         Place(number)
     }
 
-    /// Returns one number for the place. Numbers have the order of places.
+    /// Returns a single number for the place. Numbers and places have the same order.
     pub fn number(self) -> u64 {
         self.0
     }
@@ -62,7 +62,7 @@ impl Place {
         self.0 as u32
     }
 
-    /// The texts right before and behind it.
+    /// Returns the places right before and after it.
     fn neighbors(self) -> impl Iterator<Item = Place> {
         let texts = [self.text().checked_sub(1), self.text().checked_add(1)];
         texts.into_iter().flatten().map(move |text| Place::new(self.log(), text))
@@ -74,42 +74,42 @@ impl Place {
     }
 }
 
-/// What [`rank`] asks of an index: which texts have which of the [`terms`](super::terms()) that were indexed. An index
-/// is limited to the logs that are searched, and to the [times](Query::times) of the query.
+/// An index, as [`rank`] queries it: which texts have which of the indexed [`terms`](super::terms()). It is limited to
+/// the searched logs, and to the [times](Query::times) of the query.
 pub trait Index {
-    /// What can go wrong.
+    /// The error of the index.
     type Error;
-    /// How a text that was found is named.
+    /// The identifier of a text that was found.
     type Hit;
 
-    /// Returns the number of texts. It may also count those of other times.
+    /// Returns the number of texts. It may include texts outside the query's times.
     ///
     /// # Errors
-    /// Returns an error if the index fails, as all methods do.
+    /// Returns an error if the index fails.
     fn texts(&mut self) -> Result<u64, Self::Error>;
 
-    /// Returns how many texts have each of these terms: one number for each. It may also count those of other times. In
-    /// byte order, no terms are between the first and the last but these.
+    /// Returns how many texts have each of these terms: one number for each. It may include texts outside the query's
+    /// times. The terms are consecutive: an index has no other term between the first and the last in byte order.
     ///
     /// # Errors
     /// Returns an error if the index fails.
     fn counts(&mut self, terms: &[String]) -> Result<Vec<u64>, Self::Error>;
 
-    /// Returns the texts that have one of these terms, and one of the terms of each list of `all`: in order, each once.
-    /// If there are more than `most`, it returns the last ones.
+    /// Returns the texts that have a term of `any`, and a term of each list of `all`, in order and without duplicates.
+    /// If there are more than `most`, returns the last ones.
     ///
     /// # Errors
     /// Returns an error if the index fails.
     fn places(&mut self, any: &[String], all: &[Vec<String>], most: usize) -> Result<Vec<Place>, Self::Error>;
 
-    /// Returns the name of a text; `None` if there is no such text, or if it is of another time.
+    /// Returns the identifier of a text; `None` if it does not exist or is outside the query's times.
     ///
     /// # Errors
     /// Returns an error if the index fails.
     fn hit(&mut self, place: Place) -> Result<Option<Self::Hit>, Self::Error>;
 
-    /// Returns [`counts`](Index::counts) of each of these lists. The default asks for one after another. An index on a
-    /// network should answer them in one round trip, as the other two methods that take several.
+    /// Returns the [`counts`](Index::counts) of each of these lists. The default asks for one after another. An index
+    /// on a network should answer all in one round trip, and the same holds for `places_of` and `hits`.
     ///
     /// # Errors
     /// Returns an error if the index fails.
@@ -134,20 +134,20 @@ pub trait Index {
     }
 }
 
-/// Which texts [`rank`] asks for: those that have one of the terms `any`, and one of the terms of each list of `all`.
+/// A lookup of [`rank`]: the texts that have a term of `any`, and a term of each list of `all`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lookup {
-    /// Terms of which a text has one.
+    /// A text must have at least one of these terms.
     pub any: Vec<String>,
-    /// Lists of terms. A text has one of each.
+    /// A text must have at least one term of each list.
     pub all: Vec<Vec<String>>,
 }
 
-/// A word of the query, and the terms that texts have of it, by their weights.
+/// A word of the query, with the terms that match it, by weight.
 struct Wanted {
     terms: [Vec<String>; WEIGHTS as usize],
     count: u64,
-    /// How many words it counts for: none if it is a part of one, or has several.
+    /// How many words it adds to a text's count: 0 if it is a part of a word, or consists of several.
     words: u32,
 }
 
@@ -156,13 +156,13 @@ impl Wanted {
         Wanted { terms: Default::default(), count: 0, words: u32::from(word.is_word) }
     }
 
-    /// The forms of a word in these languages: for each the terms, by their weights.
+    /// Returns the forms of a word in these languages: for each the terms, by weight.
     fn forms(word: &Word, languages: &[Language]) -> impl Iterator<Item = Vec<String>> {
         let forms = word.terms.iter().filter(|(of, _)| of.is_none_or(|language| languages.contains(&language)));
         forms.map(|(_, form)| (1..=WEIGHTS).map(|weight| weighted(form, weight)).collect())
     }
 
-    /// Adds a form of the word, and how many texts have it with each weight.
+    /// Adds a form of the word, with the number of texts that have it at each weight.
     fn add(&mut self, form: Vec<String>, counts: Vec<u64>) {
         for ((known, term), count) in self.terms.iter_mut().zip(form).zip(counts) {
             if count > 0 {
@@ -177,7 +177,7 @@ impl Wanted {
     }
 }
 
-/// What is known about a text.
+/// A text or block with its score.
 #[derive(Clone, Copy)]
 struct Found {
     place: Place,
@@ -185,8 +185,8 @@ struct Found {
     words: u32,
 }
 
-/// Finds the texts that fit a query: the best first, and at most `most` of them. Of texts that fit as well, the newest
-/// of a log comes first.
+/// Finds the texts that match a query: the best first, and at most `most` of them. Of equally good texts, later ones in
+/// a log come first.
 ///
 /// # Errors
 /// Returns an error if the index fails.
@@ -236,7 +236,7 @@ pub fn rank<I: Index + ?Sized>(index: &mut I, query: &Query, most: usize) -> Res
     Ok(hits)
 }
 
-/// The texts that have words of the query, in order, each with its own score; and the blocks with theirs.
+/// Returns the texts that have words of the query, each with its own score, and the blocks with theirs, in order.
 fn score<I: Index + ?Sized>(
     index: &mut I,
     wanted: &[Wanted],
@@ -252,7 +252,7 @@ fn score<I: Index + ?Sized>(
         while let Some(((_, weight), places)) = places.next_if(|((of, _), _)| *of == number) {
             weights.extend(places.into_iter().map(|place| (place, weight)));
         }
-        // A text has a word in several terms if its language is not the common one.
+        // A text that is not in the default language has a word in several terms. The highest weight applies.
         weights.sort_unstable_by_key(|(place, weight)| (*place, std::cmp::Reverse(*weight)));
         weights.dedup_by_key(|(place, _)| *place);
         let rarity = rarity(texts, word.count);
@@ -272,7 +272,7 @@ fn score<I: Index + ?Sized>(
     Ok((merged(found), merged(blocks)))
 }
 
-/// What is looked up: each time for a word, by its number, and with which weight it counts.
+/// Returns the lookups, each with the index of its word and the weight of its matches.
 fn lookups(wanted: &[Wanted], all: &[Vec<String>], texts: u64, most: usize) -> Vec<(Lookup, (usize, u32))> {
     let mut room = most as u64;
     let (mut lookups, mut finders): (Vec<_>, Vec<String>) = (Vec::new(), Vec::new());
@@ -294,16 +294,16 @@ fn lookups(wanted: &[Wanted], all: &[Vec<String>], texts: u64, most: usize) -> V
     lookups
 }
 
-/// How much a word tells that so many of all texts have.
+/// Returns the weight of a word that `count` of all texts have.
 #[allow(clippy::cast_precision_loss, reason = "it is a logarithm")]
 fn rarity(texts: u64, count: u64) -> f64 {
     let others = texts.saturating_sub(count) as f64;
     (1.0 + (others + 0.5) / (count as f64 + 0.5)).ln()
 }
 
-/// Adds up what is known about each text, and puts the texts in order.
+/// Adds up the scores of each text, and sorts the texts.
 fn merged(mut found: Vec<Found>) -> Vec<Found> {
-    // Stable, because the order of a sum makes a difference.
+    // A stable sort, because the order of a sum changes its rounding.
     found.sort_by_key(|found| found.place);
     found.dedup_by(|next, known| {
         let same = next.place == known.place;
@@ -316,8 +316,8 @@ fn merged(mut found: Vec<Found>) -> Vec<Found> {
     found
 }
 
-/// The scores of the texts with what is said around them. If `also_silent`, also those of texts without any of the
-/// words.
+/// Adds the scores of the surroundings to those of the texts. If `also_silent`, includes neighbors that have none of
+/// the words.
 fn fit((mut found, blocks): (Vec<Found>, Vec<Found>), also_silent: bool) -> Vec<(f64, Place)> {
     if also_silent {
         let telling: Vec<Place> =

@@ -1,12 +1,12 @@
-//! The terms of a text: what an index has of it.
+//! The terms of a text: the strings by which an index finds it.
 //!
-//! | term | what it stands for |
+//! | term | meaning |
 //! |---|---|
 //! | `paint=3` | a word of this stem, with its weight in the text |
 //! | `haus~de=2` | a word of this stem in a text of this language (see the module `language`) |
 //! | `~de` | a text of this language |
 //! | `src/lib.rs=3` | a name as a whole |
-//! | `@user`, `@ann` | who speaks |
+//! | `@user`, `@ann` | the speaker |
 
 use std::collections::HashMap;
 
@@ -14,23 +14,23 @@ use super::language::{Language, common_stem, is_function_word};
 use super::words::{folded, has_unspaced, lower, parts, place, split, words};
 use crate::Record;
 
-/// How many weights are told apart. An index has one list of texts for each weight of a word, so few of them keep it
-/// small. More of them find nothing more.
+/// The number of levels of a weight. An index has one list of texts for each weight of a word, so a small number keeps
+/// it small. A larger one does not improve results.
 pub(super) const WEIGHTS: u32 = 5;
-/// How soon a word that is repeated counts no more, and how much less a word counts in a long text: the `k1` and `b` of
-/// BM25.
+/// How fast repeats of a word saturate, and how much the length of a text lowers the weight of its words: the `k1` and
+/// `b` of BM25.
 pub(super) const SATURATION: f64 = 1.2;
 const SHORTENING: f64 = 0.4;
-/// The words of an average text, function words not counted. It is the same in every store, so that the weight of a
-/// word in a text depends on the text alone.
+/// The length of an average text in words, without function words. It is the same in every store, so that the weight of
+/// a word depends only on its text.
 const AVERAGE: f64 = 20.0;
-/// The most bytes of a name that is indexed as a whole, and of a word.
+/// The most bytes of a word, and of a name that is indexed as a whole.
 const LONGEST: usize = 128;
-/// What joins words to a name, such as a path.
+/// The separators that join words to a name, such as a path.
 const JOINTS: [&str; 5] = ["/", ".", "-", ":", "::"];
 
 /// Returns the terms by which a record is found, each once. They consist of letters, digits and `_/.-:~=@`, without
-/// spaces and capitals of ASCII. A record without a text has none.
+/// spaces and ASCII capitals. A record without a text has none.
 ///
 /// ```
 /// use lookback_store::search::terms;
@@ -50,7 +50,7 @@ pub fn terms(record: &Record) -> Vec<String> {
         terms.push(speaker(role));
     }
     if let Some(name) = &record.name {
-        // Who looks for what somebody said names that person.
+        // A search for a person's words usually contains the person's name.
         counted.add(name);
         terms.extend(words(name).iter().map(|word| speaker(word)));
         terms.push(speaker(name));
@@ -67,13 +67,13 @@ pub fn terms(record: &Record) -> Vec<String> {
     terms
 }
 
-/// The level of a weight between 0 and 1.
+/// Returns the level of a weight between 0 and 1.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is within the bounds")]
 fn level(weight: f64) -> u32 {
     (weight * f64::from(WEIGHTS)).round().clamp(1.0, f64::from(WEIGHTS)) as u32
 }
 
-/// A term with a weight from 1 to [`WEIGHTS`].
+/// Returns a term with a weight from 1 to [`WEIGHTS`].
 pub(super) fn weighted(term: &str, weight: u32) -> String {
     let mut weighted = String::with_capacity(term.len() + 2);
     weighted.push_str(term);
@@ -82,26 +82,26 @@ pub(super) fn weighted(term: &str, weight: u32) -> String {
     weighted
 }
 
-/// The term of those who speak by this role or name.
+/// Returns the term of a speaker, by role or name.
 pub(super) fn speaker(name: &str) -> String {
     format!("@{}", words(name).join("_"))
 }
 
-/// The term of the texts in a language.
+/// Returns the term of the texts in a language.
 pub(super) fn mark(language: Language) -> String {
     format!("~{}", language.code())
 }
 
-/// The term of a word in a language, if it can be a word of it.
+/// Returns the term of a word in a language; `None` if it cannot be a word of the language.
 pub(super) fn native(word: &str, language: Language) -> Option<String> {
     language.stem(word).map(|stem| format!("{stem}{}", mark(language)))
 }
 
-/// How often each word and each name is in a text, as it is written: a text repeats its words, and each is looked at once.
+/// Counts each word and each name of a text in its original spelling, so that a repeated word is processed only once.
 #[derive(Default)]
 struct Counted<'a> {
     names: HashMap<&'a str, u32>,
-    /// The words, and how often each is a word by itself.
+    /// The words, and how often each occurs as a whole word.
     words: HashMap<&'a str, u32>,
     /// The parts of words.
     parts: HashMap<&'a str, u32>,
@@ -122,7 +122,7 @@ impl<'a> Counted<'a> {
         }
     }
 
-    /// The language, the number of words that say something, and how often each term is in the text.
+    /// Returns the language, the number of words that are not function words, and the count of each term.
     fn terms(self) -> (Option<Language>, u32, HashMap<String, u32>) {
         let language = Language::detect(self.order.iter().map(|word| folded(word)));
         let says = |(word, _): &(&&str, &u32)| !is_function_word(&folded(word), language);
@@ -142,10 +142,10 @@ impl<'a> Counted<'a> {
     }
 }
 
-/// Something in a text that is a term of it.
+/// A piece of a text that becomes a term.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spelled<'a> {
-    /// Words with joints between them, as a whole.
+    /// Several words with joints between them, as a whole.
     Name(&'a str),
     /// A word.
     Word(&'a str),
@@ -170,13 +170,13 @@ pub(super) fn spelled(text: &str) -> Vec<Spelled<'_>> {
     all
 }
 
-/// Adds the words of a name, and takes them.
+/// Adds the name and its words to `all`, and clears it.
 fn spell<'a>(text: &'a str, name: &mut Vec<&'a str>, all: &mut Vec<Spelled<'a>>) {
     if let [first, .., last] = name.as_slice() {
         let whole = place(text, first).start..place(text, last).end;
         if let Some(whole) = text.get(whole).filter(|whole| whole.len() <= LONGEST) {
             all.push(Spelled::Name(whole));
-            // A file is also known by its name without folders.
+            // A file is also found by its name without folders.
             let file = whole.rsplit_once('/').map(|(_, file)| file).filter(|file| file.contains(['.', '-', ':']));
             all.extend(file.map(Spelled::Name));
         }
@@ -185,7 +185,7 @@ fn spell<'a>(text: &'a str, name: &mut Vec<&'a str>, all: &mut Vec<Spelled<'a>>)
         let end = (0..=LONGEST.min(word.len())).rev().find(|end| word.is_char_boundary(*end)).unwrap_or_default();
         let word = word.get(..end).unwrap_or_default();
         let parts = parts(word);
-        // A name keeps a term of its own, but neighbors of an unspaced script are its words.
+        // A name in code keeps a term of its own. A word of an unspaced script is replaced by its pairs of characters.
         if parts.is_empty() || !has_unspaced(word) {
             all.push(Spelled::Word(word));
             all.extend(parts.into_iter().map(Spelled::Part));

@@ -12,17 +12,17 @@ use super::rank::{Index, Place, rank};
 use super::terms::{WEIGHTS, terms, weighted};
 use crate::Record;
 
-/// An index in memory: of everything that is added, or only of what one query looks for.
+/// An index in memory: of all added texts, or only of the terms of one query.
 ///
-/// Logs are known by numbers of the caller's. It takes memory in proportion to the texts, without keeping them.
+/// The caller numbers the logs. The index takes memory in proportion to the texts, but does not keep them.
 #[derive(Default)]
 pub struct Texts {
     terms: HashMap<String, List>,
     logs: HashMap<u32, Vec<(Position, Option<Millis>)>>,
     count: u64,
-    /// Texts of logs that were removed, which the lists still have.
+    /// Texts of removed logs that are still in the lists.
     removed: u64,
-    /// The only terms that are kept.
+    /// The terms that are kept; all if `None`.
     only: Option<HashSet<String>>,
 }
 
@@ -30,7 +30,7 @@ pub struct Texts {
 #[derive(Default)]
 struct List {
     places: Vec<Place>,
-    /// How many of them are known to be in order, from the beginning.
+    /// How many of them, from the beginning, are in order.
     in_order: usize,
 }
 
@@ -51,7 +51,7 @@ impl List {
 }
 
 impl Texts {
-    /// Creates an index that keeps nothing but what this query looks for. It takes little memory.
+    /// Creates an index that keeps only the terms of this query. It takes little memory.
     pub fn for_query(query: &Query) -> Self {
         let mut only: HashSet<String> = query.speaker().into_iter().collect();
         only.extend(query::languages(query).into_iter().map(|(_, mark)| mark));
@@ -60,12 +60,12 @@ impl Texts {
         Texts { only: Some(only), ..Texts::default() }
     }
 
-    /// Adds a record behind those of its log. One without a text is left out.
+    /// Adds a record after the others of its log. A record without a text is ignored.
     pub fn add(&mut self, log: u32, position: Position, record: &Record) {
         self.add_terms(log, position, record.time, terms(record));
     }
 
-    /// Adds a record by its [`terms`](super::terms()) and by the time when it was said. One without terms is left out.
+    /// Adds a record by its [`terms`](super::terms()) and its time. A record without terms is ignored.
     pub fn add_terms<T: AsRef<str> + Into<String>>(
         &mut self,
         log: u32,
@@ -93,7 +93,7 @@ impl Texts {
         let Some(of_log) = self.logs.remove(&log) else { return };
         self.count -= of_log.len() as u64;
         self.removed += of_log.len() as u64;
-        // Not each time, because it takes time in proportion to everything.
+        // Not each time: it takes time in proportion to the whole index.
         if self.removed > self.count {
             self.terms.retain(|_, list| {
                 list.places.retain(|place| self.logs.contains_key(&place.log()));
@@ -104,7 +104,7 @@ impl Texts {
         }
     }
 
-    /// Finds the records that fit a query, in one log or in all: the best first, and at most `most` of them. Returns
+    /// Finds the records that match a query, in one log or in all: the best first, and at most `most` of them. Returns
     /// their logs and positions.
     pub fn search(&mut self, log: Option<u32>, query: &Query, most: usize) -> Vec<(u32, Position)> {
         let mut searched = Searched { texts: self, log, times: query.times() };
@@ -112,14 +112,14 @@ impl Texts {
         found
     }
 
-    /// When a text was said, and where; `None` if there is no such text.
+    /// Returns the position and the time of a text; `None` if it does not exist.
     fn get(&self, place: Place) -> Option<(Position, Option<Millis>)> {
         self.logs.get(&place.log())?.get(place.text() as usize).copied()
     }
 }
 
 impl fmt::Debug for Texts {
-    /// Prints how many logs and texts there are, and nothing of the texts.
+    /// Prints the numbers of logs and texts, but none of the terms.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Texts").field("logs", &self.logs.len()).field("texts", &self.count).finish_non_exhaustive()
     }
@@ -133,7 +133,7 @@ struct Searched<'a> {
 }
 
 impl Searched<'_> {
-    /// The texts that have a term, in the log that is searched.
+    /// Returns the texts that have a term, in the searched log or in all.
     fn list(&self, term: &str) -> &[Place] {
         let places = self.texts.terms.get(term).map(|list| list.places.as_slice()).unwrap_or_default();
         let within: Range<usize> = match self.log {
@@ -165,7 +165,7 @@ impl Index for Searched<'_> {
     }
 
     fn counts(&mut self, terms: &[String]) -> Result<Vec<u64>, Infallible> {
-        // Only if logs were removed, some of the places may be gone.
+        // The lists are exact unless logs were removed.
         let exact = self.texts.removed == 0;
         let count = |term: &String| {
             if let Some(list) = self.texts.terms.get_mut(term) {
@@ -190,7 +190,7 @@ impl Index for Searched<'_> {
             .chain([any])
             .map(|terms| terms.iter().map(|term| this.list(term)).collect())
             .collect();
-        // The demand that fewest texts meet is read. The texts are looked up in the others.
+        // Walks through the shortest list and looks its texts up in the others.
         demands.sort_by_key(|lists: &Vec<&[Place]>| lists.iter().map(|list| list.len()).sum::<usize>());
         let Some((fewest, others)) = demands.split_first() else { return Ok(Vec::new()) };
         let meets = |place: &Place| {
@@ -260,7 +260,7 @@ mod tests {
         let found = all.search(None, &Query::new("What port did the linker need?"), 9);
         assert_eq!(found[..2], [(0, 0), (0, 1)]);
         assert!(!found.contains(&(0, 3)) && found.contains(&(1, 0)));
-        // One or two words find only what has them.
+        // Queries of one or two words find only texts that have them.
         assert_eq!(all.search(None, &Query::new("linker need"), 9), [(0, 0)]);
     }
 

@@ -1,4 +1,4 @@
-//! To what a search is limited besides its words.
+//! The limits of a search: speaker and time.
 
 use std::fmt;
 
@@ -9,14 +9,14 @@ use lookback_content::Redacted;
 use lookback_engine::transcript::Millis;
 use serde::{Serialize, Serializer};
 
-/// To what a search is limited: who speaks, and when. The default limits nothing.
+/// The limits of a search: the speaker, and the time. The default limits nothing.
 #[derive(Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Within {
-    /// The role (`user`, `assistant`, `system`, `tool`) or the name of who speaks.
+    /// The role (`user`, `assistant`, `system`, `tool`) or the name of the speaker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speaker: Option<String>,
-    /// The earliest time. As JSON it is a time such as `2026-11-22T10:00:00Z`.
+    /// The earliest time. In JSON it is a time such as `2026-11-22T10:00:00Z`.
     #[serde(serialize_with = "timestamp", skip_serializing_if = "Option::is_none")]
     pub since: Option<Millis>,
     /// The latest time.
@@ -30,7 +30,7 @@ fn timestamp<S: Serializer>(time: &Option<Millis>, serializer: S) -> Result<S::O
 }
 
 impl fmt::Debug for Within {
-    /// Prints whether there is a speaker, and not who.
+    /// Prints whether there is a speaker, but not the name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Within")
             .field("speaker", &self.speaker.as_deref().map(Redacted))
@@ -40,13 +40,13 @@ impl fmt::Debug for Within {
     }
 }
 
-/// A time that cannot be read.
+/// A text that is not a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not a time; write a day such as 2026-11-22, which is in UTC, or a time such as 2026-11-22T10:00:00Z")]
 pub struct BadTime;
 
 impl Within {
-    /// Limits a search to a role (`user`, `assistant`, `system`, `tool`), or to the name of who speaks.
+    /// Limits a search to a role (`user`, `assistant`, `system`, `tool`), or to the name of a speaker.
     #[must_use]
     pub fn speaker(self, name: impl Into<Option<String>>) -> Self {
         Within { speaker: name.into(), ..self }
@@ -64,7 +64,7 @@ impl Within {
         Within { until: time.into(), ..self }
     }
 
-    /// Reads an earliest time: a time with its offset, or a day in UTC, which means its beginning.
+    /// Parses an earliest time: a time with its offset, or a day in UTC, which means its beginning.
     ///
     /// # Errors
     /// Returns an error if the text is neither.
@@ -81,7 +81,7 @@ impl Within {
         day(text).map(Timestamp::as_millisecond).or_else(|| time(text)).ok_or(BadTime)
     }
 
-    /// Reads a latest time: a time with its offset, or a day in UTC, which means its end.
+    /// Parses a latest time: a time with its offset, or a day in UTC, which means its end.
     ///
     /// # Errors
     /// Returns an error if the text is neither.
@@ -91,9 +91,9 @@ impl Within {
     }
 }
 
-/// The beginning of a day.
+/// Returns the beginning of a day.
 fn day(text: &str) -> Option<Timestamp> {
-    // A time is also a day to the parser.
+    // The parser would also read a time as a day.
     if text.contains([':', 'T', 't']) {
         return None;
     }

@@ -1,10 +1,10 @@
-//! The words of a text, as they are written: what is a word, what makes no difference to it, and what it consists of.
+//! Splits a text into words, and folds case and accents.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Returns the words of a text, in the form in which searches compare them: in lower case, and without the accents of
-/// Latin, Greek and Cyrillic.
+/// Returns the words of a text in the form that searches compare: in lower case, and without the accents of Latin,
+/// Greek and Cyrillic.
 ///
 /// ```
 /// use lookback_store::search::words;
@@ -15,16 +15,16 @@ pub fn words(text: &str) -> Vec<String> {
     split(text).map(folded).collect()
 }
 
-/// The words of a text, as they are written.
+/// Returns the words of a text as they are written.
 pub(super) fn split(text: &str) -> impl Iterator<Item = &str> {
-    // A combining mark belongs to the letter before it. One that follows no letter, for example after an emoji, is not
-    // a word.
+    // A combining mark belongs to the letter before it. A mark that follows no letter, for example after an emoji, is
+    // not a word.
     let words = text.split(is_between).map(|word| word.trim_start_matches(is_combining_mark));
     words.filter(|word| !word.is_empty())
 }
 
-/// A word in lower case, without the accents of Latin, Greek and Cyrillic. Marks of other scripts stay, because there
-/// they are vowels or distinguish letters.
+/// Returns a word in lower case, without the accents of Latin, Greek and Cyrillic. Marks of other scripts remain,
+/// because there they are vowels or distinguish letters.
 pub(crate) fn folded(word: &str) -> String {
     const ACCENTS: std::ops::RangeInclusive<char> = '\u{300}'..='\u{36f}';
     if word.is_ascii() {
@@ -33,27 +33,28 @@ pub(crate) fn folded(word: &str) -> String {
     word.to_lowercase().nfd().filter(|c| !ACCENTS.contains(c)).nfc().collect()
 }
 
-/// A word in lower case, with its accents.
+/// Returns a word in lower case, with its accents.
 pub(super) fn lower(word: &str) -> String {
     if word.is_ascii() { word.to_ascii_lowercase() } else { word.to_lowercase().nfc().collect() }
 }
 
-/// Whether a word has characters of a script that puts no space between words.
+/// Returns whether a word has characters of a script that puts no spaces between words.
 pub(super) fn has_unspaced(word: &str) -> bool {
     word.contains(is_unspaced)
 }
 
-/// Returns where a word that was split from a text is in it, in bytes.
+/// Returns the range of bytes of a word that was split from a text.
 pub(super) fn place(text: &str, word: &str) -> std::ops::Range<usize> {
     // The word is a slice of the text, so its address gives its place.
     let start = word.as_ptr() as usize - text.as_ptr() as usize;
     start..start + word.len()
 }
 
-/// The parts of a word that is a name in code, or in a script that puts no space between words: `read` and `file` of
-/// `read_file` and of `readFile`, each two neighbors of Han and kana. Nothing if the word has no parts.
+/// Returns the parts of a word that is a name in code, or in a script that puts no spaces between words: `read` and
+/// `file` of `read_file` and of `readFile`, and each pair of adjacent characters of Han and kana. Empty if the word has
+/// no parts.
 pub(super) fn parts(word: &str) -> Vec<&str> {
-    // As most words are.
+    // Most words are like this.
     if word.bytes().skip(1).all(|b| b.is_ascii_lowercase())
         && word.as_bytes().first().is_some_and(u8::is_ascii_alphabetic)
     {
@@ -77,7 +78,8 @@ pub(super) fn parts(word: &str) -> Vec<&str> {
     if parts == [word] { Vec::new() } else { parts }
 }
 
-/// Cuts a word before each character at which `is_cut`, of the character before it, itself, and the one after it.
+/// Cuts a word before each character for which `is_cut` holds. Its arguments are the previous character, the character,
+/// and the next one.
 fn cut(word: &str, is_cut: impl Fn(char, char, Option<char>) -> bool) -> Vec<&str> {
     let mut runs = Vec::new();
     let (mut start, mut before) = (0, None);
@@ -94,19 +96,20 @@ fn cut(word: &str, is_cut: impl Fn(char, char, Option<char>) -> bool) -> Vec<&st
     runs
 }
 
-/// Whether a capital begins a part of a name: `F` in `readFile`, and `S` in `HTTPServer`.
+/// Returns whether a capital begins a part of a name: `F` in `readFile`, and `S` in `HTTPServer`.
 fn is_hump(before: char, c: char, after: Option<char>) -> bool {
     let ends = before.is_lowercase() || before.is_numeric();
     c.is_uppercase() && (ends || before.is_uppercase() && after.is_some_and(char::is_lowercase))
 }
 
-/// Whether a character is of a script that puts no space between words, and in which few characters are a word.
+/// Returns whether a character belongs to a script that puts no spaces between words, and whose words are a few
+/// characters long.
 fn is_unspaced(c: char) -> bool {
     matches!(c, '\u{3005}'..='\u{3007}' | '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
         | '\u{20000}'..='\u{323af}')
 }
 
-/// Whether a character separates words.
+/// Returns whether a character separates words.
 fn is_between(c: char) -> bool {
     !c.is_alphanumeric() && c != '_' && !is_combining_mark(c)
 }

@@ -1,4 +1,4 @@
-//! A store with one of each kind of log, and what breaks them.
+//! A store with one log of each kind, and the ways to break them.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ fn name(text: &str) -> LogName {
     text.parse().unwrap()
 }
 
-/// Puts one of each kind of log into a store, and into what it has of a tenant, and returns their names.
+/// Adds one log of each kind to a store and to a tenant of it, and returns their names.
 pub(crate) fn fill(store: &Arc<dyn Store>) -> Vec<LogName> {
     let tenant = store.scoped(&"acme".parse().unwrap()).unwrap();
     for store in [store, &tenant] {
@@ -40,7 +40,7 @@ pub(crate) fn fill(store: &Arc<dyn Store>) -> Vec<LogName> {
         let memory = block_on(Memory::open(store.clone(), "chat")).unwrap();
         block_on(memory.remember(Statement::decision("We use SQLite."))).unwrap();
         block_on(memory.remember(Statement::preference("Use pnpm, not npm."))).unwrap();
-        // They were used, without being written to.
+        // They were used without a write.
         for info in block_on(store.list("")).unwrap() {
             assert!(block_on(store.touch(&info.name, info.used.unwrap() + 1_000)).unwrap());
         }
@@ -57,7 +57,7 @@ pub(crate) fn fill(store: &Arc<dyn Store>) -> Vec<LogName> {
     logs
 }
 
-/// Asserts that a broken record is found in a log of each kind, in a store and in what it has of a tenant.
+/// Asserts that a broken record is found in a log of each kind, in a store and in a tenant of it.
 pub(crate) fn finds_a_broken_record_of_each_kind(store: &Arc<dyn Store>, kind: &str) {
     let logs = fill(store);
     let whole = block_on(verify(&**store, |_| {})).unwrap();

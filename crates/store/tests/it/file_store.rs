@@ -1,5 +1,5 @@
-//! The store of plain files: what the files contain, what is left of them when a process dies, and which files belong
-//! to it.
+//! The store of plain files: the contents of the files, the remains of a process that died, and files of other
+//! programs.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,8 @@ use lookback_store::{Durability, FileStore, LogName, Store, StoreError};
 use lookback_store::{Head, LogInfo, Record, purge};
 use lookback_wire::message::Message;
 
-/// The store that a process of [`a_process_remembers`] is to write to, and its name.
+/// The environment variables with the path of the store and the name of the writer, for a process of
+/// [`a_process_remembers`].
 const STORE: &str = "LOOKBACK_TEST_FILES";
 const WRITER: &str = "LOOKBACK_TEST_FILES_BY";
 /// How many records such a process writes.
@@ -46,7 +47,7 @@ fn said(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| record(text).body).collect()
 }
 
-/// Every file under a folder but for indexes, with what is in it.
+/// Every file under a folder except indexes, with its text.
 fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut files = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
@@ -63,7 +64,7 @@ fn tree(root: &Path) -> BTreeMap<PathBuf, String> {
     files
 }
 
-/// A text without the values of a member.
+/// Returns a text without the values of a member.
 fn blanked(text: &str, name: &str) -> String {
     let member = format!("\"{name}\":\"");
     let mut parts = text.split(&member);
@@ -123,7 +124,7 @@ fn the_files_of_a_session_can_be_read() {
     ];
     let expected: BTreeMap<_, _> =
         expected.into_iter().map(|(path, text)| (PathBuf::from(path), text.to_owned())).collect();
-    // What differs from run to run.
+    // These members differ from run to run.
     let steady = |text: String| ["id", "sum"].iter().fold(text, |text, name| blanked(&text, name));
     let found: BTreeMap<_, _> = tree(folder.path()).into_iter().map(|(path, text)| (path, steady(text))).collect();
     assert_eq!(found, expected);
@@ -161,7 +162,7 @@ fn bodies_keep_their_bytes_whatever_they_are() {
     }
 }
 
-/// What a document does as a log: the suite of every store looks at none of these.
+/// A document behaves like any other log. The suite of all stores does not use documents.
 #[test]
 fn a_document_is_a_log_as_any_other() {
     let folder = tempfile::tempdir().unwrap();
@@ -204,10 +205,10 @@ fn a_crash_at_any_byte_of_an_append_loses_nothing_that_was_there() {
     let header = first.iter().position(|&byte| byte == b'\n').unwrap() + 1;
 
     for length in 0..=whole.len() {
-        // A loss of power may leave zeros for what was not written yet.
+        // A loss of power may leave zeros in place of unwritten bytes.
         for zeros in [0, 40] {
             let torn = [&whole[..length], &vec![0; zeros]].concat();
-            // By one who opens the store after, and by one who knew the file before.
+            // The writer opens the store afterwards, or has known the file before.
             for knows in [false, true] {
                 // The index may be lost, too.
                 let _ = fs::remove_dir_all(folder.path().join("index"));
@@ -221,7 +222,7 @@ fn a_crash_at_any_byte_of_an_append_loses_nothing_that_was_there() {
                     store = open(folder.path());
                 }
                 if length < header && !torn.is_empty() {
-                    // No append leaves this: the first comes with its header, by a rename.
+                    // No append leaves this: the first is written together with its header, by a rename.
                     let refused = append(&store, &log, 0, &["next"]).unwrap_err();
                     assert!(matches!(refused, StoreError::NotAStore { .. }), "{length}: {refused:?}");
                     assert_eq!(fs::read(&path).unwrap(), torn);
@@ -256,7 +257,7 @@ fn a_crash_before_a_file_is_put_in_place_leaves_the_old_one() {
     for (log, path) in [(&shared, "memory/shared/memory"), (&log, "memory/one/turns")] {
         let temporary = folder.path().join(path).with_extension("lookback-tmp");
         fs::create_dir_all(temporary.parent().unwrap()).unwrap();
-        // Before there was a file at all, and before a later one.
+        // Before the file exists at all, and before a later one.
         for at in 0..2 {
             fs::write(&temporary, "{\"lookback\":{\"version\":1,").unwrap();
             assert_eq!(bodies(&store, log).len() as u64, at);
@@ -269,7 +270,7 @@ fn a_crash_before_a_file_is_put_in_place_leaves_the_old_one() {
     assert_eq!(tree(folder.path()).len(), 1, "the lock");
 }
 
-/// Appends to the document of what is shared, and to a session's facts, where each ends.
+/// Appends to the shared document and to a session's facts, each at its end.
 fn remember(store: &FileStore, writer: &str, count: usize) {
     for number in 0..count {
         for log in [name("shared").shared_of(), name("one").facts_of()] {
@@ -382,7 +383,7 @@ fn a_session_is_purged_whole_or_not_at_all_when_the_process_is_killed() {
         }
         assert!(left < PURGED);
         assert_eq!(block_on(store.list("")).unwrap().len(), 3 * left);
-        // What is begun is finished by whoever writes next, and nothing of it is on the disk.
+        // The next writer finishes the erasure, and nothing of the logs remains on the disk.
         block_on(store.vacuum()).unwrap();
         let files = tree(folder.path()).into_keys().filter(|path| path.starts_with("memory")).count();
         assert_eq!(files, 3 * left);
@@ -399,7 +400,7 @@ fn readers_see_whole_appends_while_others_write() {
             let writer = scope.spawn(|| {
                 let (store, long) = (open(folder.path()), "x".repeat(3_000));
                 for at in 0..60 {
-                    // As others leave it who die at it.
+                    // A torn end of another process that died while writing.
                     let torn = format!("{{\"at\":{},\"text\":\"torn {long}", at * 3);
                     if let Ok(mut file) = fs::OpenOptions::new().append(true).open(&turns) {
                         file.write_all(torn.as_bytes()).unwrap();
@@ -489,7 +490,7 @@ fn the_files_of_another_program_survive() {
         assert_eq!(block_on(store.list("")).unwrap(), []);
         assert_eq!(tree(&root), before, "looking changes nothing");
 
-        // Sessions beside it, and one of the same name whose file is taken.
+        // Sessions next to it, and one with the same name whose file is taken.
         let mut session =
             block_on(Session::open(FileStore::open(&root).unwrap(), "session-3", Default::default())).unwrap();
         block_on(session.push(Message::user("Hello"))).unwrap();
@@ -504,7 +505,7 @@ fn the_files_of_another_program_survive() {
                 assert!(matches!(refused, Err(StoreError::NotAStore { .. })), "{taken}: {refused:?}");
             }
         }
-        // What is shared goes into the document, behind what is there.
+        // Shared facts go into the document, after the existing members.
         append(&store, &name("shared").shared_of(), 0, &["a", "b"]).unwrap();
         append(&store, &name("shared").shared_of(), 2, &["c"]).unwrap();
         let text = fs::read_to_string(root.join(&shared)).unwrap();
@@ -564,7 +565,7 @@ fn a_document_that_cannot_be_read_is_never_written_over() {
             };
             assert!(is_told, "{text}: {refused:?}");
         }
-        // If it has what only Lookback writes, it is listed, and cannot be cleared away in silence.
+        // If it has content that only Lookback writes, it is listed, and `clear` reports it.
         let is_ours = text.contains("\"version\"");
         let listed = block_on(store.list("")).unwrap();
         let listed: Vec<_> = listed.into_iter().map(|info| (info.name, info.records)).collect();
@@ -572,7 +573,7 @@ fn a_document_that_cannot_be_read_is_never_written_over() {
         assert_eq!(block_on(store.clear()).is_err(), is_ours, "{text}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
-    // One entry that is none.
+    // One entry that is not a record.
     let text = format!("{{{ours},\"entries\":[{{\"at\":0,\"entry\":1,\"sum\":\"\"}},{{\"at\":7,\"entry\":1}}]}}");
     fs::write(&path, &text).unwrap();
     let refused = append(&store, &shared, 2, &["a"]).unwrap_err();
@@ -638,7 +639,7 @@ fn every_name_has_a_file_of_its_own() {
     expected.sort();
     let list = block_on(store.list("")).unwrap();
     assert_eq!(list.iter().map(|info| info.name.to_string()).collect::<Vec<_>>(), expected);
-    // All of them are in folders of one depth.
+    // All of them are in folders of the same depth.
     let files = tree(folder.path());
     assert_eq!(files.len(), logs.len() + 1);
     assert!(files.keys().all(|path| path.as_os_str() == "lookback.lock" || path.components().count() == 3));
@@ -710,13 +711,13 @@ fn a_damaged_line_is_told_with_its_log_and_position() {
         }
         assert_eq!(block_on(store.read(&log, 0..2)).unwrap(), said(&["one", "two"]), "what is before it can be read");
         assert_eq!(fs::read_to_string(&path).unwrap(), text, "it is left as it is");
-        // It takes no other with it.
+        // The other logs can still be read.
         let listed: Vec<_> = block_on(store.list("")).unwrap().into_iter().map(|log| (log.name, log.records)).collect();
         assert_eq!(listed, [(log.clone(), 0), (name("good"), 1)]);
         let found = block_on(store.search(None, &Query::new("one"), 9)).unwrap();
         assert_eq!(found.into_iter().map(|hit| hit.log).collect::<Vec<_>>(), [name("good")]);
     }
-    // Mended by hand, it is read again; and damaged, it can still be erased.
+    // Repaired by hand, it can be read again. While damaged, it can be erased.
     let store = open(folder.path());
     fs::write(&path, edited("{\"at\":2,\"part\":[3,4],\"entry\":3,\"note\":\"mended\",\"sum\":\"\"}")).unwrap();
     assert_eq!(block_on(store.read(&log, 2..3)).unwrap(), ["3"]);
@@ -734,7 +735,7 @@ fn files_of_a_newer_version_are_refused_by_its_number() {
         append(&store, log, 0, &["a"]).unwrap();
         let path = folder.path().join(path);
         let newer = fs::read_to_string(&path).unwrap().replace("\"version\":1", "\"version\":7");
-        // A later header may say other things.
+        // A later header may have other members.
         for newer in [newer.replace("\"log\"", "\"of\""), newer.clone()] {
             fs::write(&path, &newer).unwrap();
             let refused = block_on(store.head(log, None)).unwrap_err();
@@ -748,7 +749,7 @@ fn files_of_a_newer_version_are_refused_by_its_number() {
             assert!(matches!(refused, Err(StoreError::Newer { found: 7, known: 1, .. })), "{refused:?}");
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), newer);
-        // It is listed, and holds up no other.
+        // It is listed, and does not affect other logs.
         append(&store, &name("two"), 0, &["a"]).unwrap();
         let listed = block_on(store.list("")).unwrap();
         assert!(listed.iter().any(|info| info.name == *log && info.records == 0), "{listed:?}");
@@ -769,7 +770,7 @@ fn a_store_that_another_writes_to_is_said_to_be_locked() {
     for refused in [append(&store, &log, 1, &["b"]), block_on(store.delete(slice::from_ref(&log))).map(|_| ())] {
         assert!(matches!(refused, Err(StoreError::Locked { .. })), "{refused:?}");
     }
-    // Readers go on.
+    // Readers continue.
     assert_eq!(bodies(&store, &log), said(&["a"]));
     lock.unlock().unwrap();
     append(&store, &log, 1, &["b"]).unwrap();
@@ -786,14 +787,14 @@ fn a_store_is_a_folder() {
     assert!(matches!(refused, StoreError::NotAStore { .. }), "{refused:?}");
     let store = FileStore::open(folder.path().join("a/b")).unwrap();
     assert_eq!(store.root(), folder.path().join("a/b"));
-    // A folder is no store before something was written to one.
+    // A folder is not a store before something was written to it.
     let missing = FileStore::open_existing(folder.path().join("a/b")).unwrap_err();
     assert!(matches!(missing, StoreError::Missing { .. }), "{missing:?}");
     append(&store, &name("one"), 0, &["a"]).unwrap();
     FileStore::open_existing(folder.path().join("a/b")).unwrap();
     block_on(store.clear()).unwrap();
     FileStore::open_existing(folder.path().join("a/b")).unwrap();
-    // Should somebody take it away, it is made again.
+    // If it is removed, it is created again.
     append(&store, &name("one"), 0, &["a"]).unwrap();
     fs::remove_dir_all(folder.path().join("a")).unwrap();
     assert_eq!(block_on(store.head(&name("one"), None)).unwrap(), None);
@@ -828,7 +829,7 @@ mod unix {
         for folder in ["", "memory", "memory/one", "memory/shared"] {
             assert_eq!(mode(&root.join(folder)), 0o700, "{folder}");
         }
-        // A file that others may read was given to them by somebody.
+        // A file that others may read keeps its permissions.
         let shared = root.join("memory/shared/one.json");
         fs::set_permissions(&shared, PermissionsExt::from_mode(0o644)).unwrap();
         append(&store, &log.shared_of(), 2, &["c"]).unwrap();
@@ -861,7 +862,7 @@ mod unix {
         assert_eq!(block_on(store.list("")).unwrap().len(), 1);
         assert_eq!(block_on(store.clear()).unwrap(), 1);
         assert_eq!(tree(&outside), before);
-        // The root itself may be one: that is for its owner to say.
+        // The root itself may be a link: that is the choice of its owner.
         symlink(&outside, folder.path().join("link")).unwrap();
         assert_eq!(bodies(&open(&folder.path().join("link")), &name("one")), said(&["secret"]));
     }
@@ -896,7 +897,7 @@ mod unix {
     }
 }
 
-/// What was checked is not checked again as long as the document is the same, byte for byte.
+/// A checked document is not checked again as long as it is the same, byte for byte.
 #[test]
 fn what_is_added_to_a_long_document_takes_little_longer_than_to_a_short_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -917,7 +918,7 @@ fn what_is_added_to_a_long_document_takes_little_longer_than_to_a_short_one() {
     let long = add(3_016, 10);
     assert!(long < short * 20 + Duration::from_millis(150), "{long:?} against {short:?}");
 
-    // It is what a store that knows nothing of it finds, with its index.
+    // A newly opened store finds the same, with its index.
     let path = folder.path().join("memory/shared/memory.json");
     let other = open(folder.path());
     assert_eq!(bodies(&other, &log).len(), 3_026);
@@ -925,13 +926,13 @@ fn what_is_added_to_a_long_document_takes_little_longer_than_to_a_short_one() {
     append(&other, &log, 3_026, &["by another"]).unwrap();
     append(&store, &log, 3_027, &["again"]).unwrap();
     assert_eq!(block_on(store.info(&log)).unwrap().unwrap().records, 3_028);
-    // What was altered is found.
+    // A change by others is noticed.
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replacen("fact number 7,", "fact number 8,", 1)).unwrap();
     let damaged = block_on(store.info(&log)).unwrap_err();
     assert!(matches!(damaged, StoreError::Damaged { position: 22, .. }), "{damaged:?}");
     assert!(append(&store, &log, 3_028, &["more"]).is_err());
-    // What another program keeps there, and where, is left as it is.
+    // Another program's members keep their text and place.
     let kept = text.replacen("{\n", "{\n  \"theirs\": [1.0],\n", 1);
     fs::write(&path, &kept).unwrap();
     append(&store, &log, 3_028, &["more"]).unwrap();

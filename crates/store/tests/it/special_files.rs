@@ -1,4 +1,4 @@
-//! Pipes, sockets, devices and folders in place of a store's files: they are refused, and nothing waits for them.
+//! Pipes, sockets, devices and folders in place of a store's files are refused, and nothing waits for them.
 
 #![cfg(unix)]
 
@@ -17,7 +17,7 @@ use lookback_store::Record;
 use lookback_store::search::Query;
 use lookback_store::{FileStore, LogName, Store, StoreError};
 
-/// What `work` comes to, if it comes to an end.
+/// Returns the result of `work`, and panics if it takes too long.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
@@ -31,7 +31,7 @@ fn pipe(path: &Path) {
 }
 
 fn socket(path: &Path) {
-    // The file stays when the listener is gone.
+    // The file remains after the listener is dropped.
     drop(UnixListener::bind(path).unwrap());
 }
 
@@ -75,7 +75,7 @@ fn what_is_no_file_stops_nobody_in_a_store_of_files() {
                     refused(store.info(&log).await, &path);
                     refused(store.touch(&log, 1).await, &path);
                     refused(store.delete(slice::from_ref(&log)).await, &path);
-                    // It is none of the store's files, and left alone.
+                    // It is not one of the store's files, and is not touched.
                     assert_eq!(store.list("").await.unwrap(), []);
                     assert_eq!(store.search(None, &Query::new("milk"), 9).await.unwrap(), []);
                     assert_eq!(store.clear().await.unwrap(), 0);

@@ -1,4 +1,4 @@
-//! The requirements on every store, run against each of them; and what can go wrong with a file.
+//! The requirements on every store, run against each of them, and faults of a store's file.
 
 #![allow(clippy::print_stdout)]
 
@@ -28,7 +28,7 @@ fn name(text: &str) -> LogName {
     text.parse().unwrap()
 }
 
-/// The number in a variable of the environment, if there is one.
+/// Returns the number in an environment variable, if it is set.
 fn number_from(variable: &str) -> Option<usize> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -65,7 +65,7 @@ fn a_shared_store_is_not_wrapped_again() {
     let session = block_on(Session::open(shared.clone(), "one", Settings::default())).unwrap();
     let memory = block_on(Memory::open(shared.clone(), "one")).unwrap();
     assert!(Arc::ptr_eq(session.store(), &shared) && Arc::ptr_eq(memory.store(), &shared));
-    // One of a known kind is shared, too.
+    // An `Arc` of a concrete store is shared, too.
     let known = Arc::new(MemoryStore::new());
     let mut session = block_on(Session::open(known.clone(), "one", Settings::default())).unwrap();
     block_on(session.push(Message::user("Hello"))).unwrap();
@@ -176,7 +176,7 @@ fn a_store_that_another_holds_is_said_to_be_locked() {
     let log = name("one");
     let refused = block_on(store.append(&log, 0, vec![record("apple")], None)).unwrap_err();
     assert!(matches!(refused, StoreError::Locked { .. }), "{refused:?}");
-    // Readers go on.
+    // Readers continue.
     assert_eq!(block_on(store.head(&log, None)).unwrap(), None);
     other.execute_batch("COMMIT").unwrap();
     block_on(store.append(&log, 0, vec![record("apple")], None)).unwrap();
@@ -200,7 +200,7 @@ fn a_store_that_may_only_be_read_can_be_read() {
     let refused = block_on(store.append(&log, 1, vec![record("banana")], None)).unwrap_err();
     assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
     drop(store);
-    // Not even beside it may anything be written.
+    // SQLite may not create files next to it either.
     let set = |mode| std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(mode)).unwrap();
     for beside in ["s.db-wal", "s.db-shm"] {
         std::fs::remove_file(folder.path().join(beside)).ok();
@@ -211,7 +211,7 @@ fn a_store_that_may_only_be_read_can_be_read() {
     assert_eq!(block_on(store.search(None, &Query::new("apple"), 9)).unwrap().len(), 1);
     let refused = block_on(store.append(&log, 1, vec![record("banana")], None)).unwrap_err();
     assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
-    // What stands beside it would be left out.
+    // The file `-wal` next to it would be ignored.
     set(0o755);
     std::fs::write(folder.path().join("s.db-wal"), "more").unwrap();
     set(0o555);
@@ -231,7 +231,7 @@ fn a_file_is_its_owners_to_read() {
     for file in ["s.db", "s.db-wal", "s.db-shm"] {
         assert_eq!(mode(file), 0o600, "{file}");
     }
-    // One that somebody made otherwise stays as it is.
+    // An existing file keeps its permissions.
     std::fs::write(folder.path().join("own.db"), "").unwrap();
     std::fs::set_permissions(folder.path().join("own.db"), PermissionsExt::from_mode(0o640)).unwrap();
     drop(SqliteStore::open(folder.path().join("own.db")).unwrap());
@@ -298,7 +298,7 @@ proptest::proptest! {
     }
 }
 
-/// Sessions of a million words that are all alike, as those of agents are in `the`.
+/// Sessions with a million equal words: agents' sessions have as many `the`.
 fn many_alike(store: &SqliteStore, messages: u64) {
     let text = "the cat sat on the mat";
     let record = || Record::new("{}").text(text);
@@ -311,7 +311,7 @@ fn a_word_that_is_said_a_thousand_times_in_a_query_is_looked_for_once() {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
     many_alike(&store, 20_000);
-    // A hundred of it took minutes.
+    // A query with a hundred of them took minutes.
     let hits = block_on(store.search(None, &Query::new(&"the ".repeat(1_000)), 5)).unwrap();
     assert_eq!(hits.len(), 5);
 }

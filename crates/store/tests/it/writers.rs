@@ -1,6 +1,6 @@
 //! Writers of one log at once: threads, processes, and one that is killed.
 //!
-//! A writer that dies, or two that write at once, never damage what is stored, unlike in the faults C2, C4, K8 and L5
+//! A writer that dies, or two that write at once, never damage stored records, unlike in the faults C2, C4, K8 and L5
 //! of other systems.
 
 use std::path::Path;
@@ -15,14 +15,14 @@ use lookback_store::search::Query;
 use lookback_store::{Durability, FileStore, LogName, MemoryStore, Store, StoreError};
 use rusqlite::Connection;
 
-/// The store that a process of [`a_process_writes`] is to write to.
+/// The environment variable with the path of the store, for a process of [`a_process_writes`].
 const STORE: &str = "LOOKBACK_TEST_STORE";
-/// Its name, and how many records it writes.
+/// The environment variable with the name of the writer and the number of its records.
 const WRITER: &str = "LOOKBACK_TEST_WRITER";
-/// Records that come together.
+/// The number of records in one append.
 const BATCH: usize = 3;
 
-/// A store of the kind that the path is of: a file of SQLite's ends in `.db`.
+/// Opens a store of the kind that the path implies: `.db` means SQLite.
 fn open(path: &Path) -> Arc<dyn Store> {
     if path.extension().is_some_and(|kind| kind == "db") {
         return Arc::new(SqliteStore::open_with(path, Durability::System).unwrap());
@@ -38,7 +38,7 @@ fn record(text: &str) -> Record {
     Record::new(format!("{{\"said\":\"{text}\"}}")).text(text)
 }
 
-/// Appends records one by one, each where the log ends.
+/// Appends records one by one, each at the end of the log.
 fn write(store: &dyn Store, writer: &str, count: usize) {
     let (log, mut at) = (log(), 0);
     for n in 0..count {
@@ -46,7 +46,7 @@ fn write(store: &dyn Store, writer: &str, count: usize) {
             match block_on(store.append(&log, at, vec![record(&format!("{writer} {n}"))], Some(1))) {
                 Ok(()) => break at += 1,
                 Err(StoreError::Conflict { end, .. }) => at = end,
-                // So many writers may keep one waiting for longer than it has patience.
+                // With so many writers, one may wait longer than its patience.
                 Err(StoreError::Locked { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
@@ -54,7 +54,7 @@ fn write(store: &dyn Store, writer: &str, count: usize) {
     }
 }
 
-/// Every record of every writer is there once, in its writer's order.
+/// Asserts that every record of every writer is there once, in the writer's order.
 fn holds_all(store: &dyn Store, writers: &[String], count: usize) {
     let bodies = block_on(store.read(&log(), 0..u64::MAX)).unwrap();
     for writer in writers {
@@ -77,8 +77,8 @@ fn race(stores: &[Arc<dyn Store>], count: usize) {
     holds_all(&*stores[0], &writers, count);
 }
 
-/// Twenty who write once, and eight who write often: through one store, and through one each where `open` opens
-/// another.
+/// Runs twenty writers with one append each, and eight with many: through one store, and through one each if `open`
+/// opens several.
 fn races(open: &dyn Fn(&str) -> Arc<dyn Store>, sharing: bool) {
     for (writers, count) in [(20, 1), (8, 250)] {
         let name = format!("{writers}-{sharing}");
@@ -103,7 +103,7 @@ fn a_process_writes() {
     if let Some((writer, count)) = writer.split_once(' ') {
         return write(&*store, writer, count.parse().unwrap());
     }
-    // Until it is killed.
+    // It runs until it is killed.
     let log = log();
     let mut at = block_on(store.info(&log)).unwrap().map_or(0, |info| info.records);
     loop {
@@ -133,7 +133,7 @@ fn processes_that_write_to_one_file_lose_and_double_nothing() {
     for kind in ["s.db", "s"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(kind);
-        // The file is not there yet: they make it at once, too.
+        // The file does not exist yet, so they also create it at once.
         let children = ["one", "two"].map(|writer| process(&path, &format!("{writer} 250")));
         for mut child in children {
             assert!(child.wait().unwrap().success());
@@ -149,7 +149,7 @@ fn survives_kills(path: &Path, sound: &dyn Fn()) {
     let mut before = 0;
     for round in 0..6 {
         let mut child = process(path, "killed");
-        // Each time a little later, so that it is not always struck at the same place.
+        // A little later each time, so that the kill hits different places.
         while length() < before + 30 {
             assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
             std::thread::sleep(Duration::from_millis(2));

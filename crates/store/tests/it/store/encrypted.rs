@@ -42,7 +42,7 @@ fn a_store_with_encrypted_contents_keeps_what_a_store_promises_wherever_they_are
     for store in stores {
         let store = encrypted(store);
         block_on(async {
-            // Only sizes and searches are others.
+            // Only sizes and searches differ.
             let log = name("chat");
             let records = |texts: &[&str]| texts.iter().map(|text| Record::new(*text)).collect::<Vec<_>>();
             store.append(&log, 0, records(&["", "\0 no JSON \u{1f600}"]), None).await.unwrap();
@@ -74,7 +74,7 @@ fn no_file_has_what_was_said() {
             let mut session = Session::open(store.clone(), "chat", Default::default()).await.unwrap();
             session.push(Message::user("The password is hunter2")).await.unwrap();
             session.push(Message::assistant("I see")).await.unwrap();
-            // The messages of sessions are found all the same.
+            // The messages of sessions can be found.
             let found = session.search(&Query::new("passwords"), 9).await.unwrap();
             assert_eq!(found.len(), 1);
             let found = lookback_store::messages::search(&store, None, Query::new("see"), 9).await.unwrap();
@@ -100,13 +100,13 @@ fn a_record_can_stand_nowhere_else_and_be_opened_with_no_other_key() {
     block_on(async {
         store.append(&one, 0, vec![record("zero"), record("one")], None).await.unwrap();
         let sealed = plain.read(&one, 0..2).await.unwrap();
-        // In the place of another record, in another log, and in that of a tenant.
+        // At the position of another record, in another log, and in a tenant's log.
         plain.append(&two, 0, vec![record(&sealed[1]), record(&sealed[0])], None).await.unwrap();
         assert_eq!(damage(&store, &two), (0, Damage::Altered));
         let acme = "acme".parse().unwrap();
         plain.scoped(&acme).unwrap().append(&one, 0, vec![record(&sealed[0])], None).await.unwrap();
         assert_eq!(damage(&*store.scoped(&acme).unwrap(), &one), (0, Damage::Altered));
-        // Every byte of it counts.
+        // Every byte is authenticated.
         for at in 0..sealed[0].len() {
             let mut bytes = sealed[0].clone().into_bytes();
             bytes[at] ^= 1;
@@ -142,7 +142,7 @@ fn a_key_is_changed_and_an_old_one_given_up() {
     let fresh = Arc::new(MemoryStore::new());
     let copied = EncryptedStore::new(fresh.clone(), key("b", 2), []).unwrap();
     block_on(copy(&changed, &copied, |_| {})).unwrap();
-    // It goes on where it stopped, although everything is encrypted anew.
+    // The copy continues where it stopped, although everything is encrypted again.
     assert_eq!(block_on(copy(&changed, &copied, |_| {})).unwrap().known, 2);
     let later = EncryptedStore::new(fresh, key("b", 2), []).unwrap();
     assert_eq!(said(&later).unwrap(), ["\"one\"", "\"two\""]);

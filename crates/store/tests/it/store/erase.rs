@@ -1,4 +1,4 @@
-//! What is erased is gone: from lists at once, and then from the file and its index.
+//! Erased data is gone: from lists at once, and then from the file and its index.
 
 use std::path::Path;
 use std::slice;
@@ -16,14 +16,14 @@ use rusqlite::Connection;
 
 use super::name;
 
-/// A word that is looked for in files.
+/// The word that must not be left in any file.
 const SECRET: &str = "hunter2isthesecret";
 
 fn said(text: &str, count: usize) -> Vec<Record> {
     (0..count).map(|n| Record::new(format!("{{\"text\":\"{text} {n}\"}}")).text(format!("{text} {n}"))).collect()
 }
 
-/// How often a word is in the files of a folder.
+/// Counts a word in the files of a folder.
 fn found(folder: &Path, word: &str) -> usize {
     let mut found = 0;
     for file in std::fs::read_dir(folder).unwrap() {
@@ -95,7 +95,7 @@ fn an_erasure_that_is_broken_off_is_seen_by_nobody_and_finished_by_the_next() {
     let (log, other): (LogName, LogName) = (name("one"), name("other"));
     block_on(store.append(&other, 0, said("other", 3), None)).unwrap();
     block_on(store.append(&log, 0, said(SECRET, 9_000), None)).unwrap();
-    // The future is dropped after it was begun.
+    // The future is dropped after the erasure began.
     block_on(async {
         let logs = [log.clone()];
         let mut begun = store.delete(&logs);
@@ -104,7 +104,7 @@ fn an_erasure_that_is_broken_off_is_seen_by_nobody_and_finished_by_the_next() {
         }
     });
     assert_eq!(pending(&path), 1);
-    // Nobody sees it, and its name can be used again.
+    // The log is hidden, and its name can be used again.
     assert_eq!(block_on(store.list("")).unwrap().len(), 1);
     assert_eq!(block_on(store.search(None, &Query::new(SECRET), 9)).unwrap(), []);
     block_on(store.append(&log, 0, said("new", 2), None)).unwrap();

@@ -1,4 +1,4 @@
-//! Faults of the disk: what was altered or lost is found and named, and never taken for what was written.
+//! Faults of the disk: altered or lost data is detected and reported, and never read as valid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use lookback_store::{Durability, FileStore, LogName, Store, StoreError};
 
 use super::name;
 
-/// Numbers that look random and are always the same.
+/// A pseudo-random sequence, the same in every run.
 struct Random(u64);
 
 impl Random {
@@ -31,15 +31,15 @@ fn records(bodies: &[String]) -> Vec<Record> {
     bodies.iter().map(|body| Record::new(body).text(body)).collect()
 }
 
-/// What a store says of a log that had these bodies and was damaged.
+/// The result of reading a log that had these bodies and was damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Whole,
-    /// An error says that it was damaged.
+    /// An error reports the damage.
     Found,
-    /// The log is not there.
+    /// The log does not exist.
     Hidden,
-    /// The contents are others, or fewer, and nothing says so.
+    /// The contents differ or are fewer, without an error.
     Altered,
 }
 
@@ -53,7 +53,7 @@ fn seen(store: &dyn Store, log: &LogName, bodies: &[String]) -> Seen {
     }
 }
 
-/// A log in files with one append of one record, one of several, and again one.
+/// A log in files with an append of one record, one of several, and one of one record again.
 fn in_files(root: &Path) -> (PathBuf, LogName, Vec<String>) {
     let store = FileStore::open_with(root, Durability::System).unwrap();
     let (log, bodies) = (name("chat"), bodies(5));
@@ -64,7 +64,7 @@ fn in_files(root: &Path) -> (PathBuf, LogName, Vec<String>) {
     (root.join("memory/chat/turns.jsonl"), log, bodies)
 }
 
-/// Puts a log and its index as they were, but for what was done to the log.
+/// Restores a log and its index, with a change to the log.
 fn put(root: &Path, log: &[u8], index: Option<&[u8]>) -> FileStore {
     fs::write(root.join("memory/chat/turns.jsonl"), log).unwrap();
     let path = root.join("index/chat/turns.jsonl.index");
@@ -94,7 +94,7 @@ fn any_flipped_bit_in_a_log_of_lines_is_found_and_removes_nothing() {
                 let with = if index.is_some() { "with" } else { "without" };
                 let store = put(folder.path(), &flipped, index);
                 let found = seen(&store, &log, &bodies);
-                // Without an index, a damaged header may be that of another program.
+                // Without an index, a damaged header may belong to another program.
                 assert_eq!(found, Seen::Found, "byte {at}, bit {bit}, {with} an index");
                 for end in [4, 5] {
                     let _ = block_on(store.append(&log, end, records(&bodies[..1]), None));
@@ -124,13 +124,13 @@ fn a_log_of_lines_that_lost_its_end_is_found_and_read_up_to_there() {
         let refused = block_on(store.append(&log, 5, records(&bodies[..1]), None)).unwrap_err();
         assert!(matches!(refused, StoreError::Damaged { .. }), "{length}: {refused:?}");
     }
-    // Should the whole file be lost, too.
+    // The whole file may be lost, too.
     fs::remove_file(&path).unwrap();
     let store = FileStore::open(folder.path()).unwrap();
     assert_eq!(seen(&store, &log, &bodies), Seen::Found);
     let refused = block_on(store.append(&log, 0, records(&bodies[..1]), None)).unwrap_err();
     assert!(matches!(refused, StoreError::Damaged { .. }), "{refused:?}");
-    // Who knows that it is lost can erase what is left, and begin again.
+    // A lost log can be erased and started again.
     assert_eq!(block_on(store.delete(std::slice::from_ref(&log))).unwrap(), 1);
     block_on(store.append(&log, 0, records(&bodies[..1]), None)).unwrap();
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap(), bodies[..1]);
@@ -145,7 +145,7 @@ fn a_document_that_is_an_older_one_again_is_found() {
     block_on(store.append(&log, 0, records(&bodies[..2]), None)).unwrap();
     let older = fs::read(&path).unwrap();
     block_on(store.append(&log, 2, records(&bodies[2..]), None)).unwrap();
-    // The rename of the newer one was lost.
+    // The rename of the newer file was lost.
     fs::write(&path, older).unwrap();
     let refused = block_on(store.append(&log, 2, records(&bodies[2..]), None)).unwrap_err();
     match refused {
@@ -162,7 +162,7 @@ fn zeros_in_an_append_that_was_torn_make_nothing_unreadable() {
     let (path, log, bodies) = in_files(folder.path());
     let whole = fs::read(&path).unwrap();
     let ends: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] == b'\n').map(|at| at + 1).collect();
-    // The append of three records, as it may be after a loss of power, and the index from before it.
+    // An append of three records, in a state that a loss of power may leave, and the index from before it.
     let index = fs::read(folder.path().join("index/chat/turns.jsonl.index")).unwrap();
     let (start, end) = (ends[1], ends[4]);
     for from in start..end {
@@ -209,7 +209,7 @@ fn a_damaged_header_hides_no_session_and_holds_up_no_erasure() {
     }
 }
 
-/// A damaged file of SQLite. What is in the tables is checked by each read; what is not, by `verify`.
+/// A damaged file of SQLite. Every read checks the tables; `verify` checks the rest.
 #[test]
 fn a_flipped_bit_in_sqlite_never_changes_what_is_read_of_a_record() {
     let folder = tempfile::tempdir().unwrap();
@@ -243,7 +243,7 @@ fn a_flipped_bit_in_sqlite_never_changes_what_is_read_of_a_record() {
     println!("{counts:?}");
 }
 
-/// A write of a page that did not end: a part of the page is as it was, or empty.
+/// An incomplete write of a page: a part of the page is old or empty.
 #[test]
 fn a_torn_page_of_sqlite_never_changes_what_is_read_of_a_record() {
     const PAGE: usize = 4_096;
@@ -285,7 +285,7 @@ fn a_torn_page_of_sqlite_never_changes_what_is_read_of_a_record() {
             *counts.entry(format!("{found:?}")).or_insert(0) += 1;
             assert_ne!(found, Seen::Altered, "page {page}, round {round}");
             if found == Seen::Hidden {
-                // The index of names has lost it. Only reading everything tells.
+                // The index of names has lost it. Only reading everything reveals that.
                 let store = SqliteStore::open(&path).unwrap();
                 let is_well = block_on(verify(&store, |_| {})).is_ok_and(|verified| verified.faults.is_empty());
                 assert!(!is_well, "page {page}, round {round}");

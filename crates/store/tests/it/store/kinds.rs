@@ -1,5 +1,5 @@
-//! Everything that a store holds: one of each kind is put into every store, and broken there. It is found, or changes nothing
-//! that anybody sees. And a copy has all of it.
+//! Breaks one log of each kind in every store: the damage is found, or has no visible effect. A copy has all kinds,
+//! too.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use super::own::OwnStore;
 use super::{name, number_from};
 use crate::filled::{fill, finds_a_broken_record_of_each_kind};
 
-/// Everything that anybody can see of a store.
+/// Everything that is visible of a store.
 fn observed(store: &Arc<dyn Store>) -> Result<Vec<String>, StoreError> {
     let mut seen = Vec::new();
     for (tenants, scoped) in block_on(every_namespace(&**store))? {
@@ -50,12 +50,12 @@ fn observed(store: &Arc<dyn Store>) -> Result<Vec<String>, StoreError> {
     Ok(seen)
 }
 
-/// Whether something is wrong with a store, or the command that looks fails.
+/// Returns whether a check finds a problem in a store, or fails.
 fn is_found(store: &Arc<dyn Store>) -> bool {
     block_on(verify(&**store, |_| {})).map_or(true, |verified| !verified.faults.is_empty())
 }
 
-/// Asserts that what was done to a store is found, or that nobody sees anything of it.
+/// Asserts that the damage to a store is found, or has no visible effect.
 fn found_or_harmless(store: Result<Arc<dyn Store>, StoreError>, whole: &[String], what: &str) -> bool {
     let Ok(store) = store else { return true };
     if is_found(&store) {
@@ -106,7 +106,7 @@ fn a_copy_from_each_store_into_each_other_has_all_of_it() {
     }
 }
 
-/// A copy of a folder.
+/// Copies a folder.
 fn copied(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -186,7 +186,7 @@ fn a_session_opens_whichever_records_are_said_to_be_checkpoints_and_verify_tells
     assert!(!is_found(&store));
 }
 
-/// Numbers that look random and are always the same.
+/// A pseudo-random number below `end`, the same in every run.
 fn below(random: &mut u64, end: usize) -> usize {
     *random ^= *random << 13;
     *random ^= *random >> 7;
@@ -194,7 +194,7 @@ fn below(random: &mut u64, end: usize) -> usize {
     usize::try_from(*random >> 20).unwrap() % end
 }
 
-/// How many flips a test makes. `LOOKBACK_FLIPS` makes it more.
+/// How many flips a test makes. `LOOKBACK_FLIPS` overrides it.
 fn flips(usual: usize) -> usize {
     number_from("LOOKBACK_FLIPS").unwrap_or(usual)
 }
@@ -223,7 +223,7 @@ fn a_flipped_bit_in_sqlite_is_found_or_harmless() {
     println!("{found} of {} flips were found, and the others were harmless", flips(500));
 }
 
-/// Every file under a folder.
+/// Lists every file under a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -248,7 +248,7 @@ fn a_flipped_bit_in_any_plain_file_is_found_or_harmless() {
     let each = flips(600) / files.len() + 1;
     for file in &files {
         let whole = fs::read(file).unwrap();
-        // Where files are short, all of it; else some of it, and more of its beginning.
+        // All bytes of short files, and some of long ones, more of them near the beginning.
         let all: Vec<usize> = if whole.len() <= each {
             (0..whole.len()).collect()
         } else {
@@ -319,13 +319,13 @@ fn a_log_whose_file_is_lost_or_in_another_place_is_not_left_out() {
         fs::rename(&away, &path).unwrap();
         assert!(!is_found(&store));
     }
-    // Without its index, a log that was moved cannot be told from a copy, but for that the first is not there.
+    // Without its index, a moved log looks like a copy, except that the original is missing.
     fs::remove_dir_all(folder.path().join("index")).unwrap();
     fs::rename(memory.join("chat"), memory.join("chau")).unwrap();
     let refused = fails("a folder with another name");
     assert!(matches!(&refused, CopyError::Nameless { what } if what.contains("belongs to `")), "{refused}");
     fs::rename(memory.join("chau"), memory.join("chat")).unwrap();
-    // Nor is it known whose it is, if the name is long and the header is gone.
+    // If the name is long and the header is gone, its owner is unknown, too.
     let long = name(&"\u{e9}".repeat(LogName::LONGEST));
     block_on(store.append(&long, 0, vec![lookback_store::Record::new("{}")], Some(1))).unwrap();
     fs::remove_dir_all(folder.path().join("index")).unwrap();

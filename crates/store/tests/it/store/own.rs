@@ -1,4 +1,4 @@
-//! A store as another crate would write it: only with what is public.
+//! A store that uses only the public API, as in another crate.
 
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -10,7 +10,7 @@ use lookback_store::search::{Query, Texts};
 use lookback_store::{Head, Hit, LogInfo, Record, Scope, StoreFuture, Tenant, Tombstone, checksum};
 use lookback_store::{LogName, Store, StoreError};
 
-/// Logs by the texts of their names, as a database keeps them.
+/// Logs by their names as text, as in a database.
 #[derive(Debug, Default)]
 pub(crate) struct OwnStore {
     /// The logs of each namespace.
@@ -33,7 +33,7 @@ impl Log {
 }
 
 impl OwnStore {
-    /// Works with the logs of this namespace.
+    /// Runs `work` on the logs of this namespace.
     fn with<T>(&self, work: impl FnOnce(&mut BTreeMap<String, Log>) -> T) -> T {
         work(self.namespaces.lock().unwrap().entry(self.scope.as_str().to_owned()).or_default())
     }

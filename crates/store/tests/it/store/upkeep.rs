@@ -1,4 +1,4 @@
-//! Looking after a store: verifying and copying it.
+//! Maintaining a store: verifying and copying it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use rusqlite::Connection;
 
 use super::name;
 
-/// A store with a session that was compacted, its facts, and two tenants, one in the other.
+/// Fills a store with a compacted session, its facts, and two tenants, one within the other.
 fn used(store: &Arc<dyn Store>) {
     let policy = Policy { limits: Limits::messages(6), target: Some(Limits::messages(3)), ..Policy::unlimited() };
     let inner = store.scoped(&"acme".parse().unwrap()).unwrap();
@@ -36,7 +36,7 @@ fn used(store: &Arc<dyn Store>) {
     }
 }
 
-/// What a store has: of every log its description, its bodies, and where a search finds it.
+/// The contents of a store: every log's description, bodies, and hits of a search.
 fn contents(store: &Arc<dyn Store>) -> Vec<String> {
     let mut found = Vec::new();
     for (tenants, scoped) in block_on(lookback_store::every_namespace(&**store)).unwrap() {
@@ -59,7 +59,7 @@ fn a_copy_has_everything_and_can_be_broken_off() {
     let from: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path().join("s.db")).unwrap());
     used(&from);
     let to: Arc<dyn Store> = Arc::new(FileStore::open(folder.path().join("files")).unwrap());
-    // A part of it is there.
+    // A part of the log is already there.
     let log = name("chat");
     let first = block_on(from.read(&log, 0..1)).unwrap().remove(0);
     let created = block_on(from.info(&log)).unwrap().unwrap().created;
@@ -104,7 +104,7 @@ fn a_copy_writes_over_nothing() {
         other => panic!("{other:?}"),
     }
     assert_eq!(block_on(to.read(&name("chat"), 0..9)).unwrap(), ["another"]);
-    // Nor if the other one is longer.
+    // It also refuses if the other log is longer.
     let longer: Arc<dyn Store> = Arc::new(MemoryStore::new());
     block_on(copy(&*from, &*longer, |_| {})).unwrap();
     let end = block_on(longer.head(&name("chat"), None)).unwrap().unwrap().end;
@@ -193,7 +193,7 @@ fn a_vacuum_of_files_removes_what_dead_processes_have_left_and_nothing_else() {
     assert!(foreign.exists());
     assert_eq!(block_on(store.list("")).unwrap().len(), 1);
     assert_eq!(block_on(tenant.list("")).unwrap().len(), 1);
-    // So does the erasure of a log that was never completed.
+    // The same holds for an erasure of a log that was never completed.
     std::fs::create_dir_all(left[0].parent().unwrap()).unwrap();
     std::fs::write(&left[0], "secret").unwrap();
     assert_eq!(block_on(store.delete(&[name("dead")])).unwrap(), 0);
