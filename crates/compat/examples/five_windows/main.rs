@@ -1,4 +1,5 @@
-//! Writes `docs/reference/five-windows.md`: `cargo run --release -p lookback-compat --example five_windows > docs/reference/five-windows.md`.
+//! Prints `docs/reference/five-windows.md`:
+//! `cargo run --release -p lookback-compat --example five_windows > docs/reference/five-windows.md`.
 
 #![allow(clippy::print_stdout, reason = "it writes to standard output")]
 
