@@ -1,5 +1,5 @@
-//! The budget of a run, in tokens and in US dollars: a nudge when most of it is used or the calls bring little, and an
-//! end when it is used up.
+//! The budget of a run, in tokens and in US dollars: it nudges the model when most of it is used or the calls bring
+//! little progress, and ends the run when it is used up.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -11,19 +11,19 @@ use super::{EndReason, Event, Failure, Middleware, ModelAnswer, OnFailure, React
 use lookback_replay::prices::Price;
 use lookback_replay::receipt::Receipt;
 
-/// The number of calls in a row that must bring little.
+/// The number of calls in a row with few new tokens, after which the model is nudged.
 const CALLS: usize = 3;
-/// A call with fewer new tokens brings little.
+/// A call with fewer new tokens than this has few.
 const LITTLE: u64 = 500;
-/// What the model is to do when most of the budget is used.
+/// The instruction to the model when most of the budget is used.
 const TO_THE_END: &str = "Bring the task to its end: answer with what you have, or make only the calls that the answer \
                           needs.";
 
-/// A limit on the tokens of a run, and on what it costs.
+/// A limit on the tokens and the cost of a run.
 ///
-/// It nudges the model when most of the budget is used, and when three calls in a row brought fewer than 500 new
-/// tokens each; each nudge comes once in a run. At the hard limit the run gives its last answer, or ends. It fails
-/// closed, since a run with unknown costs must not go on.
+/// It nudges the model when most of the budget is used, and when each of three calls in a row brought fewer than 500
+/// new tokens. Each nudge comes once in a run. At the hard limit, the model gives its last answer, or the run ends. The
+/// budget fails closed, because a run with unknown costs must not continue.
 ///
 /// ```
 /// use lookback_agent::{AtHard, Budget};
@@ -39,7 +39,7 @@ pub struct Budget {
     at_hard: AtHard,
     active: bool,
     used: Option<Box<dyn Fn() -> u64 + Send>>,
-    /// Tokens of the next run's budget that are used already.
+    /// Tokens of the next run's budget that are already used.
     used_before: u64,
     money: Option<Money>,
     state: State,
@@ -50,11 +50,11 @@ pub struct Budget {
 struct Money {
     most: u64,
     costs: CallCosts,
-    /// Whether all runs of the session count, and not each for itself.
+    /// Whether the budget is for all runs of the session together, not for each run.
     is_session: bool,
-    /// In US dollars.
+    /// The cost so far, in US dollars.
     spent: f64,
-    /// The tokens of the run when its newest call was paid.
+    /// The run's tokens at the time of the last charge.
     paid: u64,
     told_soft: bool,
 }
@@ -67,7 +67,7 @@ impl Money {
         (self.paid, self.told_soft) = (0, false);
     }
 
-    /// Pays for a call that was answered.
+    /// Charges an answered call.
     fn pay(&mut self, answer: &ModelAnswer, run: &Run) {
         let charge = self.costs.charge(answer);
         let tokens = run.spent.saturating_sub(std::mem::replace(&mut self.paid, run.spent));
@@ -79,7 +79,7 @@ impl Money {
     }
 }
 
-/// What is known about the run.
+/// The state of the current run.
 #[derive(Debug, Default)]
 struct State {
     used_before: u64,
@@ -92,7 +92,7 @@ struct State {
     now: u64,
 }
 
-/// What happens at the hard limit of a budget.
+/// The effect of a budget's hard limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum AtHard {
@@ -115,18 +115,18 @@ pub struct BudgetError {
 }
 
 impl Budget {
-    /// Creates a budget of tokens that the caller counts. The growth of that number in a call counts as the call's new
-    /// tokens. A budget of 0 never acts.
+    /// Creates a budget of tokens that the caller counts. The growth of that count during a call is the number of the
+    /// call's new tokens. A budget of 0 never acts.
     pub fn new(most: u64, used: impl Fn() -> u64 + Send + 'static) -> Self {
         Budget { used: Some(Box::new(used)), ..Budget::reported(most) }
     }
 
     /// Creates a budget of input and output tokens, as reported with the answers. If nothing is reported for a call,
-    /// the tokens of its window and its answer are estimated. The new tokens of a call are its output, and what its
-    /// input has more than the input before it. A budget of 0 never acts.
+    /// the tokens of its window and its answer are estimated. The new tokens of a call are its output, plus the growth
+    /// of its input since the previous call. A budget of 0 never acts.
     ///
-    /// Each run begins with the whole budget, even if it goes on after its process was killed: see
-    /// [`Budget::with_used_before`].
+    /// Each run begins with the whole budget, even if it continues a run whose process was killed (see
+    /// [`Budget::with_used_before`]).
     pub fn reported(most: u64) -> Self {
         let (at_hard, state) = (AtHard::default(), State::default());
         Budget { most, soft: 0.8, hard: 1.0, at_hard, active: true, used: None, used_before: 0, money: None, state }
@@ -146,21 +146,21 @@ impl Budget {
         Budget::reported(0).with_cost(dollars, price)
     }
 
-    /// Limits what each run may cost, too, in US dollars at this price.
+    /// Also limits the cost of each run, in US dollars at this price.
     ///
     /// The cost of a call is that of its input, with a simulated prompt cache, and of its output. Both are corrected by
-    /// the usage that is reported with the answer; without a report, they are estimated. If the price has none for
-    /// output, only the input counts.
+    /// the usage that is reported with the answer; without a report, they are estimated. If the price has no output
+    /// price, only the input counts.
     ///
-    /// An amount below a millionth of a dollar, or one that is no number, allows no call. Without this limit, money does
-    /// not count.
+    /// An amount below half a millionth of a dollar, or NaN, allows no call. Without this method, the cost is not
+    /// limited.
     #[must_use]
     pub fn with_cost(self, dollars: f64, price: &Price) -> Self {
         self.with_money(dollars, price, None)
     }
 
-    /// Limits what all runs of the session may cost together, in US dollars at this price, as [`Budget::with_cost`] does
-    /// for each. The receipt is that of the session at the same price, before its next run.
+    /// Limits the cost of all runs of the session together, in US dollars at this price, as [`Budget::with_cost`] does
+    /// for each run. Pass the session's receipt at the same price, from before its next run.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -191,8 +191,8 @@ impl Budget {
         Budget { money: Some(money), ..self }
     }
 
-    /// Sets how many tokens of the first run's budget are used when it begins. For a run whose process was killed, if
-    /// you know what it had cost by then.
+    /// Sets the tokens of the first run's budget that are used when it begins. Use it to continue a run whose process
+    /// was killed, if you know the tokens that it had used.
     #[must_use]
     pub fn with_used_before(self, tokens: u64) -> Self {
         Budget { used_before: tokens, ..self }
@@ -206,7 +206,7 @@ impl Budget {
         Ok(Budget { soft: share("soft", ratio)?, ..self })
     }
 
-    /// Sets the share of the budget at which it is used up. The default is 1.
+    /// Sets the share at which the budget is used up. The default is 1.
     ///
     /// # Errors
     /// Returns an error unless the share is greater than 0 and at most 1.
@@ -220,7 +220,7 @@ impl Budget {
         Budget { at_hard, ..self }
     }
 
-    /// Switches the budget off, so that it never acts.
+    /// Disables the budget, so it never acts.
     #[must_use]
     pub fn disabled(self) -> Self {
         Budget { active: false, ..self }
@@ -309,7 +309,7 @@ fn share_of(most: u64, ratio: f64) -> u64 {
     share
 }
 
-/// Returns US dollars in millionths. What is no number is 0.
+/// Converts US dollars to millionths. NaN becomes 0.
 fn millionths(dollars: f64) -> u64 {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
     let millionths = (dollars * 1e6).round() as u64;

@@ -1,4 +1,5 @@
-//! The context filter: a policy that every window of a run must fit, such as the newest rounds with short tool results.
+//! The context filter: an additional policy for the windows of a run, such as the newest rounds with short tool
+//! results.
 
 use std::time::Duration;
 
@@ -7,10 +8,10 @@ use lookback_engine::policy::Policy;
 use super::{Event, Failure, Middleware, Reaction, Run};
 use lookback_presets::{PolicyError, named};
 
-/// Has every window of the run fit a policy besides the session's own.
+/// Makes every window of the run meet a policy in addition to the session's own.
 ///
-/// It tightens the policy and rewrites no messages. So nothing that another middleware adds undoes it, and what it
-/// drops is recorded and can be read back.
+/// It tightens the policy instead of rewriting messages. So other middleware cannot undo it, and the messages that it
+/// drops are in the log and can be recalled.
 ///
 /// ```
 /// use lookback_agent::ContextFilter;
@@ -33,11 +34,11 @@ impl ContextFilter {
         ContextFilter { policy }
     }
 
-    /// Creates a filter that keeps the newest rounds, as the preset `two-tier` does: at most this many, of which all
-    /// but the newest three have their tool results cleared, and no tool result longer than 8,000 characters.
+    /// Creates a filter that keeps at most this many of the newest rounds, like the preset `two-tier`. Tool results are
+    /// cleared in all but the newest three of these rounds, and truncated to 8,000 characters.
     ///
-    /// Such a window slides by a round at each call, which breaks the provider's cache each time. One with a target
-    /// does not: `named("two-tier:sliding_window_size=10,target_rounds=5")`.
+    /// Such a window slides by one round at each call, which breaks the provider's cache each time. A window with a
+    /// target does not: `named("two-tier:sliding_window_size=10,target_rounds=5")`.
     ///
     /// # Errors
     /// Returns an error if `rounds` is 0.
@@ -49,11 +50,11 @@ impl ContextFilter {
         Ok(ContextFilter::new(named(&format!("two-tier:sliding_window_size={rounds}"))?))
     }
 
-    /// Has the texts that replace cut or cleared results name the log entry that has the original. For models that have
+    /// Makes the texts that replace cut or cleared results name the log entry of the original. Use it for models with
     /// the tool `recall`.
     #[must_use]
     pub(crate) fn naming_entries(mut self) -> Self {
-        // The preset's own marker tells the model to run the tool again, which costs more than to recall the result.
+        // The preset's marker asks the model to run the tool again, which costs more than recalling the result.
         if let Some(cap) = &mut self.policy.arrival {
             cap.marker = None;
         }

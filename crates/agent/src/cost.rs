@@ -1,4 +1,4 @@
-//! What the calls of a run cost, from the windows that were sent and the usage that was reported.
+//! The cost of a run's calls, computed from the sent windows and the reported usage.
 
 #[cfg(feature = "otel")]
 use lookback_engine::transcript::Position;
@@ -24,31 +24,32 @@ impl CallCosts {
         CallCosts { price: price.clone(), cache: Cache::new(price.clone()) }
     }
 
-    /// Returns what the input of an answered call cost. Call it once for each answer.
+    /// Returns the charge for the input of an answered call. Call it once for each answer.
     pub(super) fn charge(&mut self, answer: &ModelAnswer) -> Charge {
         let charge = self.cache.call(&blocks(&answer.sent), now());
         self.corrected(charge, answer)
     }
 
-    /// Corrects a charge by the usage that was reported with an answer, as a [`Receipt`](lookback_replay::receipt::Receipt) does.
+    /// Corrects a charge by the usage that was reported with an answer, like a
+    /// [`Receipt`](lookback_replay::receipt::Receipt).
     pub(super) fn corrected(&self, charge: Charge, answer: &ModelAnswer) -> Charge {
         let reported = answer.usage.as_ref().map_or(0, |usage| usage.input);
         charge.corrected(reported, answer.sent.totals().size.tokens, &self.price)
     }
 }
 
-/// What one call cost, in US dollars.
+/// The cost of one call, in US dollars.
 #[cfg(feature = "otel")]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallCost {
     pub(super) input: f64,
     pub(super) output: f64,
-    /// What its input would have cost without a window.
+    /// The cost of its input without a window.
     pub(super) without_window: f64,
 }
 
-/// What calls cost, and what they would have cost without a window, as far as a middleware sees it: in the windows that
-/// were sent.
+/// The costs of calls with and without a window. A middleware sees only the windows that were sent, so the whole
+/// history is put together from these.
 #[cfg(feature = "otel")]
 #[derive(Debug)]
 pub(super) struct ComparedCosts {
@@ -56,9 +57,9 @@ pub(super) struct ComparedCosts {
     whole: Growing,
     /// The newest message that has been sent.
     newest: Option<Position>,
-    /// The messages with tokens that count only until the turn is over: where each ends in `whole`, and how many these are.
+    /// The messages with passing tokens: the position of each, its end in `whole`, and the number of these tokens.
     passing: Vec<(Position, u64, u64)>,
-    /// What the newest request began with: its branch, and the system prompt.
+    /// The beginning of the newest request: the number of spans in its branch, and the digest of the system prompt.
     beginning: Option<(usize, Option<u128>)>,
 }
 
@@ -69,7 +70,7 @@ impl ComparedCosts {
         ComparedCosts { costs: CallCosts::new(price), whole, newest: None, passing: Vec::new(), beginning: None }
     }
 
-    /// Takes away what has passed since the last call.
+    /// Removes passing tokens of turns that are over.
     fn end_turn(&mut self, view: &View) {
         let stays = |position| view.messages().any(|item| item.position() == position && item.size().passing > 0);
         while let Some((_, end, passing)) = self.passing.pop_if(|(position, ..)| !stays(*position)) {
@@ -77,7 +78,7 @@ impl ComparedCosts {
         }
     }
 
-    /// Returns what an answered call cost. Call it once for each answer.
+    /// Returns the cost of an answered call. Call it once for each answer.
     pub(super) fn add(&mut self, answer: &ModelAnswer) -> CallCost {
         let view = &answer.sent;
         let blocks = blocks(view);
@@ -88,7 +89,7 @@ impl ComparedCosts {
             let before = self.newest;
             let is_new = |position: Position| before.is_none_or(|newest| position > newest);
             let new = view.messages().filter(|item| is_new(item.position()));
-            // A summary and an index stand for messages that the whole history has.
+            // A summary and an index represent messages that the whole history already has.
             let new = new.filter(|item| !item.stands_for_others());
             for item in new {
                 self.whole.change(self.whole.tokens(), item.size().tokens);
@@ -98,7 +99,7 @@ impl ComparedCosts {
             }
         } else {
             self.passing.clear();
-            // On another branch, or behind another system prompt, the comparison begins anew.
+            // On another branch, or after another system prompt, the comparison restarts.
             self.whole.change(0, view.totals().size.tokens);
         }
         self.beginning = beginning;

@@ -1,4 +1,4 @@
-//! How a run ends, and how a middleware fails.
+//! The ends of runs, and the errors of middleware.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Failure;
 
-/// The reason why a run was ended.
+/// The reason for the end of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndReason {
@@ -17,24 +17,24 @@ pub enum EndReason {
         /// Tokens that may be used.
         limit: u64,
     },
-    /// The run, or its whole session, has cost as much as it may.
+    /// The run, or its whole session, has reached its limit on costs.
     Cost {
-        /// What it has cost, in millionths of a US dollar.
+        /// The cost so far, in millionths of a US dollar.
         spent: u64,
-        /// What it may cost, in millionths of a US dollar.
+        /// The limit, in millionths of a US dollar.
         limit: u64,
     },
-    /// A number of iterations in a row brought nothing new.
+    /// Too many iterations in a row brought no new evidence.
     Stuck {
         /// Iterations without new evidence.
         iterations: u64,
     },
-    /// The run has had all its iterations.
+    /// The run has reached its limit on iterations.
     Iterations {
-        /// The most iterations that it may have.
+        /// The limit.
         most: u64,
     },
-    /// The caller, or a middleware of the caller's, gave this reason.
+    /// A reason in words, from the caller or from a middleware of the caller.
     Said(String),
 }
 
@@ -50,14 +50,14 @@ impl fmt::Display for EndReason {
     }
 }
 
-/// Returns an amount in US dollars as text, from millionths.
+/// Formats an amount in millionths of a US dollar.
 pub(super) fn dollars(millionths: u64) -> String {
     #[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
     let dollars = millionths as f64 / 1e6;
     if dollars < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
 }
 
-/// How a run ended. In each case its session is valid and can go on.
+/// The end of a run. In each case, the session is valid and can continue.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Stopped {
@@ -69,7 +69,7 @@ pub enum Stopped {
     NoAnswer(EndReason),
     /// The run was cut short, before the model's next answer.
     Cut(EndReason),
-    /// A middleware failed that is set to fail closed.
+    /// A middleware that fails closed has failed.
     Middleware(Arc<MiddlewareError>),
 }
 
@@ -101,7 +101,7 @@ impl fmt::Display for Stopped {
 }
 
 impl PartialEq for Stopped {
-    /// Failures are equal only if they are the same occurrence, since their causes cannot be compared.
+    /// Failures are equal only if they are the same occurrence, because causes cannot be compared.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Stopped::Answered, Stopped::Answered) => true,
@@ -116,7 +116,8 @@ impl PartialEq for Stopped {
 
 /// A middleware failed.
 ///
-/// [`MiddlewareError::cause`] says how. It is the source of this error, so the error's own text does not repeat it.
+/// [`MiddlewareError::cause`] has the details. It is the source of this error, so the error's own text does not repeat
+/// it.
 #[derive(Debug, thiserror::Error)]
 #[error("middleware `{middleware}` failed at `{event}`")]
 #[non_exhaustive]
@@ -125,19 +126,19 @@ pub struct MiddlewareError {
     pub middleware: String,
     /// The event's name.
     pub event: &'static str,
-    /// How it failed.
+    /// The cause.
     #[source]
     pub cause: Cause,
 }
 
-/// How a middleware failed.
+/// The cause of a middleware's failure.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Cause {
     /// It returned an error.
     #[error("it returned an error")]
     Failed(#[source] Failure),
-    /// It panicked. It is not asked again.
+    /// It panicked. It is not called again.
     #[error("it panicked, and is not asked again")]
     Panicked,
     /// It exceeded its time limit. A reaction that comes later is ignored.
@@ -146,7 +147,7 @@ pub enum Cause {
         /// The time limit.
         limit: Duration,
     },
-    /// It is still busy with an earlier event for which its time was up.
+    /// It is still busy with an earlier event, for which it exceeded its time limit.
     #[error("it is still busy with an earlier event")]
     Busy,
 }

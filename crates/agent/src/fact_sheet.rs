@@ -1,10 +1,10 @@
-//! The fact sheet: shows the model what is remembered, answers its memory tools, and draws facts from what leaves the
-//! window.
+//! The fact sheet: shows the facts of a memory to the model, answers the model's memory tools, and extracts facts from
+//! messages that leave the window.
 //!
-//! The sheet is a note at the end of what is sent, and no part of the system prompt, so that a new fact breaks no
-//! prefix. It is sent once: when a run begins, and again after a compaction has dropped it. Facts that others state
-//! meanwhile follow on a sheet of changes. Facts that the model states itself are in its own tool calls. A memory that
-//! cannot be read ends no run: the model is told that it is not available, and the caller gets the error.
+//! The sheet is a note at the end of the window and not part of the system prompt, so a new fact does not break the
+//! prefix. It is sent when a run begins, and again after a compaction has dropped it. Facts from other sources that are
+//! stated meanwhile follow on a sheet of changes. Facts that the model states itself are in its own tool calls. If the
+//! memory cannot be read, the run continues: the model gets a note, and the caller gets the error.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::error::Error as _;
@@ -24,9 +24,10 @@ use lookback_facts::{DrawError, Fact, FactId, LeftMessage, Memory, MemoryError, 
 use lookback_summarize::Job;
 use lookback_summarize::{Spawner, Summarizer};
 
-/// How long the end of a run waits for facts that are being drawn. It is less than the time limit of the middleware.
+/// How long the end of a run waits for facts that are being extracted. It is less than the time limit of the
+/// middleware.
 const SETTLING: Duration = Duration::from_secs(4);
-/// The most messages that wait until facts are drawn from them.
+/// The most messages that wait for extraction. If there are more, the oldest are skipped.
 const WAITING: usize = 1_024;
 
 /// Shows a memory to the model, within a token budget.
@@ -59,45 +60,45 @@ pub struct FactSheet {
     counter: Arc<dyn TokenCounter>,
     spawner: Spawner,
     drawing: Option<Drawing>,
-    /// The facts that the model knows of. `None` until it has had a sheet.
+    /// The facts that the model knows. `None` while it has no sheet.
     told: Option<BTreeSet<FactId>>,
-    /// The last sheet, and the facts that the model knows once it has read that.
+    /// The last sheet, and the facts that the model knows once the sheet is in the window.
     saying: Option<(String, BTreeSet<FactId>)>,
-    /// Whether a sheet was in the window when it was last seen.
+    /// Whether a sheet was in the window at the last event.
     stood: bool,
     /// The newest compaction that was seen.
     seen: Option<Arc<Compaction>>,
-    /// Whether the memory cannot be read, and the model was told so.
+    /// Whether the memory cannot be read, and the model has a note about it.
     unavailable: bool,
 }
 
-/// The drawing of facts from messages that leave the window.
+/// The extraction of facts from messages that leave the window.
 struct Drawing {
     summarizer: Arc<dyn Summarizer>,
     time_limit: Duration,
     waiting: VecDeque<LeftMessage>,
     under_way: Option<UnderWay>,
-    /// Whether the job that is under way repeats one that failed.
+    /// Whether the current job repeats one that failed.
     failed: bool,
 }
 
-/// What a job needs of the fact sheet.
+/// The parts of the fact sheet that a job needs.
 struct Place<'a> {
     memory: &'a Memory,
     counter: &'a Arc<dyn TokenCounter>,
     spawner: &'a Spawner,
 }
 
-/// A job that draws facts.
+/// A job that extracts facts.
 struct UnderWay {
-    /// The messages that it draws from.
+    /// The messages from which it extracts facts.
     messages: Left,
-    /// Receives whether it succeeded. Closed without a message if the job was dropped.
+    /// Receives whether the job succeeded. Closed without a message if the job was dropped.
     done: Receiver<bool>,
 }
 
 impl UnderWay {
-    /// Whether the job succeeded, or `None` while it goes on.
+    /// Returns whether the job succeeded; `None` while it runs.
     fn ended(&self) -> Option<bool> {
         match self.done.try_recv() {
             Ok(drawn) => Some(drawn),
@@ -124,7 +125,7 @@ impl fmt::Debug for FactSheet {
 }
 
 impl FactSheet {
-    /// Its place among the middleware.
+    /// Its order among the middleware.
     pub const ORDER: u32 = 20;
 
     /// Creates a middleware that shows the facts of a memory on a sheet of at most 2,000 tokens.
@@ -150,27 +151,27 @@ impl FactSheet {
         FactSheet { options, ..self }
     }
 
-    /// Sets what counts the sheet's tokens. The default is an estimate.
+    /// Sets the counter of the sheet's tokens. The default is an estimate.
     #[must_use]
     pub fn with_counter(self, counter: impl TokenCounter + 'static) -> Self {
         FactSheet { counter: Arc::new(counter), ..self }
     }
 
-    /// Draws facts from messages that leave the window (see [`Memory::draw`]), in the background, in one call at a
-    /// time. A call that fails or takes longer than the time limit is repeated once. The end of a run waits for the
-    /// calls for at most four seconds. The messages stay in the log in any case.
+    /// Extracts facts from messages that leave the window (see [`Memory::draw`]), in the background, with one call at a
+    /// time. A call that fails or exceeds the time limit is repeated once. The end of a run waits for the calls for at
+    /// most four seconds. The messages stay in the log in any case.
     #[must_use]
     pub fn with_drawing(self, summarizer: impl Summarizer + 'static, time_limit: Duration) -> Self {
         let (summarizer, waiting) = (Arc::new(summarizer), VecDeque::new());
         FactSheet { drawing: Some(Drawing { summarizer, time_limit, waiting, under_way: None, failed: false }), ..self }
     }
 
-    /// Sets the function that starts the drawing of facts in the background, for example `tokio::spawn`. What it
-    /// returns is dropped. It is called on the task that runs the pipeline.
+    /// Sets the function that runs an extraction in the background, for example `tokio::spawn`. Its return value is
+    /// dropped. It is called on the task that runs the pipeline.
     ///
-    /// By default facts are drawn on a thread of a pool; with the feature `tokio`, on the tokio runtime that the
-    /// pipeline is used in. A summarizer whose client needs tokio, such as `reqwest`, needs one of the two: see
-    /// [`Spawner`].
+    /// By default, an extraction runs on a thread of a pool; with the feature `tokio`, on the tokio runtime in which
+    /// the pipeline is used. If the summarizer's client needs tokio, as `reqwest` does, set a spawner or enable the
+    /// feature: see [`Spawner`].
     #[must_use]
     pub fn with_spawner<R>(self, spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
         FactSheet { spawner: Spawner::new(spawn), ..self }
@@ -194,18 +195,18 @@ impl FactSheet {
             self.told = Some(now);
             return Ok(Reaction::none());
         }
-        // The model knows it once the sheet is in the window.
+        // The model knows the facts once the sheet is in the window.
         self.saying = Some((sheet.text.clone(), now));
         Ok(Reaction::none().note(sheet.text))
     }
 
-    /// Tells the model once that the memory cannot be read.
+    /// Returns a note to the model that the memory cannot be read. The note comes once.
     fn without_memory(&mut self, error: &MemoryError) -> Reaction {
         tracing::warn!(session = %self.memory.session(), %error, "no fact sheet could be made");
         if std::mem::replace(&mut self.unavailable, true) {
             return Reaction::none();
         }
-        let words = "what was remembered cannot be read, and nothing can be added. Go on without it";
+        let words = "remembered facts cannot be read, and new ones cannot be added. Continue without them";
         Reaction::none().note(format!("{}: {words}.", tools::UNAVAILABLE))
     }
 
@@ -218,7 +219,7 @@ impl FactSheet {
         let reply = tools::call(&memory, &call.name, &call.arguments).await;
         let after = self.memory.facts().await;
         if let (Some(told), Ok(before), Ok(facts)) = (&mut self.told, before, after) {
-            // The model knows what it changes itself.
+            // The model knows its own changes.
             let own = |fact: &&Fact| fact.statement.source.message == at && !before.contains(&fact.id);
             told.extend(facts.iter().filter(own).map(|fact| fact.id));
             told.retain(|id| !before.contains(id) || facts.iter().any(|fact| fact.id == *id));
@@ -226,7 +227,7 @@ impl FactSheet {
         if reply.error { Reaction::none().refuse(reply.text) } else { Reaction::none().answer(reply.text) }
     }
 
-    /// Notices whether the last sheet is in the window, and whether a compaction has dropped it.
+    /// Checks whether the last sheet is in the window, and whether a compaction has dropped it.
     fn notice(&mut self, event: &Event, run: &Run) {
         if let Some((text, known)) = self.saying.take() {
             let heard = notes(run).any(|note| note == text);
@@ -250,7 +251,7 @@ impl FactSheet {
 }
 
 impl Drawing {
-    /// Takes what has left the window, and begins to draw from it unless a job is under way.
+    /// Takes the messages that have left the window, and begins to extract facts, unless a job is running.
     fn take_up(&mut self, run: &Run, place: &Place<'_>) {
         self.waiting.extend(run.left.iter().cloned());
         while self.waiting.len() > WAITING {
@@ -264,7 +265,7 @@ impl Drawing {
         }
     }
 
-    /// Puts the messages of a job that failed back, once.
+    /// Ends a job. If it failed for the first time, its messages wait again.
     fn finish(&mut self, drawn: bool) {
         let Some(job) = self.under_way.take() else { return };
         self.failed = !drawn && !self.failed;
@@ -275,7 +276,7 @@ impl Drawing {
 
     fn begin(&mut self, run: &Run, place: &Place<'_>) {
         let messages: Left = self.waiting.drain(..).collect();
-        // Without the runtime that the summarizer needs, every try would fail as the first did.
+        // Without the runtime that the summarizer needs, every try would fail like the first one.
         if messages.is_empty() || place.spawner.lacks_runtime() {
             return;
         }
@@ -311,8 +312,8 @@ impl Drawing {
         run.spawn(place.spawner, Box::pin(job));
     }
 
-    /// Waits for the job that is under way and for what waits behind it, as long as the middleware may. What is not
-    /// done by then goes on by itself.
+    /// Waits for the current job, and for jobs with the waiting messages, for at most [`SETTLING`]. After that, the
+    /// current job continues in the background.
     fn settle(&mut self, run: &Run, place: &Place<'_>) {
         let end = Instant::now() + SETTLING;
         while let Some(job) = &self.under_way {
@@ -348,8 +349,8 @@ impl Middleware for FactSheet {
         }
         match event {
             Event::Start => (self.told, self.saying, self.unavailable) = (None, None, false),
-            // If the memory cannot be read, the caller learns it here, and may have that end the run. The model learns
-            // it at the call.
+            // If the memory cannot be read, report the error to the caller here. The caller may let it end the run. The
+            // model gets its note at the call.
             Event::BeforeIteration => _ = future::block_on(self.memory.ids())?,
             Event::BeforeModel | Event::Compacted => {
                 return Ok(match future::block_on(self.before_model(run)) {
@@ -379,13 +380,13 @@ impl Middleware for FactSheet {
     }
 }
 
-/// The notes in the window.
+/// Returns the notes in the window.
 fn notes(run: &Run) -> impl DoubleEndedIterator<Item = String> {
     let notes: Vec<_> = run.view.messages().filter(|item| item.is_note()).map(|item| item.message().text()).collect();
     notes.into_iter()
 }
 
-/// The whole sheets among the notes in the window.
+/// Returns the complete sheets among the notes in the window.
 fn sheets(run: &Run) -> impl DoubleEndedIterator<Item = String> {
     notes(run).filter(|text| sheet::is_sheet(text))
 }

@@ -11,9 +11,9 @@ use lookback_wire::message::{Media, PartRef, ResultItem, Role};
 pub enum ContentKind {
     /// The system prompt, the tools, and system messages.
     System,
-    /// Text of the user.
+    /// Text from the user.
     User,
-    /// Text of the model.
+    /// Text from the model.
     Assistant,
     /// The model's reasoning.
     Reasoning,
@@ -21,9 +21,9 @@ pub enum ContentKind {
     ToolCall,
     /// Tool results.
     ToolResult,
-    /// Pictures and files, of the user or in tool results.
+    /// Pictures and files, from the user or in tool results.
     Media,
-    /// Notes of Lookback.
+    /// Lookback's notes, and the index.
     Note,
     /// The running summary.
     Summary,
@@ -43,7 +43,7 @@ impl ContentKind {
         ContentKind::Summary,
     ];
 
-    /// Returns its name in metrics, such as `tool_result`.
+    /// Returns the kind's name in metrics, such as `tool_result`.
     pub fn name(self) -> &'static str {
         match self {
             ContentKind::System => "system",
@@ -58,7 +58,7 @@ impl ContentKind {
         }
     }
 
-    /// Returns the field of a span that has its tokens.
+    /// Returns the name of the span field with its tokens.
     pub(super) fn field(self) -> &'static str {
         match self {
             ContentKind::System => "lookback.window.tokens.system",
@@ -75,7 +75,7 @@ impl ContentKind {
 }
 
 /// Returns the tokens of a view by kind. Their sum is the total of [`View::totals`]. The tokens of a message with
-/// several kinds are divided by the lengths of its parts.
+/// several kinds are divided in proportion to the lengths of its parts.
 ///
 /// ```
 /// use lookback_agent::{ContentKind, tokens_by_kind};
@@ -127,12 +127,12 @@ fn share_out(item: &Item, add: &mut impl FnMut(ContentKind, u64)) {
         left -= share;
         add(*kind, share);
     }
-    // The first part gets what rounding leaves.
+    // The first part gets the remainder from rounding.
     add(parts.first().map_or(base, |(kind, _)| *kind), left);
 }
 
-/// Returns the kinds in a part, each with its length. A picture counts as much as a page of text, since its base64 says
-/// nothing about its tokens.
+/// Returns the kinds in a part, each with its length. A picture counts like a page of text, because the length of its
+/// base64 does not reflect its tokens.
 fn weights(part: PartRef<'_>, base: ContentKind) -> Vec<(ContentKind, usize)> {
     const MEDIA: usize = 4_000;
     let media = |media: &Media| (ContentKind::Media, media.source.text().map_or(MEDIA, str::len));

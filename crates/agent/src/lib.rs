@@ -1,10 +1,10 @@
 //! Middleware around the model calls of an agent's run. A middleware may add a note, tighten the policy, answer for a
 //! tool, or end the run.
 //!
-//! A [`Pipeline`] owns a session and its middleware. It asks one middleware after another, and does what one wants
-//! before it asks the next, so that none undoes the work of another. If a middleware fails, panics or hangs, the run
-//! goes on without it and the failure is reported; if it is set to fail closed, the run ends instead. A note to the
-//! model is a message of Lookback's own, which goes into the log like any other.
+//! A [`Pipeline`] owns a session and its middleware. It calls one middleware after another, and carries out the
+//! reaction of each before it calls the next. So no middleware undoes the work of another. If a middleware fails,
+//! panics or hangs, the run continues without it and the failure is reported. If the middleware is set to fail closed,
+//! the run ends instead. A note to the model is one of Lookback's own messages, which goes into the log like any other.
 //!
 //! ```
 //! # futures_lite::future::block_on(async {
@@ -73,8 +73,8 @@ pub use run::{Call, CallUsage, ModelAnswer, Note, Run, ToolOutcome, ToolStatus, 
 
 /// Code that is called around the model calls of a run.
 ///
-/// A middleware is asked on a thread of a pool, so it may block: on a file, or on a future with `block_on`. With the
-/// feature `tokio` that thread is in the caller's tokio runtime, if there is one, and `Handle::current().block_on(..)`
+/// A middleware runs on a thread of a pool, so it may block: on a file, or on a future with `block_on`. With the
+/// feature `tokio`, that thread is in the caller's tokio runtime, if there is one, so `Handle::current().block_on(..)`
 /// works. A middleware owns its state. [`Event::Start`] begins a run.
 ///
 /// ```
@@ -100,28 +100,28 @@ pub trait Middleware: Send {
     /// Reacts to an event. The other methods have defaults that suit a quick middleware that the run can do without.
     ///
     /// # Errors
-    /// Any error of the middleware. The run then goes on without its reaction, or ends: see [`Middleware::on_failure`].
+    /// Any error of the middleware. The run then continues without a reaction, or ends (see
+    /// [`Middleware::on_failure`]).
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure>;
 
-    /// Returns its place among the middleware: 5 for [`Observe`], 10 for [`Budget`], 15 for [`ContextFilter`], 20 for
-    /// [`FactSheet`], 50 for [`Progress`], and 100 by default. Middleware up to 15 is asked before the window of a call
-    /// is made, the others after.
+    /// Returns its order among the middleware: 5 for [`Observe`], 10 for [`Budget`], 15 for [`ContextFilter`], 20 for
+    /// [`FactSheet`], 50 for [`Progress`], and 100 by default. Middleware up to 15 is called before the window of a
+    /// call is made, the others after it.
     fn order(&self) -> u32 {
         100
     }
 
-    /// Returns the longest time that it may take for one event. `None` and zero mean no limit; the default is 5
-    /// seconds.
+    /// Returns the time limit for one event. `None` and zero mean no limit; the default is 5 seconds.
     fn time_limit(&self) -> Option<Duration> {
         Some(Duration::from_secs(5))
     }
 
-    /// Returns what happens to the run if it fails.
+    /// Returns the effect of its failure on the run.
     fn on_failure(&self) -> OnFailure {
         OnFailure::Open
     }
 
-    /// Whether it is asked now.
+    /// Returns whether it is active. An inactive middleware gets no events.
     fn is_enabled(&self) -> bool {
         true
     }
@@ -130,18 +130,18 @@ pub trait Middleware: Send {
 /// The error of a middleware.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// What happens to a run if one of its middleware fails.
+/// The effect of a middleware's failure on the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// The run goes on without it.
+    /// The run continues without the middleware.
     #[default]
     Open,
-    /// The run ends in order, and its session can go on later.
+    /// The run ends regularly, and its session can continue later.
     Closed,
 }
 
-/// Something that happens in a run. Middleware is asked in order before something happens, and in reverse order after
+/// An event of a run. Middleware is called in order for events before something, and in reverse order for events after
 /// it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -152,8 +152,8 @@ pub enum Event {
     BeforeIteration,
     /// The model is about to be called.
     BeforeModel,
-    /// Room was made for the notes of the middleware, and something may have left the window for it. The call is about
-    /// to be made, and notes that are added now are still part of it.
+    /// The window was compacted again to make room for notes of the middleware. The call is about to be made, and notes
+    /// that are added now are still part of it.
     Compacted,
     /// The model has answered. The answer is in the session.
     AfterModel(ModelAnswer),
@@ -170,7 +170,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// Returns its name in logs, such as `before_model`.
+    /// Returns the event's name in logs, such as `before_model`.
     pub fn name(&self) -> &'static str {
         match self {
             Event::Start => "start",
@@ -186,7 +186,7 @@ impl Event {
         }
     }
 
-    /// Whether something has happened, so that middleware is asked in reverse order.
+    /// Whether the event comes after something, so that middleware is called in reverse order.
     fn is_after(&self) -> bool {
         match self {
             Event::AfterModel(_) | Event::AfterTool(_) | Event::AfterIteration | Event::Stop(_) => true,
@@ -210,22 +210,22 @@ impl Event {
     }
 }
 
-/// What a middleware wants. The pipeline does it at once, before it asks the next middleware.
+/// The reaction of a middleware. The pipeline carries it out before it calls the next middleware.
 #[derive(derive_more::Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Reaction {
-    /// Notes to the model, each a message of its own. They are part of this model call, or of the next if no call is
-    /// about to be made.
+    /// Notes to the model, each sent as a separate message. They are part of this model call, or of the next one if no
+    /// call is about to be made.
     #[debug("{:?}", Redacted(notes))]
     pub notes: Vec<String>,
-    /// A policy that the window must fit as well, until the end of the run (see [`Policy::tightened`]).
+    /// An additional policy that the window must meet until the end of the run (see [`Policy::tightened`]).
     pub policy: Option<Box<Policy>>,
-    /// How the run goes on.
+    /// How the run continues.
     pub flow: Flow,
 }
 
 impl Reaction {
-    /// Creates a reaction that wants nothing.
+    /// Creates a reaction that does nothing.
     pub fn none() -> Self {
         Reaction::default()
     }
@@ -237,20 +237,21 @@ impl Reaction {
         self
     }
 
-    /// Has the window fit this policy as well.
+    /// Makes the window also meet this policy.
     #[must_use]
     pub fn tighten(self, policy: Policy) -> Self {
         Reaction { policy: Some(Box::new(policy)), ..self }
     }
 
-    /// Gives this text as the tool's result, without running the tool. Ignored at other events than
+    /// Uses this text as the tool's result, without running the tool. Ignored at events other than
     /// [`Event::BeforeTool`].
     #[must_use]
     pub fn answer(self, text: impl Into<String>) -> Self {
         Reaction { flow: Flow::Answer(text.into()), ..self }
     }
 
-    /// Fails the tool with this text, without running it. Ignored at other events than [`Event::BeforeTool`].
+    /// Uses this text as the tool's error, without running the tool. Ignored at events other than
+    /// [`Event::BeforeTool`].
     #[must_use]
     pub fn refuse(self, text: impl Into<String>) -> Self {
         Reaction { flow: Flow::Refuse(text.into()), ..self }
@@ -269,18 +270,18 @@ impl Reaction {
     }
 }
 
-/// How a run goes on.
+/// How a run continues after a reaction.
 #[derive(derive_more::Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub enum Flow {
-    /// As if nobody had been asked.
+    /// It continues unchanged.
     #[default]
     Continue,
     /// The tool is not run. This is its result.
     Answer(#[debug("{:?}", Redacted(_0))] String),
     /// The tool is not run. This is the error that the model reads as its result.
     Refuse(#[debug("{:?}", Redacted(_0))] String),
-    /// With one more model call, without tools. If several middleware ask for it, the first reason counts.
+    /// One more model call is made, without tools. If several middleware ask for it, the first reason counts.
     LastAnswer(EndReason),
     /// The run ends.
     Stop(EndReason),

@@ -21,7 +21,7 @@ pub(super) struct Metrics {
 }
 
 impl Default for Metrics {
-    /// Instruments of the global meter, as it is set at this time.
+    /// Returns instruments of the current global meter.
     fn default() -> Self {
         Metrics::new(&global::meter("lookback"))
     }
@@ -62,10 +62,10 @@ impl Metrics {
             meter.f64_counter(name).with_unit("{USD}").with_description(about).build()
         };
         Metrics {
-            cost: dollars(semconv::COST, "What calls cost, in US dollars"),
+            cost: dollars(semconv::COST, "The cost of calls, in US dollars"),
             cost_without_window: dollars(
                 semconv::COST_WITHOUT_WINDOW,
-                "What the input of calls would have cost without a window, in US dollars",
+                "The cost of the input of calls without a window, in US dollars",
             ),
             tokens: histogram(semconv::TOKEN_USAGE, "Tokens of a call, as the provider reported them"),
             window: histogram(semconv::WINDOW_TOKENS, "Tokens of the window of a call, by kind of content"),
@@ -107,7 +107,7 @@ impl Metrics {
         }
     }
 
-    /// Records what a model call cost.
+    /// Records the cost of a model call.
     pub(super) fn cost(&self, about: &About<'_>, cost: &CallCost) {
         let attributes = about.attributes();
         let of = |kind: &'static str| [attributes.as_slice(), &[KeyValue::new(semconv::TOKEN_TYPE, kind)]].concat();

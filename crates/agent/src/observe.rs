@@ -38,25 +38,26 @@ impl Observe {
         Observe { metrics: metrics::Metrics::new(meter), ..self }
     }
 
-    /// Has the cost of calls recorded as metrics, at this price, beside what their input would have cost without a
-    /// window. The difference is what the window saved.
+    /// Records the cost of calls as metrics, at this price, and the cost of their input without a window. The
+    /// difference of the inputs is the saving by the window.
     ///
     /// The prompt cache is simulated, and the usage that is reported with an answer corrects the cost, as in a
-    /// [receipt](lookback_replay::receipt). The comparison is with the messages as they were first sent to the model since this
-    /// middleware was created; on another branch, or if the system prompt or the tools change, it begins anew.
+    /// [receipt](lookback_replay::receipt). The cost without a window is that of all messages as they were first sent
+    /// to the model since this middleware was created. On another branch, or if the system prompt or the tools change,
+    /// the comparison restarts.
     #[cfg(feature = "otel")]
     #[must_use]
     pub fn with_price(self, price: &Price) -> Self {
         Observe { costs: Some(ComparedCosts::new(price)), ..self }
     }
 
-    /// Sets the provider that is asked, for example `openai`.
+    /// Sets the provider of the calls, for example `openai`.
     #[must_use]
     pub fn with_provider(self, provider: impl Into<String>) -> Self {
         Observe { provider: Some(provider.into()), ..self }
     }
 
-    /// Sets the model that is asked.
+    /// Sets the model of the calls.
     #[must_use]
     pub fn with_model(self, model: impl Into<String>) -> Self {
         Observe { model: Some(model.into()), ..self }

@@ -13,11 +13,10 @@ const STUCK: [u64; 3] = [4, 6, 8];
 /// The longest cycle that is recognized, in calls.
 const LONGEST: usize = 3;
 
-/// A watch over new evidence.
+/// Watches a run for new evidence.
 ///
-/// Evidence is a result that is not an error, is not blank, and that the same call did not give before in this run. It
-/// may come from the tool or from a middleware that answers for it. Each nudge comes once, until there is progress
-/// again.
+/// Evidence is a tool result that is not an error, not blank, and new for the same call in this run. It may come from
+/// the tool or from a middleware that answers for it. Each nudge comes once, until there is progress again.
 ///
 /// ```
 /// use lookback_agent::Progress;
@@ -31,13 +30,13 @@ pub struct Progress {
     state: State,
 }
 
-/// What is known about the run.
+/// The state of the current run.
 #[derive(Debug, Clone, Default)]
 struct State {
     evidence: HashSet<u128>,
-    /// Whether this iteration brought any.
+    /// Whether this iteration brought new evidence.
     fresh: bool,
-    /// Iterations in a row that brought none.
+    /// The number of iterations in a row without new evidence.
     idle: u64,
     /// The number of levels whose nudge was sent.
     level: usize,
@@ -45,7 +44,7 @@ struct State {
     calls: VecDeque<(u128, bool)>,
     cycle: Option<usize>,
     told_cycle: bool,
-    /// How often each failure came since the last progress.
+    /// The number of times that each failure occurred since the last progress.
     failures: HashMap<u128, u64>,
     repeated: Option<(String, u64)>,
     told_repeated: bool,
@@ -53,7 +52,7 @@ struct State {
 }
 
 impl State {
-    /// The length of the cycle that the last calls went in, if the repetition brought no evidence.
+    /// Returns the length of the cycle in the last calls, if the repetition brought no evidence.
     fn cycle(&self) -> Option<usize> {
         let calls: Vec<_> = self.calls.iter().map(|(call, _)| *call).collect();
         let period = repeated_cycle(&calls)?;
@@ -63,7 +62,7 @@ impl State {
 }
 
 impl Progress {
-    /// Creates a watch that nudges the model after 4 and 6 iterations without new evidence, and has it give its last
+    /// Creates a middleware that nudges the model after 4 and 6 iterations without new evidence, and asks for its last
     /// answer after 8.
     pub fn new() -> Self {
         Progress { stuck: STUCK, state: State::default() }
@@ -76,21 +75,23 @@ impl Progress {
         Progress { stuck: [iterations, again, last], ..self }
     }
 
-    /// Sets the number of iterations after which it is nudged again, more than for the first nudge. The default is 6.
+    /// Sets the number of iterations after which the model is nudged again. It must be larger than that for the first
+    /// nudge. The default is 6.
     #[must_use]
     pub fn nudge_again_after(self, iterations: u64) -> Self {
         let [first, _, last] = self.stuck;
         Progress { stuck: [first, iterations, last], ..self }
     }
 
-    /// Sets the number of iterations after which it gives its last answer, more than for the nudges. The default is 8.
+    /// Sets the number of iterations after which the model is asked for its last answer. It must be larger than those
+    /// for the nudges. The default is 8.
     #[must_use]
     pub fn last_answer_after(self, iterations: u64) -> Self {
         let [first, again, _] = self.stuck;
         Progress { stuck: [first, again, iterations], ..self }
     }
 
-    /// Takes the result of a tool as evidence, if it is new.
+    /// Records the result of a tool, as evidence if it is new.
     fn take(&mut self, outcome: &ToolOutcome) {
         let state = &mut self.state;
         let call = signature(&outcome.call);
@@ -147,7 +148,7 @@ impl Progress {
         Some(Reaction::none().note(note).last_answer(EndReason::Iterations { most }))
     }
 
-    /// Nudges the model after iterations without new evidence, and has it answer in the end.
+    /// Nudges the model after iterations without new evidence, and finally asks for its last answer.
     fn idle(&mut self) -> Reaction {
         let idle = self.state.idle;
         let level = self.stuck.iter().filter(|after| idle >= **after).count();
@@ -172,7 +173,7 @@ impl Progress {
         }
     }
 
-    /// Says once that the calls go in cycles.
+    /// Returns a note that the calls repeat in a cycle, once.
     fn cycle(&mut self) -> Option<String> {
         if self.state.told_cycle {
             return None;
@@ -188,7 +189,7 @@ impl Progress {
         })
     }
 
-    /// Says once that a call fails in the same way again and again.
+    /// Returns a note that a call keeps failing in the same way, once.
     fn repeated_failure(&mut self) -> Option<String> {
         if self.state.told_repeated {
             return None;
@@ -209,8 +210,8 @@ impl Default for Progress {
     }
 }
 
-/// Returns the length of the shortest cycle that the last calls repeat, in calls: `A A A` is 1, `A B A B` is 2, and `A
-/// B C A B C` is 3. Returns `None` if they repeat none.
+/// Returns the length of the shortest cycle that the last calls repeat: 1 for `A A A`, 2 for `A B A B`, and 3 for
+/// `A B C A B C`. Returns `None` if they do not repeat such a cycle.
 ///
 /// ```
 /// use lookback_agent::repeated_cycle;
@@ -227,12 +228,12 @@ pub fn repeated_cycle<T: PartialEq>(calls: &[T]) -> Option<usize> {
     })
 }
 
-/// How often calls must repeat to be a cycle of this length.
+/// The number of repetitions that make a cycle of this length.
 fn repeats(period: usize) -> usize {
     if period == 1 { 3 } else { 2 }
 }
 
-/// A digest of the tool and its arguments, whatever the order of their keys.
+/// Returns a digest of the tool and its arguments, regardless of the order of the arguments' keys.
 fn signature(call: &ToolCall) -> u128 {
     Message::assistant_with_calls("", [ToolCall::new("", &call.name, &call.arguments)]).digest()
 }

@@ -1,4 +1,4 @@
-//! What a middleware sees of a run, and what a caller gets from it.
+//! The types that describe a run to middleware and callers: the run, its calls, answers and tool outcomes.
 
 use lookback_content::Redacted;
 use std::borrow::Cow;
@@ -20,51 +20,53 @@ use lookback_store::LogName;
 use lookback_summarize::Job;
 use lookback_summarize::Spawner;
 
-/// A run as a middleware sees it, after the middleware before it. Changing it has no effect on the run.
+/// A snapshot of a run for a middleware, after the reactions of earlier middleware. Changing it has no effect on the
+/// run.
 #[derive(derive_more::Debug, Clone)]
 #[non_exhaustive]
 pub struct Run {
     /// The session.
     pub session: LogName,
-    /// The text of the message that the run began with. `None` if it began without one.
+    /// The text of the message with which the run began. `None` if it began without one.
     #[debug("{:?}", Redacted(task))]
     pub task: Option<Arc<str>>,
     /// The iteration, from 1; 0 before the first.
     pub iteration: u64,
-    /// The most iterations that the run may have, if there is a limit.
+    /// The most iterations of the run, if there is a limit.
     pub iterations: Option<u64>,
     /// Whether another agent gave the task, rather than a person.
     pub sub_agent: bool,
-    /// What the model would see now.
+    /// The messages that the model would see now.
     pub view: Arc<View>,
-    /// The tokens of the view, with system prompt and tools, corrected by what the provider has reported.
+    /// The tokens of the view, with system prompt and tools, corrected by the provider's usage reports.
     pub tokens: u64,
-    /// Input and output tokens of this run's calls so far, as reported. Calls without a report are counted by Lookback.
+    /// Input and output tokens of this run's calls so far, as reported. Lookback counts the tokens of calls without a
+    /// report.
     pub spent: u64,
-    /// The new tokens among those spent: outputs, and what each input had more than the input before it.
+    /// The new tokens among those spent: all outputs, plus the growth of each input since the previous call.
     pub new_tokens: u64,
     /// The provider's format.
     pub dialect: Dialect,
     /// The policy, as tightened by the middleware so far.
     #[debug(skip)]
     pub policy: Arc<Policy>,
-    /// The newest compaction of this iteration. To try out a middleware, use [`Compaction::default`].
+    /// The newest compaction of this iteration. To test a middleware, use [`Compaction::default`].
     #[debug(skip)]
     pub compaction: Option<Arc<Compaction>>,
-    /// Messages that have left the window since this middleware was last asked. Each message appears once.
+    /// Messages that have left the window since this middleware was last called. Each message appears once.
     #[debug("{:?}", left.len())]
     pub left: Arc<[LeftMessage]>,
     /// The notes of this iteration so far.
     pub notes: Arc<[Note]>,
     /// Whether this call may use tools.
     pub tools: ToolUse,
-    /// Hands background jobs to the caller's task, which begins them.
+    /// Passes background jobs to the caller's task, which starts them.
     #[debug(skip)]
     pub(super) jobs: Option<Sender<(Spawner, Job)>>,
 }
 
 impl Run {
-    /// Creates a run that has just begun and has no task, to try out a middleware without a pipeline.
+    /// Creates a run that has just begun and has no task, for testing a middleware without a pipeline.
     ///
     /// ```
     /// use lookback_agent::{Budget, Event, Middleware, Run};
@@ -99,11 +101,11 @@ impl Run {
         }
     }
 
-    /// Begins a background job on the task of the pipeline's caller, or on this thread if there is no pipeline.
+    /// Starts a background job on the task of the pipeline's caller, or on this thread if there is no pipeline.
     pub(super) fn spawn(&self, spawner: &Spawner, job: Job) {
         let work = (spawner.clone(), job);
         let here = match &self.jobs {
-            // The job comes back if the pipeline is gone.
+            // If the pipeline is gone, the error returns the job.
             Some(jobs) => jobs.try_send(work).err().map(|error| error.into_inner()),
             None => Some(work),
         };
@@ -113,7 +115,7 @@ impl Run {
     }
 }
 
-/// A note of a middleware to the model.
+/// A note from a middleware to the model.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Note {
@@ -125,7 +127,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// Creates a note of the middleware with this name.
+    /// Creates a note from the middleware with this name.
     pub fn new(middleware: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
         Note { middleware: middleware.into(), text: text.into() }
     }
@@ -138,9 +140,9 @@ pub enum ToolUse {
     /// It may.
     #[default]
     Allowed,
-    /// It may not, for this reason: the model is to give its last answer. Send the tools as before, with the tool
-    /// choice `none` if the provider has one. A request without the tools loses its cache, and some providers refuse it
-    /// because its messages contain tool calls.
+    /// It may not, for this reason: the model should give its last answer. Send the tools as before, with the tool
+    /// choice `none` if the provider has one. A request without the tools would lose its cache, and some providers
+    /// would refuse it because its messages contain tool calls.
     Forbidden(EndReason),
 }
 
@@ -148,11 +150,11 @@ pub enum ToolUse {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Call {
-    /// The view that the model is to see.
+    /// The view to send.
     pub view: Arc<View>,
     /// The provider's format.
     pub dialect: Dialect,
-    /// The tokens of the view, corrected by what the provider has reported.
+    /// The tokens of the view, corrected by the provider's usage reports.
     pub tokens: u64,
     /// Whether the model may use tools.
     pub tools: ToolUse,
@@ -164,7 +166,7 @@ impl Call {
     /// Returns the messages in the session's dialect.
     ///
     /// # Errors
-    /// None in practice: a message that the dialect cannot express is refused when it is pushed.
+    /// None in practice, because a message that the dialect cannot express is refused when it is pushed.
     pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
         self.view.encode(self.dialect)
     }
@@ -193,7 +195,7 @@ pub struct CallUsage {
     pub(crate) provider: Option<String>,
     /// The model that answered.
     pub(crate) model: Option<String>,
-    /// Input tokens, cached ones included.
+    /// Input tokens, including cached ones.
     pub(crate) input: u64,
     /// Output tokens.
     pub(crate) output: u64,
@@ -218,7 +220,7 @@ impl CallUsage {
         CallUsage { model: Some(model.into()), ..self }
     }
 
-    /// Sets the input tokens, cached ones included.
+    /// Sets the input tokens, including cached ones.
     #[must_use]
     pub fn input(self, tokens: u64) -> Self {
         CallUsage { input: tokens, ..self }
@@ -231,22 +233,22 @@ impl CallUsage {
     }
 }
 
-/// An answer of the model.
+/// An answer from the model.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ModelAnswer {
     /// The answer.
     pub message: Arc<Message>,
-    /// The usage that the provider reported, if it did.
+    /// The usage that the provider reported, if any.
     pub usage: Option<CallUsage>,
     /// The view that the model was sent.
     pub sent: Arc<View>,
-    /// The time from handing the call out to its answer.
+    /// The time from the return of the call to its answer.
     pub duration: Duration,
 }
 
 impl ModelAnswer {
-    /// Creates an answer to this view that took no time and has no usage, to try out a middleware without a pipeline.
+    /// Creates an answer to this view that took no time and has no usage, for testing a middleware without a pipeline.
     ///
     /// ```
     /// use lookback_agent::{CallUsage, Event, Middleware, ModelAnswer, Observe, Run};
@@ -273,20 +275,20 @@ pub struct ToolOutcome {
     /// The text that the model reads.
     #[debug("{:?}", Redacted(text))]
     pub text: Arc<str>,
-    /// What became of the call.
+    /// The status of the call.
     pub status: ToolStatus,
-    /// How long it took.
+    /// How long the call took.
     pub duration: Duration,
 }
 
 impl ToolOutcome {
-    /// Creates an outcome that took no time, to try out a middleware without a pipeline.
+    /// Creates an outcome that took no time, for testing a middleware without a pipeline.
     pub fn new(call: ToolCall, text: impl Into<Arc<str>>, status: ToolStatus) -> Self {
         ToolOutcome { call, text: text.into(), status, duration: Duration::ZERO }
     }
 }
 
-/// What became of a tool call.
+/// The status of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolStatus {
@@ -301,12 +303,12 @@ pub enum ToolStatus {
 }
 
 impl ToolStatus {
-    /// Whether the tool was run.
+    /// Returns whether the tool was run.
     pub fn is_run(self) -> bool {
         matches!(self, ToolStatus::Returned | ToolStatus::Failed)
     }
 
-    /// Whether the model reads the result as an error.
+    /// Returns whether the model reads the result as an error.
     pub fn is_error(self) -> bool {
         matches!(self, ToolStatus::Failed | ToolStatus::Refused)
     }

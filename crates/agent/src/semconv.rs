@@ -1,17 +1,17 @@
-//! The names of spans, fields and metrics: OpenTelemetry's conventions for generative AI, and Lookback's own for what
-//! they do not name.
+//! The names of spans, fields and metrics: OpenTelemetry's conventions for generative AI, and Lookback's own names for
+//! everything else.
 //!
-//! The conventions are still in development. These are of version 1.41, read in November 2026.
+//! The conventions are still in development. These names are from version 1.41, as of November 2026.
 
 /// The operation: [`CHAT`] or [`EXECUTE_TOOL`].
 pub const OPERATION_NAME: &str = "gen_ai.operation.name";
 /// A model call.
 pub const CHAT: &str = "chat";
-/// A tool that is run.
+/// A run of a tool.
 pub const EXECUTE_TOOL: &str = "execute_tool";
 /// The provider.
 pub const PROVIDER_NAME: &str = "gen_ai.provider.name";
-/// The model that is asked.
+/// The model of the request.
 pub const REQUEST_MODEL: &str = "gen_ai.request.model";
 /// The model that answered.
 pub const RESPONSE_MODEL: &str = "gen_ai.response.model";
@@ -34,23 +34,23 @@ pub const TOKEN_USAGE: &str = "gen_ai.client.token.usage";
 /// Metric: the duration of a call, in seconds.
 pub const OPERATION_DURATION: &str = "gen_ai.client.operation.duration";
 
-/// Metric: tokens of a window, by [`KIND`]. Also the prefix of the fields of a span.
+/// Metric: tokens of a window, by [`KIND`]. Also the prefix of span fields.
 pub const WINDOW_TOKENS: &str = "lookback.window.tokens";
 /// A kind of content in a window, such as `tool_result`.
 pub const KIND: &str = "lookback.kind";
 /// Metric: the number of calls whose window was compacted.
 pub const COMPACTIONS: &str = "lookback.compactions";
-/// Metric: what calls cost, in US dollars, by [`TOKEN_TYPE`].
+/// Metric: the cost of calls, in US dollars, by [`TOKEN_TYPE`].
 pub const COST: &str = "lookback.cost";
-/// Metric: what the input of calls would have cost without a window, in US dollars.
+/// Metric: the cost of the input of calls without a window, in US dollars.
 pub const COST_WITHOUT_WINDOW: &str = "lookback.cost_without_window";
 
-/// Returns the boundaries of a histogram of tokens: powers of 4, as the conventions ask for.
+/// Returns the boundaries of a histogram of tokens: powers of 4, as the conventions require.
 pub fn tokens() -> Vec<f64> {
     (0..14).map(|power| 4_f64.powi(power)).collect()
 }
 
-/// Returns the boundaries of a histogram of durations, in seconds: 0.01 times powers of 2, as the conventions ask for.
+/// Returns the boundaries of a histogram of durations, in seconds: 0.01 times powers of 2, as the conventions require.
 pub fn seconds() -> Vec<f64> {
     (0..14).map(|power| 0.01 * 2_f64.powi(power)).collect()
 }

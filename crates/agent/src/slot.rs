@@ -1,4 +1,4 @@
-//! One middleware in a pipeline, asked on a thread of a pool, where its errors, panics and hangs stay.
+//! One middleware in a pipeline, which runs on a thread of a pool, so its errors, panics and hangs are contained.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use lookback_facts::LeftMessage;
 use lookback_summarize::Job;
 use lookback_summarize::Spawner;
 
-/// A middleware with its place and its limits.
+/// A middleware with its order and its limits.
 pub(super) struct Slot {
     pub(super) name: Arc<str>,
     pub(super) order: u32,
     pub(super) on_failure: OnFailure,
-    /// The messages that have left the window since it was last asked.
+    /// The messages that have left the window since the middleware was last called.
     pub(super) left: Vec<LeftMessage>,
     time_limit: Option<Duration>,
     state: State,
@@ -28,29 +28,29 @@ pub(super) struct Slot {
 
 enum State {
     Idle(Box<dyn Middleware>),
-    /// It is being asked about an event, until a deadline.
+    /// It is running on an event, until a deadline.
     Asked {
         event: Arc<Event>,
         at_work: AtWork,
         deadline: Option<Instant>,
     },
-    /// Its time was up, and it has not come back yet.
+    /// It has exceeded its time limit, and has not returned yet.
     Late(AtWork),
     /// It panicked.
     Out,
 }
 
-/// A middleware that has come back, with its reaction; `None` if it panicked.
+/// A middleware that has returned, with its reaction; `None` if it panicked.
 type Back = Option<(Box<dyn Middleware>, Result<Reaction, Failure>)>;
 
-/// A middleware on its thread, and the background jobs that it hands over.
+/// A middleware on its thread, and the background jobs that it passes on.
 struct AtWork {
     task: Task<Back>,
     jobs: Receiver<(Spawner, Job)>,
 }
 
 impl AtWork {
-    /// Waits until the middleware is back, and begins its jobs. They begin on the caller's task, where a spawner finds
+    /// Waits until the middleware returns, and starts its jobs. They start on the caller's task, where a spawner finds
     /// the caller's runtime, and not on the middleware's thread.
     async fn back(&mut self) -> Back {
         let AtWork { task, jobs } = self;
@@ -86,16 +86,15 @@ impl Slot {
         }
     }
 
-    /// Whether it is never asked again, since it panicked.
+    /// Returns whether the middleware has panicked, so that it is never called again.
     pub(super) fn is_out(&self) -> bool {
         matches!(self.state, State::Out)
     }
 
-    /// Asks the middleware about an event.
+    /// Calls the middleware with an event, together with the messages that have left the window.
     ///
-    /// If the future of an earlier call for the same event was dropped, that call goes on, within the rest of its time.
-    /// The reaction to any other event is awaited and discarded. The messages that have left the window are handed over
-    /// when the middleware is asked.
+    /// If the future of an earlier call for the same event was dropped, that call continues within its remaining time.
+    /// If the earlier call was for another event, its reaction is awaited and discarded.
     pub(super) async fn ask(&mut self, event: &Arc<Event>, mut run: Run) -> Result<Reaction, Cause> {
         let other = matches!(&self.state, State::Asked { event: asked, .. } if !Arc::ptr_eq(asked, event));
         if other && self.wait().await.is_none() {
@@ -117,7 +116,7 @@ impl Slot {
         self.wait().await.unwrap_or(Err(Cause::TimedOut { limit }))
     }
 
-    /// Waits for the middleware's reaction. Returns `None` if its time is up first.
+    /// Waits for the middleware's reaction. Returns `None` if it exceeds its time limit.
     async fn wait(&mut self) -> Option<Result<Reaction, Cause>> {
         let State::Asked { at_work, deadline, .. } = &mut self.state else { return Some(Err(Cause::Panicked)) };
         let deadline = *deadline;
@@ -151,7 +150,7 @@ impl Slot {
     }
 }
 
-/// Asks a middleware on a thread of the pool, with the caller's `tracing` subscriber and span.
+/// Calls a middleware on a thread of the pool, with the caller's `tracing` subscriber and span.
 fn begin(mut middleware: Box<dyn Middleware>, event: Arc<Event>, mut run: Run) -> AtWork {
     let (dispatch, span) = (dispatcher::get_default(Clone::clone), Span::current());
     let (sender, jobs) = async_channel::unbounded();
@@ -170,7 +169,7 @@ fn begin(mut middleware: Box<dyn Middleware>, event: Arc<Event>, mut run: Run) -
                 match catch_unwind(asked) {
                     Ok(reaction) => Some((middleware, reaction)),
                     Err(panic) => {
-                        // Dropping it may panic again.
+                        // Dropping the middleware or the panic may panic again.
                         _ = catch_unwind(AssertUnwindSafe(move || drop((panic, middleware))));
                         None
                     }

@@ -1,4 +1,4 @@
-//! Why a call fails, and which option is out of its range.
+//! The errors of memories and windows.
 
 use lookback_wire::dialect::{ConversionError, DecodeError};
 
@@ -46,7 +46,7 @@ impl From<ConversionError> for Error {
 pub struct OptionError {
     /// The option, named as in the system's documentation.
     pub(crate) option: &'static str,
-    /// What the option must be.
+    /// The allowed values.
     pub(crate) expected: &'static str,
     /// The value that was given.
     pub(crate) value: String,

@@ -1,7 +1,7 @@
-//! The windows of four published systems over [`Session`](lookback_session::Session), with their names, defaults and behavior, but
-//! without their faults.
+//! The windows of four published systems over [`Session`](lookback_session::Session), with their names, defaults and
+//! behavior, but without their faults.
 //!
-//! Each is a thin layer over a policy. A fifth system, KB Labs, has no module here: its window is the preset
+//! Each is a thin layer over a policy. The window of a fifth system, KB Labs, needs no module: it is the preset
 //! `two-tier`.
 
 pub mod agentlib;

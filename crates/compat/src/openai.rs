@@ -1,4 +1,4 @@
-//! OpenAI's format, in which most of the systems keep and return their messages.
+//! OpenAI's format, which three of the systems use for their messages.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use lookback_wire::{
 };
 use serde_json::value::RawValue;
 
-/// The dialect that is nearest to the messages of these systems.
+/// The dialect that is closest to the messages of these systems.
 pub(super) const DIALECT: Dialect = Dialect::OpenAiChat;
 
-/// Reads messages back that were encoded as they are shown.
+/// Decodes messages that a view has encoded.
 pub(super) fn decoded(encoded: &[Cow<'_, RawValue>]) -> Result<Vec<Message>, DecodeError> {
     encoded.iter().map(|raw| DIALECT.decode_raw(raw)).collect()
 }

@@ -1,4 +1,4 @@
-//! Choosing the line that a request goes on with, by what was said.
+//! Choosing the line that a request continues, by the messages.
 
 use std::ops::Deref;
 
@@ -6,22 +6,22 @@ use super::clues::Clues;
 use super::outline::Outline;
 use super::relation::Relation;
 
-/// How well a request fits a line, with the number of messages that both have. Later variants are better, and longer
-/// beginnings.
+/// How well a request fits a line, with the number of common messages. Later variants are better, and so are larger
+/// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// It has little in common with the line but the client's name for both.
+    /// Only the client's identifier connects the request to the line.
     Named(usize),
-    /// It has other messages where the last request was new.
+    /// The request differs from the last request in the messages that were new there.
     Edit(usize),
-    /// It has the last request, and another answer to it.
+    /// The request has the messages of the last request, but another answer to it.
     Answer(usize),
-    /// It has all that was said.
+    /// The request has all messages of the line.
     Extends(usize),
 }
 
 impl Fit {
-    /// Returns how many messages a guess is made from: something other was said at the end.
+    /// Returns the number of common messages if the fit is only a guess, because the end differs.
     fn guesses_at(self) -> Option<usize> {
         match self {
             Fit::Answer(common) | Fit::Edit(common) => Some(common),
@@ -30,17 +30,17 @@ impl Fit {
     }
 }
 
-/// Returns how a request could relate to a line, and how well that fits: the greatest wins.
+/// Returns how well a request fits a line, and its relation to the line. The greatest fit wins.
 fn fit(line: &Outline, clues: &Clues) -> Option<(Fit, Relation)> {
     let common = line.path.common(&clues.path);
     if !line.has_tools_of(clues) {
         return None;
     }
     let may_differ = clues.is_retry || clues.is_named || !line.is_settled;
-    // It extends all that was said.
+    // The request extends the whole line.
     if common == line.path.len() && common > 0 {
         let is_same = clues.path.len() == common;
-        // Two equal requests at once are two lines, unless the client asks again.
+        // Two equal requests at the same time are two lines, unless one is a retry.
         let is_free = !(is_same && line.is_busy()) || clues.is_retry;
         let relation =
             if is_same || !line.path.begins_like(&clues.path) { Relation::Edited } else { Relation::Continued };
@@ -49,12 +49,12 @@ fn fit(line: &Outline, clues: &Clues) -> Option<(Fit, Relation)> {
     if line.is_busy() && !clues.is_retry {
         return None;
     }
-    // It has the last request, and another answer to it: the client's own copy, or none.
+    // The request has the last request, but not its answer: it has the client's version of it, or none.
     if common == line.asked && common > 0 && line.path.len() > line.asked {
         let goes_on = clues.path.len() > line.asked;
         return (goes_on || may_differ).then_some((Fit::Answer(common), Relation::Edited));
     }
-    // It differs in what was said last.
+    // The request differs in the newest messages.
     let is_grown = clues.path.base() == line.base && line.has_grown(clues);
     if common >= line.base && common > 0 && common < line.asked && (may_differ || is_grown)
         || common == 0 && line.base == 0 && clues.path.base() == 0 && is_grown
@@ -64,7 +64,7 @@ fn fit(line: &Outline, clues: &Clues) -> Option<(Fit, Relation)> {
     clues.is_named.then_some((Fit::Named(common), Relation::Rewritten))
 }
 
-/// Returns the line that a request goes on with, by its index, and how. `None` if it begins a line.
+/// Returns the index of the line that a request continues, and the relation. `None` if the request begins a line.
 pub(super) fn choose<L: Deref<Target = Outline>>(
     lines: impl IntoIterator<Item = L>,
     clues: &Clues,
@@ -79,12 +79,12 @@ pub(super) fn choose<L: Deref<Target = Outline>>(
     });
     let mut fits: Vec<_> = fits.collect();
     if !clues.is_named {
-        // If another line has more of the conversation in common, this one branched off from it.
+        // If another line has more messages in common, this line is a branch of it.
         fits.retain(|(fit, ..)| fit.guesses_at().is_none_or(|common| common == longest));
     }
     fits.sort_by_key(|(fit, equal, used, ..)| (*fit, *equal, *used));
     let (fit, equal, _, index, relation) = fits.pop()?;
-    // Of two lines that ended alike, nobody knows which one was answered in other words.
+    // If two lines fit equally well, a guess between them is not possible.
     let is_unclear = |other: &(Fit, bool, u64, usize, Relation)| other.0 == fit && other.1 == equal;
     if fit.guesses_at().is_some() && !clues.is_named && fits.last().is_some_and(is_unclear) {
         return None;
@@ -92,8 +92,8 @@ pub(super) fn choose<L: Deref<Target = Outline>>(
     Some((index, relation))
 }
 
-/// Returns the line of whose history a request asks for a summary, by its index. `None` if it could be several, or if the
-/// request has a part of the history only.
+/// Returns the index of the line whose history a request asks to summarize. `None` if several lines fit, or if the
+/// request has only a part of the history.
 pub(super) fn summarized<L: Deref<Target = Outline>>(
     lines: impl IntoIterator<Item = L>,
     clues: &Clues,
@@ -106,7 +106,7 @@ pub(super) fn summarized<L: Deref<Target = Outline>>(
         outline.is_summarized(clues, common).then_some((common, fit, index))
     });
     let mut fits: Vec<_> = fits.collect();
-    // The conversation belongs to the line that has the most of it in common.
+    // The conversation belongs to the line with the most messages in common.
     fits.retain(|(common, ..)| *common == longest);
     fits.sort();
     let (_, best, index) = fits.pop()?;
@@ -124,7 +124,7 @@ mod tests {
     use super::super::tools::Tools;
     use super::*;
 
-    /// A conversation: user and assistant in turn.
+    /// A conversation of alternating user and assistant messages.
     fn messages(texts: &[&str]) -> Vec<Message> {
         let said = |(index, text): (usize, &&str)| {
             if index % 2 == 0 { Message::user(*text) } else { Message::assistant(*text) }
@@ -168,7 +168,7 @@ mod tests {
         let lines = [line(&["Hi"], Some("Hello."))];
         assert_eq!(choose(&lines, &clues(&["Hi"])), None);
         assert_eq!(choose(&lines, &retried(&["Hi"])), Some((0, Relation::Edited)));
-        // Its answer never came whole.
+        // The line's answer was never complete.
         assert_eq!(choose(&[line(&["Hi"], None)], &clues(&["Hi"])), Some((0, Relation::Edited)));
     }
 

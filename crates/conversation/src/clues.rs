@@ -1,4 +1,4 @@
-//! The clues to the line of a request: what was said, the tools, and what the client says about itself.
+//! The clues to the line of a request: its messages, its tools, and the client's own statements.
 
 use super::path::Path;
 use super::tools::Tools;
@@ -10,8 +10,8 @@ pub(super) struct Clues {
     /// The beginning of the last message's text.
     pub(super) last: String,
     pub(super) tools: Tools,
-    /// The client says that it asks again.
+    /// Whether the client marks the request as a retry.
     pub(super) is_retry: bool,
-    /// The scope is one conversation of the client, and not all conversations that begin alike.
+    /// Whether the scope is one conversation that the client identifies, not all conversations that begin alike.
     pub(super) is_named: bool,
 }

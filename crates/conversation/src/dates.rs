@@ -1,11 +1,11 @@
-//! Leaving dates out: some clients begin a conversation with the day, and say another day the next morning.
+//! Removing dates from texts, because some clients put the current date into the first message and change it every day.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// A date as numbers, or in English words, with its weekday.
+/// A date in numbers, or in English words, with or without its weekday.
 static DATE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     const WEEKDAY: &str = r"(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,? )?";
     const MONTH: &str = r"(?:january|february|march|april|may|june|july|august|september|october|november|december)";

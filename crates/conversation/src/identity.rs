@@ -1,35 +1,35 @@
-//! Who asks, as far as a client says so, in headers and members that known clients send.
+//! The identity of a conversation, from headers and metadata of known clients.
 
 use http::HeaderMap;
 use lookback_wire::dialect::{Dialect, RawRequest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// What a client says about the conversation that a request belongs to.
+/// The client's identifier for the conversation that a request belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Identity {
     /// The request names a session of Lookback.
     Session(String),
-    /// The client has an identifier of its own.
+    /// The client sends its own identifier of the conversation.
     Client {
         /// The kind of client, for the name of the session.
         client: &'static str,
         /// The identifier.
         id: String,
     },
-    /// The client has an identifier that several of its conversations may share.
+    /// The client sends an identifier that several conversations may share.
     Group {
         /// The kind of identifier, for the names of the sessions.
         kind: &'static str,
         /// The identifier.
         id: String,
     },
-    /// Nothing: the conversation is known by its content alone.
+    /// The client sends no identifier. The conversation is recognized only by its content.
     Unsaid,
 }
 
-/// Names a session of Lookback.
+/// The header with the name of a Lookback session.
 const SESSION: &str = "x-lookback-session";
 
 /// Headers of known clients with an identifier of a conversation, the most precise first.
@@ -41,14 +41,14 @@ const CONVERSATIONS: [(&str, &str); 5] = [
     ("x-amp-thread-id", "amp"),
 ];
 
-/// Headers of other gateways. What belongs together for those who watch them may be many conversations.
+/// Headers of other gateways and monitoring tools. They group calls that may be many conversations.
 const GROUPS: [(&str, &str); 3] =
     [("x-session-id", "session"), ("helicone-session-id", "helicone"), ("x-bf-session-id", "bifrost")];
 
 const CLAUDE_SESSION: &str = "x-claude-code-session-id";
 const CLAUDE_AGENT: &str = "x-claude-code-agent-id";
 
-/// The most bytes of an identifier. Longer ones are not any known client's.
+/// The most bytes of an identifier. No known client sends longer ones.
 const MOST: usize = 200;
 
 impl Identity {
@@ -76,7 +76,7 @@ impl Identity {
         let claude = text(headers, CLAUDE_SESSION).filter(short).map(str::to_owned);
         let claude = claude.or_else(|| (request.dialect() == Dialect::Anthropic).then(|| claude_session(request))?);
         if let Some(session) = claude {
-            // A sub-agent has its parent's session, and an identifier of its own.
+            // A sub-agent sends its parent's session and its own identifier.
             return match text(headers, CLAUDE_AGENT).filter(short) {
                 Some(agent) => client("claude-code", format!("{session}/{agent}")),
                 None => client("claude-code", session),
@@ -92,13 +92,13 @@ impl Identity {
         }
     }
 
-    /// Returns whether it is one conversation.
+    /// Returns whether the identity is that of one conversation.
     pub(super) fn is_conversation(&self) -> bool {
         matches!(self, Identity::Session(_) | Identity::Client { .. })
     }
 
-    /// Returns whether it is a client that offers tools in each call of a conversation. What it asks without them, such as
-    /// a title, is beside the conversation.
+    /// Returns whether the client offers tools in each call of a conversation. Its calls without tools, such as one for
+    /// a title, are not part of the conversation.
     pub(super) fn always_has_tools(&self) -> bool {
         matches!(self, Identity::Client { client: "claude-code" | "codex" | "opencode", .. })
     }

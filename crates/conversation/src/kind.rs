@@ -1,4 +1,4 @@
-//! What a model call is for: a conversation, or something beside one, which passes and is not recorded.
+//! The kind of a model call: a turn of a conversation, or a side call, which is passed on without being recorded.
 
 use lookback_wire::dialect::{Preamble, RawRequest};
 use lookback_wire::message::{Message, PartRef, Role};
@@ -6,22 +6,23 @@ use lookback_wire::message::{Message, PartRef, Role};
 use super::identity::Identity;
 use super::tools::has_tools;
 
-/// What a model call is for.
+/// The kind of a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
-    /// It goes on with a conversation.
+    /// It begins or continues a conversation.
     Turn,
-    /// It asks for a title, a route, a fact or the like: an answer of a given form, without tools, or any call without
-    /// tools if the client offers some in every turn.
+    /// It asks for a title, a route, a fact or the like: a call without tools that demands an answer in a given form,
+    /// or any call without tools if the client offers tools in every turn.
     Side,
     /// It asks the model, or the provider, to compact the conversation.
     Compaction,
-    /// Only the provider knows what stands before its messages: it names something stored there, with this member.
+    /// With this member, it refers to something stored at the provider. So only the provider knows the beginning of the
+    /// conversation.
     Stored(&'static str),
 }
 
-/// Words of known clients in a request for a summary of the conversation.
+/// Phrases that known clients use to ask for a summary of the conversation.
 const SUMMARIES: [&str; 7] = [
     "You are performing a CONTEXT CHECKPOINT COMPACTION",
     "CRITICAL: Respond with TEXT ONLY",
@@ -33,7 +34,7 @@ const SUMMARIES: [&str; 7] = [
 ];
 
 impl Kind {
-    /// Reads the kind of a call. The identity matters because some clients offer tools in every turn.
+    /// Recognizes the kind of a call. The identity matters because some clients offer tools in every turn.
     ///
     /// ```
     /// use lookback_conversation::{Identity, Kind};
@@ -61,7 +62,7 @@ impl Kind {
     }
 }
 
-/// Returns a message, if there is one and it can be read.
+/// Returns a message, if it exists and can be read.
 fn message<'a>(request: &'a RawRequest<'_>, index: Option<usize>) -> Option<&'a Message> {
     request.message(index?).ok().map(|message| &**message)
 }
@@ -71,15 +72,14 @@ fn is_trigger(message: &Message) -> bool {
     message.parts().any(|part| matches!(part, PartRef::Opaque(opaque) if opaque.kind == "compaction_trigger"))
 }
 
-/// Returns whether the system prompt or the newest message of the user has words of a known client's request for a
-/// summary.
+/// Returns whether the system prompt or the newest user message contains one of [`SUMMARIES`].
 fn asks_for_summary(request: &RawRequest<'_>, preamble: &Preamble) -> bool {
     let says = |text: &str| SUMMARIES.iter().any(|words| text.contains(words));
     let system = preamble.system.as_deref().is_some_and(|system| says(system.get()));
     let first = message(request, Some(0)).filter(|first| first.role() == Role::System);
     let all = (0..request.len()).rev().filter_map(|index| message(request, Some(index)));
     let last = all.into_iter().find(|message| message.role() == Role::User);
-    // What a tool returned may be anything, even the source of such a client.
+    // Tool results do not count: they may contain anything, even the source code of such a client.
     let asks = |message: &Message| message.parts().any(|part| matches!(part, PartRef::Text(text) if says(text)));
     system || first.into_iter().chain(last).any(asks)
 }

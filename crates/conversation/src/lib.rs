@@ -1,19 +1,19 @@
-//! Which conversation a request belongs to: found by what was said, because clients seldom name the conversation.
+//! Recognizing the conversation that a request belongs to by its messages, because clients rarely identify it.
 //!
 //! A [`Line`] is one conversation, and a session in the store. A client sends its whole history with each call, so a
-//! request goes on with the line that has the longest beginning of its history. An identifier that the client sends only
-//! narrows the search. If two lines are as likely, neither is taken, and a new one begins. Of two that the request extends,
-//! the one that was used last is taken.
+//! request continues the line that shares the longest beginning with its history. An identifier from the client only
+//! narrows the search. If the end of the history differs and two lines are equally likely, neither is taken, and a new
+//! line begins. If the request extends several lines equally well, the last used one is taken.
 //!
 //! A call takes these steps:
 //!
 //! 1. [`Identity::from_request`] reads the identifiers that the client sends.
-//! 2. [`Kind::from_request`] tells turns of a conversation from calls beside it, such as one that asks for a title.
-//! 3. [`Scope::new`] narrows the search to one account, and to one conversation if the client names it.
-//! 4. [`Lines::find`] returns a [`Turn`]: the line, and how the request relates to it.
-//! 5. [`Turn::answered`] takes note of the answer, so that the next request is recognized.
+//! 2. [`Kind::from_request`] distinguishes turns of a conversation from side calls, such as one that asks for a title.
+//! 3. [`Scope::new`] narrows the search to one account, and to one conversation if the client identifies it.
+//! 4. [`Lines::find`] returns a [`Turn`]: the line, and the relation of the request to it.
+//! 5. [`Turn::answered`] records the answer, so that the next request is recognized.
 //!
-//! Nothing here opens a session to write. What an application needs of a line, it attaches as [`Line::state`].
+//! This crate never writes to a session. An application can attach its own data to a line, as [`Line::state`].
 //!
 //! ```
 //! use std::error::Error;

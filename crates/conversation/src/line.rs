@@ -1,4 +1,4 @@
-//! A line of conversation: a session in the store, with its outline and what its owner attaches to it.
+//! A line of conversation: a session in the store, with its outline and its owner's state.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use super::outline::Outline;
 pub struct Line<S = ()> {
     /// The name of the session.
     pub name: LogName,
-    /// What the owner of the lines attaches to this one, such as the open session.
+    /// The owner's data for this line, such as the open session.
     pub state: S,
     outline: Mutex<Outline>,
 }
@@ -23,18 +23,18 @@ impl<S: Default> Line<S> {
 }
 
 impl<S> Line<S> {
-    /// Returns the number of the request that used it last. Requests are counted as they are found to belong to lines.
+    /// Returns the number of the request that used the line last. Requests are numbered as their lines are found.
     pub fn used(&self) -> u64 {
         self.outline().used
     }
 
-    /// Returns whether one of its requests is not over yet.
+    /// Returns whether a request of the line is not over yet.
     pub fn is_busy(&self) -> bool {
         self.outline().is_busy()
     }
 
-    /// Locks what is known of it. Nobody may hold two of these locks at once: a line can be in several scopes, and others
-    /// would take them in another order.
+    /// Locks the outline. A thread must not hold two of these locks at once: a line can be in several scopes, so
+    /// another thread could take them in another order and cause a deadlock.
     pub(super) fn outline(&self) -> MutexGuard<'_, Outline> {
         self.outline.lock().unwrap_or_else(PoisonError::into_inner)
     }

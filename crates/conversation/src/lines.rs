@@ -1,8 +1,8 @@
-//! The lines that were used lately, and the search for that of a request.
+//! The recently used lines, and the search for the line of a request.
 //!
-//! A client sends its whole history with each call, and often does not say which conversation it is. So a line is known
-//! by what was said in it: the longest known beginning of a request's history is the line that it goes on with. What a
-//! client says about itself only narrows the search.
+//! A client sends its whole history with each call, and often no identifier of the conversation. So a line is
+//! recognized by its messages: a request continues the line that shares the longest beginning with its history. The
+//! client's identifiers only narrow the search.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,26 +22,26 @@ use super::scopes::{Scopes, chosen};
 use super::summaries::{Summaries, Summary};
 use super::turn::{Compaction, Turn};
 
-/// The lines that were used lately. Others are read from the store when a request of their scope comes.
+/// The recently used lines. Others are read from the store when a request of their scope comes.
 ///
 /// `S` is the [state](Line::state) that the owner attaches to each line.
 #[derive(Default)]
 pub struct Lines<S = ()> {
     scopes: Mutex<Scopes<S>>,
-    /// What clients have compacted them to.
+    /// The summaries to which clients have compacted lines.
     summaries: Summaries<S>,
 }
 
-/// A request that was read, and lines of its scope that had to be read for it.
+/// A request's clues, and the lines of its scope that were read from the store for it.
 struct Search<S> {
     clues: Clues,
     loaded: Vec<Arc<Line<S>>>,
-    /// Whether it goes on with a line that is remembered.
+    /// Whether it continues a line in memory.
     is_known: bool,
 }
 
 impl<S: Default> Lines<S> {
-    /// Returns the line that a request goes on with, or begins one.
+    /// Returns the line that a request continues, or begins one.
     ///
     /// # Errors
     /// Returns an error if a message cannot be read, or if the lines of the scope have to be read from the store, and
@@ -49,7 +49,7 @@ impl<S: Default> Lines<S> {
     pub async fn find(&self, store: &Arc<dyn Store>, scope: &Scope, query: Query<'_, '_>) -> Result<Turn<S>, Error> {
         let Search { clues, loaded, is_known } = self.search(store, scope, query).await?;
         let resent = clues.path.resent();
-        // A conversation that the client names needs nothing else to be recognized.
+        // A conversation that the client identifies needs no summary to be recognized.
         let summary = if is_known || clues.is_named { None } else { self.summaries.find(scope, query.request) };
         let mut scopes = self.scopes();
         let now = scopes.tick();
@@ -69,11 +69,11 @@ impl<S: Default> Lines<S> {
         Ok(Turn::new(line, relation, resent, query))
     }
 
-    /// Returns a turn for a call with which a client compacts its history. It is [apart](Turn::is_apart) from all lines, so
-    /// nothing of it should be recorded. Its answer goes to [`compacted`](Self::compacted).
+    /// Returns a turn for a call with which a client compacts its history. The turn is [apart](Turn::is_apart) from all
+    /// lines and should not be recorded. Pass its answer to [`compacted`](Self::compacted).
     ///
     /// # Errors
-    /// As [`find`](Self::find).
+    /// The same as [`find`](Self::find).
     pub async fn find_compacting(
         &self,
         store: &Arc<dyn Store>,
@@ -89,7 +89,7 @@ impl<S: Default> Lines<S> {
         Ok(Turn::new(apart, Relation::New, clues.path.resent(), query).with_compaction(compaction))
     }
 
-    /// Reads a request, and the lines of its scope from the store if they are not known.
+    /// Reads the clues of a request, and the lines of its scope from the store if necessary.
     async fn search(&self, store: &Arc<dyn Store>, scope: &Scope, query: Query<'_, '_>) -> Result<Search<S>, Error> {
         let remembered = self.scopes().get(scope).cloned();
         let Some(family) = remembered else {
@@ -98,7 +98,7 @@ impl<S: Default> Lines<S> {
         };
         let clues = query.clues(scope, &family)?;
         let is_known = chosen(&family, &clues).is_some();
-        // Another process may have begun the line since. It did not if nobody has answered yet.
+        // Another process may have begun the line, but only if the history has an answer.
         let is_elsewhere = !is_known && clues.path.has_answers();
         let loaded = if is_elsewhere { load::lines(store, scope, &family).await? } else { Vec::new() };
         Ok(Search { clues, loaded, is_known })
@@ -106,8 +106,8 @@ impl<S: Default> Lines<S> {
 }
 
 impl<S> Lines<S> {
-    /// Takes note of what the model answered to a compaction, so that the history which begins with it is recognized. A
-    /// conversation that the client names is recognized without.
+    /// Remembers the model's answer to a compaction, so that a history that begins with it is recognized. If the client
+    /// identifies the conversation, nothing needs to be remembered.
     pub fn compacted(&self, turn: &Turn<S>, answer: &str) {
         if let Some(Compaction { scope, dialect, line }) = turn.compaction()
             && !scope.is_named()

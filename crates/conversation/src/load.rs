@@ -1,4 +1,4 @@
-//! Reading the lines of a scope from the store: after a restart, or if another process began them.
+//! Reading the lines of a scope from the store, after a restart or if another process began them.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use super::path::{Fingerprint, Path, opening};
 use super::scope::Scope;
 use super::tools::Tools;
 
-/// The most lines of a scope that are read. Older ones are not gone on with.
+/// The most lines of a scope that are read. Older ones are not continued.
 const MOST: usize = 64;
 
-/// Reads the lines of a scope, but those that are remembered, the oldest first.
+/// Reads the lines of a scope, except those in memory, the oldest first.
 pub(super) async fn lines<S: Default>(
     store: &Arc<dyn Store>,
     scope: &Scope,
@@ -39,13 +39,13 @@ pub(super) async fn lines<S: Default>(
     Ok(lines)
 }
 
-/// Reads what was said in a line.
+/// Reads the outline of a line from its log.
 async fn outline(store: &Arc<dyn Store>, name: &LogName) -> Result<Outline, StoreError> {
     let opened = Session::open(store.clone(), name.as_str(), Settings::default()).await;
     let mut session = match opened {
         Ok(session) => session,
         Err(Error::Store(error)) => return Err(error),
-        // A log that nobody can read is not gone on with.
+        // A log that cannot be read is not continued.
         Err(_) => return Ok(Outline::default()),
     };
     let history = match session.history().await {
@@ -60,6 +60,6 @@ async fn outline(store: &Arc<dyn Store>, name: &LogName) -> Result<Outline, Stor
     let opening = arrivals().nth(path.first()).map(|first| opening(&first.message));
     let path = path.with_opening(opening);
     let tools = session.view().preamble().map(Tools::from_preamble).unwrap_or_default();
-    // Those of Lookback are not the client's: a gateway has offered them.
+    // Lookback's own tools were added by a gateway, and not declared by the client.
     Ok(Outline::new(path, tools.without(&tools::tools())))
 }

@@ -1,4 +1,4 @@
-//! The outline of a line: what is known of it without opening its session.
+//! The outline of a line: the data by which it is recognized, without opening its session.
 
 use std::mem;
 
@@ -10,30 +10,31 @@ use super::path::{Fingerprint, Path};
 use super::relation::Relation;
 use super::tools::Tools;
 
-/// What is known of a line without opening its session.
+/// The data by which a line is recognized, without opening its session.
 #[derive(Clone, Default)]
 pub(super) struct Outline {
-    /// What was said: the last request, and the answer to it.
+    /// The messages of the last request, and its answer.
     pub(super) path: Path,
-    /// What was said before its client compacted it. Another client may have a copy of that.
+    /// The messages before the client compacted its history. Another line may have a copy of them.
     before: Path,
-    /// The length of the last request.
+    /// The number of messages of the last request.
     pub(super) asked: usize,
-    /// Where the messages of the last request begin that were new to the model.
+    /// The index of the first message of the last request that was new to the model.
     pub(super) base: usize,
     /// The text of the last message of the last request.
     last: String,
     pub(super) tools: Tools,
     /// The number of requests that are not answered yet.
     in_flight: usize,
-    /// Whether the last answer came whole.
+    /// Whether the last answer was complete.
     pub(super) is_settled: bool,
-    /// When it was used last, in requests.
+    /// The number of the request that used the line last.
     pub(super) used: u64,
 }
 
 impl Outline {
-    /// Creates the outline of a line with these messages. The model's last message is the answer to the last request.
+    /// Creates the outline of a line with these messages. The model's messages at the end are the answer to the last
+    /// request.
     pub(super) fn new(path: Path, tools: Tools) -> Outline {
         let said = path.said();
         let is_models = |at: usize| said.get(at).is_some_and(|message| message.resent.role == Role::Assistant);
@@ -42,7 +43,7 @@ impl Outline {
         Outline { asked, base, is_settled: said.len() > asked, path, tools, ..Outline::default() }
     }
 
-    /// Takes over a request that was found to belong to it.
+    /// Begins a request that belongs to the line.
     pub(super) fn begin(&mut self, clues: Clues, relation: Relation, now: u64) {
         let Clues { path, last, tools, .. } = clues;
         (self.asked, self.base, self.last, self.tools) = (path.len(), path.base(), last, tools);
@@ -55,10 +56,10 @@ impl Outline {
         self.used = now;
     }
 
-    /// Takes over the answer of a request, if it came whole.
+    /// Ends a request, and adds its answer, if it was complete.
     pub(super) fn finish(&mut self, answer: Option<Resent>) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        // If another request came meanwhile, it is not its answer.
+        // If another request came meanwhile, this answer does not belong to it.
         let is_newest = self.path.len() == self.asked && self.in_flight == 0;
         if let Some(resent) = answer
             && is_newest
@@ -68,30 +69,30 @@ impl Outline {
         }
     }
 
-    /// Returns whether one of its requests is not answered yet.
+    /// Returns whether a request of the line is not answered yet.
     pub(super) fn is_busy(&self) -> bool {
         self.in_flight > 0
     }
 
-    /// Returns how many messages a request has in common with all that is known of this line.
+    /// Returns the number of messages that a request has in common with this line, before or after its compaction.
     pub(super) fn knows(&self, clues: &Clues) -> usize {
         self.path.common(&clues.path).max(self.before.common(&clues.path))
     }
 
-    /// Returns whether a request has the newest messages of this line behind a summary.
+    /// Returns whether a request has the newest messages of this line after a summary.
     pub(super) fn is_kept_in(&self, clues: &Clues) -> bool {
         let is_kept = |end: usize| self.path.is_kept_in(&clues.path, end);
         self.has_same_tools(clues) && (is_kept(self.path.len()) || is_kept(self.asked))
     }
 
-    /// Returns whether a request has the history of this line before it asks for a summary. Its client may leave out the last
-    /// answer, and append the instruction to the message before.
+    /// Returns whether a request for a summary has the history of this line. The client may leave out the last answer,
+    /// and append its instruction to the message before.
     pub(super) fn is_summarized(&self, clues: &Clues, common: usize) -> bool {
         common > 0 && (common >= self.asked || common + 1 == self.asked && self.has_grown(clues))
     }
 
-    /// Returns whether a request has the tools of the line, or some more. With fewer tools, or others, it is a line of
-    /// its own: for example, one that extracts memories from the conversation.
+    /// Returns whether a request has all tools of the line. It may have more. With fewer or other tools, it belongs to
+    /// another line: for example, one that extracts memories from the conversation.
     pub(super) fn has_tools_of(&self, clues: &Clues) -> bool {
         let has = |tool: &String| clues.tools.names.binary_search(tool).is_ok();
         self.tools.hash == clues.tools.hash || self.tools.names.iter().all(has)
@@ -102,7 +103,7 @@ impl Outline {
         self.tools.names == clues.tools.names
     }
 
-    /// Returns whether the last message of a request is that of the last one, and more.
+    /// Returns whether the last message of a request is the last message of the previous request, with more text.
     pub(super) fn has_grown(&self, clues: &Clues) -> bool {
         !self.last.is_empty() && clues.last.starts_with(&self.last)
     }

@@ -6,21 +6,21 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::dates::without_dates;
 
-/// The most characters of a message that are remembered, to recognize it after something was appended to it.
+/// The most characters of a message that are remembered, to recognize it after text was appended to it.
 const MOST: usize = 4096;
 
-/// The most messages that a client puts before those that it keeps, when it has compacted its history.
+/// The most messages that a client puts before the kept ones when it compacts its history.
 const MOST_BEFORE_KEPT: usize = 4;
 
-/// The fewest messages that tell which conversation they are kept from.
+/// The fewest kept messages by which a conversation is recognized.
 const FEWEST_KEPT: usize = 2;
 
-/// A message, as far as a line remembers it.
+/// The fingerprint of a message.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fingerprint {
-    /// What it takes to recognize it, whatever its bytes are.
+    /// The properties by which the message is recognized, regardless of its exact bytes.
     pub(super) resent: Resent,
-    /// The hash of its bytes in the last request, if it came in one.
+    /// The hash of its bytes in the last request, if it was part of one.
     pub(super) bytes: Option<u64>,
 }
 
@@ -30,14 +30,13 @@ impl Fingerprint {
     }
 }
 
-/// The messages of a conversation. Those of the system at its beginning are not part of what was said, because clients
-/// change them.
+/// The messages of a conversation. System messages at its beginning are not compared, because clients change them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Path {
     all: Vec<Fingerprint>,
     /// The number of system messages at the beginning.
     lead: usize,
-    /// The hash of what the first other message says, but for its dates.
+    /// The hash of the text of the first other message, without its dates.
     opening: Option<u64>,
 }
 
@@ -47,7 +46,7 @@ impl Path {
         Path { all, lead, opening: None }
     }
 
-    /// Returns the index of the first message that is not the system's.
+    /// Returns the number of system messages at the beginning, which is the index of the first other message.
     pub(super) fn first(&self) -> usize {
         self.lead
     }
@@ -78,28 +77,28 @@ impl Path {
         self.all.iter().map(|message| message.resent).collect()
     }
 
-    /// Returns the messages after those of the system at the beginning.
+    /// Returns the messages after the system messages at the beginning.
     pub(super) fn said(&self) -> &[Fingerprint] {
         self.all.get(self.lead..).unwrap_or_default()
     }
 
-    /// Returns the number of messages after those of the system at the beginning.
+    /// Returns the number of messages after the system messages at the beginning.
     pub(super) fn len(&self) -> usize {
         self.said().len()
     }
 
-    /// Returns whether the model has said something in it.
+    /// Returns whether there is a message from the model.
     pub(super) fn has_answers(&self) -> bool {
         self.base() > 0
     }
 
-    /// Returns where the messages after the last of the model begin.
+    /// Returns the index after the last message from the model.
     pub(super) fn base(&self) -> usize {
         self.said().iter().rposition(|message| message.resent.role == Role::Assistant).map_or(0, |last| last + 1)
     }
 
-    /// Returns how many messages two paths have in common, from the first. A first message with another date is the same if
-    /// what follows is.
+    /// Returns the number of messages that two paths have in common, from the first. First messages that differ only in
+    /// a date are the same if the next messages are.
     pub(super) fn common(&self, other: &Path) -> usize {
         let same = |(ours, theirs): &(&Fingerprint, &Fingerprint)| ours.resent.digest == theirs.resent.digest;
         let common = self.said().iter().zip(other.said()).take_while(same).count();
@@ -112,9 +111,9 @@ impl Path {
         }
     }
 
-    /// Returns whether another path, which a client has compacted, ends with the newest messages of this one up to `end`: a
-    /// few messages that tell of the rest, then at least two of these, one of the model among them, and nothing else that
-    /// the model said.
+    /// Returns whether another path, which a client has compacted, keeps the newest messages of this one up to `end`.
+    /// Such a path has a few messages with a summary, then at least two messages of this path, including one from the
+    /// model, and then no other message from the model.
     pub(super) fn is_kept_in(&self, other: &Path, end: usize) -> bool {
         let (ours, theirs) = (self.said().get(..end).unwrap_or_default(), other.said());
         let is_kept_until = |end: usize| {
@@ -126,19 +125,19 @@ impl Path {
         (other.base()..=theirs.len()).any(is_kept_until)
     }
 
-    /// Returns whether two paths begin with the same message, word by word.
+    /// Returns whether two paths begin with exactly the same message.
     pub(super) fn begins_like(&self, other: &Path) -> bool {
         self.said().first().map(|message| message.resent.digest)
             == other.said().first().map(|message| message.resent.digest)
     }
 }
 
-/// Returns the hash of what a message says, but for its dates: some clients change the date in the first one.
+/// Returns the hash of a message's text without its dates, because some clients change the date in the first message.
 pub(super) fn opening(message: &Message) -> u64 {
     xxh3_64(without_dates(&beginning(&message.text())).as_bytes())
 }
 
-/// Returns as much of a text as is remembered.
+/// Returns the part of a text that is remembered.
 pub(super) fn beginning(text: &str) -> String {
     text.chars().take(MOST).collect()
 }

@@ -1,4 +1,4 @@
-//! A request whose line is looked for.
+//! The query for the line of a request.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::path::{Fingerprint, Path, beginning, opening};
 use super::scope::Scope;
 use super::tools::Tools;
 
-/// A request whose line is looked for.
+/// A query for the line of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a, 'b> {
     pub(super) request: &'a RawRequest<'b>,
@@ -21,12 +21,13 @@ pub struct Query<'a, 'b> {
 }
 
 impl<'a, 'b> Query<'a, 'b> {
-    /// Creates a query for the line of a request. The preamble is the request's own; it is taken apart only once.
+    /// Creates a query for the line of a request. The preamble must be the request's own. It is a parameter so that it
+    /// is extracted only once.
     pub fn new(request: &'a RawRequest<'b>, preamble: &'a Preamble) -> Query<'a, 'b> {
         Query { request, preamble, is_retry: false }
     }
 
-    /// Sets whether the client says that it asks again. If so, an equal request belongs to the same line.
+    /// Sets whether the client marks the request as a retry. If so, it belongs to the line of an equal request.
     #[must_use]
     pub fn retry(self, is_retry: bool) -> Query<'a, 'b> {
         Query { is_retry, ..self }
@@ -39,7 +40,7 @@ impl<'a, 'b> Query<'a, 'b> {
         last.is_some_and(|last| last.role() == Role::User && !last.parts().any(is_result))
     }
 
-    /// Reads the clues. What a line remembers of the request's bytes is not read again.
+    /// Reads the clues. Messages whose bytes a line remembers are not parsed again.
     ///
     /// # Errors
     /// Returns an error if a message cannot be read.

@@ -1,21 +1,21 @@
-//! How a request relates to its line of conversation.
+//! The relation of a request to its line of conversation.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// How a request relates to its line of conversation.
+/// The relation of a request to its line of conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Relation {
     /// It begins the line.
     New,
-    /// It goes on where the line ended.
+    /// It continues the line at its end.
     Continued,
     /// It repeats or changes the end of the line.
     Edited,
-    /// It has another history, in the same conversation of the client, which has compacted it.
+    /// It has another history for the same conversation, because the client has compacted it.
     Rewritten,
 }
 

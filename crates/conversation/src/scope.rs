@@ -1,4 +1,4 @@
-//! Scopes: the lines among which that of a request is looked for.
+//! Scopes: sets of lines to which the search for a request's line is limited.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,30 +10,30 @@ use lookback_wire::message::{Message, Role};
 use super::dates::without_dates;
 use super::identity::Identity;
 
-/// Whose conversations they are. No request goes on with a line of another account.
+/// The owner of conversations. No request continues a line of another account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Account {
-    /// The tenant, if there are several. The store is the tenant's own, so the names of sessions need not have it.
+    /// The tenant, if there are several. Each tenant has its own store, so the names of sessions do not contain it.
     pub tenant: Option<Tenant>,
-    /// A name that tells apart accounts which share a store, if there are several. It is part of the names of sessions.
+    /// A name that distinguishes accounts that share a store, if there are several. It is part of the names of
+    /// sessions.
     pub name: Option<String>,
 }
 
-/// The lines among which that of a request is looked for: those of one account and one conversation of the client, or of
-/// several that it has put together, or those that begin with the same words.
+/// The lines of one account among which a request's line is searched: one conversation that the client identifies, or a
+/// group of conversations that it identifies together, or all conversations that begin with the same words.
 ///
 /// The names of their sessions begin with the name of the scope.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope {
     name: LogName,
-    /// Whether it is one conversation of the client.
+    /// Whether it is one conversation that the client identifies.
     is_named: bool,
     account: Account,
 }
 
 impl Scope {
-    /// Creates the scope of a request. `None` if the client says nothing of itself, and the request has no message of a
-    /// user.
+    /// Creates the scope of a request. `None` if the client sends no identifier, and the request has no user message.
     ///
     /// ```
     /// use lookback_conversation::{Account, Identity, Scope};
@@ -48,7 +48,7 @@ impl Scope {
     pub fn new(identity: &Identity, account: Account, request: &RawRequest<'_>) -> Option<Scope> {
         let at = |name: &str| match &account.name {
             Some(account) => format!("{name}@{account}"),
-            // Without an account, no name may be that of one.
+            // Without an account, a name must not look like one with an account.
             None if name.contains('@') => format!("{name}@-"),
             None => name.to_owned(),
         };
@@ -58,7 +58,7 @@ impl Scope {
             Identity::Unsaid => {
                 let mut messages = (0..request.len()).map_while(|index| request.message(index).ok());
                 let first = messages.find(|message| message.role() == Role::User)?;
-                // A message that grows while a stream fails keeps its beginning.
+                // Only the beginning, because a message may grow after a failed stream.
                 let said: String = first.text().chars().take(200).collect();
                 let beginning: String = without_dates(&said).chars().take(120).collect();
                 // Clients that speak different dialects are different clients.
@@ -66,7 +66,7 @@ impl Scope {
                 format!("{}/{:016x}", at("chat"), Message::user(words).digest() >> 64)
             }
         };
-        // An identifier may have characters that no name has, or look like another one's line.
+        // An identifier may have characters that a name must not have, or look like the name of another scope's line.
         let hashed = || format!("{}/{:032x}", at("chat"), Message::user(name.as_str()).digest());
         let is_plain = |name: &LogName| !name.as_str().contains('~') && name.as_str().len() + 17 <= LogName::LONGEST;
         let short = || name.parse::<LogName>().ok().filter(is_plain);
@@ -74,18 +74,18 @@ impl Scope {
         Some(Scope { name, is_named: identity.is_conversation(), account })
     }
 
-    /// Returns whether both are scopes of one account.
+    /// Returns whether both scopes have the same account.
     pub(super) fn has_account_of(&self, other: &Scope) -> bool {
         self.account == other.account
     }
 
-    /// Returns whether it is one conversation of the client.
+    /// Returns whether it is one conversation that the client identifies.
     pub(super) fn is_named(&self) -> bool {
         self.is_named
     }
 
-    /// Returns a name for a line. The first line of a conversation that the client names has the name of the scope, and others
-    /// have a number behind it that no other process gives: the time in milliseconds, and twenty random bits.
+    /// Returns a name for a line. The first line of a conversation that the client identifies has the name of the
+    /// scope. Others have a unique number after it: the time in milliseconds, and twenty random bits.
     pub(super) fn new_name(&self, is_first: bool) -> LogName {
         let numbered = || {
             let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
@@ -96,12 +96,12 @@ impl Scope {
         (!bare).then(numbered).flatten().unwrap_or_else(|| self.name.clone())
     }
 
-    /// Returns the beginning of the names of all its lines.
+    /// Returns the prefix of the names of all lines in the scope.
     pub(super) fn prefix(&self) -> &str {
         self.name.as_str()
     }
 
-    /// Returns the number of the line with a name, if it is one of the scope. Later lines have greater ones.
+    /// Returns the number in a line's name, if the line is in the scope. Later lines have greater numbers.
     pub(super) fn number(&self, name: &LogName) -> Option<u64> {
         let rest = name.as_str().strip_prefix(self.name.as_str())?;
         match rest.strip_prefix('~') {

@@ -1,4 +1,4 @@
-//! The lines that are remembered, by their scopes. Others are read from the store again when a request comes.
+//! The lines in memory, by their scopes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,40 +10,40 @@ use super::relation::Relation;
 use super::scope::Scope;
 use super::summaries::Summary;
 
-/// The most scopes that are remembered.
+/// The most scopes in memory.
 const MOST_SCOPES: usize = 4096;
 
-/// The most lines of a scope that are remembered. Older ones are not gone on with.
+/// The most lines of a scope in memory. Older ones are not continued.
 const MOST_LINES: usize = 256;
 
-/// The lines of a scope. One that its client has compacted can be in two.
+/// The lines of a scope. After a compaction by the client, a line can be in two scopes.
 pub(super) type Family<S> = Vec<Arc<Line<S>>>;
 
-/// The scopes that were used lately.
+/// The recently used scopes.
 #[derive(Default)]
 pub(super) struct Scopes<S> {
     families: HashMap<Scope, Family<S>>,
-    /// Counts requests, to tell what was used least.
+    /// The number of requests so far, to find the least recently used lines.
     clock: u64,
 }
 
 impl<S> Scopes<S> {
-    /// Returns the lines of a scope, if it is remembered.
+    /// Returns the lines of a scope, if it is in memory.
     pub(super) fn get(&self, scope: &Scope) -> Option<&Family<S>> {
         self.families.get(scope)
     }
 
-    /// Counts a request.
+    /// Counts a request, and returns its number.
     pub(super) fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
 
-    /// Adds lines that were read from the store, as far as they are not remembered: another request may have begun or read
-    /// them meanwhile. One that is remembered in another scope is the same one.
+    /// Adds lines that were read from the store, and returns the lines of the scope. Lines that are already in memory
+    /// are not added again: another request may have begun or read them meanwhile, or they may be in another scope.
     pub(super) fn enter(&mut self, scope: &Scope, read: Vec<Arc<Line<S>>>) -> &Family<S> {
         for line in read {
-            // It is not forgotten before the request is found to go on with it.
+            // Mark the line as used, so that it is not forgotten before the search for the request's line ends.
             line.outline().used = self.clock;
             let remembered = self.of_account(scope).find(|other| other.name == line.name).cloned();
             self.add(scope, remembered.unwrap_or(line));
@@ -51,8 +51,8 @@ impl<S> Scopes<S> {
         self.families.entry(scope.clone()).or_default()
     }
 
-    /// Adds a line, unless the scope has it, and forgets the one that was not used for the longest time, if there are too
-    /// many. It stays in the store.
+    /// Adds a line, unless the scope has it. If there are too many, forgets the least recently used line, which stays
+    /// in the store.
     pub(super) fn add(&mut self, scope: &Scope, line: Arc<Line<S>>) {
         let family = self.families.entry(scope.clone()).or_default();
         if family.iter().any(|other| other.name == line.name) {
@@ -67,8 +67,8 @@ impl<S> Scopes<S> {
         family.push(line);
     }
 
-    /// Returns the line that goes on with a summary in place of its history: the only one whose newest messages follow the
-    /// summary, or the one that was summarized.
+    /// Returns the line that a request continues with a summary instead of its history: the only line whose newest
+    /// messages follow the summary, or the line that was summarized.
     pub(super) fn summarized(&self, scope: &Scope, clues: &Clues, summary: &Summary<S>) -> Option<Arc<Line<S>>> {
         let mut kept = self.of_account(scope).filter(|line| line.outline().is_kept_in(clues));
         match kept.next() {
@@ -82,7 +82,7 @@ impl<S> Scopes<S> {
         self.families.iter().filter(|(other, _)| other.has_account_of(scope)).flat_map(|(_, family)| family)
     }
 
-    /// Forgets the scopes that were not used for the longest time, if there are too many.
+    /// Forgets the least recently used scopes, if there are too many.
     pub(super) fn forget_oldest(&mut self) {
         while self.families.len() > MOST_SCOPES {
             let used = |family: &Family<S>| family.iter().map(|line| line.used()).max().unwrap_or(0);
@@ -96,7 +96,7 @@ impl<S> Scopes<S> {
     }
 }
 
-/// Returns the line of a family that a request goes on with, and how.
+/// Returns the line of a family that a request continues, and the relation.
 pub(super) fn chosen<S>(family: &Family<S>, clues: &Clues) -> Option<(Arc<Line<S>>, Relation)> {
     let (index, relation) = choose(family.iter().map(|line| line.outline()), clues)?;
     Some((family.get(index)?.clone(), relation))

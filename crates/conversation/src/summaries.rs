@@ -1,8 +1,8 @@
-//! Summaries by clients: which line goes on after its client has compacted it, and does not say which one it is.
+//! Summaries by clients: recognizing a line after its client has compacted it without identifying it.
 //!
-//! The owner of the lines sees the call that compacts, and what the model answers to it. A request with this text at the
-//! beginning of its history goes on with the line that was summarized: the one whose history the call had, or the only
-//! one whose newest messages follow the summary.
+//! The owner of the lines sees the compacting call and the model's answer. A later request with this answer at the
+//! beginning of its history continues the summarized line: the only line whose newest messages follow the summary, or
+//! else the line whose history the call had.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -15,25 +15,25 @@ use super::scope::Scope;
 
 /// The most summaries that are remembered.
 const MOST: usize = 1024;
-/// The most of an account.
+/// The most summaries of one account that are remembered.
 const MOST_OF_ACCOUNT: usize = 32;
-/// The bytes of a summary that is remembered. A shorter text could stand in any message.
+/// The range of bytes of a summary that is remembered. A shorter text could occur in any message.
 const BYTES: std::ops::RangeInclusive<usize> = 40..=32_768;
-/// The number of messages at the beginning of a history that may have a summary. Some clients tell of their surroundings
-/// first.
+/// The number of messages at the beginning of a history that may contain the summary. Some clients describe their
+/// environment first.
 const FIRST: usize = 3;
 
-/// The summaries that clients have asked for lately, the oldest first.
+/// The summaries that clients have recently asked for, the oldest first.
 #[derive(Default)]
 pub(super) struct Summaries<S>(Mutex<VecDeque<Arc<Summary<S>>>>);
 
-/// What the model answered when a client compacted its history.
+/// The model's answer when a client compacted its history.
 pub(super) struct Summary<S> {
-    /// Where it was asked for.
+    /// The scope of the compacting call.
     scope: Scope,
     dialect: Dialect,
     text: String,
-    /// The line that it summarizes; `None` if the call did not have the line's messages as they were.
+    /// The line that it summarizes; `None` if the call did not have the line's messages unchanged.
     line: Option<Weak<Line<S>>>,
 }
 
@@ -47,7 +47,7 @@ impl<S> Summary<S> {
         self.line.as_ref()
     }
 
-    /// Returns whether both are of the same line, or of none that is known.
+    /// Returns whether both summarize the same line, or neither has a known line.
     fn has_line_of(&self, other: &Summary<S>) -> bool {
         match (&self.line, &other.line) {
             (Some(line), Some(other)) => line.ptr_eq(other),
@@ -78,8 +78,8 @@ impl<S> Summaries<S> {
         all.push_back(Arc::new(summary));
     }
 
-    /// Returns the summary that a request's history begins with. `None` if there is none of the account, or if those that
-    /// there are could be of several lines.
+    /// Returns the summary with which a request's history begins. `None` if the account has none that matches, or if
+    /// the matching ones are of different lines.
     pub(super) fn find(&self, scope: &Scope, request: &RawRequest<'_>) -> Option<Arc<Summary<S>>> {
         let is_near =
             |summary: &&Arc<Summary<S>>| summary.dialect == request.dialect() && scope.has_account_of(&summary.scope);
@@ -98,7 +98,7 @@ impl<S> Summaries<S> {
         found.all(|other| other.has_line_of(&newest)).then_some(newest)
     }
 
-    /// Forgets a summary that a line has gone on with. One is for one line, once.
+    /// Forgets a summary after a request has continued a line with it. A summary is used once.
     pub(super) fn forget(&self, used: &Arc<Summary<S>>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|summary| !Arc::ptr_eq(summary, used));

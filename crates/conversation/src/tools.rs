@@ -1,4 +1,4 @@
-//! The tools that a request declares: a line has the same ones in all its requests, or gains some.
+//! The tools that a request declares. Requests of a line have the same tools, or gain some.
 
 use std::sync::Arc;
 
@@ -20,12 +20,12 @@ impl Tools {
         Tools { hash: Tools::hash(preamble), names: tool_names(preamble).into() }
     }
 
-    /// Returns the hash of what a request declares. It is found without reading the names.
+    /// Returns the hash of a request's declaration of tools, without parsing the names.
     pub(super) fn hash(preamble: &Preamble) -> u64 {
         xxh3_64(preamble.tools.as_deref().map_or("", RawValue::get).as_bytes())
     }
 
-    /// Leaves some of them out.
+    /// Returns the tools without some of them.
     pub(super) fn without(self, some: &[Tool]) -> Tools {
         let stays = |name: &&String| some.iter().all(|tool| tool.name != **name);
         Tools { names: self.names.iter().filter(stays).cloned().collect(), ..self }
@@ -39,7 +39,7 @@ pub(super) fn has_tools(preamble: &Preamble) -> bool {
 
 /// Returns the names of the tools that a request declares, in alphabetical order.
 ///
-/// Descriptions may change while a conversation goes on, and so may the order.
+/// Lines are compared by names, because descriptions and the order may change during a conversation.
 pub fn tool_names(preamble: &Preamble) -> Vec<String> {
     #[derive(Deserialize)]
     struct Tool<'a> {

@@ -1,4 +1,4 @@
-//! A turn: the line of a request, until the request is over.
+//! A turn: one request of a line, until the request is over.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,27 +11,27 @@ use super::query::Query;
 use super::relation::Relation;
 use super::scope::Scope;
 
-/// The line of a request, until the request is over. Its end is when this is dropped.
+/// One request of a line. Dropping the turn ends the request.
 pub struct Turn<S = ()> {
-    /// The line. A call with which a client compacts its history has one of its own, which nothing goes on with.
+    /// The line. A call with which a client compacts its history has a separate line, which no request continues.
     pub line: Arc<Line<S>>,
-    /// How the request relates to the line.
+    /// The relation of the request to the line.
     pub relation: Relation,
     /// The messages of the request.
     pub resent: Vec<Resent>,
     /// Whether the last message is from a person, and not the result of a tool.
     pub is_from_person: bool,
-    /// What the model answered, if the answer came whole.
+    /// The model's answer, if it was complete.
     answer: Option<Resent>,
-    /// The compaction that it is, if it is beside a line.
+    /// The compaction, if the request is one.
     compaction: Option<Compaction<S>>,
 }
 
-/// A call with which a client compacts its history. It is part of no line.
+/// A call with which a client compacts its history. It belongs to no line.
 pub(super) struct Compaction<S> {
     pub(super) scope: Scope,
     pub(super) dialect: Dialect,
-    /// The line whose history it has, if one is known.
+    /// The line whose history it has, if it is known.
     pub(super) line: Option<Arc<Line<S>>>,
 }
 
@@ -40,23 +40,23 @@ impl<S> Turn<S> {
         Turn { line, relation, resent, is_from_person: query.is_from_person(), answer: None, compaction: None }
     }
 
-    /// Makes it a call with which a client compacts its history.
+    /// Marks the request as a call with which a client compacts its history.
     pub(super) fn with_compaction(mut self, compaction: Compaction<S>) -> Turn<S> {
         self.compaction = Some(compaction);
         self
     }
 
-    /// Returns the compaction that it is.
+    /// Returns the compaction, if the request is one.
     pub(super) fn compaction(&self) -> Option<&Compaction<S>> {
         self.compaction.as_ref()
     }
 
-    /// Returns whether it is part of no line, because its client compacts its history with it.
+    /// Returns whether the request belongs to no line, because the client compacts its history with it.
     pub fn is_apart(&self) -> bool {
         self.compaction.is_some()
     }
 
-    /// Returns the line whose conversation the request is about: its own, or the one that is compacted, if that is known.
+    /// Returns the line of the request's conversation: its own line, or the line that it compacts, if that is known.
     pub fn about(&self) -> Option<&Arc<Line<S>>> {
         match &self.compaction {
             Some(compaction) => compaction.line.as_ref(),
@@ -64,7 +64,7 @@ impl<S> Turn<S> {
         }
     }
 
-    /// Takes note of what the model answered, so that a request with the answer is known to go on with the line.
+    /// Records the model's complete answer, so that a request with this answer is recognized as continuing the line.
     pub fn answered(&mut self, answer: Resent) {
         self.answer = Some(answer);
     }

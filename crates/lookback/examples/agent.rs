@@ -1,14 +1,14 @@
-//! A small agent: a model, three tools that read the files of a folder, and Lookback, which decides what the model sees
-//! and remembers.
+//! A small agent: a model, three tools that read the files of a folder, and Lookback, which manages the model's window
+//! and memory.
 //!
 //! ```text
 //! agent [--session-id NAME] [--dialect openai-chat|anthropic] [--store FILE|FOLDER/|URL] [--root FOLDER]
 //!       [--budget TOKENS] [--iterations NUMBER] [TASK]
 //! ```
 //!
-//! Without `--session-id` it begins a new session. Without a task it goes on where the session was left, and then takes
-//! each line that is typed as a task. Address, key and model come from `OPENAI_BASE_URL`, `OPENAI_API_KEY` and
-//! `OPENAI_MODEL`, or from the variables with `ANTHROPIC`.
+//! Without `--session-id`, it begins a new session. Without a task, it finishes an interrupted task of the session, and
+//! then reads one task from each line of the input. Address, key and model come from `OPENAI_BASE_URL`,
+//! `OPENAI_API_KEY` and `OPENAI_MODEL`, or from the same variables with `ANTHROPIC`.
 #![allow(clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     let new = format!("agent-{}-{}", UNIX_EPOCH.elapsed()?.as_millis(), process::id());
     let name: String = option(&mut arguments, "--session-id", &new)?;
     let dialect: Dialect = option(&mut arguments, "--dialect", "openai-chat")?;
-    // The command line's store, so that `lookback sessions` shows what the agent did.
+    // The default store of the command line, so that `lookback sessions` shows the agent's sessions.
     let usual = env::var("LOOKBACK_STORE").ok().filter(|path| !path.is_empty());
     let place: String = option(&mut arguments, "--store", usual.as_deref().unwrap_or(".lookback/lookback.db"))?;
     let root = option::<PathBuf>(&mut arguments, "--root", ".")?;
@@ -72,15 +72,15 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     let mut run = Pipeline::standard(session, Budget::reported(budget), window, memory).with_iterations(most);
     eprintln!("the session is {name}");
     if let Some(task) = task {
-        // If the session was left in the middle of this task, the run goes on there. Else the task follows the last
-        // turns.
+        // If the session was interrupted in the middle of this task, the run continues there. Otherwise the task is
+        // appended after the last turns.
         run.start(Message::user(task)).await?;
         return carry_out(&mut run, dialect, root).await;
     }
     if unfinished {
         carry_out(&mut run, dialect, root).await?;
     }
-    eprintln!("each line is a task; the end of the input ends this");
+    eprintln!("enter one task per line; end the input to exit");
     while let Some(line) = spawn_blocking(|| stdin().lines().next()).await?.transpose()? {
         if !line.trim().is_empty() {
             run.start(Message::user(line)).await?;
@@ -94,7 +94,7 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
 async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<()> {
     let mut answer = String::new();
     while let Some(call) = run.next().await? {
-        // The HTTP client blocks, and so do the tools. Each has a thread of its own.
+        // The HTTP client and the tools block, so each call runs on its own thread.
         let (status, body) = spawn_blocking(move || send(dialect, &call)).await??;
         if status != 200 {
             let ProviderError::TooLong(cause) = dialect.provider_error(Some(status), &body) else {
@@ -113,7 +113,7 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
             run.tool(&tool, |call| async move { spawn_blocking(move || files(&root, &call)).await? }).await?;
         }
     }
-    // A middleware that failed did not end the run, but the user should know.
+    // A failed middleware did not end the run, but the user should know about it.
     if let Some(failure) = run.failures().last() {
         let why = failure.cause.source().map_or_else(|| failure.cause.to_string(), ToString::to_string);
         eprintln!("{failure}: {why}");
@@ -126,7 +126,7 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
     Ok(())
 }
 
-/// Sends a call, and returns the status and the body of the answer.
+/// Sends a call, and returns the status and the body of the response.
 fn send(dialect: Dialect, call: &Call) -> Result<(u16, String)> {
     let (post, request) = request(dialect, if call.tools == ToolUse::Allowed { "auto" } else { "none" })?;
     let said = post.send(request.with_messages(&call.messages()?));
@@ -134,12 +134,12 @@ fn send(dialect: Dialect, call: &Call) -> Result<(u16, String)> {
     Ok(said.map_err(|error| format!("cannot reach the provider: {error}"))?)
 }
 
-/// Builds what differs between providers: the address, the headers, and the body besides the messages.
+/// Builds the parts of a request that differ between providers: the address, the headers, and the body except messages.
 fn request(dialect: Dialect, choice: &str) -> Result<(RequestBuilder<WithBody>, Request)> {
     let (provider, address) = match dialect {
         Dialect::OpenAiChat => ("OPENAI", "https://api.openai.com/v1"),
         Dialect::Anthropic => ("ANTHROPIC", "https://api.anthropic.com"),
-        _ => return Err("this agent speaks openai-chat and anthropic".into()),
+        _ => return Err("this agent supports only openai-chat and anthropic".into()),
     };
     let told = |what: &str| env::var(format!("{provider}_{what}")).map_err(|_| format!("{provider}_{what} is not set"));
     let (base, key, model) = (told("BASE_URL").unwrap_or(address.to_owned()), told("API_KEY")?, told("MODEL")?);
@@ -162,7 +162,7 @@ fn request(dialect: Dialect, choice: &str) -> Result<(RequestBuilder<WithBody>, 
     Ok((post.content_type("application/json"), Request::decode(body.to_string(), Some(dialect))?))
 }
 
-/// Runs a tool. A long result is cut in the window, and whole in the session.
+/// Runs a tool. A long result is shortened in the window only; the session's log keeps all of it.
 fn files(root: &Path, call: &ToolCall) -> Result<String> {
     let arguments: Value = serde_json::from_str(&call.arguments)?;
     let text = |name: &str| arguments.get(name).and_then(Value::as_str).ok_or(format!("`{name}` must be a text"));
@@ -182,7 +182,7 @@ fn files(root: &Path, call: &ToolCall) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// Searches the files of all folders that are not hidden. Links are not followed.
+/// Searches the files of all folders that are not hidden. It does not follow links.
 fn search(root: &Path, folder: &Path, text: &str, found: &mut Vec<String>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let (path, kind, name) = entry.and_then(|it| Ok((it.path(), it.file_type()?, it.file_name())))?;

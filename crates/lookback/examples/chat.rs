@@ -1,8 +1,7 @@
-//! A chat in a terminal: each line is a message, which is sent with a window of what came before it, and the answer is
-//! kept.
+//! A chat in a terminal: each input line is a message, sent with a window of the earlier ones, and answers are stored.
 //!
-//! It asks a server of OpenAI's kind: Ollama on this computer, unless `OPENAI_BASE_URL`, `OPENAI_MODEL` and
-//! `OPENAI_API_KEY` name another. For an address with `https`, enable the feature `rustls` of `reqwest` in
+//! It calls a server with OpenAI's API: Ollama on this computer, unless `OPENAI_BASE_URL`, `OPENAI_MODEL` and
+//! `OPENAI_API_KEY` name another. For an `https` address, enable the feature `rustls` of `reqwest` in
 //! `crates/lookback/Cargo.toml`.
 #![allow(clippy::print_stdout)]
 
@@ -23,7 +22,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     while let Some(line) = spawn_blocking(|| stdin().lines().next()).await?.transpose()? {
         session.push(Message::user(line)).await?;
-        let messages = session.window().await?.to_json()?; // repaired and compacted, if it must be
+        let messages = session.window().await?.to_json()?; // repaired and compacted if needed
         let body = format!(r#"{{"model": {}, "messages": {messages}}}"#, json!(model));
         let request = client.post(format!("{base}/chat/completions")).bearer_auth(&key);
         let request = request.header("content-type", "application/json").body(body);
@@ -32,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let answer = Response::decode(&answer, Dialect::OpenAiChat)?;
         println!("{}", answer.said());
         if let Some(input) = answer.input {
-            session.usage(&model, input).await?; // what the provider counted corrects what Lookback counts
+            session.usage(&model, input).await?; // corrects Lookback's token counts
         }
         session.push(answer.message).await?;
     }

@@ -1,5 +1,7 @@
-//! A chat like `chat.rs`, whose answers are shown as they come. The pieces are put together into the body that the
-//! provider would have sent at once, which `Response` reads, so that the session keeps the same message either way.
+//! A chat like `chat.rs` that prints the answers as they stream in.
+//!
+//! It assembles the pieces into the body of an answer that is not streamed, and `Response` reads that. So the session
+//! stores the same message either way.
 #![allow(clippy::print_stdout)]
 
 use std::io::{Write as _, stdin, stdout};
@@ -33,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
             stdout().flush()?;
         }
         println!();
-        // A stream that broke has no usage, and its answer is kept as far as it came.
+        // A broken stream has no usage, and the session keeps the part of the answer that arrived.
         let answer = Response::decode(&answer.body(), Dialect::OpenAiChat)?;
         if let Some(input) = answer.input {
             session.usage(&model, input).await?;
@@ -43,11 +45,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An answer that comes in pieces: server-sent events, a line of JSON each. (Tool calls come in pieces too, by `index`:
-/// each piece adds to the arguments of its call.)
+/// An answer that arrives in pieces: server-sent events with one line of JSON each. (Tool calls arrive in pieces too,
+/// by `index`: each piece adds to the arguments of its call.)
 #[derive(Default)]
 struct Answer {
-    /// The beginning of a line whose end has not come.
+    /// The beginning of a line whose end has not arrived yet.
     unread: Vec<u8>,
     text: String,
     model: Value,
@@ -55,7 +57,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Reads what has come, and returns the new words.
+    /// Reads the next bytes, and returns the new text.
     fn read(&mut self, bytes: &[u8]) -> Result<String, serde_json::Error> {
         self.unread.extend(bytes);
         let mut new = String::new();
@@ -78,7 +80,7 @@ impl Answer {
         Ok(new)
     }
 
-    /// The body that the provider would have sent at once.
+    /// Returns the body that the provider would have sent without streaming.
     fn body(&self) -> String {
         let message = json!({"role": "assistant", "content": self.text});
         json!({"model": self.model, "choices": [{"message": message}], "usage": self.usage}).to_string()

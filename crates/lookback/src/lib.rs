@@ -4,9 +4,9 @@
 //! and send that. A [`Policy`] limits the window, and the session's log records every message and every compaction,
 //! with its reasons.
 //!
-//! This crate is a facade, for applications. The parts that it is made of are crates of their own, such as
-//! [`lookback_engine`], which decides and does no I/O. Adapters, stores and engines find more there. The windows of four
-//! other systems, under their names, are in `lookback-compat`.
+//! This crate is a facade for applications. It re-exports smaller crates, such as [`lookback_engine`], which makes the
+//! decisions and does no I/O. If you write an adapter or a store, use these crates directly. `lookback-compat` has the
+//! window algorithms of four other systems, under their original names.
 //!
 //! ```
 //! use lookback::{Dialect, Message, Session, Settings, SqliteStore};
@@ -33,7 +33,7 @@
 //! | `redis` | no | A store in Redis or Valkey. |
 //! | `encryption` | no | A store that encrypts the contents of another. |
 //! | `http` | no | Summaries by a model over OpenAI's or Anthropic's API. |
-//! | `facts` | no | Facts by a JSON schema of yours, which is validated. |
+//! | `facts` | no | Facts by your JSON schema, which is validated. |
 //! | `otel` | no | OpenTelemetry metrics of model calls and windows, without an exporter. |
 //! | `tokio` | no | Background work runs in your tokio runtime, if there is one. Clients such as `reqwest` need it. |
 //!

@@ -1,5 +1,4 @@
-//! Facts that outlive the window and the session, tools with which a model writes them, and a search of everything that
-//! was said.
+//! Facts that outlive the window and the session, tools with which a model writes them, and a search over all messages.
 
 pub use lookback_facts::tools;
 pub use lookback_facts::{

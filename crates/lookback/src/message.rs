@@ -1,4 +1,4 @@
-//! The contents of messages, what a request says beside them, and errors in them.
+//! The contents of messages, the preamble of a request, and the errors in both.
 
 pub use lookback_wire::dialect::{ConversionError, DecodeError, Preamble, RequestError, TooLong};
 pub use lookback_wire::message::{Content, Role, ToolResult};

@@ -1,4 +1,4 @@
-//! Recorded conversations under a policy, receipts of what sessions cost, and the prices of models.
+//! Replays of recorded conversations under a policy, receipts for the cost of sessions, and the prices of models.
 
 pub use lookback_replay::prices::{Price, Prices, PricesError};
 pub use lookback_replay::receipt::{CallReceipt, Receipt};

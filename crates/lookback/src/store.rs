@@ -1,6 +1,6 @@
-//! More stores than those at the root, and what can be done with any: open it by its URL, copy it, delete what is old.
+//! More stores than those at the crate root, and functions for every store: open by URL, copy, and delete old sessions.
 //!
-//! What a store of your own needs is in the crate `lookback-store`.
+//! To write your own store, use the crate `lookback-store`.
 
 pub use lookback_location::{Location, open};
 #[cfg(feature = "postgres")]

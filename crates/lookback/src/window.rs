@@ -1,4 +1,4 @@
-//! Decisions about a window and their reasons, reports of compactions, and the history behind the window.
+//! Decisions about a window and their reasons, reports of compactions, and the history from which windows are made.
 
 pub use lookback_engine::plan::{Action, Decision, Plan, Reason};
 pub use lookback_engine::{Explanation, HardLimitExceeded};

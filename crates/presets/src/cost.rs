@@ -1,5 +1,5 @@
-//! The settings `max_cost_per_call` and `prices`: a limit in tokens from what a call may cost, and the moment of a
-//! compaction from what it costs.
+//! The settings `max_cost_per_call` and `prices`, which derive a limit in tokens or the payback of compactions from
+//! prices.
 
 use lookback_engine::policy::{Cold, Limits, Payback, Policy, Tokens};
 use lookback_wire::size::Measure;
@@ -15,8 +15,8 @@ pub(super) fn is_setting(key: &str) -> bool {
     key == COST || key == PRICES
 }
 
-/// Changes a policy by the two settings, after all others: with what a call may cost, its tokens are limited. With prices
-/// alone, it compacts once that is repaid.
+/// Changes a policy by the two settings, after all others. `max_cost_per_call` limits its tokens. `prices` alone makes
+/// it compact once a compaction pays for itself.
 pub(super) fn apply(policy: Policy, settings: &[(&str, &str)]) -> Result<Policy, PolicyError> {
     let last = |key: &str| settings.iter().rev().find(|(given, _)| *given == key).map(|(_, value)| *value);
     let (cost, prices) = (last(COST), last(PRICES));
@@ -45,8 +45,8 @@ pub(super) fn apply(policy: Policy, settings: &[(&str, &str)]) -> Result<Policy,
     }
 }
 
-/// Returns the policy with a limit in tokens. Its target in tokens keeps its proportion to the limit, or has that of the
-/// body, or is a half, unless it is given.
+/// Returns the policy with a limit in tokens. Unless its target in tokens is given, the target keeps its ratio to the
+/// limit, in tokens or else in tokens of the body. If it has no such target, it becomes half of the limit.
 fn limited(policy: Policy, tokens: u64, target_is_given: bool) -> Policy {
     let count = |tokens| Some(Tokens::Count(tokens));
     let scaled = |target: Limits| {
@@ -59,7 +59,7 @@ fn limited(policy: Policy, tokens: u64, target_is_given: bool) -> Policy {
     Policy { limits: Limits { tokens: count(tokens), ..policy.limits }, target, ..policy }
 }
 
-/// Returns the policy that compacts once that is repaid at a price, and not below one and a half times its target. `None`
+/// Returns the policy with a payback at this price, which never compacts below one and a half times the target. `None`
 /// if the target is not in tokens.
 fn repaid(policy: Policy, price: &Price) -> Option<Policy> {
     let target = policy.target?;
@@ -70,9 +70,9 @@ fn repaid(policy: Policy, price: &Price) -> Option<Policy> {
         (None, None) => return None,
     };
     let write = (price.write / price.read).max(1.0);
-    // Where reading costs nothing, a compaction is never repaid.
+    // If reading from the cache is free, a compaction never pays for itself.
     let payback = write.is_finite().then_some(Payback { write, limits });
-    // The cache is cold after its lifetime at this price.
+    // The price also has the lifetime of the cache.
     let cold = policy.cold.map(|cold| Cold { after: price.ttl, ..cold });
     Some(Policy { payback, cold, ..policy })
 }

@@ -27,7 +27,7 @@ pub enum PolicyError {
         key: String,
         /// The value that was given.
         value: String,
-        /// What is wrong.
+        /// The fault.
         fault: ValueFault,
     },
     /// The preset does not have this option.
@@ -48,7 +48,7 @@ pub enum PolicyError {
     Refused {
         /// The option.
         option: &'static str,
-        /// What its value must be.
+        /// The demand on its value.
         demand: &'static str,
         /// The value that was given.
         value: String,
@@ -64,33 +64,33 @@ pub enum PolicyError {
     /// The text is not a policy in TOML.
     #[error("not a policy: {}", .0.to_string().trim_end())]
     Toml(Box<toml::de::Error>),
-    /// The text is not a policy in JSON. Or it names a preset, in TOML or JSON, and its other keys cannot change it.
+    /// The text is not a policy in JSON; or it names a preset, in TOML or JSON, and its other keys do not fit a policy.
     #[error("not a policy: {0}")]
     Json(serde_json::Error),
     /// The policy cannot be written as TOML.
     #[error("cannot write the policy as TOML: {0}")]
     Write(toml::ser::Error),
-    /// The policy makes no sense.
+    /// A value of the policy is not allowed.
     #[error(transparent)]
     Fault(#[from] PolicyFault),
 }
 
-/// What is wrong with a key of a policy, or with its value.
+/// The fault of a policy's key or of its value.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueFault {
-    /// The path of the key has a number that no element of a list has.
+    /// A step of the key's path is not the index of an element in a list.
     #[error("the list has {count} elements; there is no element `{step}`")]
     NoElement {
-        /// That step of the path.
+        /// The step.
         step: String,
         /// The number of elements of the list.
         count: usize,
     },
-    /// The path of the key goes on below a value that has no members.
+    /// The key's path continues below a value without members.
     #[error("`{step}` has no parent: the value before it is not an object or a list")]
     NoParent {
-        /// The step of the path that has no place.
+        /// The first step below that value.
         step: String,
     },
     /// No policy has this key, or the value has the wrong type or is out of range.

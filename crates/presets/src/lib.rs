@@ -1,7 +1,7 @@
 //! Presets: ready-made policies by name, with settings as text.
 //!
-//! Such a text is an argument of the command line, a setting of the gateway, or the value of `preset` in a policy's file.
-//! The presets are described in `presets.toml`.
+//! Such texts are used as arguments of the command line, as settings of the gateway, and as the value of `preset` in a
+//! policy's file. `presets.toml` defines the presets.
 //!
 //! ```
 //! use lookback_engine::policy::{Limits, Policy};
@@ -13,8 +13,8 @@
 //! # Ok::<(), lookback_presets::PolicyError>(())
 //! ```
 //!
-//! A policy that is made in Rust may make no sense: [`Policy::faults`] finds values such as a limit of 0. The functions
-//! that read text return an error instead.
+//! A policy that is built in Rust may have invalid values, such as a limit of 0, which [`Policy::faults`] finds. The
+//! functions that read text return an error instead.
 
 mod cost;
 mod error;
@@ -32,21 +32,21 @@ use serde::Deserialize;
 pub use self::error::{PolicyError, ValueFault};
 pub use self::text::{named, named_with, parse, to_toml, with};
 
-/// A preset's name, and what it is for.
+/// A preset, with its name and its purpose.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Preset {
-    /// The name that [`named`] knows it by.
+    /// The name, for [`named`].
     pub name: String,
-    /// What it keeps, and its options with their defaults.
+    /// A description of what it keeps, with its options and their defaults.
     pub purpose: String,
-    /// Its policy, if the options are not set.
+    /// Its policy with default options.
     #[serde(default)]
     policy: Option<Policy>,
 }
 
-/// The presets, in the order in which they are shown.
+/// Returns the presets, in the order in which they are shown.
 ///
 /// ```
 /// let presets = lookback_presets::presets();
@@ -58,7 +58,7 @@ pub fn presets() -> &'static [Preset] {
         struct File {
             preset: Vec<Preset>,
         }
-        // A test reads all of it.
+        // A test checks that the file can be read.
         toml::from_str::<File>(include_str!("../presets.toml")).map(|file| file.preset).unwrap_or_default()
     });
     &PRESETS

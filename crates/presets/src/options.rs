@@ -1,6 +1,6 @@
-//! Options of the presets that are named after other systems.
+//! The options of presets that are modeled on other systems.
 //!
-//! An option has the name that the system's documents give it, in `snake_case` or in `camelCase`.
+//! An option has its name from the system's documentation, in `snake_case` or in `camelCase`.
 
 use std::str::FromStr;
 
@@ -14,9 +14,9 @@ use super::settings::is_key;
 /// An option of one of the systems.
 pub(super) struct SystemOption {
     pub(super) name: &'static str,
-    /// What its value must be.
+    /// The demand on its value.
     demand: &'static str,
-    /// Changes the policy. `None` if the value is refused.
+    /// Changes the policy. Returns `None` if the value is refused.
     set: fn(&mut Policy, &str) -> Option<()>,
 }
 
@@ -28,7 +28,7 @@ const fn option(name: &'static str, demand: &'static str, set: fn(&mut Policy, &
     SystemOption { name, demand, set }
 }
 
-/// The options of a preset, in the order in which they change its policy.
+/// Returns the options of a preset, in the order in which they change its policy.
 pub(super) fn options_of(preset: &str) -> &'static [SystemOption] {
     match preset {
         "turn-window" => &TURN_WINDOW,
@@ -77,7 +77,7 @@ const ROLLING_SUMMARY: [SystemOption; 4] = [
     }),
 ];
 
-/// Keeps this many messages, with a summary that takes in this many at a time.
+/// Sets the number of messages to keep, and the number of messages that each summary takes in.
 fn take_in(policy: &mut Policy, size: u64, batch: u64) {
     policy.limits = Limits::messages(size.saturating_add(batch - 1));
     policy.target = Some(Limits::messages(size));
@@ -122,7 +122,7 @@ const MESSAGE_WINDOW: [SystemOption; 2] = [
 const MANAGED_WINDOW: [SystemOption; 4] = [
     option("window_size", NATURAL, |policy, value| {
         policy.limits = match number(value)? {
-            // Strands empties such a window when a turn is done, so a call sees the turn that it is in.
+            // Strands empties such a window after each turn, so a call sees only its own turn.
             0 => Limits { turns: Some(1), ..Limits::default() },
             size => Limits::messages(size),
         };
@@ -153,7 +153,7 @@ const MANAGED_WINDOW: [SystemOption; 4] = [
     }),
 ];
 
-/// Sets a preset's own options, and returns the other settings, which any policy has.
+/// Sets a preset's own options, and returns the other settings, which apply to any policy.
 pub(super) fn set_options<'a>(
     preset: &'static str,
     policy: &mut Policy,

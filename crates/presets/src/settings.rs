@@ -1,4 +1,4 @@
-//! Settings, `KEY=VALUE`: a key is a path of a policy, or the short form of one, or what a call may cost.
+//! Settings of the form `KEY=VALUE`: a key is a path in a policy, its short form, or a setting for costs.
 
 use lookback_engine::policy::Policy;
 use lookback_wire::size::Measure;
@@ -15,7 +15,7 @@ pub(super) fn pairs<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<V
     settings.into_iter().map(pair).collect()
 }
 
-/// Changes settings of a policy, which must make sense afterwards.
+/// Changes settings of a policy. Returns an error if the resulting policy has a fault.
 pub(super) fn apply(mut policy: Policy, settings: &[(&str, &str)]) -> Result<Policy, PolicyError> {
     for (key, value) in settings.iter().filter(|(key, _)| !cost::is_setting(key)) {
         policy = set(&policy, key, value)?;
@@ -27,27 +27,27 @@ pub(super) fn apply(mut policy: Policy, settings: &[(&str, &str)]) -> Result<Pol
     }
 }
 
-/// Returns whether any policy has the key: a path, or the short form of one.
+/// Returns whether a key is valid for any policy: a path, its short form, or a setting for costs.
 pub(super) fn is_key(key: &str) -> bool {
     if cost::is_setting(key) {
         return true;
     }
     let measure = key.strip_prefix("max_").or(key.strip_prefix("target_"));
     match measure {
-        // `Measure` displays these in other words.
+        // `Measure` displays these two with other words.
         Some("media" | "body") => true,
         Some(measure) => Measure::ALL.iter().any(|known| known.to_string() == measure),
         None => key.split('.').next().is_some_and(is_member),
     }
 }
 
-/// Returns whether a policy has a member of this name.
+/// Returns whether a policy has a member with this name.
 fn is_member(name: &str) -> bool {
     let read = serde_json::from_value::<Policy>(serde_json::json!({ name: null }));
     read.map_or_else(|error| !error.to_string().starts_with("unknown field"), |_| true)
 }
 
-/// Returns the policy with this value in place of the one at the key.
+/// Returns the policy with this value at the key.
 fn set(policy: &Policy, key: &str, value: &str) -> Result<Policy, PolicyError> {
     let fault = |fault| PolicyError::Value { key: key.to_owned(), value: value.to_owned(), fault };
     let invalid = |error| fault(ValueFault::Invalid(error));

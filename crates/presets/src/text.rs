@@ -11,9 +11,9 @@ use super::{PolicyError, presets};
 /// Returns the policy of a preset, given by name, with settings after a colon.
 ///
 /// Any path of the policy is a key. `max_messages` is short for `limits.messages`, and `target_messages` for
-/// `target.messages`. `max_cost_per_call` is a limit in tokens for what a call may cost (see
-/// [`Price::tokens_for`](lookback_replay::prices::Price::tokens_for)), at the built-in prices that `prices` names, by default the first.
-/// The presets that are named after other systems also have those systems' own options.
+/// `target.messages`. `max_cost_per_call` sets a limit in tokens from a limit in US dollars (see
+/// [`Price::tokens_for`](lookback_replay::prices::Price::tokens_for)), at the built-in price that `prices` names, by
+/// default the first one. Presets that are modeled on other systems also have the options of those systems.
 ///
 /// ```
 /// use lookback_presets::named;
@@ -25,7 +25,7 @@ use super::{PolicyError, presets};
 /// ```
 ///
 /// # Errors
-/// Returns an error if no preset has the name, or if a setting makes no sense.
+/// Returns an error if no preset has the name, or if a setting is invalid.
 pub fn named(text: &str) -> Result<Policy, PolicyError> {
     named_with(text, [])
 }
@@ -43,7 +43,7 @@ pub fn named(text: &str) -> Result<Policy, PolicyError> {
 /// ```
 ///
 /// # Errors
-/// Returns an error if no preset has the name, or if a setting makes no sense.
+/// Returns an error if no preset has the name, or if a setting is invalid.
 pub fn named_with<'a>(text: &'a str, more: impl IntoIterator<Item = &'a str>) -> Result<Policy, PolicyError> {
     let (name, settings) = text.split_once(':').unwrap_or((text, ""));
     let settings = pairs(settings.split(',').filter(|setting| !setting.is_empty()).chain(more))?;
@@ -54,10 +54,11 @@ pub fn named_with<'a>(text: &'a str, more: impl IntoIterator<Item = &'a str>) ->
     apply(policy, &others)
 }
 
-/// Changes settings of a policy. Each is `KEY=VALUE`, with a path of the policy as its key, or the short form of one.
+/// Changes settings of a policy. Each is `KEY=VALUE`, with the same keys as in [`named`], except for options of
+/// presets.
 ///
 /// # Errors
-/// Returns an error if a setting, or the policy that results, makes no sense.
+/// Returns an error if a setting or the resulting policy is invalid.
 pub fn with<'a>(policy: Policy, settings: impl IntoIterator<Item = &'a str>) -> Result<Policy, PolicyError> {
     apply(policy, &pairs(settings)?)
 }
@@ -88,8 +89,8 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     with(policy, [])
 }
 
-/// Returns a policy as TOML, which [`parse`] reads. Every value is written out, so that the text means the same when the
-/// presets of a later version differ.
+/// Returns a policy as TOML, which [`parse`] reads. It writes all values, so the text stays valid if presets change in
+/// a later version.
 ///
 /// ```
 /// use lookback_presets::{named, parse, to_toml};
@@ -100,7 +101,7 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
 /// ```
 ///
 /// # Errors
-/// Returns an error if a value of the policy has no form in TOML. No policy that was read from text has such a value.
+/// Returns an error if TOML cannot express a value of the policy. A policy that was read from text has no such value.
 pub fn to_toml(policy: &Policy) -> Result<String, PolicyError> {
     toml::to_string(policy).map_err(PolicyError::Write)
 }
@@ -113,7 +114,7 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, PolicyError> {
     }
 }
 
-/// Returns `base` with the members of `over` in place of its own.
+/// Returns `base` with the members of `over` replacing its own.
 fn merged(base: Value, over: Value) -> Value {
     match (base, over) {
         (Value::Object(mut base), Value::Object(over)) => {

@@ -1,4 +1,4 @@
-//! A simulation of a provider's prompt cache: which tokens of each request it would read or write.
+//! A simulation of a provider's prompt cache: the tokens of each request that it would read or write.
 
 mod blocks;
 mod growing;
@@ -16,9 +16,8 @@ pub use growing::Growing;
 
 /// The prompt cache of one conversation, with the rules and prices of a provider.
 ///
-/// A cache keeps exact prefixes. If it keeps only marked ones, the simulation places markers as a careful client does:
-/// after the system prompt and tools, and at the end of each request, so that the next request finds the end of the
-/// last one.
+/// A cache keeps exact prefixes. If it keeps only marked ones, the simulation places markers like a careful client:
+/// after the system prompt and tools, and at the end of each request, so that the next request finds the previous one.
 ///
 /// ```
 /// use lookback_replay::cache::{Block, Cache};
@@ -36,14 +35,14 @@ pub use growing::Growing;
 #[derive(Debug, Clone)]
 pub struct Cache {
     price: Price,
-    // When each prefix was last used.
+    // The time of each prefix's last use.
     entries: HashMap<u128, Option<Millis>>,
-    // The prefixes that it had, and lost.
+    // The prefixes that have expired.
     expired: HashSet<u128>,
     last: Option<u128>,
 }
 
-/// A piece of a request, which is the same in two requests or different as a whole.
+/// A piece of a request, which is compared with other pieces as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Block {
@@ -51,12 +50,12 @@ pub struct Block {
     pub digest: u128,
     /// The tokens of the block.
     pub tokens: u64,
-    /// Whether it belongs to the system prompt or the tools, which are followed by a marker.
+    /// Whether the block belongs to the system prompt or the tools, which are followed by a marker.
     pub fixed: bool,
 }
 
 impl Block {
-    /// Creates a block with this digest. It has no tokens yet, and belongs to the messages.
+    /// Creates a block of the messages, with this digest and no tokens.
     pub fn new(digest: u128) -> Self {
         Block { digest, tokens: 0, fixed: false }
     }
@@ -67,14 +66,14 @@ impl Block {
         Block { tokens, ..self }
     }
 
-    /// Sets whether it belongs to the system prompt or the tools, which are followed by a marker.
+    /// Sets whether the block belongs to the system prompt or the tools, which are followed by a marker.
     #[must_use]
     pub fn fixed(self, fixed: bool) -> Self {
         Block { fixed, ..self }
     }
 }
 
-/// What one request costs.
+/// The tokens and the cost of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Charge {
@@ -98,7 +97,7 @@ impl Charge {
         self.read + self.written + self.uncached
     }
 
-    /// Returns what a request of this many tokens costs, if the cache has this many of them at its beginning.
+    /// Returns the charge for a request of this many tokens, if the cache has its first `cached` tokens.
     fn new(price: &Price, tokens: u64, cached: Option<u64>) -> Charge {
         let read = cached.map_or(0, |tokens| price.cacheable(tokens));
         let rest = tokens - read;
@@ -107,8 +106,8 @@ impl Charge {
         Charge { read, written, uncached, cost: price.cost(read, written, uncached), breaks: false, cold: false }
     }
 
-    /// Returns the charge with its tokens scaled by what the provider reported for a request, relative to what was
-    /// counted for that request. Nothing changes if either is 0.
+    /// Returns the charge with its tokens scaled by the ratio of the tokens that the provider reported for a request to
+    /// the tokens that were counted for it. If either is 0, nothing changes.
     pub fn corrected(self, reported: u64, counted: u64, price: &Price) -> Charge {
         if reported == 0 || counted == 0 {
             return self;
@@ -129,7 +128,7 @@ impl Cache {
         Cache { price, entries: HashMap::new(), expired: HashSet::new(), last: None }
     }
 
-    /// Simulates one request, and returns what it costs. Without a time, nothing in the cache expires.
+    /// Simulates one request, and returns its charge. Without a time, nothing in the cache expires.
     pub fn call(&mut self, blocks: &[Block], time: Option<Millis>) -> Charge {
         let mut prefix = 0;
         let mut tokens = 0;

@@ -1,4 +1,4 @@
-//! What happened to each message of a history, and why.
+//! The outcome of each message of a history, and its reason.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,18 +11,18 @@ use lookback_wire::dialect::{Mend, Mended, Target};
 use lookback_wire::edit::{self, Change, Edit, Hidden};
 use serde::{Serialize, Serializer};
 
-/// What happened to a run of neighboring messages.
+/// The outcome of a run of neighboring messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MessageOutcome {
     /// The indices of the messages in the history.
     #[serde(serialize_with = "as_pair")]
     pub span: Range<usize>,
-    /// What was done with them.
+    /// The action.
     pub action: Action,
     /// The reason.
     pub reason: Reason,
-    /// Further changes that are made when each of them is sent, so that the provider accepts it. Usually empty.
+    /// Further changes to each message when it is sent, so that the provider accepts it. Usually empty.
     pub mends: Vec<Mend>,
     /// Their tokens when they arrived.
     pub tokens: u64,
@@ -34,10 +34,10 @@ fn as_pair<S: Serializer>(span: &Range<usize>, serializer: S) -> Result<S::Ok, S
     (span.start, span.end).serialize(serializer)
 }
 
-/// Returns what happened to every message of a log, in the order of the history.
+/// Returns the outcomes of all messages of a log, in the order of the history.
 ///
-/// `explanation` is that of the current window (see [`Session::explain`](lookback_session::Session::explain)). `view` is what is
-/// sent to this target.
+/// `explanation` is that of the current window (see [`Session::explain`](lookback_session::Session::explain)). `view`
+/// is the view that is sent to this target.
 ///
 /// ```
 /// use lookback_wire::dialect::Mend;
@@ -93,7 +93,7 @@ pub fn outcomes(
     outcomes
 }
 
-/// Returns the changes that are made when messages are sent, by their positions in the log (see [`View::mends`]).
+/// Returns the changes to messages when they are sent, by the messages' positions in the log (see [`View::mends`]).
 pub fn mends(view: &View, target: impl Into<Target>) -> HashMap<Position, Vec<Mend>> {
     let positions: Vec<Position> = view.messages().map(Item::position).collect();
     let mut mends: HashMap<Position, Vec<Mend>> = HashMap::new();
@@ -107,8 +107,7 @@ pub fn mends(view: &View, target: impl Into<Target>) -> HashMap<Position, Vec<Me
     mends
 }
 
-/// The messages that can be described together: those of one group of the window, or of one outcome of a past
-/// compaction.
+/// Messages that can be described together: those of one group of the window, or of one outcome of a past compaction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Bundle {
     Present(usize),
@@ -116,7 +115,7 @@ pub(crate) enum Bundle {
     Alone(Position),
 }
 
-/// What past compactions did to each entry: the last one that shortened it, and the one that dropped it.
+/// The decisions of past compactions on each entry: the last one that shortened it, and the one that dropped it.
 #[derive(Debug, Default)]
 pub(crate) struct PastDecisions {
     shortened: HashMap<Position, (Bundle, Decision)>,
@@ -193,8 +192,8 @@ impl PastDecisions {
         (group, action, reason)
     }
 
-    /// Returns what shortened a message of the window, and why: the decision that is given, an earlier one, or what
-    /// happened as it arrived. `None` if all of it is shown.
+    /// Returns the action that shortened a message of the window, and its reason: from `now`, from an earlier decision,
+    /// or from the message's arrival. `None` if the message is not shortened.
     pub(crate) fn shortened(&self, item: &Item, now: Option<&Decision>) -> Option<(Action, Reason)> {
         if !item.edits().iter().any(|edit| matches!(edit.change, Change::Cut { .. })) {
             return None;

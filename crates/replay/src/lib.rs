@@ -1,5 +1,5 @@
-//! Recorded conversations: replayed under a policy, priced by a simulated cache, and read from a session's log as a receipt
-//! or as a timeline.
+//! Replays of recorded conversations under a policy, priced with a simulated prompt cache, and receipts and timelines
+//! of sessions.
 
 #[doc(hidden)]
 pub mod cache;

@@ -1,4 +1,4 @@
-//! The prices of tokens, as data: `data/prices.toml`, or a table of your own.
+//! The prices of tokens, from the built-in table `data/prices.toml` or from your own.
 
 use std::sync::LazyLock;
 
@@ -7,24 +7,24 @@ use lookback_wire::dialect::Response;
 use lookback_wire::models::matches_glob;
 use serde::{Deserialize, Serialize};
 
-/// What one provider charges, and how its prompt cache works.
+/// The prices of one provider, and the rules of its prompt cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Price {
-    /// The name by which it is chosen.
+    /// The name by which the price is selected.
     pub name: String,
-    /// Who charges it.
+    /// The provider.
     pub(crate) provider: String,
-    /// The models that it is for; `*` stands for any text.
+    /// Patterns for the names of its models, in which `*` matches any text.
     pub(crate) models: Vec<String>,
-    /// US dollars for a million tokens that are neither read from the cache nor written to it.
+    /// US dollars per million tokens that are neither read from the cache nor written to it.
     pub input: f64,
     /// The price of writing a token to the cache, as a multiple of `input`. With 1, writing costs nothing extra.
     pub write: f64,
     /// The price of reading a token from the cache, as a multiple of `input`.
     pub read: f64,
-    /// The least tokens of a prefix that is cached.
+    /// The fewest tokens of a prefix that is cached.
     pub(crate) minimum: u64,
     /// Prefixes are cached in multiples of this many tokens.
     pub(crate) step: u64,
@@ -32,12 +32,12 @@ pub struct Price {
     pub ttl: u64,
     /// Which prefixes are kept.
     pub(crate) entries: Entries,
-    /// US dollars for a million output tokens, if that is known.
+    /// US dollars per million output tokens, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<f64>,
-    /// When the figures were looked up.
+    /// The date of the figures.
     pub date: String,
-    /// Where the figures were looked up.
+    /// The source of the figures.
     pub source: String,
 }
 
@@ -46,15 +46,15 @@ pub struct Price {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Entries {
-    /// Those that end at a cache marker.
+    /// Prefixes that end at a cache marker.
     Marked,
     /// All prefixes that were sent.
     Every,
 }
 
 impl Price {
-    /// Returns how many tokens of the cache can be read for this many US dollars: the size of a window whose calls cost
-    /// that much, apart from what is new in each. That is what a call costs between two compactions.
+    /// Returns the number of tokens that can be read from the cache for this many US dollars. A call with a window of
+    /// this size costs that much between two compactions, not counting the tokens that are new in it.
     ///
     /// ```
     /// use lookback_replay::prices::Prices;
@@ -66,21 +66,21 @@ impl Price {
         #[allow(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
-            reason = "`as` saturates, and makes 0 of what is no number"
+            reason = "`as` saturates, and converts NaN to 0"
         )]
         // The rounding error of a division must not cost a token.
         let tokens = (dollars / (self.input * self.read) * 1e6 + 1e-6) as u64;
         tokens
     }
 
-    /// Returns the cost of output tokens, in US dollars: 0 if their price is not known.
+    /// Returns the cost of output tokens, in US dollars; 0 if their price is not known.
     pub fn output_cost(&self, tokens: u64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
         let tokens = tokens as f64;
         tokens * self.output.unwrap_or(0.0) / 1e6
     }
 
-    /// Returns what a call cost by the provider's own report, in US dollars; `None` if it reported no input tokens.
+    /// Returns the cost of a call by the provider's own report, in US dollars; `None` if it reported no input tokens.
     ///
     /// ```
     /// use lookback_wire::dialect::{Dialect, Response};
@@ -108,12 +108,12 @@ impl Price {
         weighted * self.input / 1e6
     }
 
-    /// Returns how many tokens of a prefix can be cached.
+    /// Returns the number of tokens of a prefix that can be cached.
     pub(crate) fn cacheable(&self, tokens: u64) -> u64 {
         if tokens < self.minimum { 0 } else { tokens / self.step.max(1) * self.step.max(1) }
     }
 
-    /// Returns whether a prefix that was last used at a time is still kept. Without times, nothing expires.
+    /// Returns whether a prefix that was last used at `used` is still kept at `now`. Without times, nothing expires.
     pub(crate) fn keeps(&self, used: Option<Millis>, now: Option<Millis>) -> bool {
         match (now, used) {
             (Some(now), Some(used)) => {
@@ -153,16 +153,16 @@ impl Prices {
     /// Returns the table that comes with Lookback.
     pub fn builtin() -> &'static Self {
         static BUILTIN: LazyLock<Prices> = LazyLock::new(|| {
-            // A test checks that it can be read.
+            // A test checks that the table can be read.
             Prices::from_toml(include_str!("../data/prices.toml")).unwrap_or(Prices { prices: Vec::new() })
         });
         &BUILTIN
     }
 
-    /// Reads a table of your own, in the format of `data/prices.toml`, which `docs/reference/prices.md` explains.
+    /// Reads a table from text, in the format of `data/prices.toml`, which `docs/reference/prices.md` explains.
     ///
     /// # Errors
-    /// Returns an error if the text is not TOML, does not have this format, or contains a number that makes no sense.
+    /// Returns an error if the text is not TOML, does not have this format, or contains a negative or infinite number.
     pub fn from_toml(text: &str) -> Result<Self, PricesError> {
         let prices: Prices = toml::from_str(text).map_err(PricesError::Format)?;
         for price in &prices.prices {
@@ -175,7 +175,7 @@ impl Prices {
         Ok(prices)
     }
 
-    /// Returns the price with a name, or else the first one that is for a model with that name.
+    /// Returns the price with this name, or else the first price for a model with this name.
     ///
     /// ```
     /// use lookback_replay::prices::Prices;
@@ -196,7 +196,7 @@ impl Prices {
     }
 }
 
-/// Returns an amount in US dollars: small ones with more digits.
+/// Formats an amount in US dollars, with more digits if it is below one dollar.
 pub fn money(dollars: f64) -> String {
     if dollars.abs() < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
 }

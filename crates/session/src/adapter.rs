@@ -1,4 +1,4 @@
-//! For adapters of frameworks and for servers: functions on a session that an application does not need.
+//! Functions on a session that adapters of frameworks and servers need, and applications do not.
 
 pub use crate::append::set_target;
 pub use crate::erase::erasable;

@@ -1,4 +1,4 @@
-//! Appending what arrives: one message, a batch of them in one write, and the preamble.
+//! Appending messages: one, or a batch in one write; and setting the preamble.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use super::{Error, Session};
 #[cfg(doc)]
 use lookback_store::StoreError;
 
-/// A message, and when it arrived.
+/// A message with its time of arrival.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RecordedMessage {
     /// The message.
     pub message: Message,
-    /// When it arrived, if that is known.
+    /// The time of its arrival, if known.
     pub time: Option<Millis>,
 }
 
@@ -33,7 +33,7 @@ impl RecordedMessage {
 
 /// Messages that are appended together: all or none, in one write (see [`Session::append`]).
 ///
-/// A list of messages is a batch from the client, which arrives now. Recorded messages keep their times.
+/// A batch made from messages comes from the client and arrives now. A batch of [`RecordedMessage`]s keeps their times.
 ///
 /// ```
 /// use lookback_engine::transcript::Origin;
@@ -55,7 +55,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Sets who the messages come from. The default is the client.
+    /// Sets the origin of the messages. The default is the client.
     pub fn origin(self, origin: Origin) -> Self {
         Batch { origin, ..self }
     }
@@ -66,8 +66,8 @@ impl Batch {
         self
     }
 
-    /// Sets the agent and the tags under which these and all later messages are written. It is in the same write, so no
-    /// other writer's label comes between.
+    /// Sets the agent and the tags of these and all later messages. The label is part of the same write, so no other
+    /// writer's label can come between.
     pub fn label(self, label: Label) -> Self {
         Batch { label: Some(label), ..self }
     }
@@ -77,13 +77,13 @@ impl Batch {
         Batch { whole: true, ..self }
     }
 
-    /// Enforces the limits after each message, as [`Session::enforce_limits`] does, in the same write; if the batch
-    /// replaces the session's messages, once after the last. Summaries wait for the next window.
+    /// Enforces the limits after each message, as [`Session::enforce_limits`] does, in the same write. If the batch
+    /// replaces the session's messages, it does so once, after the last message. Summaries wait for the next window.
     pub fn enforcing_limits(self) -> Self {
         Batch { enforces: true, ..self }
     }
 
-    /// Takes the messages in, and returns the entries.
+    /// Passes the messages to the engine, and returns the entries. Enforces limits after each message if `each` is set.
     pub(super) fn receive(&self, engine: &mut Engine, each: bool) -> Result<Vec<Entry>, Error> {
         let own = self.whole.then(|| engine.settings().policy.clone());
         if let Some(own) = &own {
@@ -100,7 +100,7 @@ impl Batch {
         let mut entries = self.label.clone().map(|label| engine.label(label)).unwrap_or_default();
         for (message, time) in &self.messages {
             let arrived = engine.receive(message.clone(), self.origin, *time)?;
-            // A message that is ignored changes nothing, so nothing else does either.
+            // For an ignored message, nothing is recorded, so the limits are not enforced either.
             if !arrived.is_empty() {
                 entries.extend(arrived);
                 if each && self.enforces {
@@ -140,13 +140,13 @@ impl From<Vec<Message>> for Batch {
 
 impl Session {
     /// Appends a message from the client, with the current time. Returns the positions of its entries in the log: one,
-    /// or several if the session's dialect needs several messages for it, or none if it was ignored because it repeats
-    /// the only system message.
+    /// or several if the session's dialect needs several messages for it. Returns no position if the message was
+    /// ignored because it repeats the only system message.
     ///
     /// # Errors
     /// Returns an error if the session's dialect cannot express the message, or if the store fails. If a server did not
-    /// answer, it may have written the message all the same (see [`StoreError::is_unclear`]). Push the message again, before
-    /// anything else: if it was written, it is found, and not written twice.
+    /// answer, it may still have written the message (see [`StoreError::is_unclear`]). In that case, push the same
+    /// message again before any other call: the session finds it if it was written, and does not write it twice.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -164,8 +164,8 @@ impl Session {
         self.append(message.into()).await
     }
 
-    /// Appends several messages: all or none, in one write. Returns their positions. A [`Batch`] says more about them,
-    /// such as who they come from.
+    /// Appends several messages: all or none, in one write. Returns their positions. A [`Batch`] also sets their
+    /// origin, times and label.
     ///
     /// # Errors
     /// The same as [`Session::push`].
@@ -189,7 +189,7 @@ impl Session {
     /// ```
     pub async fn append(&mut self, batch: impl Into<Batch>) -> Result<Vec<Position>, Error> {
         let batch = batch.into();
-        // A note of Lookback's must not reset the count: with a note at each try, the tries would never end.
+        // Lookback's own notes must not reset the count: if each try added a note, the tries would never end.
         if batch.origin != Origin::Lookback && !batch.messages.is_empty() {
             self.reductions = 0;
         }
@@ -215,7 +215,8 @@ impl Session {
     }
 }
 
-/// Sets where requests go, as far as the settings do not say it (see [`Engine::set_target`]). Nothing is recorded.
+/// Sets the provider and model that requests go to, where the settings leave them open (see [`Engine::set_target`]). It
+/// records nothing.
 pub fn set_target(session: &mut Session, target: &Target) {
     session.engine.set_target(target);
 }

@@ -1,4 +1,4 @@
-//! Building a session: its summarizer and its hooks.
+//! Configuring a session: its summarizer and its hooks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub struct SummaryOptions {
     pub(super) focus: Vec<String>,
     pub(super) spawner: Spawner,
     pub(super) time_limit: Duration,
-    /// Whether a summary is checked against what it replaces.
+    /// Whether summaries are checked against their source.
     pub(super) check: bool,
 }
 
@@ -49,18 +49,18 @@ impl SummaryOptions {
         }
     }
 
-    /// Sets what a summary should keep above all. The default is `decisions`, `facts` and `preferences`.
+    /// Sets the aspects that a summary should keep above all. The default is `decisions`, `facts` and `preferences`.
     pub fn focus(mut self, aspects: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.focus = aspects.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the function that starts the making of a summary in the background, for example `tokio::spawn`. What it
-    /// returns is dropped.
+    /// Sets the function that runs a summary's job in the background, for example `tokio::spawn`. Its return value is
+    /// dropped.
     ///
-    /// By default a summary is made on a thread of a pool; with the feature `tokio`, on the tokio runtime that the
-    /// session is used in. A summarizer whose client needs tokio, such as `reqwest`, needs one of the two: see
-    /// [`Spawner`].
+    /// By default, the job runs on a thread of a pool; with the feature `tokio`, on the tokio runtime in which the
+    /// session is used. If the summarizer's client needs tokio, as `reqwest` does, set a spawner or enable the feature:
+    /// see [`Spawner`].
     pub fn spawner<R>(mut self, spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
         self.spawner = Spawner::new(spawn);
         self
@@ -72,11 +72,11 @@ impl SummaryOptions {
         self
     }
 
-    /// Sets whether a summary is checked against what it replaces before it is published (see
+    /// Sets whether a summary is checked against its source before it is published (see
     /// [`SummarySource`](lookback_summarize::SummarySource)). The default is `true`.
     ///
-    /// A summary that does not pass is asked for once more, with what was wrong. If the second one does not pass either,
-    /// what it would have covered leaves the window without a summary, and the summary before it stays.
+    /// If a summary does not pass, the summarizer gets the faults and is asked once more. If the second one does not
+    /// pass either, the messages leave the window without a summary, and the previous summary stays.
     pub fn check(mut self, check: bool) -> Self {
         self.check = check;
         self
@@ -97,7 +97,7 @@ impl<S: Summarizer + 'static> From<S> for SummaryOptions {
 }
 
 impl Session {
-    /// Sets how the running summary is made, if the policy makes one: a summarizer, or [`SummaryOptions`]. The default
+    /// Sets how the running summary is made, if the policy has one: a summarizer, or [`SummaryOptions`]. The default
     /// summarizer is [`Extractive`].
     #[must_use]
     pub fn with_summarizer(mut self, options: impl Into<SummaryOptions>) -> Self {

@@ -1,4 +1,4 @@
-//! Going through a session's log once, from its beginning, and comparing what each of its checkpoints says with that.
+//! Folding a session's log from its beginning, and comparing each checkpoint with the folded view.
 
 use lookback_engine::Settings;
 use lookback_engine::transcript::{Checkpoint, Entry, Position, ShownItem};
@@ -7,16 +7,17 @@ use lookback_engine::view::View;
 use super::log::{fold, load, newest_checkpoint};
 use lookback_store::{Damage, LogName, Store, StoreError};
 
-/// Whoever opens a session begins at a checkpoint, and must see what whoever reads all of it sees.
+/// The state of the comparison. Opening a session starts at a checkpoint, and must give the same view as reading the
+/// whole log.
 pub(crate) struct Compared<'a> {
     store: &'a dyn Store,
     log: &'a LogName,
-    /// What the entries show up to here.
+    /// The view of the entries so far.
     view: View,
-    /// Where the log can be read from: contents before may have been erased.
+    /// The first position that can be folded: earlier contents may have been erased.
     from: Position,
     is_after_branch: bool,
-    /// The first checkpoint that says something else than what comes before it.
+    /// The first checkpoint that differs from the view of the entries before it.
     other: Option<Position>,
 }
 
@@ -28,14 +29,15 @@ impl<'a> Compared<'a> {
         Ok(Compared { store, log, view: View::default(), from, is_after_branch: false, other: None })
     }
 
-    /// Takes the next entry.
+    /// Compares the next entry, or adds it to the view.
     pub(crate) async fn see(&mut self, position: Position, entry: &Entry) -> Result<(), StoreError> {
         if position < self.from {
             return Ok(());
         }
         let begins = position == self.from && position > 0;
         if begins || self.is_after_branch {
-            // Each branch begins with a checkpoint, which has what was before it. So does a log behind an erasure.
+            // A branch begins with a checkpoint that has everything before it. So does the readable rest of a log after
+            // an erasure.
             if !matches!(entry, Entry::Checkpoint(_)) {
                 return Err(StoreError::damaged(self.log, position, Damage::Dangling));
             }
@@ -56,20 +58,20 @@ impl<'a> Compared<'a> {
         Ok(())
     }
 
-    /// Returns what is wrong, in words, after all entries up to `end` were seen.
+    /// Returns a description of the first difference, after all entries up to `end` were seen.
     pub(crate) async fn finish(self, end: Position) -> Result<Option<String>, StoreError> {
         let Compared { store, log, view, is_after_branch, other, .. } = self;
         if is_after_branch {
             return Err(StoreError::damaged(log, end.saturating_sub(1), Damage::Dangling));
         }
         if let Some(position) = other {
-            let what = "is a checkpoint of another window than the entries before it give";
+            let what = "is a checkpoint whose window differs from the entries before it";
             return Ok(Some(format!("entry {position} of `{log}` {what}")));
         }
         let opened = load(store, log, Settings::default()).await?;
         // Others may have written meanwhile.
         let is_other = opened.end() == end && !are_alike(&view.checkpoint(), &opened.view().checkpoint());
-        Ok(is_other.then(|| format!("`{log}` shows another window when it is opened than its entries give")))
+        Ok(is_other.then(|| format!("the window of `{log}` when opened differs from its entries")))
     }
 }
 

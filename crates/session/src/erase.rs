@@ -1,4 +1,4 @@
-//! Erasing what was said: messages that have left the window, or that are named, for good; and what was made from them.
+//! Permanent erasure of messages that have left the window or are named, and of summaries, notes and facts from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -17,47 +17,49 @@ use lookback_store::now;
 use lookback_store::spans::{holds, join, overlap};
 use lookback_store::{StoreError, Tombstone, checksum};
 
-/// Which contents of a session are erased. By default none.
+/// Selects the contents of a session to erase. The default selects none.
 ///
-/// What the window shows is not old, even if it shows only a part of it. Nor is what a window has shown after it. Entries
-/// that are named leave the window first, as far as it can be without them.
+/// A selection by age never includes messages that the window shows, even if it shows only a part of them. It also
+/// excludes messages that any window after the selected span showed. Entries that are named by position leave the
+/// window first, unless the window needs them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OldContents {
-    /// What was said before this time.
+    /// Selects messages from before this time.
     pub(crate) before: Option<Millis>,
-    /// What was said before the running summary was made. A session without one has nothing that is old.
+    /// Selects messages from before the running summary was made. In a session without a summary, it selects nothing.
     pub(crate) summarized: bool,
-    /// These entries of the log. If something else is asked for, too, only what is both is erased.
+    /// Selects these entries of the log. Combined with the other selections, only entries that meet both are erased.
     pub(crate) entries: Vec<Range<Position>>,
-    /// Whether what was drawn from the messages stays: the running summary of the window, the notes in it, and the facts.
-    /// The index of names does not, because it quotes them. With [`OldContents::summarized`], the summary stays in any case.
+    /// Whether the texts that were made from the messages stay: the window's running summary, its notes, and the facts.
+    /// The names of erased messages leave the index in any case, because the index quotes them.
+    /// [`OldContents::summarized`] implies `keep_drawn`.
     pub(crate) keep_drawn: bool,
 }
 
 impl OldContents {
-    /// What was said before this time. If a message has no time, it is as old as those behind it.
+    /// Selects messages from before this time. A message without a time counts as being as old as those after it.
     #[must_use]
     pub fn before(mut self, time: impl Into<Option<Millis>>) -> Self {
         self.before = time.into();
         self
     }
 
-    /// What was said before the running summary was made.
+    /// Selects messages from before the running summary was made.
     #[must_use]
     pub fn summarized(mut self, summarized: bool) -> Self {
         self.summarized = summarized;
         self
     }
 
-    /// These entries of the log, such as those of messages without a time.
+    /// Selects these entries of the log, such as those of messages without a time.
     #[must_use]
     pub fn entries(mut self, entries: impl IntoIterator<Item = Range<Position>>) -> Self {
         self.entries = entries.into_iter().collect();
         self
     }
 
-    /// Keeps what was drawn from the messages: the running summary, the notes in the window, and the facts.
+    /// Keeps the texts that were made from the messages: the running summary, the notes in the window, and the facts.
     #[must_use]
     pub fn keep_drawn(mut self, keeps: bool) -> Self {
         self.keep_drawn = keeps;
@@ -74,24 +76,24 @@ impl OldContents {
     }
 }
 
-/// How much was erased, or would be.
+/// The amount that was erased, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ErasedContents {
-    /// The messages.
+    /// The number of messages.
     pub messages: u64,
-    /// The bytes of all entries that are erased, or made anew without what is erased: messages, system prompts with tools,
-    /// summaries, indexes of names, notes, and facts.
+    /// The bytes of all entries that are erased or rewritten without the erased contents: messages, system prompts with
+    /// tools, summaries, indexes of names, notes, and facts.
     pub bytes: u64,
-    /// Messages that have left the window, and were not erased although they may be old: they have no time, nor have older
-    /// ones behind them.
+    /// The number of messages that have left the window and may be old, but were not erased: neither they nor any old
+    /// messages after them have a time.
     #[serde(skip_serializing_if = "is_zero")]
     pub undated: u64,
-    /// The entries of these messages, by which they can be erased (see [`OldContents::entries`]).
+    /// The entries of the undated messages, for erasing them by position (see [`OldContents::entries`]).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub undated_entries: Vec<Range<Position>>,
-    /// Entries that were named, and were not erased because the window needs them: the newest message, the current task,
-    /// the open round, or the system prompt.
+    /// The number of entries that were named, but not erased because the window needs them: the newest message, the
+    /// current task, the open round, or the system prompt.
     #[serde(skip_serializing_if = "is_zero")]
     pub needed: u64,
 }
@@ -101,7 +103,7 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What is asked for, as entries of the log.
+/// The selected contents, as entries of the log.
 struct Selected {
     /// In ascending order.
     spans: Vec<Range<Position>>,
@@ -114,71 +116,74 @@ impl Selected {
     }
 }
 
-/// Messages of which it is not known whether they are old.
+/// Messages without a time, which may or may not be old.
 #[derive(Default)]
 struct Undated {
     messages: u64,
-    /// Their entries, in ascending order, with those between them that no window shows.
+    /// Their entries, in ascending order, including entries between them that the window does not show.
     spans: Vec<Range<Position>>,
 }
 
-/// What is to be erased.
+/// The plan of an erasure.
 #[derive(Default)]
 struct Plan {
     contents: ErasedContents,
-    /// What takes the place of what is erased in the session's own log.
+    /// The replacements of erased entries in the session's own log.
     tombstones: Vec<Tombstone>,
-    /// What is made from the contents that are erased, elsewhere.
+    /// The erased contents, to find texts that were made from them in other logs.
     sources: Sources,
-    /// Whether what the window shows is made anew.
+    /// Whether an entry that the window shows is rewritten.
     redraws: bool,
-    /// The checkpoint from which on everything that a view shows is kept; `None` for one that is yet to be written.
+    /// The earliest checkpoint to which a writer may go back after the erasure; `None` if it has not been written yet.
+    /// Everything that views from there on show is kept.
     since: Option<Position>,
 }
 
-/// The contents that are erased, for those who look for what was made from them.
+/// The erased contents, to find the texts that were made from them.
 #[derive(Default)]
 pub(super) struct Sources {
     /// The entries, in ascending order, also those that were erased earlier.
     gone: Vec<Range<Position>>,
     /// The first entry that was not erased earlier.
     first_new: Option<Position>,
-    /// The compactions with a running summary, and whether that was made from any of these entries.
+    /// The compactions with a running summary, and whether the summary was made from any of these entries.
     summaries: BTreeMap<Position, bool>,
-    /// Where the entries end that are old; 0 if entries are named.
+    /// The end of the old entries; 0 if entries are named.
     pub(super) until: Position,
     pub(super) keeps_drawn: bool,
 }
 
 impl Sources {
-    /// Whether a summary that covers this, and continues that of a compaction, is made from what is erased.
+    /// Whether a summary of these spans, which continues the summary of the compaction at `replaces`, is made from
+    /// erased contents.
     fn made(&self, covers: &[Range<Position>], replaces: Option<Position>) -> bool {
         let from_before = replaces.is_some_and(|before| {
-            // Of one that is lost, nobody knows what it was made from.
+            // If the earlier summary is lost, its source is unknown. Assume erased contents.
             self.summaries.get(&before).copied().unwrap_or(!self.gone.is_empty())
         });
         from_before || covers.iter().any(|span| overlap(&self.gone, span))
     }
 
-    /// Whether a claim, or the summary that came of it, is made from what is erased.
+    /// Whether a claim, and so its summary, is made from erased contents.
     pub(super) fn is_claimed(&self, claim: &SummaryClaim) -> bool {
         self.made(&claim.covers, claim.replaces)
     }
 }
 
 impl Session {
-    /// Erases contents of the session for good: messages that have left the window, system prompts and tools that were
-    /// replaced, and earlier summaries, also on earlier branches; or the entries that are named. In the place of each stands
-    /// an [`Erased`](lookback_engine::transcript::Erased) with its role, its size and its times.
+    /// Permanently erases contents of the session: the named entries; or messages that have left the window, replaced
+    /// system prompts and tools, and earlier summaries, also on earlier branches. An
+    /// [`Erased`](lookback_engine::transcript::Erased) replaces each, with its role, size and times.
     ///
-    /// What was made from them is erased with them: their names leave the index, and a note stands in the place of a running
-    /// summary and of Lookback's own notes in the window. Facts that were drawn from them are forgotten, and their texts
-    /// erased, also those that the sessions of a workspace share. [`OldContents::keep_drawn`] keeps all but the names.
+    /// Texts that were made from them are erased with them: their names leave the index, and a note replaces the
+    /// running summary and Lookback's own notes in the window. Facts drawn from them are forgotten and their texts
+    /// erased, including facts that the sessions of a workspace share. [`OldContents::keep_drawn`] keeps all of these
+    /// but the names.
     ///
-    /// Searches no longer find them, and a recall says that they were erased. If a client changes its history at a place
-    /// before the erasure, the session begins anew with what the client has.
+    /// Searches no longer find erased messages, and a recall reports that they were erased. If a client later changes
+    /// its history before the erased part, the session restarts with the client's history.
     ///
-    /// It can be broken off: the same call does the rest.
+    /// If the call is interrupted, the same call again does the rest.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -217,7 +222,8 @@ impl Session {
         }
         let plan = self.plan(old, &selected, self.view(), None).await?;
         if plan.contents.bytes == 0 {
-            // An earlier erasure may have been broken off when there was nothing left but the index.
+            // An earlier erasure may have been interrupted after it had replaced the records, but before it had cleaned
+            // the store's search index.
             if self.view().erased_before() > 0 {
                 self.store.erase(&self.name, Vec::new()).await?;
             }
@@ -226,7 +232,7 @@ impl Session {
         self.announce_erasure(plan.since).await?;
         let mut contents: Option<ErasedContents> = None;
         for _ in 0..TRIES {
-            // Others may have written meanwhile. From now on, nobody goes back to what is erased.
+            // Others may have written meanwhile. From now on, no writer goes back to the erased part.
             let plan = self.plan(old, &selected, self.view(), now()).await?;
             let end = self.engine.end();
             contents.get_or_insert_with(|| plan.contents.clone());
@@ -235,8 +241,8 @@ impl Session {
             if !redraws {
                 return Ok(contents.unwrap_or_default());
             }
-            // Whoever has the session open must read again what the window shows, and so must this one. What somebody has
-            // written meanwhile may still show what is erased.
+            // All open sessions of this name, including this one, must read the rewritten entries. Entries that another
+            // writer has added meanwhile may still show erased contents, so try again then.
             self.stale = true;
             self.refresh().await?;
             let tell = |engine: &mut Engine| {
@@ -251,7 +257,7 @@ impl Session {
         Err(self.overtaken())
     }
 
-    /// Takes entries that are named out of the window. It is no use of the session.
+    /// Removes the named entries from the window. It does not count as a use of the session.
     async fn leave_out(&mut self, selected: &Selected) -> Result<(), Error> {
         for _ in 0..TRIES {
             let leave = |engine: &mut Engine| Ok(engine.leave_out(&selected.spans));
@@ -263,8 +269,8 @@ impl Session {
         Err(self.overtaken())
     }
 
-    /// Records that no writer may go back to an entry before this checkpoint, or before the one that is written now. It is no
-    /// use of the session.
+    /// Records that no writer may go back to an entry before this checkpoint, or before the one that is written now. It
+    /// does not count as a use of the session.
     async fn announce_erasure(&mut self, since: Option<Position>) -> Result<(), Error> {
         for _ in 0..TRIES {
             let announce = |engine: &mut Engine| {
@@ -280,8 +286,8 @@ impl Session {
         Err(self.overtaken())
     }
 
-    /// Erases what was made from the contents first, and then the contents: whoever finishes the work finds the one by the
-    /// other.
+    /// Erases the derived texts first, and then the contents: after an interruption, the contents are still needed to
+    /// find the derived texts.
     async fn carry_out(&self, plan: Plan) -> Result<(), Error> {
         let Plan { tombstones, sources, .. } = plan;
         self.give_up_summary(&sources).await?;
@@ -291,21 +297,21 @@ impl Session {
         }
         self.erase_facts(&sources, Drawn::Erase).await?;
         self.store.erase(&self.name, tombstones).await?;
-        // A model may have drawn some meanwhile. From now on, it finds that the messages are erased.
+        // A model may have drawn facts meanwhile. From now on, it finds the messages erased.
         self.erase_facts(&sources, Drawn::Erase).await?;
         Ok(())
     }
 
-    /// Erases the facts that were drawn from what is erased, or only counts their bytes.
+    /// Erases the facts that were drawn from erased contents, or only counts their bytes.
     async fn erase_facts(&self, sources: &Sources, drawn: Drawn) -> Result<u64, Error> {
-        // Those of what was erased earlier were erased then.
+        // Facts from contents that were erased earlier were erased then.
         if sources.keeps_drawn || sources.first_new.is_none() {
             return Ok(0);
         }
         Ok(erase_drawn(&*self.store, &self.name, &sources.gone, drawn).await?)
     }
 
-    /// Decides what is erased, at this time. `view` is what the window will show.
+    /// Plans the erasure. `view` is the view of the next window, and `time` is recorded as the time of the erasure.
     async fn plan(
         &self,
         old: &OldContents,
@@ -362,7 +368,7 @@ impl Session {
         Ok(plan)
     }
 
-    /// Finds the entries that are asked for.
+    /// Finds the selected entries.
     async fn select(&self, old: &OldContents) -> Result<Selected, Error> {
         let end = self.engine.end();
         let is_by_time = old.before.is_some() || old.summarized;
@@ -384,7 +390,7 @@ impl Session {
         Ok(Selected { spans, undated })
     }
 
-    /// Where the entries end that are old, and the messages of which that is not known.
+    /// Returns the end of the old entries, and the messages that may be old but have no time.
     async fn old_until(&self, old: &OldContents) -> Result<(Position, Undated), Error> {
         let mut undated = Undated::default();
         let mut until = match (old.before, old.summarized) {
@@ -409,7 +415,7 @@ impl Session {
                 };
                 match said {
                     Some(said) if said >= before => until = position,
-                    // What has no time is as old as this.
+                    // Messages without a time before this one are as old as it.
                     Some(_) => (last, undated) = (position + 1, Undated::default()),
                     None if is_said(&entry) && !is_shown => {
                         undated.messages += 1;
@@ -428,10 +434,10 @@ impl Session {
     }
 }
 
-/// Goes through a log, from its beginning.
+/// One pass over a log, from its beginning.
 struct Sweep<'a> {
     selected: &'a Selected,
-    /// The entries that a view shows which can still be folded.
+    /// The entries that any view shows that can still be folded.
     shown: &'a BTreeSet<Position>,
     by_entry: bool,
     counter: &'a dyn TokenCounter,
@@ -439,7 +445,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// Returns what is left of an entry; `None` if it stays as it is. What is found on the way is noted in the plan.
+    /// Returns the rest of an entry after the erasure; `None` if it stays unchanged. Updates the plan.
     fn left(&self, position: Position, entry: &Entry, plan: &mut Plan) -> Option<Entry> {
         let (is_selected, is_shown) = (holds(&self.selected.spans, position), self.shown.contains(&position));
         match entry {
@@ -456,7 +462,8 @@ impl Sweep<'_> {
             }
             _ => {}
         }
-        // What is not named stays, apart from what quotes what is erased. Of what is old, no view is folded any more.
+        // If entries are named, the others stay, except for quotes of erased contents. Old entries are never folded
+        // again.
         let is_old = !self.by_entry && is_selected;
         let is_from_gone = self.summary(position, entry, plan);
         let Sources { gone, first_new, keeps_drawn, .. } = &plan.sources;
@@ -472,7 +479,7 @@ impl Sweep<'_> {
         further.or(redrawn)
     }
 
-    /// Notes whether the running summary of a compaction was made from what is erased.
+    /// Records and returns whether the running summary of a compaction was made from erased contents.
     fn summary(&self, position: Position, entry: &Entry, plan: &mut Plan) -> bool {
         let Entry::Compaction(compaction) = entry else { return false };
         let Some(summary) = &compaction.summary else { return false };
@@ -482,12 +489,13 @@ impl Sweep<'_> {
     }
 }
 
-/// Whether somebody said it. Lookback's own notes have no times, and go with what they were made from.
+/// Whether the entry is a message of the conversation. Lookback's own notes have no times, and are erased with the
+/// messages they were made from.
 fn is_said(entry: &Entry) -> bool {
     matches!(entry, Entry::Message(arrival) if arrival.origin != Origin::Lookback)
 }
 
-/// Returns how much [`Session::erase`] would erase.
+/// Returns the amount that [`Session::erase`] would erase.
 ///
 /// # Errors
 /// Returns an error if the store fails.

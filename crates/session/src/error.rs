@@ -1,4 +1,4 @@
-//! Why a call of a session fails.
+//! The error of a session's methods.
 
 use lookback_engine::HardLimitExceeded;
 use lookback_wire::dialect::{ConversionError, RequestError};

@@ -31,10 +31,10 @@ pub struct CompactEnd {
     pub session: LogName,
     /// Tokens of the new running summary; 0 if there is none.
     pub summary_tokens: u64,
-    /// Tokens before: of what was summarized, including the summary before it. If groups were only shortened or
-    /// dropped, tokens of the window.
+    /// Tokens of the summarized messages and the previous summary. If groups were only shortened or dropped, tokens of
+    /// the window before.
     pub tokens_before: u64,
-    /// Tokens after: of the summary. If groups were only shortened or dropped, tokens of the window.
+    /// Tokens of the new summary. If groups were only shortened or dropped, tokens of the window after.
     pub tokens_after: u64,
     /// How long it took.
     pub duration: Duration,
@@ -52,19 +52,19 @@ impl CompactEnd {
 /// The result of a compaction.
 #[derive(Debug, Clone)]
 pub enum CompactionOutcome {
-    /// Results were shortened or groups were dropped. The window is smaller already.
+    /// Results were shortened or groups were dropped. The window is already smaller.
     Cut,
-    /// A summary was made. The next window takes it up.
+    /// A summary was made. The next window uses it.
     Summarized,
-    /// Two summaries did not pass their check. What they would have covered leaves the window without a summary, and the
-    /// summary before it stays.
+    /// Two summaries in a row did not pass their check. Their messages leave the window without a summary, and the
+    /// previous summary stays.
     Refused {
-        /// What was wrong with the second one.
+        /// The faults of the second one.
         faults: Arc<SummaryFaults>,
     },
-    /// No summary was made. Its messages stay in the window, and another try follows later.
+    /// No summary was made. The messages stay in the window, and another try follows later.
     Failed {
-        /// What went wrong.
+        /// The cause.
         reason: Arc<NoSummary>,
     },
 }
@@ -77,13 +77,13 @@ pub struct SummaryRefused {
     pub session: LogName,
     /// The summarizer's model.
     pub model: String,
-    /// What is wrong with the summary.
+    /// The faults of the summary.
     pub faults: Arc<SummaryFaults>,
-    /// Whether the summarizer is asked once more. If not, what the summary would have covered leaves without it.
+    /// Whether the summarizer is asked once more. If not, the messages leave the window without a summary.
     pub again: bool,
 }
 
-/// Functions that a session calls when a compaction begins, when it ends, and when a summary is refused. What becomes of
+/// Functions that a session calls when a compaction begins, when it ends, and when a summary is refused. The outcome of
 /// a summary is reported from the thread that made it. Each compaction is also a `tracing` span, `lookback.compaction`,
 /// with the same fields.
 ///
@@ -164,7 +164,8 @@ impl Hooks {
         }
     }
 
-    /// Reports a summary that did not pass its check. Its log has no names, which are contents.
+    /// Reports a summary that did not pass its check. The log event has no names from the summary, because they are
+    /// contents.
     pub(super) fn refuse(&self, refused: &SummaryRefused) {
         let SummaryRefused { session, model, faults, again } = refused;
         let (invented, missing, orders) = (faults.invented.len(), faults.missing.len(), faults.orders.len());

@@ -1,4 +1,4 @@
-//! A session: one conversation in a store. Messages are pushed into it, and it returns a window for each model call.
+//! Sessions: a session is one conversation in a store, which takes messages and returns a window for each model call.
 
 pub mod adapter;
 mod append;
@@ -60,7 +60,7 @@ use lookback_store::{IntoStore, LogName, Store};
 ///
 /// - [`push`](Session::push) appends each new message. A client that resends its whole history calls
 ///   [`sync`](Session::sync) instead.
-/// - [`window`](Session::window) repairs and compacts before the call. Send what it returns.
+/// - [`window`](Session::window) repairs and compacts the messages, and returns the window. Send its messages.
 /// - [`answered`](Session::answered) appends the answer, and records the tokens that the provider reports.
 /// - If the provider refuses the request as too long, [`overflow`](Session::overflow) makes the window smaller.
 ///
@@ -99,20 +99,20 @@ pub struct Session {
     bound: Option<Box<Bound>>,
     summaries: Summaries,
     hooks: Hooks,
-    /// Whether the limits wait for a summary (see [`Engine::hold_limits`]). A new engine must be told.
+    /// Whether the limits wait for a summary (see [`Engine::hold_limits`]). It must be set again in a reloaded engine.
     summary_pending: bool,
     /// Whether decisions drop where the policy would summarize (see [`Engine::drop_at_limits`]).
     drops: bool,
-    /// The caller said that the provider's cache is cold, and no window was made since.
+    /// Whether the caller reported a cold provider cache, and no window was made since.
     told_cold: bool,
-    /// How often the window was made smaller since the last message because the provider refused it.
+    /// How often overflows have reduced the window since the last message.
     reductions: u64,
-    /// Whether the engine may differ from the store, because a write failed or its future was dropped. If so, the store
+    /// Whether the engine may differ from the store, because a write failed or its future was dropped. If so, the log
     /// is read again before anything else.
     stale: bool,
-    /// The last append, if it is not known whether it was written.
+    /// The last append, if it is unknown whether it was written.
     unclear: Option<Unclear>,
-    /// What is being pushed.
+    /// The batch that is being pushed.
     pushing: Option<Pushed>,
     /// Tokens of the last window by Lookback's own count, for comparison with the provider's usage report.
     sent: u64,
@@ -122,7 +122,7 @@ pub struct Session {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SessionStats {
-    /// Messages of the conversation, Lookback's own not counted.
+    /// Messages of the conversation, without Lookback's own.
     pub messages: u64,
     /// Entries of the log.
     pub entries: u64,
@@ -130,14 +130,14 @@ pub struct SessionStats {
     pub window: Totals,
 }
 
-/// How often a write is tried if other writers are faster each time.
+/// The most tries of a write if other writers are faster each time.
 const TRIES: usize = 100;
-/// Entries that are read at once when a whole history is read.
+/// The number of entries in one read when a whole history is read.
 const PAGE: u64 = 1_024;
 
 impl Session {
-    /// Opens the session of this name, and creates it if it does not exist. The cost depends on the size of the window,
-    /// not on the length of the history.
+    /// Opens the session with this name, and creates it if it does not exist. The cost depends on the size of the
+    /// window, not on the length of the history.
     ///
     /// # Errors
     /// Returns an error if the name is invalid or the store fails.
@@ -180,12 +180,12 @@ impl Session {
         &self.name
     }
 
-    /// Returns what the model would see now, as far as this session has read the log.
+    /// Returns the messages that the model would see now, as of this session's last read of the log.
     pub fn view(&self) -> &View {
         self.engine.view()
     }
 
-    /// Finds the messages of this session that fit a query: the best first, and at most `most` of them (see
+    /// Searches the messages of this session. Returns at most `most` hits, the best first (see
     /// [`search`](lookback_store::search)).
     ///
     /// # Errors
@@ -199,7 +199,7 @@ impl Session {
         SessionStats { messages: self.view().history_len(), entries: self.engine.end(), window: self.view().totals() }
     }
 
-    /// Reads what other writers have written meanwhile. Returns whether they have written anything.
+    /// Reads the entries that other writers have added. Returns whether there were any.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -251,7 +251,7 @@ pub async fn entries(session: &mut Session) -> Result<Vec<Entry>, Error> {
     Ok(read(&*session.store, &session.name, 0..session.engine.end()).await?)
 }
 
-/// Returns the session's engine, as far as the session has read the log.
+/// Returns the session's engine, as of the session's last read of the log.
 pub fn engine(session: &Session) -> &Engine {
     &session.engine
 }

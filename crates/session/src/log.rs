@@ -1,4 +1,4 @@
-//! Entries in a store: how they are read and folded into a view.
+//! Reading a log's entries from a store, and folding them into a view.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use super::TRIES;
 use lookback_store::entries::{parse, read, read_many};
 use lookback_store::{Damage, Head, LogName, Store, StoreError};
 
-/// Opens the engine of a log: its newest checkpoint, and what came after it.
+/// Creates the engine of a log from its newest checkpoint and the entries after it.
 ///
 /// # Errors
 /// Returns an error if the store fails.
@@ -19,14 +19,14 @@ pub async fn load(store: &dyn Store, log: &LogName, settings: Settings) -> Resul
     loop {
         let Some((head, tail)) = store.tail(log).await? else { return Ok(Engine::new(settings)) };
         match resume(store, log, settings.clone(), (head, tail)).await {
-            // Between the two reads, somebody may have erased the log or contents of it.
+            // Between the two reads, the log or contents of it may have been erased.
             Err(StoreError::Damaged { .. }) if tries > 0 && store.head(log, None).await? != Some(head) => tries -= 1,
             resumed => return resumed,
         }
     }
 }
 
-/// The engine of a log whose end was read.
+/// Creates the engine of a log from its head and tail.
 async fn resume(
     store: &dyn Store,
     log: &LogName,
@@ -43,11 +43,11 @@ async fn resume(
     Ok(Engine::resume(settings, LogState { view, end: head.end, since_checkpoint }))
 }
 
-/// The end of a log from its newest checkpoint on, or all of it, and where that begins. `entries` are those from `start`
-/// on, which is where the store says that the newest checkpoint is.
+/// Returns the entries from the newest checkpoint on, with its position, or the whole log if it has no checkpoint.
+/// `entries` start at `start`, where the store says that the newest checkpoint is.
 ///
-/// A store keeps apart which records are checkpoints, and that may be altered while the records are not. So the entries
-/// themselves decide: one that is marked and is no checkpoint is passed over, and one that is not marked counts.
+/// A store marks checkpoints separately from the records, and the marks may be wrong. So the entries themselves decide:
+/// a marked entry that is not a checkpoint is skipped, and an unmarked checkpoint is used.
 async fn from_checkpoint(
     store: &dyn Store,
     log: &LogName,
@@ -70,7 +70,7 @@ async fn from_checkpoint(
     }
 }
 
-/// The newest checkpoint of a log before a position.
+/// Returns the newest checkpoint of a log before a position.
 pub(super) async fn newest_checkpoint(
     store: &dyn Store,
     log: &LogName,
@@ -85,9 +85,9 @@ pub(super) async fn newest_checkpoint(
     Ok(None)
 }
 
-/// The view of a log that ends at `end`, folded from a checkpoint on.
+/// Returns the view of a log that ends at `end`, folded from a checkpoint on.
 ///
-/// There is no branch entry between the two, because each has its own checkpoint right behind it.
+/// There is no branch entry between the two, because each branch entry has its own checkpoint directly after it.
 pub(super) async fn fold(
     store: &dyn Store,
     log: &LogName,
@@ -100,7 +100,7 @@ pub(super) async fn fold(
     fold_entries(store, log, start, entries).await
 }
 
-/// The view of the entries of a log from a checkpoint at `start` on.
+/// Folds the entries of a log, from a checkpoint at `start` on, into a view.
 async fn fold_entries(
     store: &dyn Store,
     log: &LogName,

@@ -1,5 +1,4 @@
-//! Recovery when the provider refuses a window as too long: a smaller window at each try, a limited number of tries,
-//! then an error that says what is left.
+//! Recovery from an overflow: a smaller window at each try, a limited number of tries, then an error with what is left.
 
 use lookback_engine::Engine;
 use lookback_engine::group::Pinned;
@@ -10,7 +9,7 @@ use lookback_wire::dialect::TooLong;
 
 use super::{Error, Session};
 
-/// How often a window is made smaller before the session gives up. So the provider refuses at most ten requests.
+/// The most reductions of a window before the session gives up. So the provider refuses at most ten requests.
 const REDUCTIONS: u64 = 9;
 
 /// The provider refuses a window as too long, and it cannot be made smaller.
@@ -18,7 +17,7 @@ const REDUCTIONS: u64 = 9;
 #[error("the window cannot be made smaller: {tokens} tokens are left after {reductions} reductions; pinned: {}", Pinned::list(.pinned))]
 #[non_exhaustive]
 pub struct Irreducible {
-    /// How often it was made smaller since the last message.
+    /// The number of reductions since the last message.
     pub reductions: u64,
     /// Its tokens, by Lookback's count.
     pub tokens: u64,
@@ -31,12 +30,11 @@ pub struct Irreducible {
 
 impl Session {
     /// Makes the window smaller because the provider refused the last one as too long (see
-    /// [`Dialect::provider_error`](lookback_wire::dialect::Dialect::provider_error)). Then [`Session::window`] returns one that
-    /// may fit.
+    /// [`Dialect::provider_error`](lookback_wire::dialect::Dialect::provider_error)). After that, [`Session::window`]
+    /// returns the smaller window.
     ///
     /// It first shortens large tool results, the oldest first, then drops the oldest groups. The window is strictly
-    /// smaller each time. If the provider gave numbers, the window is brought within them; otherwise it loses a
-    /// quarter.
+    /// smaller each time. If the provider reported its limit, the window is reduced below it; otherwise by a quarter.
     ///
     /// # Errors
     /// Returns [`Error::Irreducible`] if nothing is left that may be shortened or dropped, or after nine reductions
@@ -81,8 +79,8 @@ impl Session {
     }
 }
 
-/// The limit for a window of these totals: what the provider allows, converted from its count to ours. A quarter less
-/// than now if the provider gave no numbers, or none that would make the window smaller.
+/// Returns the limit for a window with these totals: the provider's limit, converted from its count to ours. If the
+/// provider gave no numbers, or none that would make the window smaller, the limit is a quarter below the totals.
 fn within(cause: TooLong, totals: Totals) -> Limits {
     let now = totals.get(cause.measure);
     // The provider's numbers give the factor between its count and ours. Aim a little below its limit.
@@ -97,9 +95,9 @@ fn within(cause: TooLong, totals: Totals) -> Limits {
     Limits::for_measure(cause.measure, limit)
 }
 
-/// Leaves out signed reasoning, because the provider refused it (see
-/// [`ProviderError::refuses_reasoning`](lookback_wire::dialect::ProviderError::refuses_reasoning)). That of an open tool loop
-/// stays. Returns whether there was any.
+/// Leaves out signed reasoning that the provider refused (see
+/// [`ProviderError::refuses_reasoning`](lookback_wire::dialect::ProviderError::refuses_reasoning)). The reasoning of an
+/// open tool loop stays. Returns whether there was any to leave out.
 ///
 /// # Errors
 /// Returns an error if the store fails.
@@ -109,8 +107,8 @@ pub async fn leave_out_reasoning(session: &mut Session) -> Result<bool, Error> {
     Ok(!written.outcome.is_empty())
 }
 
-/// Shortens the results of one round now: the oldest round that these stages can make smaller, even if it is the
-/// open round. Returns the plan, or `None` if no round can be shortened. It drops nothing, and repairs nothing.
+/// Shortens the results of one round: the oldest round that these stages can make smaller, even if it is the open
+/// round. Returns the plan, or `None` if no round can be shortened. It drops and repairs nothing.
 ///
 /// # Errors
 /// Returns an error if the store fails.

@@ -1,4 +1,4 @@
-//! The policy of a session: its own, and a second one that the window must meet.
+//! The policy of a session, and a second policy that its window must also meet.
 
 use lookback_engine::policy::Policy;
 
@@ -11,8 +11,8 @@ pub(super) struct Bound {
 }
 
 impl Session {
-    /// Replaces the policy. A smaller limit applies from the next window on. Under a larger limit, groups that a policy
-    /// in the mode `on_read` left out appear again.
+    /// Replaces the policy. A smaller limit applies from the next window on. Under a larger limit, groups reappear if a
+    /// policy in the mode `on_read` left them out.
     pub fn set_policy(&mut self, policy: Policy) {
         let Some(bound) = &mut self.bound else { return self.engine.set_policy(policy) };
         let tightened = policy.tightened(&bound.by, self.engine.settings().model_window);
@@ -21,8 +21,8 @@ impl Session {
     }
 }
 
-/// Sets a second policy that the window must meet besides the session's own, even if that changes; `None` removes
-/// it.
+/// Sets a second policy that the window must meet in addition to the session's own, even if that changes later; `None`
+/// removes it.
 pub fn bind(session: &mut Session, by: Option<Policy>) {
     let own = session.bound.take().map_or_else(|| session.engine.settings().policy.clone(), |bound| bound.own);
     session.bound = by.map(|by| Box::new(Bound { own: own.clone(), by }));

@@ -1,4 +1,4 @@
-//! Reading a session: its record, and the messages of its history by number, tag and text.
+//! Reading a session: information about it, and the messages of its history by number, tag and text.
 
 use lookback_content::Redacted;
 use std::collections::HashSet;
@@ -23,13 +23,13 @@ use lookback_store::search::Query;
 pub struct HistoryEntry {
     /// Its position in the log.
     pub position: Position,
-    /// The message, and how it arrived. Its size has its tokens.
+    /// The message, with its origin, time and size in tokens.
     pub arrival: Arrival,
     /// Whether the window still shows it.
     pub shown: bool,
 }
 
-/// A branch that a conversation has left.
+/// An earlier branch of a conversation.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct LeftBranch {
@@ -48,7 +48,7 @@ pub struct HistoryQuery {
     pub(crate) limit: Option<usize>,
     /// Only messages that were written under all of these tags.
     pub tags: Vec<String>,
-    /// Only messages that have every word of this text in any form, and the rest of their tool exchanges. It searches
+    /// Only messages with every word of this text in any form, and the rest of their tool exchanges. The search covers
     /// everything that was ever in the session, including earlier branches.
     #[debug("{:?}", Redacted(query))]
     pub query: Option<String>,
@@ -77,7 +77,7 @@ impl HistoryQuery {
     }
 }
 
-/// What is known about a session.
+/// Information about a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SessionInfo {
@@ -85,13 +85,13 @@ pub struct SessionInfo {
     pub session: LogName,
     /// The agent that wrote last, if it gave a name.
     pub agent: Option<String>,
-    /// The tags under which it wrote.
+    /// The tags of that agent's last messages.
     pub tags: Vec<String>,
     /// When the session was created, in milliseconds since 1970.
     pub created: Option<Millis>,
     /// When it was last written or read, in milliseconds since 1970.
     pub used: Option<Millis>,
-    /// Messages of the conversation, Lookback's own not counted.
+    /// Messages of the conversation, without Lookback's own.
     pub messages: u64,
     /// Entries of the log.
     pub entries: u64,
@@ -102,7 +102,7 @@ pub struct SessionInfo {
 }
 
 impl Session {
-    /// Returns what is known about the session; `None` if nothing was ever written.
+    /// Returns information about the session; `None` if nothing was ever written.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -183,7 +183,7 @@ impl Session {
         let mut visit = |position: Position, entry: Entry| {
             match entry {
                 Entry::Label(label) => tagged = has_all(&label),
-                // A label stays in force on a new branch. The checkpoint with which the branch begins says which label.
+                // A label also applies to a new branch. The checkpoint at the beginning of the branch has it.
                 Entry::Checkpoint(checkpoint) => tagged = has_all(&checkpoint.label),
                 Entry::Message(arrival) => {
                     let fits = found.as_ref().is_none_or(|(found, query)| {
@@ -197,7 +197,7 @@ impl Session {
             true
         };
         match found {
-            // Earlier branches are searched, too.
+            // A search includes earlier branches.
             Some(_) => self.walk_all(&mut visit).await?,
             None => self.walk(&mut visit).await?,
         }
@@ -226,15 +226,15 @@ impl Session {
     }
 }
 
-/// The entries of the branch that a log of this length ended with. `begun` are the branches, each with where it begins and what
-/// it shares with those before it.
+/// Returns the entries of the branch on which the log was when it ended at `end`. `begun` has the start of each branch,
+/// and the spans that it shares with earlier branches.
 fn path_at(begun: &[(Position, Vec<Range<Position>>)], end: Position) -> Vec<Range<Position>> {
     let Some((start, shared)) = begun.iter().rev().find(|(start, _)| *start <= end) else { return Vec::new() };
     let own = (*start < end).then_some(*start..end);
     shared.iter().cloned().chain(own).collect()
 }
 
-/// The messages of a branch, of all that a log has.
+/// Returns the messages of one branch, among all messages of the log.
 fn on_path<'a>(all: &'a [HistoryEntry], path: &'a [Range<Position>]) -> impl Iterator<Item = &'a HistoryEntry> {
     path.iter().flat_map(move |span| {
         let at = |position: Position| all.partition_point(|entry| entry.position < position);
@@ -275,7 +275,8 @@ fn widen(history: &[HistoryEntry], selected: &mut [bool]) {
     }
 }
 
-/// How many messages to leave out at the front, so that at most `limit` are left and no tool exchange is split.
+/// Returns the number of messages to leave out at the front, so that at most `limit` are left and no tool exchange is
+/// split.
 fn cut(history: &[HistoryEntry], limit: usize) -> usize {
     let least = history.len().saturating_sub(limit);
     let exchanges = exchanges(history);
@@ -285,7 +286,7 @@ fn cut(history: &[HistoryEntry], limit: usize) -> usize {
             *end = at;
         }
     }
-    // How far the exchanges reach of which a message is left out.
+    // The end of all exchanges that lose a message.
     let mut reach = 0;
     for (at, exchange) in exchanges.iter().enumerate() {
         if at >= least && reach < at.max(1) {
@@ -296,7 +297,7 @@ fn cut(history: &[HistoryEntry], limit: usize) -> usize {
     history.len()
 }
 
-/// Returns the branches that the conversation has left, the oldest first. A branch that has no message of its own is
+/// Returns the earlier branches of the conversation, the oldest first. A branch without a message that only it has is
 /// left out. The cost grows with the whole log.
 ///
 /// # Errors
@@ -335,7 +336,7 @@ pub async fn left_branches(session: &mut Session) -> Result<Vec<LeftBranch>, Err
             true
         })
         .await?;
-    // Where each branch begins, and what it shares with those before it.
+    // The start of each branch, and the spans that it shares with earlier branches.
     let mut begun: Vec<(Position, Vec<Range<Position>>)> = vec![(0, Vec::new())];
     let mut ends = Vec::with_capacity(forks.len());
     for (position, at) in forks {

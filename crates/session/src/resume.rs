@@ -1,4 +1,4 @@
-//! Going on with a session after a while: its last turns come before the new task, and the task is there once.
+//! Resuming a session with a task: the last turns stay before the task, and the task is not appended twice.
 
 use lookback_engine::Engine;
 use lookback_engine::policy::{Limits, Policy};
@@ -15,7 +15,7 @@ use super::{Error, Session};
 pub struct Resumed {
     /// Turns before the task.
     pub turns: u64,
-    /// Whether the session had been left in the middle of this task. If so, it goes on there, and the task is not
+    /// Whether the session was interrupted in the middle of this task. If so, it continues there, and the task was not
     /// appended again.
     pub unfinished: bool,
 }
@@ -27,9 +27,9 @@ impl Session {
     /// Resumes the session with a task. The last `turns` turns stay in the window, with all their tool exchanges, and
     /// the task follows them. Everything before them leaves the window in one compaction, and can be recalled.
     ///
-    /// A question whose answer has left also leaves, and so does an answer whose question has left, unless a running
-    /// summary covers what left. If the session was left in the middle of this task, it goes on there. With 0 turns,
-    /// the task comes alone after the system prompt, as a sub-agent should find it.
+    /// If a question leaves, so does its answer, and the other way around, unless a running summary covers the one that
+    /// left. If the session was interrupted in the middle of this task, it continues there. With 0 turns, only the task
+    /// follows the system prompt, as a sub-agent needs it.
     ///
     /// # Errors
     /// The same as [`Session::push`].
@@ -64,7 +64,7 @@ impl Session {
         }
         let open = self.turns_amid(&task).await?;
         let own = if open > 0 { open } else { u64::from(task.opens_turn()) };
-        // First, so that the task is the newest message, and no older one is kept for being the newest.
+        // Push first. Then the task is the newest message, and no older one is pinned as the newest.
         if open == 0 {
             self.push(task).await?;
         }
@@ -73,8 +73,8 @@ impl Session {
         Ok(Resumed { turns: before, unfinished: open > 0 })
     }
 
-    /// Returns whether the session was left before the model was done: its newest message is not an answer, or is one
-    /// that calls tools. A run goes on from there without a new task.
+    /// Returns whether the session was interrupted before the model was done: the newest message is not an answer, or
+    /// it calls tools. A run can then continue without a new task.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -137,7 +137,7 @@ impl Session {
         Ok(())
     }
 
-    /// The number of turns since the model was last done, if this task is one of them; else 0.
+    /// Returns the number of turns since the model was last done, if this task is one of them; otherwise 0.
     async fn turns_amid(&self, task: &Message) -> Result<u64, Error> {
         let digests: Vec<u128> = self.engine.settings().dialect.convert(task)?.iter().map(Message::digest).collect();
         let mut said: Vec<_> = self.view().messages().filter(|item| !item.is_own()).collect();
@@ -145,7 +145,7 @@ impl Session {
         let mut open = Open::default();
         said.iter().for_each(|item| open.hear(item.message()));
         if open.turns.is_empty() && said.last().is_some_and(|newest| !is_done(newest.message())) {
-            // The task has left the window, but it is in the log.
+            // The task has left the window. Find it in the log.
             self.walk(&mut |_, entry| {
                 if let Entry::Message(arrival) = &entry
                     && arrival.origin != Origin::Lookback
@@ -156,7 +156,7 @@ impl Session {
             })
             .await?;
             let amid = open.turns.iter().any(|digest| digests.contains(digest));
-            // None of these turns is in the window, so none must be kept there.
+            // None of these turns is in the window, so only the task's own turn counts.
             return Ok(u64::from(amid));
         }
         let amid = open.turns.iter().any(|digest| digests.contains(digest));
@@ -164,7 +164,7 @@ impl Session {
     }
 }
 
-/// What persons have said since the model was last done.
+/// The turns since the model was last done.
 #[derive(Default)]
 struct Open {
     /// The digests of their messages.
@@ -181,7 +181,7 @@ impl Open {
     }
 }
 
-/// Whether the model is done with this message: it is an answer that calls no tools.
+/// Whether the model is done after this message: it is an answer without tool calls.
 fn is_done(message: &Message) -> bool {
     message.role() == Role::Assistant && message.tool_calls().next().is_none()
 }

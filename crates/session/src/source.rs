@@ -1,4 +1,4 @@
-//! Where the messages of a window come from: the entries that each was made of, and what was done to them.
+//! The sources of a window's messages: the entries that each was made from, and whether they were changed.
 
 use lookback_engine::transcript::Position;
 use lookback_engine::view::View;
@@ -7,21 +7,21 @@ use lookback_wire::message::Role;
 use lookback_wire::{dialect::ConversionError, edit};
 use serde::Serialize;
 
-/// Where one message of a window comes from.
+/// The source of one message of a window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MessageSource {
-    /// The positions of the entries that it was made of, in the order in which it shows them. There are several if the
-    /// dialect needs neighbors of one role merged. An entry may be part of several messages: for example, if it answers
-    /// tool calls of several rounds.
+    /// The positions of the entries that the message was made from, in the order in which it shows them. There are
+    /// several if the dialect requires merging neighbors with the same role. An entry may be part of several messages:
+    /// for example, if it answers tool calls of several rounds.
     pub positions: Vec<Position>,
-    /// What was done to those entries.
+    /// The relation of the message to these entries.
     pub kind: SourceKind,
 }
 
-/// How a message of a window relates to the entries that it was made of.
+/// The relation of a window's message to the entries that it was made from.
 ///
-/// These are all kinds: a message is made of entries or not, and if it is, it is their bytes or not.
+/// The list is complete: a message is Lookback's own, or it has exactly the bytes of its entry, or it does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceKind {
@@ -29,8 +29,8 @@ pub enum SourceKind {
     Unchanged,
     /// It shows less than its entry, was repaired or converted, or was merged from several entries.
     Changed,
-    /// Lookback made it: a note, a stand-in, an opening, or the running summary. In a window that records nothing, its
-    /// position need not be in the log.
+    /// Lookback made it: a note, a stand-in, an opening, or the running summary. In a window that was not recorded, its
+    /// position may not be in the log.
     Own,
 }
 
@@ -41,7 +41,7 @@ struct Sent {
     /// Whether all of it is Lookback's own.
     own: bool,
     changed: bool,
-    /// Whether it is a system message that gives way to the user's message after it.
+    /// Whether it is a system message that is sent after the user message that follows it in the view.
     gives_way: bool,
 }
 
@@ -56,9 +56,10 @@ impl Sent {
     }
 }
 
-/// Returns the source of each message that [`View::encode`] returns, as [`Window::sources`](super::Window::sources) does.
+/// Returns the source of each message that [`View::encode`] returns, as [`Window::sources`](super::Window::sources)
+/// does.
 ///
-/// Encoding reports what it does to each message that is shown, so its steps can be followed without writing any JSON.
+/// It follows the changes that encoding would make to each message, without writing any JSON.
 ///
 /// # Errors
 /// Returns an error if the dialect cannot express a message.
@@ -89,12 +90,12 @@ pub fn sources(view: &View, target: impl Into<Target>) -> Result<Vec<MessageSour
             if let Mend::Removed { elements } = mend {
                 removed += elements;
             }
-            // These two change the order alone.
+            // These two change only the order.
             changed |= !matches!(mend, Mend::Moved | Mend::SentBehindNext);
         }
         let message = item.message();
         let is_ours = message.wire().is_some_and(|wire| wire.dialect == dialect);
-        // A message of another dialect may become several, and in one dialect a message has several elements.
+        // A message of another dialect may become several, and in some dialects a message has several elements.
         let is_one = message.wire().is_some_and(|wire| wire.dialect == dialect && !wire.raw.get().starts_with('['));
         let count = if is_one {
             usize::from(!edit::hides_all(message, item.edits()))
@@ -143,7 +144,7 @@ mod tests {
         engine
     }
 
-    /// The sources as one looks at them: positions and kinds.
+    /// The sources as pairs of positions and kind.
     fn positions_and_kinds(view: &View, dialect: Dialect) -> Vec<(Vec<Position>, SourceKind)> {
         let sources = sources(view, dialect).unwrap();
         assert_eq!(sources.len(), view.encode(dialect).unwrap().len());
@@ -176,7 +177,7 @@ mod tests {
             (vec![5], SourceKind::Unchanged),
         ];
         assert_eq!(positions_and_kinds(engine.view(), Dialect::Anthropic), expected);
-        // Where one may be anywhere, it does not.
+        // If a dialect allows system messages anywhere, the order stays.
         let engine = self::engine(Dialect::OpenAiChat, &[SYSTEM, USER, SYSTEM, USER]);
         let expected: Vec<_> = (0..4).map(|position| (vec![position], SourceKind::Unchanged)).collect();
         assert_eq!(positions_and_kinds(engine.view(), Dialect::OpenAiChat), expected);

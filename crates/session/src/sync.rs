@@ -1,4 +1,4 @@
-//! Taking over a client's whole history: known messages are recognized, new ones appended, and a change begins a
+//! Synchronizing with a client's whole history: known messages are recognized, new ones appended, and a change begins a
 //! branch.
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Synced {
     pub left: u64,
 }
 
-/// A message of a history that a client sends again: what it takes to recognize it.
+/// The properties by which a resent message is recognized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Resent {
@@ -39,22 +39,22 @@ pub struct Resent {
 }
 
 impl Resent {
-    /// Creates it from a digest and a role.
+    /// Creates the properties from a digest and a role.
     pub fn new(digest: u128, role: Role) -> Resent {
         Resent { digest, role }
     }
 
-    /// Returns what it takes to recognize a message.
+    /// Returns the properties of a message.
     pub fn from_message(message: &Message) -> Resent {
         Resent { digest: message.digest(), role: message.role() }
     }
 }
 
 impl Session {
-    /// Takes over the client's whole history: messages that match are recognized, and the rest is appended. If the
-    /// client has changed a message, or has fewer messages than the session, the session goes back to the last message
-    /// that both have, and begins a branch there. The old branch stays in the log. The same history again changes
-    /// nothing.
+    /// Synchronizes the session with the client's whole history: known messages are recognized, and the rest is
+    /// appended. If the client has changed a message, or has fewer messages than the session, the session goes back to
+    /// the last common message and begins a branch there. The old branch stays in the log. Repeating the same history
+    /// changes nothing.
     ///
     /// # Errors
     /// The same as [`Session::push`].
@@ -71,8 +71,9 @@ impl Session {
         .await
     }
 
-    /// Replaces all messages of the session by these, in one write; none clears it. The old ones stay in the log, as an
-    /// earlier branch: [`Session::search`] still finds them. To erase a log, see [`purge`](lookback_store::purge).
+    /// Replaces all messages of the session by these, in one write. An empty batch clears the session. The old messages
+    /// stay in the log as an earlier branch, and [`Session::search`] still finds them. To erase a log, see
+    /// [`purge`](lookback_store::purge).
     ///
     /// # Errors
     /// The same as [`Session::push`].
@@ -92,7 +93,7 @@ impl Session {
         Ok(())
     }
 
-    /// The number of messages, from the first, that a history has in common with this session.
+    /// Returns the number of messages, from the first, that a history has in common with this session.
     async fn common(&mut self, digests: &[u128]) -> Result<u64, Error> {
         self.refresh().await?;
         let length = usize::try_from(self.view().history_len()).unwrap_or(usize::MAX);
@@ -113,7 +114,7 @@ impl Session {
                 common += usize::from(same);
                 same
             }
-            // Nothing that is kept goes back to it.
+            // An erased message: no remaining checkpoint allows going back to it.
             Entry::Erased(of) if of.role.is_some() => {
                 common = 0;
                 false
@@ -124,9 +125,9 @@ impl Session {
         Ok(common as u64)
     }
 
-    /// The view after the first `messages` messages of the branch, and the position at which it ends.
+    /// Returns the view after the first `messages` messages of the branch, and the position at which it ends.
     async fn view_after(&self, messages: u64) -> Result<(View, Position), Error> {
-        // Without messages the view is empty, whatever was erased.
+        // Without messages, the view is empty, regardless of erasures.
         let known = if messages == 0 { Known::default() } else { self.known().await? };
         let mut seen = known.messages;
         let mut end = known.end;
@@ -144,7 +145,8 @@ impl Session {
         Ok((fold(&*self.store, &self.name, checkpoint, end).await?, end))
     }
 
-    /// What is known of the branch although contents of it were erased. What comes before cannot be gone back to.
+    /// Returns the known beginning of the branch if contents of it were erased. The session cannot go back to before
+    /// it.
     async fn known(&self) -> Result<Known, Error> {
         let at = self.view().erased_before();
         if at == 0 || !self.view().is_on_path(&(at..at + 1)) {
@@ -154,7 +156,7 @@ impl Session {
             Some(Entry::Checkpoint(Checkpoint { messages, chain, .. })) => {
                 Ok(Known { at, end: at + 1, messages, chain })
             }
-            // The log was deleted meanwhile. The next write finds that out.
+            // The log was deleted meanwhile. The next write detects that.
             None => Ok(Known::default()),
             Some(_) => Err(StoreError::damaged(&self.name, at, Damage::NotAnEntry).into()),
         }
@@ -165,7 +167,7 @@ impl Session {
         self.walk_from(0, visit).await
     }
 
-    /// Visits the entries of the branch from a position on, as [`Session::walk`] does.
+    /// Like [`Session::walk`], from a position on.
     async fn walk_from(
         &self,
         from: Position,
@@ -188,21 +190,20 @@ impl Session {
     }
 }
 
-/// What is known of the beginning of a branch without reading it.
+/// The beginning of a branch, as far as it is known without reading it.
 #[derive(Default)]
 struct Known {
-    /// Where reading begins.
+    /// The position at which reading begins.
     at: Position,
-    /// Where the log ended when it had these messages and no others.
+    /// The end of the log when it had exactly these messages.
     end: Position,
-    /// The messages before.
+    /// The number of messages before.
     messages: u64,
     /// The chain of their digests.
     chain: u128,
 }
 
-/// Begins a branch at the point where the log ended at `at` and this was its view. The checkpoint lets a reader start
-/// there.
+/// Begins a branch at `at`, where the log had this view. The checkpoint lets a reader start there.
 fn go_back(engine: &mut Engine, mut view: View, at: Position) -> Vec<Entry> {
     let mut entries = vec![Entry::Branch { at }];
     view.branch(engine.view(), engine.end() + 1);
@@ -214,10 +215,10 @@ fn go_back(engine: &mut Engine, mut view: View, at: Position) -> Vec<Entry> {
     entries
 }
 
-/// Takes over the client's whole history, as [`Session::sync`] does, and asks only for those messages that the
-/// session does not have: `message` returns them by their index in the history, in the session's dialect.
+/// Synchronizes with the client's whole history, as [`Session::sync`] does, but asks only for messages that the session
+/// does not have: `message` returns them by their index in the history, in the session's dialect.
 ///
-/// The cost is that of the new messages. The others cost as much as comparing their digests.
+/// The cost is that of the new messages, and of comparing the digests of the others.
 ///
 /// # Errors
 /// The same as [`Session::push`], and the errors of `message`.
@@ -250,7 +251,7 @@ pub async fn sync_resent(
     mut message: impl FnMut(usize) -> Result<Arc<Message>, Error> + Send,
 ) -> Result<Synced, Error> {
     session.refresh().await?;
-    // A repeated system message is not logged, so it must not be looked for.
+    // A repeated system message is not logged, so it must not be compared.
     let (one, mut standing) = (session.engine.settings().policy.system.one, None);
     let mut repeats =
         |resent: &Resent| one && resent.role == Role::System && standing.replace(resent.digest) == Some(resent.digest);
@@ -261,7 +262,7 @@ pub async fn sync_resent(
         let length = session.view().history_len();
         let fork = if known < length { Some(session.view_after(known).await) } else { None };
         let fork = match fork {
-            // Somebody has erased what it was to be read from.
+            // The entries for this view were erased meanwhile.
             Some(Err(Error::Store(StoreError::Damaged { .. }))) if session.catch_up().await? => continue,
             fork => fork.transpose()?,
         };
@@ -285,11 +286,11 @@ pub async fn sync_resent(
     Err(session.overtaken())
 }
 
-/// Returns whether the next window is certainly all of this history, as it is: it goes on where the session ends, and
-/// what is new exceeds no limit, whatever its tokens are. `bytes` is the length of what is new, as JSON (see
-/// [`Engine::has_room`]).
+/// Returns whether the next window is certain to be this whole history, unchanged: the history continues the session,
+/// and its new messages exceed no limit, regardless of their tokens. `bytes` is the length of the new messages as JSON
+/// (see [`Engine::has_room`]).
 ///
-/// Whoever knows that may send the history before the session has it.
+/// If so, a caller may send the history before the session has recorded it.
 pub fn has_room(session: &Session, history: &[Resent], bytes: u64) -> bool {
     let view = session.view();
     let known = usize::try_from(view.history_len()).unwrap_or(usize::MAX);

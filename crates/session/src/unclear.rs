@@ -1,4 +1,4 @@
-//! Messages of which it is not known whether they were written: if they are pushed again, they are not written twice.
+//! Appends with an unknown result: if the same messages are pushed again, they are not written twice.
 
 use lookback_engine::transcript::{Entry, Origin, Position};
 use lookback_wire::message::Message;
@@ -7,11 +7,11 @@ use super::{Batch, Error, Session};
 use lookback_store::now;
 use lookback_store::{Record, StoreError};
 
-/// What was pushed.
+/// The messages of a push, for recognizing the same push.
 #[derive(PartialEq, Eq)]
 pub(super) struct Pushed {
     origin: Origin,
-    /// The digest of each message, and its JSON if it came as such: the digest leaves out what clients change.
+    /// The digest of each message, and its JSON if it has any, because the digest ignores what clients may change.
     messages: Vec<(u128, Option<String>)>,
 }
 
@@ -30,12 +30,13 @@ pub(super) struct Unclear {
 }
 
 impl Session {
-    /// Finishes the last call if it was to push the same and its answer was lost, and returns the positions of the messages.
+    /// If the last call pushed the same messages and its answer was lost, finishes it and returns the positions of the
+    /// messages; `None` if the messages must be written.
     pub(super) async fn finish_push(&mut self, pushed: &Pushed) -> Result<Option<Vec<Position>>, Error> {
         let Some(unclear) = self.unclear.take().filter(|unclear| unclear.pushed.as_ref() == Some(pushed)) else {
             return Ok(None);
         };
-        // The store recognizes the same append, and waits for what it would wait for.
+        // The store recognizes a repeated append, and waits as for any other append.
         let written = match self.store.append(&self.name, unclear.at, unclear.records.clone(), now()).await {
             Ok(()) => Ok(true),
             Err(StoreError::Conflict { .. }) => self.has(&unclear).await,
@@ -55,7 +56,7 @@ impl Session {
         Ok(is_written?.then(|| positions.collect()))
     }
 
-    /// Whether the log has these records in their place.
+    /// Whether the log has these records at their positions.
     async fn has(&self, unclear: &Unclear) -> Result<bool, StoreError> {
         let end = unclear.at + unclear.records.len() as u64;
         let there = self.store.read(&self.name, unclear.at..end).await?;

@@ -1,5 +1,5 @@
-//! Checking a whole store: every record of every log of every tenant is read and understood, each session is opened, and
-//! what is kept beside the records is compared with them.
+//! Checking a whole store: every record of every tenant is read and parsed, each session is opened, and the store's
+//! derived data is compared with the records.
 
 use std::collections::BTreeSet;
 
@@ -11,57 +11,57 @@ use super::summaries::check_note;
 use lookback_facts::FactEntry;
 use lookback_store::{Damage, Derived, LogInfo, LogName, Store, StoreError, Tenant, every_namespace};
 
-/// How many records are read at once.
+/// The number of records in one read.
 const CHUNK: u64 = 1_000;
 
-/// What was found in a store.
+/// The result of checking a store.
 #[derive(Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct Verified {
-    /// The logs that were read.
+    /// The number of logs that were read.
     pub logs: u64,
-    /// Their records.
+    /// The number of their records.
     pub records: u64,
-    /// The bytes of their bodies.
+    /// The bytes of the records' bodies.
     pub bytes: u64,
-    /// What is wrong.
+    /// The faults that were found.
     pub faults: Vec<Fault>,
 }
 
-/// What is wrong with a store.
+/// A fault of a store.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Fault {
-    /// A log cannot be read to its end, or what is kept beside its records differs from them.
+    /// A log cannot be read to its end, or its checkpoints or derived data differ from its records.
     Log {
         /// The tenants to which it belongs, from the outermost on.
         tenants: Vec<Tenant>,
         /// The log.
         log: LogName,
-        /// What is wrong. It names the first record that cannot be read.
+        /// A description of the fault. If a record cannot be read, it names the first one.
         error: String,
     },
-    /// A derived log has no session. Its name may be used again, and then it would be taken for that session's.
+    /// A derived log has no session. If the session's name is used again, the log would be taken for the new session's.
     NoSession {
         /// The tenants to which it belongs, from the outermost on.
         tenants: Vec<Tenant>,
         /// The derived log.
         log: LogName,
     },
-    /// The store itself says what is wrong with it.
+    /// The store itself reports a fault.
     Store {
-        /// What it says.
+        /// The store's report.
         error: String,
     },
 }
 
-/// Reads every record of a store and of its tenants, opens each session at each of its checkpoints, and returns what is
-/// wrong, also with what the store keeps besides records (see [`Store::check`] and [`Store::nameless`]). `seen` is called with the number of the
-/// records of each log that was read, and may show progress.
+/// Checks a store: reads every record of it and of its tenants, compares each session with its checkpoints, and checks
+/// the data that the store keeps in addition to records (see [`Store::check`] and [`Store::nameless`]). To show
+/// progress, `seen` is called with the number of records of each log that was read.
 ///
 /// # Errors
-/// Returns an error if the store fails in another way, such as a server that cannot be reached.
+/// Returns an error if the store fails for a reason other than a fault, for example if a server cannot be reached.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -99,7 +99,7 @@ pub async fn verify(store: &dyn Store, mut seen: impl FnMut(u64)) -> Result<Veri
                 Err(error) if error.is_of_log() => verified.faults.push(of_log(error.to_string())),
                 Err(error) => return Err(error),
             }
-            // A session may have facts before it has messages, but no summary.
+            // Facts may exist before a session's messages, but summaries may not.
             let of = log.derived().filter(|(derived, _)| *derived == Derived::Summary).map(|(_, of)| of);
             if of.is_some_and(|of| !names.contains(of)) {
                 verified.faults.push(Fault::NoSession { tenants: tenants.clone(), log: log.clone() });
@@ -109,12 +109,12 @@ pub async fn verify(store: &dyn Store, mut seen: impl FnMut(u64)) -> Result<Veri
     Ok(verified)
 }
 
-/// What was read of a log.
+/// The result of reading a log.
 #[derive(Default)]
 struct Read {
     records: u64,
     bytes: u64,
-    /// What is wrong with it besides its records.
+    /// Faults that do not keep the records from being read.
     faults: Vec<String>,
 }
 
@@ -157,19 +157,19 @@ async fn read(store: &dyn Store, info: &LogInfo) -> Result<Read, StoreError> {
     }
     let marked = marked(store, log, head.end).await?;
     if let Some(position) = first_difference(&checkpoints, &marked) {
-        read.faults.push(format!("whether entry {position} of `{log}` is a checkpoint was altered"));
+        read.faults.push(format!("the store's mark for checkpoints is wrong at entry {position} of `{log}`"));
     }
     if info.created > info.used {
-        read.faults.push(format!("`{log}` was used last before it was created"));
+        read.faults.push(format!("the last use of `{log}` is before its creation"));
     }
     Ok(read)
 }
 
-/// The records that a store says are checkpoints, in order.
+/// Returns the positions that the store has marked as checkpoints, in order.
 async fn marked(store: &dyn Store, log: &LogName, end: u64) -> Result<Vec<u64>, StoreError> {
     let (mut marked, mut before) = (Vec::new(), end);
     while let Some(at) = store.head(log, Some(before)).await?.and_then(|head| head.checkpoint) {
-        // A store that gives one which was not asked for would be asked for ever.
+        // A store that returned a later position than asked for would cause an endless loop.
         if at >= before {
             return Err(StoreError::damaged(log, at, Damage::Behind));
         }
@@ -180,7 +180,7 @@ async fn marked(store: &dyn Store, log: &LogName, end: u64) -> Result<Vec<u64>, 
     Ok(marked)
 }
 
-/// The first position that is in one of two ascending lists and not in the other.
+/// Returns the first position that is in only one of two ascending lists.
 fn first_difference(one: &[u64], other: &[u64]) -> Option<u64> {
     let differ = one.iter().zip(other).find(|(one, other)| one != other);
     let shorter = one.len().min(other.len());

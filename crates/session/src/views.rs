@@ -1,4 +1,4 @@
-//! What a log showed at earlier positions.
+//! The views of a log at earlier positions.
 
 use lookback_engine::transcript::Position;
 use lookback_engine::view::View;
@@ -7,17 +7,20 @@ use super::log::fold;
 use super::walk::{Step, walk};
 use lookback_store::{LogName, Store, StoreError};
 
-/// Returns what a log showed right before a position: for the position of an answer, what the model was sent.
+/// Returns the view of a log directly before a position. For the position of an answer, that is the window that the
+/// model was sent.
+///
+/// If earlier contents were erased, the view may be that of a later position.
 ///
 /// # Errors
-/// Returns an error if the store fails. What was there before contents were erased is not known: the view is that of a
-/// later position then.
+/// Returns an error if the store fails.
 pub async fn view_at(store: &dyn Store, log: &LogName, position: Position) -> Result<View, StoreError> {
     let head = store.head(log, Some(position)).await?;
     fold(store, log, head.and_then(|head| head.checkpoint), position).await
 }
 
-/// Goes through a log once, and gives what it showed right before each of these positions, which increase.
+/// Reads a log once, and calls `on_view` with the view directly before each of these positions. The positions must be
+/// in ascending order.
 ///
 /// # Errors
 /// Returns an error if the store fails.

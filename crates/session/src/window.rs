@@ -31,14 +31,14 @@ pub struct Window<'a> {
 }
 
 impl Session {
-    /// Returns the window for the next model call. It breaks no rule of the provider, and it is recorded before it is
-    /// returned.
+    /// Returns the window for the next model call. The window breaks no rule of the provider, and repairs and
+    /// compactions are recorded before it is returned.
     ///
     /// # Errors
     /// Returns an error if pinned groups exceed a hard limit, or if the store fails.
     pub async fn window(&mut self) -> Result<Window<'_>, Error> {
         let mut entries = self.tend().await;
-        // Also if the engine is read anew from the log in between.
+        // Set it in the closure, because the engine may be reloaded from the log before each try.
         let told_cold = self.told_cold;
         let window = |engine: &mut Engine| {
             if told_cold {
@@ -64,8 +64,8 @@ impl Session {
         })
     }
 
-    /// Records the input tokens that the provider reported for the last window, cached ones included. Lookback's counts
-    /// for this model are corrected by it.
+    /// Records the input tokens that the provider reported for the last window, including cached ones. Lookback
+    /// corrects its token counts for this model by them.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -75,8 +75,8 @@ impl Session {
         Ok(())
     }
 
-    /// Appends what the model answered, and records what the provider reported of the last window, in one write. If the
-    /// model stopped because its context window was full, the next window is smaller.
+    /// Appends the model's answer, and records the input tokens that the provider reported, in one write. If the model
+    /// stopped because its context window was full, the next window is smaller.
     ///
     /// # Errors
     /// The same as [`Session::push`].
@@ -106,7 +106,7 @@ impl Session {
         if !fills_window {
             return Ok(());
         }
-        // The provider does not refuse the next request either, but answers as briefly.
+        // The provider would not refuse the next request either, but would cut its answer short again.
         match self.overflow(TooLong::new(Measure::Tokens)).await {
             Err(Error::Irreducible(_)) => Ok(()),
             other => other,
@@ -156,9 +156,9 @@ impl Window<'_> {
         self.view.encode(self.target.clone())
     }
 
-    /// Returns where each of [`Window::messages`] comes from, in the same order: the log entries that it was made of,
-    /// and whether they are sent as they were pushed. An adapter for a framework can then return the framework's own
-    /// objects for unchanged messages. It costs less than encoding, because no JSON is written for unchanged messages.
+    /// Returns the source of each of [`Window::messages`], in the same order: the log entries that it was made from,
+    /// and whether they are sent unchanged. So an adapter for a framework can return the framework's own objects for
+    /// unchanged messages. It costs less than encoding, because no JSON is written for unchanged messages.
     ///
     /// # Errors
     /// The same as [`Window::messages`].
@@ -198,17 +198,17 @@ impl Window<'_> {
         Ok(dialect::json_list(&self.messages()?))
     }
 
-    /// Returns where it is sent, as far as that is known.
+    /// Returns the provider and model that the window is for, as far as they are known.
     pub fn target(&self) -> &Target {
         &self.target
     }
 
-    /// Returns its tokens, including the preamble, corrected by the provider's usage reports.
+    /// Returns the tokens of the window, including the preamble, corrected by the provider's usage reports.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// Returns the view that it shows.
+    /// Returns the view from which the window is made.
     pub fn view(&self) -> &View {
         &self.view
     }
@@ -218,19 +218,21 @@ impl Window<'_> {
         self.plan.as_ref()
     }
 
-    /// Returns the limits of the policy that the window exceeds, because what is left is pinned or has to wait.
+    /// Returns the limits of the policy that the window exceeds, because the remaining groups are pinned or have to
+    /// wait.
     pub fn over(&self) -> &[Excess] {
         &self.over
     }
 
-    /// Returns what this call added to the log: repairs, compactions and checkpoints.
+    /// Returns the entries that this call added to the log: repairs, compactions and checkpoints.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 }
 
-/// Returns what could be sent now, without recording anything: for looking at a session in the middle of a turn. It
-/// has a stand-in for each missing result, but the session goes on waiting for the result. No limit is enforced.
+/// Returns the window that could be sent now, without recording anything, for inspecting a session in the middle of a
+/// turn. It has a stand-in for each missing tool result, but the session still waits for the result. No limit is
+/// enforced.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -254,18 +256,18 @@ pub fn preview(session: &Session) -> Window<'_> {
     Window { over: session.engine.over(&view), view, target, tokens, plan: None, entries: Vec::new() }
 }
 
-/// Says that the provider's cache no longer has the window, for example because the last usage report shows it. The
-/// next window may then be cut for free (see [`Cold`](lookback_engine::policy::Cold)). Pauses are recognized without this, by the
-/// times with which messages arrive.
+/// Reports that the provider's cache no longer has the window, for example because the last usage report shows it. The
+/// next window may then be compacted at no extra cost (see [`Cold`](lookback_engine::policy::Cold)). Lookback
+/// recognizes pauses by itself, from the times of the messages.
 pub fn cache_is_cold(session: &mut Session) {
     session.told_cold = true;
     session.engine.cache_is_cold();
 }
 
-/// Appends an answer that the client does not get, because somebody between it and the model goes on with the answer's
-/// tool calls. It is in the window, and not in the conversation. Returns its positions.
+/// Appends an answer that the client does not get, because an intermediary, such as a gateway, runs its tool calls. The
+/// answer is in the window, but not in the conversation. Returns its positions.
 ///
-/// Whoever does that appends the results with [`Session::append`], as [`Origin::Lookback`].
+/// The intermediary appends the results with [`Session::append`], with [`Origin::Lookback`].
 ///
 /// # Errors
 /// The same as [`Session::push`].
@@ -280,8 +282,8 @@ pub async fn dismiss(session: &mut Session, leaves: fn(&Item) -> bool) -> Result
     Ok(())
 }
 
-/// Makes the window smaller now, by this policy instead of the session's own, and repairs nothing. Returns the
-/// plan, which says what was done. A plan that asks for a summary does nothing.
+/// Makes the window smaller now, by this policy instead of the session's own, and repairs nothing. Returns the plan
+/// that was carried out. A plan that asks for a summary does nothing.
 ///
 /// # Errors
 /// Returns an error if the store fails.

@@ -1,4 +1,4 @@
-//! Writing what the engine changes into the store, and doing it again if another writer was faster.
+//! Writing the engine's changes into the store, and trying again if another writer was faster.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::{CompactEnd, CompactStart, CompactionOutcome, Error, Session, TRIES};
 use lookback_store::now;
 use lookback_store::{Record, StoreError};
 
-/// What a change of the engine returns: the log must keep its entries.
+/// The result of a change of the engine, with the entries that must be written to the log.
 pub(super) trait Recorded {
     fn entries(&self) -> &[Entry];
 }
@@ -45,9 +45,11 @@ impl<T: Recorded> Written<T> {
 }
 
 impl Session {
-    /// Decides on a window, and begins the summary that the decision asks for. Decides again if a summary was taken up
-    /// instead, or if other writers have written, because the window is another one then; and if it turns out that nobody
-    /// can wait for the summary. The outcome has the entries of all decisions.
+    /// Decides on a window, and begins the summary that the decision asks for. The outcome has the entries of all
+    /// decisions.
+    ///
+    /// It decides again if a summary was taken up instead, or if other writers have written, because the window has
+    /// changed then. It also does if the limits can no longer wait for a summary.
     pub(super) async fn decide(
         &mut self,
         mut decide: impl FnMut(&mut Engine) -> WindowOutcome + Send,
@@ -114,8 +116,8 @@ impl Session {
         Ok(())
     }
 
-    /// Changes the engine, and writes the entries of the change. If another writer was faster, the change is made again
-    /// after what that one wrote.
+    /// Changes the engine, and writes the entries of the change. If another writer was faster, the change is repeated
+    /// after that writer's entries.
     pub(super) async fn commit<T: Recorded>(
         &mut self,
         mut change: impl FnMut(&mut Engine) -> Result<T, Error> + Send,
@@ -129,7 +131,7 @@ impl Session {
         Err(self.overtaken())
     }
 
-    /// As [`Session::commit`], once; `None` if another writer was faster.
+    /// Like [`Session::commit`], but tries once; `None` if another writer was faster.
     pub(super) async fn try_commit<T: Recorded>(
         &mut self,
         change: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
@@ -137,7 +139,7 @@ impl Session {
         self.try_commit_at(now(), change).await
     }
 
-    /// As [`Session::try_commit`], at this time; `None` does not count as a use of the session.
+    /// Like [`Session::try_commit`], at this time. With `None`, the write does not count as a use of the session.
     pub(super) async fn try_commit_at<T: Recorded>(
         &mut self,
         time: Option<Millis>,
@@ -146,7 +148,7 @@ impl Session {
         let begun = Instant::now();
         self.refresh().await?;
         let at = self.engine.end();
-        // Until the store has the entries. If this future is dropped before that, nobody knows whether it has.
+        // Stale until the store has the entries: if this future is dropped before, it is unknown whether it has them.
         self.stale = true;
         let before = self.engine.view().label().clone();
         let outcome = change(&mut self.engine)?;

@@ -8,7 +8,7 @@ use super::{Completion, Summarizer, SummarizerError, SummaryTask};
 
 /// The version of the API.
 const VERSION: &str = "2023-06-01";
-/// The tool whose arguments are the object of a task with a schema.
+/// The tool whose arguments are the answer to a task with a schema.
 const TOOL: &str = "record_facts";
 
 /// A summarizer that calls a model over Anthropic's Messages API.
@@ -31,7 +31,7 @@ impl Anthropic {
         Anthropic { endpoint: Endpoint::new(model.into(), "https://api.anthropic.com") }
     }
 
-    /// Sets the key, which is sent in the header `x-api-key`. Lookback shows it nowhere, but the trace log of the HTTP
+    /// Sets the key, which is sent in the header `x-api-key`. Lookback never logs it, but the trace log of the HTTP
     /// library (target `ureq_proto`) shows everything that is sent.
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.endpoint.key = Some(key.into());

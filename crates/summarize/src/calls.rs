@@ -1,4 +1,4 @@
-//! Using an engine without a store: windows with their summaries, and a whole conversation call by call.
+//! Functions for an engine without a store: windows with their summaries, and runs of whole conversations.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -15,8 +15,8 @@ pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
 
 /// Returns the window for the next call, with the summaries that the policy asks for.
 ///
-/// [`WindowOutcome::summary_request`] is left only if there was no summary for it, or if the engine rejected it. Then
-/// the window still contains what the summary should have covered.
+/// [`WindowOutcome::summary_request`] is set only if no summary was made for it, or if the engine rejected the summary.
+/// Then the window still contains the messages to summarize.
 ///
 /// ```
 /// use lookback_engine::{Engine, Settings, policy::{Keep, Limits, Policy, Stage, Summarize, SystemRule}};
@@ -43,7 +43,7 @@ pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
 /// ```
 pub fn window(engine: &mut Engine, summarize: &mut MakeSummary<'_>) -> WindowOutcome {
     let mut outcome = engine.window();
-    // Each summary covers at least one message that the one before it did not, so this ends.
+    // Each summary covers at least one message more than the previous one, so this loop ends.
     for _ in 0..engine.view().messages().count() {
         let Some(request) = &outcome.summary_request else { break };
         let made = summarize(request).and_then(|text| engine.accept_summary(&request.claim, &text).ok());
@@ -73,19 +73,20 @@ pub fn task(request: &SummaryRequest) -> SummaryTask {
 pub struct RequestRun {
     /// All entries of its log.
     pub entries: Vec<Entry>,
-    /// The outcome of the last call. Its entries are among the others.
+    /// The outcome of the last call. `entries` includes its entries.
     pub outcome: WindowOutcome,
 }
 
-/// Runs a request through an engine as a session would have seen it: message by message, with a call before every
-/// assistant message, and a call at the end. There is none before a message that comes first or directly behind another
-/// of the assistant, because the two are one answer, and none while the result of a tool call is still to come, if the
-/// provider lets results come later.
+/// Runs a request through an engine as a session would have seen it: message by message, with a call before each
+/// assistant message and one at the end.
 ///
-/// `on_call` sees the engine after each call.
+/// There is no call before the first message, and none between two consecutive assistant messages, because they are one
+/// answer. If the provider allows late tool results, there is also none while a result is missing.
+///
+/// After each call, `on_call` is called with the engine.
 ///
 /// # Errors
-/// Returns an error if a message cannot be expressed in the engine's dialect.
+/// Returns an error if the engine's dialect cannot express a message.
 ///
 /// ```
 /// use lookback_engine::{Engine, Settings, policy::{Limits, Policy}};
@@ -121,7 +122,8 @@ pub fn run_request(
     feed(engine, request, &precedes, summarize, on_call)
 }
 
-/// Returns for each message whether all calls before it that have a result have it before it, too.
+/// Returns for each message whether all results of the tool calls before it are also before it. Calls without any
+/// result are ignored.
 fn complete(messages: &[Message]) -> Vec<bool> {
     let mut results: HashMap<&str, VecDeque<usize>> = HashMap::new();
     for (index, message) in messages.iter().enumerate() {
@@ -145,10 +147,10 @@ fn complete(messages: &[Message]) -> Vec<bool> {
     complete
 }
 
-/// Runs a request through an engine in one piece, with one call at the end.
+/// Runs a request through an engine with a single call, at the end.
 ///
 /// # Errors
-/// As [`run_request`].
+/// The same as [`run_request`].
 pub fn run_request_once(
     engine: &mut Engine,
     request: &Request,
@@ -158,7 +160,7 @@ pub fn run_request_once(
     feed(engine, request, &|_, _| false, summarize, on_call)
 }
 
-/// `precedes` says whether a call comes before a message.
+/// Runs a request through an engine. `precedes` returns whether a call comes before a message.
 fn feed(
     engine: &mut Engine,
     request: &Request,

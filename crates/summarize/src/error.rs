@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// An error of a summarizer. It contains neither what was summarized or answered, nor a key.
+/// An error of a summarizer. It contains no text of the conversation or the answer, and no key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SummarizerError {
@@ -53,7 +53,7 @@ pub enum SummarizerError {
     Unreachable {
         /// The model.
         model: String,
-        /// What went wrong.
+        /// The reason.
         reason: &'static str,
         /// The number of tries.
         tries: u32,
@@ -82,7 +82,7 @@ pub enum SummarizerError {
     Malformed {
         /// The model.
         model: String,
-        /// What it should have been.
+        /// The expected form.
         expected: &'static str,
     },
     /// The task has a schema, and the answer is not a JSON object.
@@ -120,7 +120,7 @@ pub enum SummarizerError {
         model: String,
         /// Its context window, in tokens.
         window: u64,
-        /// The tokens that are needed.
+        /// The fewest tokens that a call needs.
         needed: u64,
     },
     /// The summaries of the parts of a long conversation are no shorter than the parts.
@@ -138,7 +138,7 @@ pub enum SummarizerError {
 
 #[cfg(feature = "http")]
 impl SummarizerError {
-    /// The same error after more tries.
+    /// Returns the error with another number of tries.
     pub(super) fn after(mut self, all: u32) -> Self {
         if let SummarizerError::Status { tries, .. } | SummarizerError::Unreachable { tries, .. } = &mut self {
             *tries = all;

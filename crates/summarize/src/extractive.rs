@@ -1,10 +1,10 @@
-//! The offline summarizer: it chooses those sentences of the conversation that say most about it.
+//! The offline summarizer, which chooses the most significant sentences of a conversation.
 //!
 //! The algorithm is SumBasic (Nenkova and Vanderwende, *The Impact of Frequency on Summarization*, 2005) over tf·idf
 //! weights. The score of a unit is the mean weight of its words. The best unit is taken, and its words then weigh less,
-//! so that the next one says something else. It needs no model, no training and no list of stop words (idf does their
-//! work), it is deterministic, and its choices can be followed. Graph rankings (TextRank, LexRank) compare every
-//! sentence with every other, which costs too much on long conversations.
+//! so the next one differs from it. The algorithm needs no model, no training and no list of stop words (idf replaces
+//! it). It is deterministic, and its choices can be traced. Graph rankings (TextRank, LexRank) compare every sentence
+//! with every other, which costs too much on long conversations.
 
 use std::cmp::Ordering;
 use std::collections::hash_map::{Entry, HashMap};
@@ -18,38 +18,38 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{Completion, PassageRole, Summarizer, SummarizerError, SummaryFaults, SummaryTask, check};
 use lookback_content::identifiers::identifiers;
 
-/// A unit of fewer words is scored as if it had this many, so that single words do not win.
+/// A unit with fewer words is scored as if it had this many, so that single words do not win.
 const SHORT: usize = 6;
 /// The factor for a word in the task's focus.
 const FOCUS: f64 = 4.0;
-/// The factor for an identifier. A model refers back to it, and cannot guess it.
+/// The factor for an identifier, because a model refers back to it and cannot guess it.
 const IDENTIFIER: f64 = 6.0;
-/// The factor for a word after a unit with it was chosen. (SumBasic squares its probability, which leaves nothing of it
-/// in a long conversation, so that a question would make its answer worthless.)
+/// The factor for a word each time a unit with it is chosen. (SumBasic squares the word's probability. In a long
+/// conversation, that leaves almost nothing, and a chosen question would make its answer worthless.)
 const SAID: f64 = 0.3;
-/// The factor for a tool call. Its result says more.
+/// The factor for a tool call. Its result is more informative.
 const CALL: f64 = 0.5;
-/// The factor for a question. Its answer says more.
+/// The factor for a question. Its answer is more informative.
 const QUESTION: f64 = 0.7;
-/// The factor for a word in one unit only. The conversation is not about it.
+/// The factor for a word that occurs in one unit only. The conversation is not about it.
 const ONCE: f64 = 0.25;
-/// Units are scored again until this many times the words of all units were visited. After that the scores stay.
+/// The limit on scoring units again: this many times the words of all units. After that, the scores stay.
 const PATIENCE: usize = 8;
-/// A conversation of fewer bytes is summarized on the caller's thread, in a few milliseconds; a longer one would hold
-/// an executor up.
+/// A conversation with fewer bytes is summarized on the caller's thread, in a few milliseconds. A longer one would
+/// block the executor.
 const AT_ONCE: usize = 64 << 10;
 
-/// A summarizer that works offline: it chooses units of the conversation (see [`units`](super::units())), in their
-/// order, a line each.
+/// A summarizer that works offline: it chooses units of the conversation (see [`units`](super::units())), and writes
+/// them in their order, one per line.
 ///
-/// The lines of a previous summary compete with the rest. A person's words count 1.5 times as much as the model's, a
-/// system prompt and tool calls half as much, and tool output a quarter. The summary is never over the budget. It is
-/// never empty unless the conversation is, or the budget is less than one character costs. The time is linear in the
-/// length of the conversation, and well under a second for ten megabytes. From 64 KiB on it is spent on a thread of a
-/// pool.
+/// The lines of a previous summary compete with the new units. A person's words weigh 1.5 times as much as the model's,
+/// a system prompt and tool calls half as much, and tool output a quarter. The summary never exceeds the budget. It is
+/// empty only if the conversation is, or if the budget is too small for one character. The time is linear in the length
+/// of the conversation, and well under a second for ten megabytes. Conversations of 64 KiB or more are summarized on a
+/// thread of a pool.
 ///
-/// If a check refused its last summary, the next one leaves out what gives orders in the output of tools, and its first
-/// line has the names that it needs and that no chosen line has. So it passes.
+/// If a check refused its last summary, the next one passes: if the summary copied orders, the new one leaves out all
+/// orders in the output of tools. Its first line has the needed names that are in no chosen line.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -106,7 +106,7 @@ impl Summarizer for Extractive {
 fn extract(task: &SummaryTask, counter: &dyn TokenCounter) -> String {
     let mut units = Units::from_task(task);
     if units.texts.is_empty() && task.faults.is_some() {
-        // Nothing would be left to say without what was refused.
+        // Without the refused units, the summary would be empty.
         units = Units::from_task(&SummaryTask { faults: None, ..task.clone() });
     }
     let needed = task.faults.as_ref().map_or(&[][..], |faults| faults.needed.as_slice());
@@ -121,14 +121,14 @@ fn extract(task: &SummaryTask, counter: &dyn TokenCounter) -> String {
     chosen.sort_unstable();
     let lines = chosen.iter().map(|unit| text(*unit)).collect::<Vec<_>>().join("\n");
     let unnamed: Vec<&str> = needed.iter().map(String::as_str).filter(|name| !check::names(&lines, name)).collect();
-    // Lines can cost a few tokens more together than one by one.
+    // Joined lines may have a few tokens more than the sum of each.
     cut::head(&format!("{}{lines}", line(&unnamed)), task.aim(), counter).to_owned()
 }
 
 /// The units of a task, with their words.
 struct Units {
     texts: Vec<String>,
-    /// The factor of each unit, by its speaker and form.
+    /// The factor of each unit, from its speaker and form.
     shares: Vec<f64>,
     /// The words of each unit, by number, without repetitions.
     words: Vec<Vec<usize>>,
@@ -139,7 +139,7 @@ struct Units {
 /// The units that were chosen.
 struct Choice {
     chosen: Vec<usize>,
-    /// The unit with the best score, whether or not it fits.
+    /// The unit with the best score, even if it does not fit.
     best: usize,
 }
 
@@ -150,7 +150,7 @@ impl Units {
         let mut known = HashSet::new();
         for (share, text) in shares(task).filter(|(_, text)| !text.is_empty()) {
             let words = vocabulary.add(&text, share);
-            // A unit that occurs twice counts twice, and is shown once.
+            // A repeated unit is counted each time, and shown once.
             if known.insert(text.clone()) {
                 let question = if text.ends_with(['?', '\u{ff1f}', '\u{61f}']) { QUESTION } else { 1.0 };
                 units.texts.push(text);
@@ -163,13 +163,13 @@ impl Units {
         units
     }
 
-    /// Chooses the best units that fit, the best first. `work` grows by the words that were scored again.
+    /// Chooses the best units that fit, the best first. Adds the number of words that were scored again to `work`.
     fn choose(&self, budget: u64, counter: &dyn TokenCounter, work: &mut usize) -> Choice {
         let mut weights = self.weights.clone();
         // Units of a single word are left out, unless there are no others.
         let says = |unit: &usize| self.words.get(*unit).is_some_and(|words| words.len() > 1);
         let any = (0..self.texts.len()).any(|unit| says(&unit));
-        // Weights only fall, so no score grows, and the best unit is found without scoring all of them again.
+        // Weights only decrease, and so do scores. So the best unit can be found without scoring all of them again.
         let first = |unit| Scored { score: self.score(unit, &weights), unit };
         let mut heap: BinaryHeap<Scored> = (0..self.texts.len()).filter(|unit| !any || says(unit)).map(first).collect();
         let best = heap.peek().map_or(0, |best| best.unit);
@@ -228,7 +228,7 @@ fn shares(task: &SummaryTask) -> impl Iterator<Item = (f64, String)> + '_ {
     previous.chain(passages)
 }
 
-/// Whether a unit would be refused for what the last summary was refused for.
+/// Whether a unit has a fault for which the last summary was refused.
 fn is_refused(faults: &SummaryFaults, role: PassageRole, text: &str) -> bool {
     let order = !faults.orders.is_empty() && role == PassageRole::Tool && check::is_order(text);
     order || faults.language.is_some_and(|language| !check::is_in(text, language.source))
@@ -238,7 +238,7 @@ fn is_refused(faults: &SummaryFaults, role: PassageRole, text: &str) -> bool {
 #[derive(Default)]
 struct Vocabulary {
     numbers: HashMap<String, usize>,
-    /// For each word: how often it occurs, weighted by its units, and in how many units.
+    /// For each word: its occurrences, weighted by their units, and the number of units with it.
     counts: Vec<(f64, u32)>,
 }
 
@@ -301,10 +301,10 @@ impl Vocabulary {
     }
 }
 
-/// Marks a term that is an identifier. No word begins with it.
+/// The first character of a term that is an identifier. No word begins with it.
 const NAME: char = '\u{1}';
 
-/// Returns the words of a text in lower case, and its identifiers as they are.
+/// Returns the words of a text in lower case, and its identifiers unchanged.
 fn terms(text: &str) -> impl Iterator<Item = String> + '_ {
     text.unicode_words().map(str::to_lowercase).chain(identifiers(text).map(|name| format!("{NAME}{name}")))
 }
@@ -344,7 +344,7 @@ mod tests {
         SummaryTask::new(vec![Passage::new(PassageRole::User, text)], 100)
     }
 
-    /// Counts the bytes that it is asked about.
+    /// A token counter that sums the bytes of all texts it counts.
     #[derive(Debug, Default)]
     struct Asked(std::sync::atomic::AtomicUsize);
 
@@ -367,7 +367,7 @@ mod tests {
     fn work_is_bounded_by_the_length_of_the_text() {
         let megabyte = 1 << 20;
         let distinct = (0..megabyte / 8).map(|n| format!("w{n:06} ")).collect::<String>();
-        // The same few words in every unit: each choice makes every other unit's score fall.
+        // The same few words in every unit, so that each choice lowers the scores of all other units.
         let alike = (0..megabyte / 24).map(|n| format!("one two three four {}. ", n % 10)).collect::<String>();
         let texts = [
             "x".repeat(megabyte),

@@ -14,13 +14,13 @@ use super::{Summarizer, SummarizerError, Summary, SummaryTask, passages, run};
 pub struct SummarizeOptions {
     /// The most tokens of the summary, at least 1. The default is 500.
     pub budget: u64,
-    /// What matters most, such as `decisions`.
+    /// The most important aspects, such as `decisions`.
     #[debug("{:?}", Redacted(focus))]
     pub focus: Vec<String>,
-    /// A summary of what came before. The new summary includes it.
+    /// The summary of earlier messages. The new summary includes it.
     #[debug("{:?}", Redacted(previous))]
     pub(crate) previous: Option<String>,
-    /// What counts the tokens. The default is an estimate.
+    /// The token counter. The default is an estimate.
     pub(crate) counter: Arc<dyn TokenCounter>,
 }
 
@@ -31,19 +31,19 @@ impl SummarizeOptions {
         SummarizeOptions { budget: tokens, ..self }
     }
 
-    /// Sets what matters most, such as `decisions`.
+    /// Sets the most important aspects, such as `decisions`.
     #[must_use]
     pub fn focus(self, aspects: impl IntoIterator<Item = impl Into<String>>) -> Self {
         SummarizeOptions { focus: aspects.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Sets a summary of what came before. The new summary includes it.
+    /// Sets the summary of earlier messages. The new summary includes it.
     #[must_use]
     pub fn previous(self, summary: impl Into<String>) -> Self {
         SummarizeOptions { previous: Some(summary.into()), ..self }
     }
 
-    /// Sets what counts the tokens.
+    /// Sets the token counter.
     #[must_use]
     pub fn counter(self, counter: impl TokenCounter + 'static) -> Self {
         SummarizeOptions { counter: Arc::new(counter), ..self }
@@ -56,7 +56,7 @@ impl Default for SummarizeOptions {
     }
 }
 
-/// Summarizes messages. The summary of no messages is empty, and no call is made.
+/// Summarizes messages. Without messages, it makes no call, and returns the previous summary or an empty one.
 ///
 /// # Errors
 /// The errors of [`run`].
@@ -79,8 +79,9 @@ const FACTS: u64 = 2_000;
 
 /// Extracts facts from messages, as an object of a JSON schema.
 ///
-/// If an answer does not fit the schema, the model is asked once more and told the rule that it broke. Without messages
-/// no call is made, and the object is empty if the schema allows that. References to other documents are not followed.
+/// If an answer does not fit the schema, the model is asked once more, with the rule that it broke. Without messages,
+/// it makes no call, and returns an empty object if the schema allows that. References to other documents are not
+/// followed.
 ///
 /// # Errors
 /// The errors of [`run`]. Also returns an error if the schema is invalid, or if neither answer fits it.
@@ -141,8 +142,8 @@ async fn draw(
     serde_json::from_str(&answer.text).map_err(|_| SummarizerError::NotJson { model: summarizer.model().to_owned() })
 }
 
-/// Describes a mismatch in names of the schema. A name that is only in the answer may quote the conversation, and is
-/// left out.
+/// Describes a mismatch with names from the schema only. A name that is only in the answer may quote the conversation,
+/// so it becomes `*`.
 #[cfg(feature = "facts")]
 fn mismatch(error: &jsonschema::ValidationError<'_>, summarizer: &dyn Summarizer) -> SummarizerError {
     use jsonschema::paths::LocationSegment;

@@ -1,4 +1,4 @@
-//! An async function as a summarizer, for applications that have a client of a provider already.
+//! An async function as a summarizer, for applications that already have a client of a provider.
 
 use lookback_content::Redacted;
 use std::error::Error;
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::{Completion, Summarizer, SummarizerError, SummaryTask};
 
-/// A summarizer that calls an async function of yours.
+/// A summarizer that calls your async function.
 ///
-/// If the function uses a client that runs on tokio, such as `reqwest`, it needs tokio's runtime where it is called.
+/// If the function uses a client that runs on tokio, such as `reqwest`, it must be called within a tokio runtime.
 /// Enable the feature `tokio` of this crate, or pass `tokio::spawn` to `SummaryOptions::spawner` and
-/// `FactSheet::with_spawner`. Without either, the result is [`SummarizerError::NoRuntime`], and the session does not
-/// try again.
+/// `FactSheet::with_spawner`. Otherwise, the result is [`SummarizerError::NoRuntime`], and the session does not try
+/// again.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -57,7 +57,7 @@ pub struct Ask {
 }
 
 impl<F> Function<F> {
-    /// Creates a summarizer that calls `function`. The name of the model is for hooks, spans and errors.
+    /// Creates a summarizer that calls `function`. The name of the model appears in hooks, spans and errors.
     pub fn new<A>(model: impl Into<String>, function: F) -> Self
     where
         F: Fn(Ask) -> A + Send + Sync,

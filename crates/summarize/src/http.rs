@@ -1,4 +1,4 @@
-//! Calls to an endpoint over HTTP, with retries and limits, and with keys that appear nowhere.
+//! Calls to an endpoint over HTTP, with retries and limits, and without exposing keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,10 +30,10 @@ pub struct HttpLimits {
     /// The most times that a request is sent, at least 1. It is sent again after the statuses 408, 429 and 5xx and
     /// after broken connections. The default is 4.
     pub(crate) tries: u32,
-    /// The wait after the first try. It doubles with each try. If the server says how long to wait, that is used
+    /// The wait after the first try. It doubles with each try. If the server sends `Retry-After`, that wait is used
     /// instead. The default is half a second.
     pub(crate) wait: Duration,
-    /// The largest response that is read, in bytes. The default is 4 MiB.
+    /// The most bytes of a response. The default is 4 MiB.
     pub(crate) response: u64,
 }
 
@@ -56,7 +56,7 @@ impl HttpLimits {
         HttpLimits { wait, ..self }
     }
 
-    /// Sets the largest response that is read, in bytes.
+    /// Sets the most bytes of a response.
     #[must_use]
     pub fn response(self, bytes: u64) -> Self {
         HttpLimits { response: bytes, ..self }
@@ -69,7 +69,8 @@ impl Default for HttpLimits {
     }
 }
 
-/// The longest that a connection takes, with TLS. It is also half of the time that is left, so that there is another try.
+/// The time limit for a connection, including TLS. At most half of the remaining time is used, to leave time for
+/// another try.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// A model's address and the limits of calls to it.
@@ -85,12 +86,12 @@ pub(super) struct Endpoint {
     troubles: Arc<Mutex<Troubles>>,
 }
 
-/// Why the last tries of the calls that are under way failed. Several sessions may share a summarizer.
+/// The errors of the last tries of the calls in progress. Several sessions may share a summarizer.
 #[derive(Default)]
 struct Troubles {
-    /// How many calls were begun.
+    /// The number of calls so far.
     begun: u64,
-    /// By the number of the call.
+    /// The errors by the number of their call.
     last: BTreeMap<u64, SummarizerError>,
 }
 
@@ -105,7 +106,7 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     pub(super) fn new(model: String, base: &str) -> Self {
-        // Statuses are handled here. Redirections are off, since they would send the key to another server.
+        // Statuses are handled here. Redirects are off, because they would send the key to another server.
         let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).build();
         Endpoint {
             model,
@@ -122,7 +123,7 @@ impl Endpoint {
         Endpoint { base: trimmed(base), ..self }
     }
 
-    /// Sends a request, on a thread that may block, until it succeeds or the tries are used up. Returns the response.
+    /// Sends a request until it succeeds or the tries are used up, on a thread that may block. Returns the response.
     pub(super) async fn post(
         &self,
         path: &str,
@@ -141,7 +142,7 @@ impl Endpoint {
         .await
     }
 
-    /// Returns why the last try failed of the oldest call that is under way and had one, and forgets it.
+    /// Removes and returns the error of the last try of a call in progress: of the oldest call that has one.
     pub(super) fn trouble(&self) -> Option<SummarizerError> {
         self.troubles().last.pop_first().map(|(_, error)| error)
     }
@@ -164,7 +165,7 @@ impl Endpoint {
             let left = self.limits.time.saturating_sub(start.elapsed());
             let (refused, asked) = match self.try_once(url, headers, body, left, tries) {
                 Ok(value) => return Ok(value),
-                // Why the try before failed says more than that time is up.
+                // The error of the previous try is more informative than the timeout.
                 Err(Failure::Final(Refused { error: late @ SummarizerError::TimedOut { .. }, .. })) => {
                     return Err(self.troubles().last.remove(&call).map_or(late, |error| error.after(tries)).into());
                 }
@@ -207,7 +208,7 @@ impl Endpoint {
             return serde_json::from_slice(&read.map_err(explain)?)
                 .map_err(|error| Failure::Final(malformed(error).into()));
         }
-        // The status of an error is enough if its body cannot be read.
+        // If the body of an error cannot be read, the status suffices.
         let body = read.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
         let error =
             SummarizerError::Status { model: self.model.clone(), status: status.as_u16(), kind: kind(&body), tries };
@@ -256,12 +257,12 @@ impl Endpoint {
     }
 }
 
-/// Whether this is why a handshake failed: the client tells of a certificate that it does not accept in words only.
+/// Whether a handshake failed because of the certificate. The client reports that only in the error's text.
 fn is_refusal(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::InvalidData && error.to_string().starts_with("invalid peer certificate")
 }
 
-/// An error with the body of the server's response, which only the provider's own file may read.
+/// An error with the body of the server's response. Only the modules of the providers may read the body.
 pub(super) struct Refused {
     pub(super) error: SummarizerError,
     pub(super) body: Value,
@@ -282,7 +283,7 @@ impl From<Refused> for SummarizerError {
 enum Failure {
     /// Another try would fail, too.
     Final(Refused),
-    /// Another try may succeed. With the wait that the server asks for, if it does.
+    /// Another try may succeed, after the wait that the server asks for, if any.
     Passing(Refused, Option<Duration>),
 }
 
@@ -300,7 +301,7 @@ fn wait(headers: &HeaderMap) -> Option<Duration> {
     Some(SystemTime::from(date).duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// Returns the provider's name for an error, but not its message, which may repeat what was sent.
+/// Returns the provider's name for an error, but not its message, which may quote the request.
 fn kind(body: &Value) -> Option<String> {
     let error = body.get("error")?;
     let word = |member: &str| error.get(member).and_then(Value::as_str).filter(|text| is_word(text));

@@ -1,10 +1,10 @@
 //! Summarizers: the interface to the model that writes summaries, and its implementations.
 //!
-//! A [`Summarizer`] makes a short text of a long one. [`Extractive`] does it offline, with sentences of the
-//! conversation itself. [`Function`] calls an async function of yours. With the feature `http`, [`OpenAi`] and
-//! [`Anthropic`] call an endpoint. [`run`] calls any of them: it splits what is too long for one call, and keeps the
-//! answer within its budget. [`summarize`] and [`key_facts`] do that for a list of messages. A [`Spawner`] says where
-//! summaries are made in the background. [`SummarySource`] checks a summary against what it replaces.
+//! A [`Summarizer`] makes a short text from a long one. [`Extractive`] works offline, with sentences of the
+//! conversation itself. [`Function`] calls your async function. With the feature `http`, [`OpenAi`] and [`Anthropic`]
+//! call an endpoint. [`run`] calls any of them: it splits tasks that are too long for one call, and keeps the answer
+//! within its budget. [`summarize`] and [`key_facts`] do that for a list of messages. A [`Spawner`] runs the work in
+//! the background. [`SummarySource`] checks a summary against its source.
 
 #[cfg(feature = "http")]
 mod anthropic;
@@ -58,14 +58,13 @@ pub use units::units;
 /// The future that [`Summarizer::complete`] returns. It can be sent between threads.
 pub type Completion<'a> = Pin<Box<dyn Future<Output = Result<String, SummarizerError>> + Send + 'a>>;
 
-/// The tokens that each picture or file of a passage counts before a summary, since its text says nothing about its
-/// size.
+/// The assumed tokens of each picture or file of a passage, because the passage's text does not contain it.
 const MEDIA_TOKENS: u64 = 4_096;
 
-/// Makes a short text of a long one.
+/// Makes a short text from a long one.
 ///
-/// An implementation makes one call and returns its answer. [`run`] splits what is too long for one call, and cuts
-/// answers over the budget.
+/// An implementation makes one call and returns its answer. [`run`] splits tasks that are too long for one call, and
+/// cuts answers that exceed the budget.
 pub trait Summarizer: Debug + Send + Sync {
     /// Returns the model's name, for hooks and spans. It is `extractive` for the offline summarizer.
     fn model(&self) -> &str;
@@ -78,13 +77,13 @@ pub trait Summarizer: Debug + Send + Sync {
     /// Makes one call.
     ///
     /// # Errors
-    /// Returns an error if there is no answer, or not the one that the task asks for.
+    /// Returns an error if there is no answer, or if it does not have the form that the task asks for.
     fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a>;
 
-    /// Returns why the last try of a call that is under way failed, if that is known, and forgets it.
+    /// Removes and returns the error of the last try of a call in progress, if it is known.
     ///
-    /// Whoever gives up on a call before the summarizer does tells this, so that the reason is not lost to the time
-    /// limit. The default knows none.
+    /// A caller that gives up on a call because of its own time limit reports this error instead, because it is more
+    /// informative. The default implementation returns `None`.
     fn trouble(&self) -> Option<SummarizerError> {
         None
     }
@@ -126,7 +125,7 @@ impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
     }
 }
 
-/// What a summarizer is to do.
+/// A task for a summarizer.
 ///
 /// ```
 /// use lookback_wire::message::Message;
@@ -142,30 +141,30 @@ impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
 pub struct SummaryTask {
     /// The conversation, in order.
     pub passages: Vec<Passage>,
-    /// The summary of what came before. The new summary replaces it.
+    /// The summary of earlier messages. The new summary replaces it.
     #[debug("{:?}", Redacted(previous))]
     pub previous: Option<String>,
     /// The most tokens of the answer, at least 1.
     pub budget: u64,
-    /// The tokens that the model is asked for, if that is less than the budget. The answer is cut to the budget only.
+    /// The tokens that the model is asked for, if that is less than the budget. The answer is cut only to the budget.
     pub aim: Option<u64>,
-    /// What matters most, such as `decisions`. Empty if nothing matters more than the rest.
+    /// The most important aspects, such as `decisions`. May be empty.
     #[debug("{:?}", Redacted(focus))]
     pub focus: Vec<String>,
-    /// A system prompt that replaces Lookback's. The model is told neither budget nor focus then.
+    /// A system prompt that replaces Lookback's. The budget and the focus are not added to it.
     #[debug("{:?}", Redacted(instructions))]
     pub instructions: Option<String>,
     /// The JSON schema of the answer, which must be one object. `None` for plain text.
     #[debug("{:?}", schema.is_some())]
     pub schema: Option<Value>,
-    /// What was wrong with the last answer to the same task: a path in the answer, and the rule that it broke.
+    /// The fault of the last answer to the same task: a path in the answer, and the rule that it broke.
     #[debug("{:?}", Redacted(fault))]
     pub fault: Option<String>,
-    /// What a check found wrong with the last summary of the same passages.
+    /// The faults that a check found in the last summary of the same passages.
     pub faults: Option<SummaryFaults>,
 }
 
-/// A message as a summarizer reads it, or a piece of one.
+/// A message, or a piece of one, as the summarizer reads it.
 ///
 /// ```
 /// use lookback_summarize::{Passage, PassageRole};
@@ -187,7 +186,7 @@ pub struct Passage {
     pub media: u64,
 }
 
-/// Who speaks in a passage.
+/// The speaker of a passage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PassageRole {
@@ -210,14 +209,14 @@ pub struct Summary {
     /// The text, within the budget. JSON if the task has a schema.
     #[debug("{:?}", Redacted(text))]
     pub text: String,
-    /// The tokens of what was summarized, with the previous summary. Each picture or file counts 4,096.
+    /// The tokens of the passages and the previous summary. Each picture or file counts as 4,096.
     pub tokens_before: u64,
     /// The tokens of the text.
     pub tokens_after: u64,
 }
 
 impl Summary {
-    /// Returns tokens after divided by tokens before, or 1 if there was nothing.
+    /// Returns the tokens after divided by the tokens before; 1 if there were none before.
     pub fn ratio(&self) -> f64 {
         if self.tokens_before == 0 {
             return 1.0;
@@ -232,13 +231,13 @@ impl SummaryTask {
         SummaryTask { passages, budget, ..SummaryTask::default() }
     }
 
-    /// Sets the summary of what came before. The new summary replaces it.
+    /// Sets the summary of earlier messages. The new summary replaces it.
     #[must_use]
     pub fn previous(self, summary: impl Into<String>) -> Self {
         SummaryTask { previous: Some(summary.into()), ..self }
     }
 
-    /// Sets what matters most, such as `decisions`.
+    /// Sets the most important aspects, such as `decisions`.
     #[must_use]
     pub fn focus(self, aspects: impl IntoIterator<Item = impl Into<String>>) -> Self {
         SummaryTask { focus: aspects.into_iter().map(Into::into).collect(), ..self }
@@ -256,7 +255,7 @@ impl SummaryTask {
         SummaryTask { schema: Some(schema), ..self }
     }
 
-    /// Sets what a check found wrong with the last summary of the same passages.
+    /// Sets the faults that a check found in the last summary of the same passages.
     #[must_use]
     pub fn faults(self, faults: SummaryFaults) -> Self {
         SummaryTask { faults: Some(faults), ..self }
@@ -322,7 +321,7 @@ impl SummaryTask {
         first.into_iter().chain(self.passages.iter().map(line)).collect::<Vec<_>>().join("\n\n")
     }
 
-    /// Returns the tokens of what is to be summarized.
+    /// Returns the tokens of the passages and the previous summary.
     fn tokens(&self, counter: &dyn TokenCounter) -> u64 {
         let of =
             |passage: &Passage| counter.text(&passage.text).saturating_add(passage.media.saturating_mul(MEDIA_TOKENS));
@@ -331,11 +330,11 @@ impl SummaryTask {
     }
 }
 
-/// Carries out a task: in several calls if it is too long for one, and with the answer cut to the budget.
+/// Carries out a task, in several calls if it is too long for one, and cuts the answer to the budget.
 ///
-/// If there is nothing new to summarize, no call is made, and the answer is the previous summary, or empty without one.
-/// An answer over the budget is cut at the end of a sentence or a line, if there is one in its second half. An answer
-/// to a schema is not cut. It is a JSON object, but it is not checked against the schema here.
+/// If the passages are empty, it makes no call, and returns the previous summary, or an empty one. It cuts an answer
+/// that exceeds the budget at the end of a sentence, a line or a word, if there is one in its second half. An answer to
+/// a schema is a JSON object. It is neither cut nor checked against the schema here.
 ///
 /// `counter` counts the tokens of the context window and of the budget.
 ///
@@ -388,11 +387,11 @@ async fn call(
     Ok(text.to_owned())
 }
 
-/// Asks a summarizer. A panic because of a missing tokio runtime becomes an error that says what to do. Any other panic
-/// goes on.
+/// Asks a summarizer. A panic because of a missing tokio runtime becomes an error with advice. Any other panic is
+/// resumed.
 async fn ask(summarizer: &dyn Summarizer, task: &SummaryTask) -> Result<String, SummarizerError> {
     let asked = async {
-        // It may panic before it has made a future, too.
+        // The summarizer may already panic before it returns a future.
         let answer = summarizer.complete(task);
         answer.await
     };
@@ -405,8 +404,7 @@ async fn ask(summarizer: &dyn Summarizer, task: &SummaryTask) -> Result<String, 
     }
 }
 
-/// Cuts a text to a number of tokens: at the end of a sentence, a line or else a word, if there is one in its second
-/// half.
+/// Cuts a text to a number of tokens, at the end of a sentence, a line or a word, if there is one in its second half.
 fn within<'a>(text: &'a str, budget: u64, counter: &dyn TokenCounter) -> &'a str {
     if counter.text(text) <= budget {
         return text;
@@ -419,7 +417,7 @@ fn within<'a>(text: &'a str, budget: u64, counter: &dyn TokenCounter) -> &'a str
     if counter.text(shown) <= budget { shown } else { cut::head(shown, budget, counter) }
 }
 
-/// Returns the JSON object in an answer. Models often put it between fences or words.
+/// Returns the JSON object in an answer. Models often put it between fences or other text.
 fn object(answer: &str) -> Option<&str> {
     let text = answer.get(answer.find('{')?..=answer.rfind('}')?)?;
     serde_json::from_str::<serde_json::Map<String, Value>>(text).ok().map(|_| text)

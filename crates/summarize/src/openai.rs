@@ -1,4 +1,4 @@
-//! A summarizer over OpenAI's Chat Completions, which many servers offer.
+//! A summarizer over OpenAI's Chat Completions API, which many servers offer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use super::http::{Endpoint, HttpLimits, Refused};
 use super::units::last_end;
 use super::{Completion, Summarizer, SummarizerError, SummaryTask};
 
-/// A summarizer that calls a model over OpenAI's Chat Completions.
+/// A summarizer that calls a model over OpenAI's Chat Completions API.
 ///
 /// It needs no async runtime: a call blocks a thread of a pool.
 ///
@@ -22,7 +22,7 @@ use super::{Completion, Summarizer, SummarizerError, SummaryTask};
 #[derive(Debug, Clone)]
 pub struct OpenAi {
     endpoint: Endpoint,
-    /// Whether the server wants `max_completion_tokens` instead of `max_tokens`.
+    /// Whether the server requires `max_completion_tokens` instead of `max_tokens`.
     newer: Arc<AtomicBool>,
 }
 
@@ -32,8 +32,8 @@ impl OpenAi {
         OpenAi { endpoint: Endpoint::new(model.into(), "https://api.openai.com/v1"), newer: Arc::default() }
     }
 
-    /// Sets the key, which is sent in the header `Authorization`. Lookback shows it nowhere, but the trace log of the
-    /// HTTP library (target `ureq_proto`) shows everything that is sent.
+    /// Sets the key, which is sent in the header `Authorization`. Lookback never logs it, but the trace log of the HTTP
+    /// library (target `ureq_proto`) shows everything that is sent.
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.endpoint.key = Some(key.into());
         self
@@ -80,7 +80,7 @@ impl OpenAi {
         if let Some(members) = body.as_object_mut() {
             members.insert(limit.to_owned(), task.budget.into());
             if let Some(schema) = &task.schema {
-                // Without `strict`, which allows few schemas.
+                // Without `strict`, which supports few schemas.
                 let format = json!({"type": "json_schema", "json_schema": {"name": "facts", "schema": schema}});
                 members.insert("response_format".to_owned(), format);
             }

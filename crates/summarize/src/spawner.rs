@@ -1,4 +1,4 @@
-//! Where background work runs: the making of summaries, and the drawing of facts.
+//! The spawner of background work, which makes summaries and extracts facts.
 
 use std::any::Any;
 use std::fmt;
@@ -11,20 +11,20 @@ use futures_lite::future;
 
 use super::SummarizerError;
 
-/// What a panic says if tokio's runtime is missing: its own words.
+/// A part of tokio's panic message if its runtime is missing.
 const NO_RUNTIME: &str = "there is no reactor running";
 
 /// Work that runs in the background.
 pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Runs jobs in the background: the making of summaries, and the drawing of facts.
+/// Runs jobs in the background, such as making a summary or extracting facts.
 ///
-/// By default a job has a thread of a pool for itself. A client that needs tokio, such as `reqwest`, does not find its
-/// runtime there: it panics, which becomes [`SummarizerError::NoRuntime`]. Two ways give it one:
+/// By default, each job runs on a thread of a pool. A client that needs a tokio runtime, such as `reqwest`, panics
+/// there, which becomes [`SummarizerError::NoRuntime`]. There are two ways to provide a runtime:
 ///
 /// - With the feature `tokio` of this crate, a job that begins within a tokio runtime is spawned on that runtime.
-/// - Without it, `SummaryOptions::spawner` and `FactSheet::with_spawner` take `tokio::spawn`, or the `spawn` of any other
-///   executor.
+/// - Without it, `SummaryOptions::spawner` and `FactSheet::with_spawner` take `tokio::spawn`, or the `spawn` of any
+///   other executor.
 ///
 /// ```
 /// use lookback_summarize::Spawner;
@@ -40,13 +40,13 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    /// Creates a spawner from a function. What the function returns is dropped, and that must not end the job: detach
-    /// the task if your executor cancels tasks whose handle is dropped.
+    /// Creates a spawner from a function. The function's return value is dropped, which must not end the job: if your
+    /// executor cancels tasks whose handle is dropped, detach the task.
     pub fn new<R>(spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
         Spawner { own: Some(Arc::new(move |job: Job| drop(spawn(job)))), failed: Arc::default() }
     }
 
-    /// Begins a job.
+    /// Starts a job.
     pub fn spawn(&self, job: Job) {
         match &self.own {
             Some(spawn) => spawn(job),
@@ -61,7 +61,7 @@ impl Spawner {
         }
     }
 
-    /// Whether a job needed a runtime, and another try would not find one either.
+    /// Returns whether a job has failed for lack of a runtime, and another try would, too.
     pub fn lacks_runtime(&self) -> bool {
         self.failed.load(Ordering::Relaxed) && (self.own.is_some() || !is_in_runtime())
     }
@@ -89,13 +89,13 @@ fn is_in_runtime() -> bool {
     tokio::runtime::Handle::try_current().is_ok()
 }
 
-/// Without the feature `tokio` no runtime is looked for.
+/// Without the feature `tokio`, no runtime is used.
 #[cfg(not(feature = "tokio"))]
 fn is_in_runtime() -> bool {
     false
 }
 
-/// Whether this is the panic of a future that needs a tokio runtime.
+/// Whether a future panicked because it needs a tokio runtime.
 pub(super) fn is_want_of_runtime(panic: &(dyn Any + Send)) -> bool {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.is_some_and(|text| text.contains(NO_RUNTIME))

@@ -1,22 +1,22 @@
-//! Tasks that are too long for one call: the parts are summarized, and then their summaries.
+//! Splitting a task that is too long for one call: the parts are summarized first, and then their summaries.
 
 use lookback_tokens::TokenCounter;
 use lookback_tokens::cut;
 
 use super::{Passage, PassageRole, Summarizer, SummarizerError, SummaryTask, call, units};
 
-/// The tokens of a request besides its two texts: roles, separators, names of members.
+/// The tokens of a request in addition to its two texts: roles, separators, names of members.
 const ENVELOPE: u64 = 32;
-/// An eighth of the context window is left free, since a counter that is not exact may be that much off.
+/// An eighth of the context window is left free, because an estimate may be that much off.
 const MARGIN: u64 = 8;
-/// The same for an exact counter, since joined texts can have more tokens than their pieces.
+/// The same for an exact counter, because joined texts can have more tokens than their pieces.
 const EXACT_MARGIN: u64 = 64;
 /// The summary of a part takes at most a quarter of the context window, so that at least two fit into the next call.
 const SHARE: u64 = 4;
-/// The least tokens to summarize that are worth a call.
+/// The fewest tokens to summarize that justify a call.
 const LEAST: u64 = 64;
 
-/// Carries out a task in as many calls as it needs.
+/// Carries out a task in as many calls as necessary.
 ///
 /// Each pass has at most half the parts of the one before, rounded up, so there are about twice as many calls as parts.
 pub(super) async fn complete(
@@ -101,8 +101,8 @@ fn parts(passages: Vec<Passage>, room: u64, counter: &dyn TokenCounter) -> Vec<V
     parts
 }
 
-/// Splits a text into pieces of at most this many tokens: between paragraphs, lines, sentences or words, if one ends in
-/// the second half of a piece.
+/// Splits a text into pieces of at most this many tokens: between paragraphs, lines, sentences or words, if one of them
+/// ends in the second half of a piece.
 fn pieces<'a>(mut text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> Vec<&'a str> {
     let mut pieces = Vec::new();
     while !text.is_empty() {
@@ -117,7 +117,7 @@ fn pieces<'a>(mut text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> Vec
             let word = || head.rfind(' ').map(|at| at + 1).filter(late);
             paragraph.or_else(line).or_else(sentence).or_else(word).unwrap_or(head.len())
         };
-        // If not even one character fits, the piece has one character all the same.
+        // A piece has at least one character, even if it does not fit.
         let end = if end == 0 { text.chars().next().map_or(text.len(), char::len_utf8) } else { end };
         let (piece, rest) = text.split_at_checked(end).unwrap_or((text, ""));
         pieces.push(piece);

@@ -8,8 +8,8 @@ use super::{Passage, PassageRole};
 
 /// Converts messages to passages, numbered from 1.
 ///
-/// Texts stay as they are. Tool calls are shown with their arguments, results with the name of their tool, and pictures
-/// and files with their type and size. Reasoning is left out, as the providers leave it out of finished turns.
+/// Texts stay unchanged. Tool calls are shown with their arguments, results with the name of their tool, and pictures
+/// and files with their type and size. Reasoning is left out, as providers do in finished turns.
 ///
 /// ```
 /// use lookback_wire::message::{Message, ToolCall};
@@ -24,7 +24,7 @@ pub fn passages<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<Pass
     (1..).zip(messages).map(|(index, message)| passage(index, message, &mut tools)).collect()
 }
 
-/// `tools` has the names of the tools by the identifiers of their calls so far.
+/// Converts one message. `tools` maps the identifiers of the calls so far to the names of their tools.
 fn passage<'a>(index: u64, message: &'a Message, tools: &mut HashMap<&'a str, &'a str>) -> Passage {
     let mut media = 0;
     let mut parts: Vec<String> = Vec::new();
@@ -86,7 +86,7 @@ fn shown(kind: &str, media: &Media, count: &mut u64) -> String {
         }
         MediaSource::Url(url) => {
             *count += 1;
-            // An address that contains the data itself says nothing to a reader.
+            // A `data:` address contains the data itself, which is useless to a reader.
             words.extend((!url.starts_with("data:")).then(|| url.clone()));
         }
         MediaSource::Id(id) => {
@@ -98,7 +98,7 @@ fn shown(kind: &str, media: &Media, count: &mut u64) -> String {
     if text.is_empty() { line } else { format!("{line}\n{text}") }
 }
 
-/// Describes a part that Lookback does not know, and which may contain anything, by its kind and size.
+/// Describes a part that Lookback does not know by its kind and size, because its contents may be anything.
 fn unknown(kind: &str, bytes: usize) -> String {
     format!("[{} {bytes}B]", if kind.is_empty() { "unknown" } else { kind })
 }

@@ -1,14 +1,14 @@
-//! Splitting a text into units that can be read alone: sentences, items of lists, lines of code.
+//! Splitting a text into units that can be read alone: sentences, list items, lines of code.
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// A line of prose of at least this many bytes may go on in the next line.
+/// A line of prose with at least this many bytes may continue in the next line.
 const WRAPPED: usize = 50;
-/// The most lines that a block of code is shown by.
+/// The most lines of a block of code that are shown.
 const BLOCK: usize = 8;
-/// The most among those lines that are chosen because they tell of failures.
+/// The most of these lines that are chosen because they report failures.
 const FAILURES: usize = 4;
-/// The bytes behind a place that decide whether a sentence ends there.
+/// The number of bytes after a position that are read to decide whether a sentence ends there.
 const AHEAD: usize = 100;
 
 /// Abbreviations that come before a name.
@@ -26,9 +26,9 @@ const BEFORE_NUMBERS: &[&str] =
 ///   all scripts, decimal numbers, versions and file names. Abbreviations do not end a sentence, and `.`, `!` and `?`
 ///   do so only before white space, so that addresses stay whole. The end of a line ends a sentence, unless the line is
 ///   long and the next one begins in lower case. So Thai, which has no full stop, is split into lines.
-/// - An item of a list, a heading and a row of a table are one unit each.
-/// - Code, between fences or indented, is split into its lines. A block of more than 8 lines is shown by at most 8:
-///   those that tell of failures, and the outermost, which tend to say what is defined.
+/// - A list item, a heading and a table row are one unit each.
+/// - Code, between fences or indented, is split into its lines. Of a block with more than 8 lines, at most 8 are shown:
+///   up to 4 that report failures, and outermost ones, which tend to be definitions.
 ///
 /// Time and memory are linear in the length of the text.
 ///
@@ -76,7 +76,7 @@ pub fn units(text: &str) -> Vec<String> {
     }
     found.close();
     if found.units.is_empty() {
-        // The text has no words. A line of punctuation is better than nothing.
+        // The text has no words. Lines of punctuation are better than nothing.
         found.units.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
     }
     found.units
@@ -100,13 +100,13 @@ pub(super) fn last_end(text: &str, at: usize) -> Option<usize> {
     Some(last).filter(|last| *last > 0)
 }
 
-/// The units so far, and the paragraph or item that may go on.
+/// The units so far, and the paragraph or list item that may continue.
 #[derive(Default)]
 struct Found {
     units: Vec<String>,
-    /// Whether it is an item of a list, and its text.
+    /// The open paragraph or list item: whether it is a list item, and its text.
     open: Option<(bool, String)>,
-    /// Bytes of the last line of what is open.
+    /// The bytes of the last line of prose.
     last: usize,
 }
 
@@ -149,7 +149,7 @@ impl Found {
         }
     }
 
-    /// Adds the lines of a block that tell most, each as a unit.
+    /// Adds the most informative lines of a block, each as a unit.
     fn code(&mut self, block: &[&str]) {
         let lines: Vec<&str> = block.iter().copied().filter(|line| has_words(line)).collect();
         let mut telling: Vec<usize> = (0..lines.len()).collect();
@@ -201,12 +201,12 @@ fn tells_failure(line: &str) -> bool {
     ["error", "fail", "panic", "exception", "warning", "denied", "not found"].iter().any(|word| line.contains(word))
 }
 
-/// Splits a line or paragraph into sentences. Each includes the white space behind it.
+/// Splits a line or paragraph into sentences. Each includes the white space after it.
 fn sentences(text: &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     let mut start = 0;
     let mut end = 0;
-    // Whether the sentence so far has words. It is updated piece by piece, so that the whole stays linear.
+    // Whether the sentence so far has words. It is updated piece by piece to keep the time linear.
     let mut words = false;
     for piece in text.split_sentence_bounds() {
         let fresh = start == end;
@@ -230,7 +230,7 @@ fn sentences(text: &str) -> Vec<&str> {
 
 /// Whether a sentence ends with this piece. UAX #29 also ends one after an abbreviation or within a name.
 ///
-/// `fresh` says that the piece is the first of its sentence, and `after` is the text behind it.
+/// `fresh` is whether the piece is the first of its sentence, and `after` is the text after the piece.
 fn ends(piece: &str, fresh: bool, after: &str) -> bool {
     let text = piece.trim_end();
     let spaced = text.len() < piece.len();

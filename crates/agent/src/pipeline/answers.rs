@@ -1,4 +1,4 @@
-//! The model's answers and the results of its tools, on their way into the session.
+//! Handling the model's answers and the results of its tools.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use lookback_session::Error;
 use lookback_session::adapter;
 
 impl ToolOutcome {
-    /// The outcome of a call that was open when the run ended.
+    /// Creates the outcome of a call that was open when the run ended.
     pub(super) fn not_run(call: ToolCall) -> Self {
         ToolOutcome::new(call, "[This call was not run: the run has ended.]", ToolStatus::Refused)
     }
@@ -26,12 +26,12 @@ impl ToolOutcome {
 impl Pipeline {
     /// Takes the model's answer, and returns the tool calls to run, each with [`Pipeline::tool`].
     ///
-    /// If there are none, the run is over. If the model was to give its last answer and calls tools all the same, they
-    /// are not run, their results say so, and [`Pipeline::stopped`] is [`Stopped::NoAnswer`]. Each call that is handed
-    /// out has one answer: without one handed out, nothing is taken.
+    /// If there are none, the run is over. If the model should give its last answer but calls tools, they are not run,
+    /// their results say so, and [`Pipeline::stopped`] is [`Stopped::NoAnswer`]. Each call from [`Pipeline::next`]
+    /// takes one answer. An answer without such a call is ignored.
     ///
     /// # Errors
-    /// Returns an error if the answer cannot be expressed in the session's dialect, or if the store fails.
+    /// Returns an error if the session's dialect cannot express the answer, or if the store fails.
     pub async fn answered(&mut self, answer: Message, usage: Option<CallUsage>) -> Result<Vec<ToolCall>, Error> {
         if matches!(self.run.step, Step::Call) {
             self.take_answer(answer, usage).await?;
@@ -61,7 +61,7 @@ impl Pipeline {
     }
 
     /// Runs a tool that the model called, unless a middleware answers instead, and pushes the result. If the tool
-    /// fails, its error is the result, and the model reads it. A call that is not open is ignored.
+    /// fails, the model reads its error as the result. A call that is not open is ignored.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -71,7 +71,7 @@ impl Pipeline {
         T: Into<String>,
         E: fmt::Display,
     {
-        // The result of a call before this one, whose future was dropped, comes first.
+        // First push the result of an earlier call whose future was dropped.
         self.tell_outcome().await?;
         if matches!(self.run.step, Step::Tools) && self.exchange.open.iter().any(|open| open.id == call.id) {
             let answer = self.ask(Event::BeforeTool(call.clone()), self.all()).await?;
@@ -86,7 +86,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Puts the result of a tool into the session, and tells the middleware.
+    /// Pushes the result of a tool, and informs the middleware.
     pub(super) async fn tell_outcome(&mut self) -> Result<(), Error> {
         let Some(outcome) = self.exchange.outcome.clone() else { return Ok(()) };
         self.answer(&outcome).await?;
@@ -97,7 +97,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Puts an answer of the model into the session, with the usage that was reported.
+    /// Pushes an answer of the model, and records the reported usage.
     async fn take_answer(&mut self, message: Message, usage: Option<CallUsage>) -> Result<(), Error> {
         let calls: Vec<_> = message.tool_calls().map(|(_, call)| call.clone()).collect();
         let kept = Arc::new(message.clone());
@@ -122,8 +122,8 @@ impl Pipeline {
 
     /// Pushes the result of an open call, and closes the call.
     ///
-    /// The answer of a middleware is not cut as it arrives: if a page that was recalled were cut again, its end could
-    /// never be read.
+    /// An answer from a middleware is not truncated on arrival: if a recalled page were truncated again, the model
+    /// could never read its end.
     pub(super) async fn answer(&mut self, outcome: &ToolOutcome) -> Result<(), Error> {
         let ToolOutcome { call, text, .. } = outcome;
         let Some(at) = self.exchange.open.iter().position(|open| open == call) else { return Ok(()) };
@@ -131,7 +131,7 @@ impl Pipeline {
             let result = ToolResult::new(&call.id, &**text).with_error(error).answering(call);
             Message::new(Content::User(vec![UserPart::ToolResult(result)]))
         };
-        // Not every provider can mark a result as an error. The text says it in that case.
+        // Not every provider can mark a result as an error. In that case, only the text shows it.
         let dialect = self.session.settings().dialect;
         let failed =
             Some(message(true)).filter(|message| outcome.status.is_error() && dialect.convert(message).is_ok());
@@ -146,8 +146,8 @@ impl Pipeline {
     }
 }
 
-/// Returns the name under which a model's tokens are corrected: the session's own if the provider's is the same with a
-/// date, such as `gpt-4o-2024-11-20`. Nobody would look under another.
+/// Returns the model name under which a usage report is recorded. If the reported name is the session's with a date,
+/// such as `gpt-4o-2024-11-20`, it is the session's, because corrections are looked up by that.
 fn counted_as(asked: Option<&str>, reported: Option<&str>) -> Option<String> {
     let is_date =
         |rest: &str| rest.len() >= "-20241120".len() && rest.bytes().all(|sign| sign == b'-' || sign.is_ascii_digit());

@@ -50,14 +50,14 @@ impl Pipeline {
         self
     }
 
-    /// Sets the most iterations that a run may have. By default there is no limit.
+    /// Sets the most iterations of a run. By default there is no limit.
     #[must_use]
     pub fn with_iterations(mut self, most: u64) -> Self {
         self.options.iterations = Some(most);
         self
     }
 
-    /// Sets how many turns of the session stay in the window before the task of the first run (see
+    /// Sets the number of turns of the session that stay in the window before the task of the first run (see
     /// [`Session::resume`]). The default is 16, or 0 for a sub-agent.
     #[must_use]
     pub fn with_continuity(mut self, turns: u64) -> Self {
@@ -65,8 +65,8 @@ impl Pipeline {
         self
     }
 
-    /// Declares that another agent gives the tasks, and no person. Nothing that the session had before stays in the
-    /// window then, unless [`Pipeline::with_continuity`] is set.
+    /// Declares that another agent, not a person, gives the tasks. Then earlier turns of the session do not stay in the
+    /// window, unless [`Pipeline::with_continuity`] is set.
     #[must_use]
     pub fn sub_agent(mut self) -> Self {
         self.options.sub_agent = true;

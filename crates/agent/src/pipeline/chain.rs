@@ -1,4 +1,4 @@
-//! The chain: middleware is asked one after another, and what one wants is done before the next is asked.
+//! The chain: calls one middleware after another, and carries out each reaction before the next call.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::{Asking, Pipeline};
 use lookback_session::Error;
 use lookback_session::adapter;
 
-/// The number of failures that are remembered.
+/// The most failures that are remembered.
 const FAILURES: usize = 64;
 
 /// A middleware's answer to a tool call.
@@ -18,7 +18,7 @@ pub(super) struct ToolAnswer {
 }
 
 impl Pipeline {
-    /// Asks middleware about an event, and does what each wants. Returns the answer that one gives for a tool.
+    /// Calls middleware with an event, and carries out their reactions. Returns the answer for a tool, if one gives it.
     pub(super) async fn ask(&mut self, event: Event, range: Range<usize>) -> Result<Option<ToolAnswer>, Error> {
         if self.asking.as_ref().is_none_or(|asking| !asking.event.is_same(&event)) {
             let slots = if event.is_after() { range.rev().collect() } else { range.collect() };
@@ -89,7 +89,7 @@ impl Pipeline {
         slot.ask(event, run).await
     }
 
-    /// Does what a middleware wants, except for the flow, which it returns.
+    /// Carries out a reaction, except for its flow, which it returns.
     fn react(&mut self, event: &Event, index: usize, reaction: Reaction) -> Flow {
         let Some(slot) = self.slots.get(index) else { return Flow::Continue };
         let name = slot.name.clone();
@@ -103,7 +103,7 @@ impl Pipeline {
             self.run.bound = Some(bound);
         }
         if flow != Flow::Continue {
-            tracing::debug!(middleware = &*name, event = event.name(), "a middleware changes how the run goes on");
+            tracing::debug!(middleware = &*name, event = event.name(), "a middleware changes the flow of the run");
         }
         flow
     }
@@ -118,7 +118,7 @@ impl Pipeline {
             Cause::TimedOut { .. } => "timed_out",
             Cause::Busy => "busy",
         };
-        // The error's own text may quote the conversation, which no log may.
+        // The error's own text may quote the conversation, so it must not be logged.
         tracing::warn!(middleware = &*name, event = event.name(), kind, "a middleware failed");
         let failure = Arc::new(MiddlewareError { middleware: name.to_string(), event: event.name(), cause });
         if self.failures.len() == FAILURES {

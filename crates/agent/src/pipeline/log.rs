@@ -1,4 +1,4 @@
-//! What a pipeline writes into its session, and what it sees there.
+//! Writing to the pipeline's session, and observing its window.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use lookback_session::Error;
 use lookback_store::entries::read;
 use lookback_store::now;
 
-/// How a message is taken in as it arrives.
+/// The treatment of a message on arrival.
 #[derive(Clone, Copy)]
 enum Arrival {
-    /// With the policy's cap on long results, if it has one.
+    /// The policy's cap on long results applies, if it has one.
     Capped(Origin),
-    /// As it is.
+    /// It is shown whole.
     Whole,
 }
 
 impl Pipeline {
-    /// Records the usage that was reported for a call, once, as [`Pipeline::push`] does.
+    /// Records the usage that was reported for a call. Like [`Pipeline::push`], it writes once.
     pub(super) async fn report(&mut self, model: &str, input: u64) -> Result<(), Error> {
         let is_it =
             |entry: &Entry| matches!(entry, Entry::Usage(usage) if usage.model == model && usage.reported == input);
@@ -48,7 +48,7 @@ impl Pipeline {
         self.write(message, Arrival::Capped(origin)).await
     }
 
-    /// Pushes a message of the client once, without cutting it as it arrives.
+    /// Like [`Pipeline::push`], for a message from the client that is not truncated on arrival.
     pub(super) async fn push_whole(&mut self, message: Message) -> Result<(), Error> {
         self.write(message, Arrival::Whole).await
     }
@@ -68,13 +68,13 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Whether a write that has begun before, and whose end is unknown, wrote this.
+    /// Whether an earlier write with an unknown result wrote such an entry.
     async fn was_written(&mut self, is_it: impl Fn(&Entry) -> bool) -> Result<bool, Error> {
         let Some(end) = self.writing else { return Ok(false) };
         Ok(self.since(end).await?.iter().any(is_it))
     }
 
-    /// Reads what anybody has written since the log ended at this position.
+    /// Reads the entries that any writer has added since the log ended at this position.
     async fn since(&mut self, end: Position) -> Result<Vec<Entry>, Error> {
         self.session.catch_up().await?;
         let now = self.session.stats().entries;
@@ -82,7 +82,7 @@ impl Pipeline {
         Ok(read(&**self.session.store(), self.session.name(), span).await?)
     }
 
-    /// Puts the pending notes into the session.
+    /// Pushes the pending notes into the session.
     pub(super) async fn flush(&mut self) -> Result<(), Error> {
         while let Some(note) = self.notes.pending.front().cloned() {
             self.push(Message::user(&*note.text), Origin::Lookback).await?;
@@ -92,7 +92,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Makes a window smaller that the provider refused, unless an earlier try, whose end is unknown, did so.
+    /// Makes the refused window smaller, unless an earlier try with an unknown result already did.
     pub(super) async fn reduce(&mut self) -> Result<(), Error> {
         let Step::Overflow(cause, end) = self.run.step else { return Ok(()) };
         let mut made = newest(&self.since(end).await?);
@@ -113,7 +113,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Makes the window, and notices what has left it. Returns its view and its tokens.
+    /// Makes the window, and records the messages that have left it. Returns its view and its tokens.
     pub(super) async fn window(&mut self) -> Result<(Arc<View>, u64), Error> {
         self.refresh_view();
         let window = self.session.window().await?;
@@ -124,7 +124,7 @@ impl Pipeline {
         Ok((view, tokens))
     }
 
-    /// Makes the window again, since the caller may have pushed something, and hands the call out.
+    /// Makes the window again, because notes may have been pushed, and returns the call.
     pub(super) async fn call(&mut self) -> Result<Call, Error> {
         let (view, tokens) = self.window().await?;
         self.exchange.reported = false;
@@ -134,7 +134,7 @@ impl Pipeline {
         Ok(Call { view, dialect, tokens, tools: self.run.tools.clone(), iteration: self.run.iteration })
     }
 
-    /// Returns the view as it is now.
+    /// Returns the current view.
     pub(super) fn refresh_view(&mut self) -> Arc<View> {
         match &self.shown.view {
             Some((end, view)) if *end == self.session.stats().entries => view.clone(),
@@ -146,10 +146,10 @@ impl Pipeline {
         }
     }
 
-    /// Remembers a view, and for each middleware what has left it since the one before.
+    /// Remembers a view, and for each middleware the messages that have left since the previous view.
     fn see(&mut self, view: Arc<View>) {
         let before = self.shown.view.replace((self.session.stats().entries, view.clone()));
-        // What a policy leaves out on read comes back at the next read.
+        // Messages that a policy leaves out on read may come back, so they do not count as having left.
         if self.session.settings().policy.mode != Mode::Recorded {
             return;
         }

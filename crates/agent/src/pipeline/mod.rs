@@ -1,4 +1,4 @@
-//! The pipeline: a session with its middleware in order, and the run that an agent's loop drives.
+//! The pipeline: a session with its middleware, and the run that an agent's loop drives.
 
 mod answers;
 mod building;
@@ -24,25 +24,25 @@ use lookback_session::{Error, Session};
 
 /// A session with middleware around its model calls, for one run of an agent after another.
 ///
-/// The future of any method may be dropped. The session stays valid, and the same method called again goes on where the
-/// dropped future was. A tool that was running then is run again.
+/// The future of any method may be dropped. The session stays valid, and calling the same method again continues where
+/// the dropped future was. A tool that was running then is run again.
 pub struct Pipeline {
     session: Session,
     slots: Vec<Slot>,
     options: Options,
-    /// Whether a run has begun in this session's window.
+    /// Whether the session was resumed for the first run.
     resumed: bool,
     run: RunState,
     asking: Option<Asking>,
     notes: Notes,
     shown: Shown,
     exchange: Exchange,
-    /// A write that has begun, by the end of the log before it.
+    /// The end of the log before a write that has begun.
     writing: Option<Position>,
     failures: VecDeque<Arc<MiddlewareError>>,
 }
 
-/// An event, and the middleware that is still to be asked about it.
+/// An event, and the middleware that has not been called with it yet.
 struct Asking {
     event: Arc<Event>,
     slots: VecDeque<usize>,
@@ -54,14 +54,13 @@ impl Pipeline {
         &self.session
     }
 
-    /// Returns the session without the middleware and the limits that it added. A run that is under way is left as it
-    /// is.
+    /// Returns the session without the middleware and the limits that they added. It does not end an open run.
     pub fn into_session(mut self) -> Session {
         adapter::bind(&mut self.session, None);
         self.session
     }
 
-    /// Returns how the run ended, or `None` while it goes on.
+    /// Returns how the run ended; `None` while it is open.
     pub fn stopped(&self) -> Option<&Stopped> {
         self.run.stopped.as_ref()
     }
@@ -71,8 +70,8 @@ impl Pipeline {
         self.failures.iter().map(|failure| &**failure)
     }
 
-    /// Begins a run: pushes its task, and tells the middleware. If a run is under way, the message is pushed and that
-    /// run goes on.
+    /// Begins a run: pushes its task, and informs the middleware. If a run is open, the message is pushed and that run
+    /// continues.
     ///
     /// # Errors
     /// The errors of [`Session::push`].
@@ -96,11 +95,11 @@ impl Pipeline {
         self.begin().await
     }
 
-    /// Returns the next model call, or `None` if the run is over; [`Pipeline::stopped`] says why. A call that was
-    /// handed out and has no answer yet is handed out again.
+    /// Returns the next model call, or `None` if the run is over ([`Pipeline::stopped`] has the reason). If the last
+    /// call has no answer yet, it is returned again.
     ///
     /// # Errors
-    /// The errors of [`Session::window`]. The same call may be asked for again.
+    /// The errors of [`Session::window`]. Calling this again retries.
     pub async fn next(&mut self) -> Result<Option<Call>, Error> {
         loop {
             match &self.run.step {
@@ -128,9 +127,9 @@ impl Pipeline {
         }
     }
 
-    /// Makes the window smaller because the provider refused the call that was handed out as too long.
-    /// [`Pipeline::next`] then returns the same call with the smaller window. Middleware is told, and not asked about
-    /// the call again. Does nothing if no call is handed out.
+    /// Makes the window smaller because the provider refused the last call as too long. [`Pipeline::next`] then returns
+    /// the same call with the smaller window. Middleware gets [`Event::Overflow`], but no second
+    /// [`Event::BeforeModel`]. Does nothing if no call is open.
     ///
     /// # Errors
     /// The errors of [`Session::overflow`].
@@ -146,8 +145,7 @@ impl Pipeline {
         self.reduce().await
     }
 
-    /// Ends the run for a reason in the caller's words. Tool calls that have no result get one that says that they were
-    /// not run.
+    /// Ends the run, for a reason in the caller's words. Open tool calls get a result that says that they were not run.
     ///
     /// # Errors
     /// Returns an error if the store fails.

@@ -1,4 +1,4 @@
-//! What a pipeline remembers of a run: its progress, its notes, the window, and the model call that is under way.
+//! The state of a pipeline: the run's progress, its notes, the window, and the current model call.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use lookback_wire::message::ToolCall;
 
 use super::super::{ModelAnswer, Note, Stopped, ToolOutcome, ToolUse};
 
-/// What the caller has set for every run.
+/// The caller's options for every run.
 #[derive(Default)]
 pub(super) struct Options {
     /// Whether another agent gives the tasks.
@@ -29,36 +29,36 @@ pub(super) struct RunState {
     pub(super) step: Step,
     pub(super) stopped: Option<Stopped>,
     pub(super) costs: Costs,
-    /// The policy that middleware asked for, which the window must fit besides the session's own.
+    /// The policy of the middleware, which the window must meet in addition to the session's own.
     pub(super) bound: Option<Policy>,
     /// Whether the next model call may use tools.
     pub(super) tools: ToolUse,
 }
 
-/// What comes next in a run.
+/// The next step of a run.
 #[derive(Default)]
 pub(super) enum Step {
     /// Nothing has begun.
     #[default]
     New,
-    /// The task is in the session, and middleware is to learn of it.
+    /// The task is in the session, and middleware must be informed.
     Start,
     /// An iteration begins.
     Iteration,
     /// The window of a call is made.
     Prepare(Preparing),
-    /// The call is to be handed out, or is.
+    /// The call is ready to be returned, or has been returned.
     Call,
-    /// The call was refused as too long, and middleware knows: the window is made smaller. The log ended at this
-    /// position before.
+    /// The call was refused as too long, and middleware is informed. The window must be made smaller. The position is
+    /// the end of the log before that.
     Overflow(TooLong, Position),
-    /// An answer is in the session, and middleware is to learn of it.
+    /// An answer is in the session, and middleware must be informed.
     Answered(ModelAnswer),
     /// Tools are run.
     Tools,
-    /// The iteration is over, and middleware is to learn of it.
+    /// The iteration is over, and middleware must be informed.
     IterationDone,
-    /// The run ends: open calls get results, and middleware is to learn of it.
+    /// The run ends: open calls get results, and middleware must be informed.
     Stopping,
     /// The run is over.
     Over,
@@ -67,24 +67,24 @@ pub(super) enum Step {
 /// The steps from the beginning of an iteration to its model call.
 #[derive(Clone, Copy)]
 pub(super) enum Preparing {
-    /// The middleware before the window is asked.
+    /// The middleware before the window is called.
     Before,
     /// The window is made.
     Window,
-    /// The middleware behind the window is asked.
+    /// The middleware after the window is called.
     After,
-    /// Room is made for its notes.
+    /// Room is made for their notes.
     Room,
-    /// All middleware is asked again, since making room took something.
+    /// All middleware is called again, because making room has compacted the window.
     Compacted,
 }
 
 /// The tokens of a run's model calls.
 #[derive(Default)]
 pub(super) struct Costs {
-    /// All of them, input and output.
+    /// All tokens, input and output.
     pub(super) spent: u64,
-    /// Outputs, and what each input had more than the input before it.
+    /// The new tokens: all outputs, plus the growth of each input since the previous call.
     pub(super) new: u64,
     /// The input of the newest call.
     input: Option<u64>,
@@ -101,9 +101,9 @@ impl Costs {
 /// The notes of middleware.
 #[derive(Default)]
 pub(super) struct Notes {
-    /// Those that are not in the session yet.
+    /// The notes that are not in the session yet.
     pub(super) pending: VecDeque<Note>,
-    /// Those of this iteration that are.
+    /// The notes of this iteration that are in the session.
     pub(super) written: Vec<Note>,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct Shown {
     pub(super) view: Option<(Position, Arc<View>)>,
     /// The newest compaction of this iteration.
     pub(super) compaction: Option<Arc<Compaction>>,
-    /// The compaction that was the newest when the window was made, before the later middleware was asked.
+    /// The newest compaction at the time when the window was made, before the later middleware was called.
     pub(super) before_notes: Option<Arc<Compaction>>,
 }
 
@@ -132,17 +132,17 @@ impl Shown {
 #[derive(Default)]
 pub(super) struct Exchange {
     pub(super) sent: Option<Sent>,
-    /// Whether the call that was handed out may use tools.
+    /// Whether the open call may use tools.
     pub(super) allowed: ToolUse,
     /// Whether the usage that was reported with the answer is in the session.
     pub(super) reported: bool,
-    /// Tool calls of the newest answer that have no result.
+    /// The tool calls of the newest answer that have no result yet.
     pub(super) open: Vec<ToolCall>,
     /// The result of a tool that is not in the session yet.
     pub(super) outcome: Option<ToolOutcome>,
 }
 
-/// What the model was sent, and when.
+/// The window that the model was sent, and the time.
 pub(super) struct Sent {
     pub(super) view: Arc<View>,
     pub(super) tokens: u64,

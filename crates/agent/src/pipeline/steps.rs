@@ -1,4 +1,4 @@
-//! The steps of a run, in their order, and how it begins and ends.
+//! The steps of a run, from its beginning to its end.
 
 use std::ops::Range;
 
@@ -9,11 +9,11 @@ use lookback_facts::sheet;
 use lookback_session::Error;
 use lookback_session::adapter;
 
-/// Middleware up to this order is asked before the window of a call is made.
+/// Middleware up to this order is called before the window of a call is made.
 const BEFORE_WINDOW: u32 = 15;
 
 impl Pipeline {
-    /// Takes one step towards the model call.
+    /// Takes one step toward the model call.
     pub(super) async fn prepare(&mut self, step: Preparing) -> Result<(), Error> {
         match step {
             Preparing::Before => {
@@ -45,7 +45,7 @@ impl Pipeline {
 
     /// Begins a run whose task is in the session.
     pub(super) async fn begin(&mut self) -> Result<(), Error> {
-        // The notes of the runs before are about those runs. Fact sheets are not, and stay.
+        // Notes of earlier runs are only about those runs. Fact sheets stay.
         adapter::dismiss(&mut self.session, |note| !sheet::is_any_sheet(&note.message().text())).await?;
         self.ask(Event::Start, self.all()).await?;
         self.go_on(Step::Iteration);
@@ -74,7 +74,7 @@ impl Pipeline {
         tracing::debug!(session = %self.session.name(), iteration = self.run.iteration, "an iteration begins");
     }
 
-    /// Ends an iteration whose tools were run, or given up, and begins the next.
+    /// Ends an iteration whose tools were run or abandoned, and begins the next.
     pub(super) async fn end_iteration(&mut self) -> Result<(), Error> {
         self.run.step = Step::IterationDone;
         self.ask(Event::AfterIteration, self.all()).await?;
@@ -83,7 +83,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Goes on to a step, unless the run was stopped meanwhile.
+    /// Continues with a step, unless the run was stopped meanwhile.
     pub(super) fn go_on(&mut self, step: Step) {
         if self.run.stopped.is_none() {
             self.run.step = step;
@@ -99,7 +99,7 @@ impl Pipeline {
         }
     }
 
-    /// Answers the calls that are open, and tells middleware of the end.
+    /// Answers the open calls, and informs middleware of the end.
     pub(super) async fn finish(&mut self) -> Result<(), Error> {
         if !matches!(self.run.step, Step::Stopping) {
             return Ok(());
@@ -116,7 +116,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// The number of middleware that is asked before the window is made.
+    /// The number of middleware that are called before the window is made.
     fn early(&self) -> usize {
         self.slots.partition_point(|slot| slot.order <= BEFORE_WINDOW)
     }

@@ -48,7 +48,7 @@ async fn play(budget: Budget, usage: impl Fn(u64) -> Option<CallUsage>) -> (Pipe
     (run, calls)
 }
 
-/// The number of the first call whose messages contain this.
+/// Returns the number of the first call whose messages contain these words.
 fn first(calls: &[(String, u64)], words: &str) -> Option<usize> {
     calls.iter().position(|(sent, _)| sent.contains(words)).map(|index| index + 1)
 }

@@ -1,4 +1,5 @@
-//! The fact sheet: when the model gets which sheet, and which facts are drawn from what leaves the window.
+//! The fact sheet: the sheets that the model gets, and the facts that are extracted from messages that leave the
+//! window.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -41,14 +42,14 @@ fn window(max_rounds: u64) -> Policy {
     presets::named(&format!("rounds:max_rounds={max_rounds}")).unwrap()
 }
 
-/// A run with one middleware that has begun.
+/// Begins a run with one middleware.
 async fn begin(store: &Shared, policy: Policy, middleware: impl Middleware + 'static) -> Pipeline {
     let mut run = Pipeline::new(session(store, policy).await).with(middleware);
     run.start(Message::user("Read all pages.")).await.unwrap();
     run
 }
 
-/// A memory in which a person has forbidden to write files.
+/// A memory with a person's constraint that no files may be written.
 async fn constrained() -> (Shared, Memory) {
     let store = Arc::new(MemoryStore::new());
     let memory = memory(&store).await;
@@ -253,7 +254,7 @@ fn after_an_overflow_the_sheet_is_there_again() {
     });
 }
 
-/// A middleware that is too late once: it waits until it is let go.
+/// A fact sheet that exceeds its time limit once: it waits until its gate is opened.
 struct Late(FactSheet, Option<Arc<Held>>);
 
 impl Middleware for Late {
@@ -289,7 +290,7 @@ fn a_sheet_that_came_too_late_is_said_at_a_later_call() {
         let mut run = begin(&store, Policy::unlimited(), middleware).await;
         assert_eq!(sheets(&read_on(&mut run).await), 0, "nobody waits for it");
         held.let_go();
-        // It comes back at an unknown time.
+        // The middleware returns at an unknown time.
         let begun = Instant::now();
         while sheets(&read_on(&mut run).await) == 0 {
             assert!(begun.elapsed() < LONGEST, "it is never said");
@@ -358,7 +359,7 @@ fn a_damaged_memory_is_told_to_the_model_once_and_the_run_goes_on() {
         let (store, memory) = constrained().await;
         let damaged = Record::new("{");
         store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
-        // The agent starts nevertheless.
+        // The agent starts anyway.
         let memory = Memory::open(store.clone(), "run").await.unwrap();
         let mut run = begin(&store, Policy::unlimited(), FactSheet::new(memory)).await;
         let told = |messages: &[String]| {

@@ -1,4 +1,4 @@
-//! A fault in each of the five middleware, in the middle of a run that all of them watch: an error, a panic, a hang.
+//! A fault in each of the five middleware, in the middle of a run with all of them: an error, a panic, a hang.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,7 +62,7 @@ struct Played {
     last: String,
 }
 
-/// The events at which middleware fails, and the calls that are made by then.
+/// The events at which middleware fails, and the number of calls before that.
 const MOMENTS: [(&str, u64); 4] = [("start", 0), ("before_model", 2), ("after_model", 3), ("before_tool", 3)];
 
 const MIDDLEWARE: [&str; 5] = ["observe", "budget", "context_filter", "fact_sheet", "progress"];
@@ -75,7 +75,7 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
     let settings = lookback_engine::Settings::default().dialect(dialect);
     let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();
     let here = |name: &str| {
-        // The one that hangs has a short limit. The others may take as long as a busy machine needs.
+        // A middleware that hangs has a short limit. The others may take as long as a busy machine needs.
         let limit = if name == bad && fault == Fault::Hang { 1_000 } else { 30_000 };
         MiddlewareSettings::default().time_limit(Duration::from_millis(limit)).on_failure(on_failure)
     };
@@ -115,7 +115,7 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
     let failures = run.failures().map(ToString::to_string).collect();
     let stopped = run.stopped().unwrap().clone();
     drop(run);
-    // The session can go on.
+    // The session can continue.
     let mut session = Session::open(store, "run", settings).await.unwrap();
     session.resume(Message::user("And the pictures?"), Session::RESUMED_TURNS).await.unwrap();
     let request = Request::decode(session.window().await.unwrap().to_json().unwrap(), Some(dialect)).unwrap();
@@ -164,8 +164,8 @@ fn a_fault_in_any_of_the_five_leaves_the_run_valid_if_it_fails_open() {
             played.failures[0].starts_with(&format!("middleware `{middleware}` failed at `{at}`")),
             "{here}: somebody is told"
         );
-        // The others did their part. The filter's policy is set when the run begins, and holds. If that failed, the
-        // session's own holds.
+        // The other middleware did their work. The filter's policy is set at the start of the run, and stays in force.
+        // If the filter failed at the start, only the session's own policy applies.
         let whole = (middleware, at) == ("context_filter", "start");
         assert_eq!(played.last.contains(r#"\"page\":6"#), whole, "{here}: {}", played.last);
         assert!(played.last.contains(r#"\"page\":7"#), "{here}: {}", played.last);

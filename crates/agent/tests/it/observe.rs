@@ -1,4 +1,4 @@
-//! The spans and metrics of a run: they have the names of the conventions, and nothing of the conversation.
+//! The spans and metrics of a run: they have the names of the conventions, and no text of the conversation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,7 +40,7 @@ impl Visit for Fields<'_> {
     }
 }
 
-/// The place of a span in the list.
+/// The index of a span in the list.
 struct At(usize);
 
 impl<S> Layer<S> for Recorder
@@ -67,7 +67,7 @@ where
     }
 }
 
-/// A text that may appear in no span or metric.
+/// A text that must not appear in any span or metric.
 const SECRET: &str = "opensesame";
 
 /// Fails with an error that quotes the conversation.
@@ -259,7 +259,7 @@ fn what_calls_cost_is_a_metric_beside_what_they_would_have_cost_without_a_window
 
     let exporter = InMemoryMetricExporter::default();
     let provider = SdkMeterProvider::builder().with_periodic_exporter(exporter.clone()).build();
-    // Without a cache, a cost is a number of tokens.
+    // Without a cache, a cost is proportional to the number of tokens.
     let price = Prices::builtin().find("uncached").unwrap().clone();
     observed(Observe::new().with_meter(&provider.meter("lookback")).with_price(&price));
     provider.force_flush().unwrap();

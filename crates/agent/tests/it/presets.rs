@@ -1,4 +1,4 @@
-//! The presets that are named after other systems, checked against vectors of what those systems promise.
+//! The presets that are modeled on other systems, checked against vectors of those systems' behavior.
 
 use crate::vectors::preset::hold;
 use futures_lite::future::block_on;

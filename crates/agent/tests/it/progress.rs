@@ -1,4 +1,4 @@
-//! The watch over a run's progress, by vectors, and circles in all short sequences of calls.
+//! The middleware for a run's progress, by vectors, and cycles in all short sequences of calls.
 
 use crate::vectors;
 use lookback_agent::repeated_cycle;

@@ -1,4 +1,4 @@
-//! Summaries, facts and middleware in a tokio runtime, whose clients find it; and what is said if there is none.
+//! Summaries, facts and middleware with clients that need a tokio runtime, and the errors if there is none.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -26,7 +26,7 @@ use tokio::runtime::Builder;
 
 const FACTS: &str = r#"{"facts":[{"kind":"finding","text":"It is blank.","confidence":0.9,"message":2}]}"#;
 
-/// An endpoint that gives every client the same answer, once it has read what the client says.
+/// Starts an endpoint that gives every client the same answer, after it has read from the client.
 fn endpoint(answer: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -57,7 +57,7 @@ fn client(answer: &'static str) -> impl Summarizer + 'static {
     Function::new("small-model", move |task| async move { ask(address, &task.prompt).await })
 }
 
-/// Runs a test in a runtime with several threads, and in one with the caller's alone.
+/// Runs a test in a multi-threaded runtime, and in one with only the caller's thread.
 fn in_each_runtime<F: Future<Output = ()>>(test: impl Fn() -> F) {
     for mut builder in [Builder::new_multi_thread(), Builder::new_current_thread()] {
         builder.enable_all().build().unwrap().block_on(test());
@@ -70,7 +70,7 @@ async fn session() -> Session {
     Session::open(MemoryStore::new(), "chat", Settings::default().policy(policy)).await.unwrap()
 }
 
-/// What a session summarizes a conversation of twelve messages as.
+/// Returns a session's summary of a conversation with twelve messages.
 async fn summary_of(mut session: Session) -> Option<String> {
     let messages = (0..12).map(|number| Message::user(format!("Message {number} says more than nothing.")));
     session.append(messages.collect::<Vec<_>>()).await.unwrap();
@@ -79,7 +79,7 @@ async fn summary_of(mut session: Session) -> Option<String> {
     session.view().summary().map(|summary| summary.text.clone())
 }
 
-/// The number of facts that a sheet draws in a run of eight rounds.
+/// Returns the number of facts that a fact sheet extracts in a run of eight rounds.
 async fn facts_drawn(sheet: impl FnOnce(FactSheet) -> FactSheet) -> usize {
     let store = Arc::new(MemoryStore::new());
     let memory = Memory::open(store.clone(), "run").await.unwrap();

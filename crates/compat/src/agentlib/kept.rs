@@ -1,4 +1,4 @@
-//! What a memory keeps of a session, for a caller that wants to look at it.
+//! The kept turns of a session, for inspection by a caller.
 
 use lookback_engine::transcript::Millis;
 use lookback_wire::dialect::Shown;
@@ -8,10 +8,10 @@ use super::{Error, Tags};
 use lookback_session::adapter;
 use lookback_session::{HistoryEntry, Session};
 
-/// Messages that are read from a log at a time.
+/// The number of messages in one read of the log.
 const PAGE: usize = 256;
 
-/// A session as the memory keeps it.
+/// A session, with the messages that the memory keeps.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct MemoryEntry {
@@ -21,14 +21,14 @@ pub struct MemoryEntry {
     pub agent_name: Option<String>,
     /// The tags of the last write.
     pub tags: Tags,
-    /// When the session began, in milliseconds since 1970.
+    /// When the session was created, in milliseconds since 1970.
     pub created_at: Option<Millis>,
     /// When the session was last written or read, in milliseconds since 1970.
     pub accessed_at: Option<Millis>,
     /// The tokens of its messages, counted by [`Utf16`](super::Utf16).
     pub token_count: u64,
-    /// The messages of the turns that are kept, including those that no read has room for. Calls without results are
-    /// here without stand-ins.
+    /// The messages of the kept turns, including those for which a read has no room. Calls without results have no
+    /// stand-ins here.
     pub messages: Vec<Message>,
 }
 
@@ -36,24 +36,24 @@ pub struct MemoryEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// The number of turns that are kept.
+    /// The number of kept turns.
     pub turns: u64,
     /// Their tokens, counted by [`Utf16`](super::Utf16).
     pub estimated_tokens: u64,
 }
 
-/// The turns of a session that are kept.
+/// The kept turns of a session.
 pub(super) struct StoredTurns {
     history: Vec<HistoryEntry>,
     pub(super) stats: Stats,
 }
 
 impl StoredTurns {
-    /// Reads the newest turns from the log. The window does not have them all: of a turn without end it holds only what
-    /// a read can use.
+    /// Reads the newest turns from the log. The window may lack messages of a very long turn, because it holds only as
+    /// many as reads can use.
     pub(super) async fn load(session: &mut Session, max_turns: u64) -> Result<StoredTurns, Error> {
         let (mut history, mut stats) = (Vec::new(), Stats { turns: 0, estimated_tokens: 0 });
-        // Messages before the first user message are a turn, too.
+        // Messages before the first user message also count as a turn.
         let (mut before, mut begun) = (u64::MAX, false);
         'log: loop {
             let page = adapter::newest(session, 0..before, PAGE).await?;

@@ -52,10 +52,10 @@ pub struct SlidingWindowMemory {
 }
 
 impl SlidingWindowMemory {
-    /// The kind of this memory, by which the original's agents know it.
+    /// The type of this memory, as the original's agents name it.
     pub const TYPE: &str = "sliding-window";
 
-    /// Creates a memory that ends with the process.
+    /// Creates a memory in process memory.
     ///
     /// # Errors
     /// Returns an error if a limit is 0.
@@ -75,8 +75,9 @@ impl SlidingWindowMemory {
 
     /// Returns the newest messages of a session that fit the limits, or no messages if there is no such session.
     ///
-    /// It records that the session was used. Of the options it uses the session and the limit; it ignores `query` and
-    /// `tags`, which are for [`search`](SlidingWindowMemory::search). It takes time in proportion to what is kept.
+    /// It records that the session was used. It uses the session and the limit from the options, and ignores `query`
+    /// and `tags`, which are for [`search`](SlidingWindowMemory::search). The time is proportional to the size of the
+    /// kept turns.
     ///
     /// # Errors
     /// Returns an error if the session's name is invalid, the limit is 0, or the store fails.
@@ -97,9 +98,9 @@ impl SlidingWindowMemory {
     /// Searches everything that was ever written in a session.
     ///
     /// A message is found if it contains every word of the query and was written under all of the tags. Calls are
-    /// returned with their results. Of all that is found, the newest messages that fit the limits are returned. Without
-    /// a query and tags, these are the newest messages of all. It records that the session was used. It takes time in
-    /// proportion to everything that was ever written.
+    /// returned with their results. The search returns the newest of the found messages that fit the limits. Without a
+    /// query and tags, it finds all messages. It records that the session was used. The time is proportional to
+    /// everything that was ever written.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -141,25 +142,26 @@ impl SlidingWindowMemory {
         Ok((name, within(self.options.max_tokens, options.limit)))
     }
 
-    /// Appends messages, without the system messages among them, and drops turns before the newest that are kept.
+    /// Appends messages, except for system messages, and drops turns beyond the limit.
     ///
-    /// An agent that reads its history, goes on, and writes everything back repeats much that is here already. So if a
-    /// list of two or more messages begins with one of the following, that beginning is taken for a transcript, and
-    /// only the rest is appended. If several match, the longest counts:
+    /// An agent that reads its history, continues it, and writes everything back repeats messages that are already
+    /// stored. So if a list of two or more messages begins with one of the following, that beginning is recognized as a
+    /// transcript, and only the rest is appended. If several match, the longest is used:
     ///
-    /// - what one of the last reads of this session by this memory returned (if that was a single message: only the
+    /// - the result of one of the last reads of this session by this memory (if that was a single message, only the
     ///   very last read),
-    /// - what a read without options would return now, with or without its stand-ins,
+    /// - the current result of a read without options, with or without its stand-ins,
     /// - everything that was ever written in the session.
     ///
-    /// A list that is only a part of one of these is new, and so is a single message, so a second "hi" is never lost. A
+    /// A list that is only a part of one of these is new, and so is a single message. So a second "hi" is never lost. A
     /// single exchange (a user message with its answers, without tool calls) is also new if nothing follows it, even if
-    /// the memory holds nothing else: a caller who writes each exchange as it comes may say the same twice.
+    /// the memory holds nothing else: a caller that writes each exchange as it happens may write the same one twice.
     ///
-    /// Two cases cannot be told from a transcript, and are taken for one: a conversation that begins word for word as
-    /// one of the above but is written without what went before, and more than one exchange written again.
+    /// Two cases cannot be distinguished from a transcript, and are treated as one: a new conversation that begins with
+    /// exactly the same messages as one of the above, and a repetition of more than one exchange.
     ///
-    /// It takes time in proportion to what is written and what is kept, however much was written before.
+    /// The time is proportional to the size of the written messages and the kept turns, and does not depend on earlier
+    /// ones.
     ///
     /// # Errors
     /// Returns an error if the session's name is invalid, OpenAI's format cannot express a message, or the store fails.
@@ -184,8 +186,7 @@ impl SlidingWindowMemory {
         if !keeping.limits.fits(&session.view().totals())
             && let Err(error) = adapter::compact(session, &keeping).await
         {
-            // The messages are written, and the next write tries again. A caller who saw an error would write them
-            // twice.
+            // The messages are written, and the next write tries again. On an error, the caller would write them twice.
             tracing::warn!(session = %name, %error, "turns over the limit could not be dropped");
         }
         Ok(())
@@ -210,8 +211,8 @@ impl SlidingWindowMemory {
         Ok(())
     }
 
-    /// Returns a session as it is kept, or all sessions by name if none is given. The list is empty if there is no such
-    /// session.
+    /// Returns a session with its kept messages, or all sessions, in the order of their names, if none is given. The
+    /// list is empty if there is no such session.
     ///
     /// # Errors
     /// Returns an error if the session's name is invalid, or the store fails.
@@ -240,8 +241,8 @@ impl SlidingWindowMemory {
         Ok(entries)
     }
 
-    /// Returns the size of a session, or `None` if there is no such session. It takes time in proportion to the turns
-    /// that are kept.
+    /// Returns the size of a session, or `None` if there is no such session. The time is proportional to the size of
+    /// the kept turns.
     ///
     /// # Errors
     /// Returns an error if the session's name is invalid, or the store fails.

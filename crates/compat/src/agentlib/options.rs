@@ -3,7 +3,7 @@
 use lookback_content::Redacted;
 use std::collections::BTreeMap;
 
-/// The session that is used if the caller names none.
+/// The name of the session if the caller gives none.
 const DEFAULT_SESSION: &str = "default";
 
 /// The limits of a [`SlidingWindowMemory`](super::SlidingWindowMemory).
@@ -19,7 +19,7 @@ const DEFAULT_SESSION: &str = "default";
 pub struct Options {
     /// The most tokens that a read returns, counted by [`Utf16`](super::Utf16). At least 1; 4,000 by default.
     pub max_tokens: u64,
-    /// The number of turns that are kept of each session. At least 1; 50 by default.
+    /// The number of turns to keep in each session. At least 1; 50 by default.
     pub max_turns: u64,
 }
 
@@ -36,7 +36,7 @@ impl Options {
         Options { max_tokens, ..self }
     }
 
-    /// Sets the number of turns that are kept of each session, at least 1.
+    /// Sets the number of turns to keep in each session, at least 1.
     #[must_use]
     pub fn max_turns(self, max_turns: u64) -> Self {
         Options { max_turns, ..self }
@@ -54,7 +54,7 @@ impl Options {
 /// ```
 pub type Tags = BTreeMap<String, String>;
 
-/// What to read: a session, and how much of it.
+/// The session to read or search, the limit, and the words and tags of a search.
 ///
 /// ```
 /// use lookback_compat::agentlib::ReadOptions;
@@ -87,7 +87,7 @@ impl Default for ReadOptions {
 }
 
 impl ReadOptions {
-    /// Reads everything in this session that fits the memory's limits.
+    /// Creates options that read everything in this session that fits the memory's limits.
     pub fn session(id: impl Into<String>) -> Self {
         ReadOptions { session_id: id.into(), limit: None, query: None, tags: Tags::new() }
     }
@@ -111,7 +111,7 @@ impl ReadOptions {
     }
 }
 
-/// Where to write, and under which name and tags.
+/// The session to write to, and the agent's name and tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WriteOptions {
@@ -119,7 +119,7 @@ pub struct WriteOptions {
     pub(crate) session_id: String,
     /// The agent that writes. It replaces the name in the session's entry; `None` removes that name.
     pub agent_name: Option<String>,
-    /// Tags, by which the messages can be found. They replace the tags in the session's entry; no tags remove those.
+    /// Tags for finding the messages. They replace the tags in the session's entry; an empty map removes them.
     pub tags: Tags,
 }
 
@@ -130,7 +130,7 @@ impl Default for WriteOptions {
 }
 
 impl WriteOptions {
-    /// Writes to this session, without an agent's name and without tags.
+    /// Creates options that write to this session, without an agent's name and without tags.
     pub fn session(id: impl Into<String>) -> Self {
         WriteOptions { session_id: id.into(), agent_name: None, tags: Tags::new() }
     }
@@ -141,7 +141,7 @@ impl WriteOptions {
         WriteOptions { agent_name: Some(name.into()), ..self }
     }
 
-    /// Sets the tags, by which the messages can be found.
+    /// Sets the tags for finding the messages.
     #[must_use]
     pub fn tags(self, tags: Tags) -> Self {
         WriteOptions { tags, ..self }

@@ -1,4 +1,4 @@
-//! Recognizing a transcript that an agent has read, continued and now writes back.
+//! Recognizing a transcript that an agent has read, continued, and writes back.
 
 use std::collections::VecDeque;
 
@@ -10,11 +10,11 @@ use super::Error;
 use super::window::{encoded, given, shown_of, within};
 use lookback_session::Session;
 
-/// The reads of a session that are remembered: this many runs of an agent may begin before the first of them is
-/// written.
+/// The most reads of a session that are remembered. So many runs of an agent may begin before the first of them writes
+/// its transcript.
 const READS: usize = 32;
 
-/// What the last reads of a session returned, as digests, the newest last.
+/// The results of the last reads of a session, as digests, the newest last.
 #[derive(Default)]
 pub(super) struct Reads(VecDeque<Vec<u128>>);
 
@@ -28,15 +28,15 @@ impl Reads {
         }
     }
 
-    /// Returns the length of the longest read that a list begins with. A read of a single message counts only if it is
-    /// the last one, because a single message is easily said again.
+    /// Returns the length of the longest read with which a list begins. A read of a single message counts only if it is
+    /// the last one, because single messages are easily repeated.
     fn longest(&self, digests: &[u128]) -> usize {
         let counts = |(age, read): &(usize, &Vec<u128>)| (*age == 0 || read.len() > 1) && digests.starts_with(read);
         self.0.iter().rev().enumerate().filter(counts).map(|(_, read)| read.len()).max().unwrap_or(0)
     }
 }
 
-/// Returns how many of these messages, from the first, repeat what the session has already.
+/// Returns the number of these messages, from the first, that repeat messages of the session.
 pub(super) async fn repeated(
     session: &mut Session,
     reads: &Reads,
@@ -57,11 +57,12 @@ pub(super) async fn repeated(
     let begins = |known: &[Message]| Some(self::digests(known)).filter(|known| digests.starts_with(known));
     let window = begins(&shown).or_else(|| begins(&without)).map_or(0, |known| known.len());
     let known = whole.max(window).max(reads.longest(&digests));
-    // If nothing follows what the session has, an exchange was said again.
+    // If nothing follows the known messages, the list may be a repeated exchange, which is new.
     Ok(if known == said.len() && is_exchange(said) { 0 } else { known })
 }
 
-/// Returns whether this is one exchange at most, which somebody may say twice. Calls have new identifiers each time.
+/// Returns whether the messages are at most one exchange without tool calls, which may legitimately be repeated. (Tool
+/// calls have new identifiers each time.)
 fn is_exchange(said: &[Message]) -> bool {
     let opens = said.iter().filter(|message| message.opens_turn()).count();
     opens <= 1 && said.iter().all(|message| message.tool_calls().next().is_none())

@@ -12,10 +12,10 @@ use super::window::settings;
 use lookback_session::Session;
 use lookback_store::{LogName, Store};
 
-/// The most sessions that are held open. To open another, the least recently used one is closed.
+/// The most sessions that are open at a time. To open another, the least recently used one is closed.
 const OPEN: usize = 128;
 
-/// The sessions that are held open.
+/// The open sessions.
 #[derive(Default)]
 pub(super) struct Slots {
     slots: HashMap<LogName, (u64, Arc<Mutex<Slot>>)>,
@@ -24,7 +24,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Returns the slot of a session. Others that wait for the same session get the same slot.
+    /// Returns the slot of a session. Concurrent callers for the same session get the same slot.
     pub(super) fn slot(&mut self, name: &LogName) -> Arc<Mutex<Slot>> {
         self.uses += 1;
         let uses = self.uses;
@@ -48,13 +48,13 @@ impl Slots {
         self.slots.clear();
     }
 
-    /// Returns how many sessions are open.
+    /// Returns the number of open sessions.
     pub(super) fn count(&self) -> usize {
         self.slots.len()
     }
 }
 
-/// A session that is held open.
+/// An open session.
 #[derive(Default)]
 pub(super) struct Slot {
     session: Option<Session>,
@@ -62,7 +62,8 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// Returns the session as the store has it now, because another process may have written to it or cleared it.
+    /// Returns the session in its current state in the store, because another process may have written to it or cleared
+    /// it.
     pub(super) async fn take_up(
         &mut self,
         store: &Arc<dyn Store>,

@@ -17,7 +17,7 @@ pub(super) fn settings(policy: Policy) -> Settings {
     Settings::default().dialect(DIALECT).policy(policy).counter(Utf16)
 }
 
-/// Returns the policy of a read. It records nothing, so a larger limit shows more again.
+/// Returns the policy of a read. It records nothing, so a later read with a larger limit shows more.
 pub(super) fn within(max_tokens: u64, limit: Option<u64>) -> Policy {
     let limits = Limits { messages: limit, ..Limits::tokens(max_tokens) };
     Policy { limits, keep: nothing(), mode: Mode::OnRead, ..Policy::unlimited() }
@@ -25,13 +25,13 @@ pub(super) fn within(max_tokens: u64, limit: Option<u64>) -> Policy {
 
 /// Returns the policy of a write, which keeps the newest turns.
 ///
-/// A read has room for `max_tokens`. So the turns that fit never have more than `max_tokens` times `max_turns` tokens,
-/// and no more than that is held of a turn without end.
+/// A read has room for `max_tokens`. So turns that fit have at most `max_tokens` times `max_turns` tokens together, and
+/// of longer turns, no more than that is held.
 pub(super) fn keeping(options: Options) -> Policy {
     let Options { max_tokens, max_turns } = options;
     let most = max_tokens.saturating_mul(max_turns);
     let limits = |tokens| Limits { turns: Some(max_turns), tokens: Some(Tokens::Count(tokens)), ..Limits::default() };
-    // The limit is twice the target. Otherwise each message of a turn without end would cause a compaction.
+    // The limit is twice the target. Otherwise each message of a very long turn would cause a compaction.
     Policy {
         limits: limits(most.saturating_mul(2)),
         target: Some(limits(most)),
@@ -40,7 +40,7 @@ pub(super) fn keeping(options: Options) -> Policy {
     }
 }
 
-/// Keeps nothing but what must be kept: the original drops the task as well.
+/// Returns a rule that keeps only what is always pinned. The original drops the task as well.
 fn nothing() -> Keep {
     Keep { task: false, ..Keep::default() }
 }
@@ -55,7 +55,7 @@ pub(super) fn fit(messages: impl IntoIterator<Item = Message>, policy: Policy) -
     given(outcome.on_read.as_deref().unwrap_or(engine.view()))
 }
 
-/// Returns the messages of a view as they are shown.
+/// Returns the messages of a view as shown.
 pub(super) fn given(view: &View) -> Result<Vec<Message>, Error> {
     encoded(view.messages().map(shown_of))
 }

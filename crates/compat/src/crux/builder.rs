@@ -1,4 +1,4 @@
-//! The options of a window, and opening one.
+//! The options of a window, and how to open it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,8 +60,9 @@ impl SlidingWindowBuilder {
 
     /// Sets the conversation's id. The default is `default`. Windows of one id over one store are one conversation.
     ///
-    /// An id has 1 to 183 characters ([`SlidingWindow::LONGEST_ID`]) and is itself a valid [`LogName`](lookback_store::LogName):
-    /// it has no control characters and no backslashes, and no part between slashes is empty, `.` or `..`.
+    /// An id has 1 to 183 characters ([`SlidingWindow::LONGEST_ID`]) and is itself a valid
+    /// [`LogName`](lookback_store::LogName): it has no control characters and no backslashes, and no part between
+    /// slashes is empty, `.` or `..`.
     pub fn id(self, id: impl Into<String>) -> Self {
         SlidingWindowBuilder { id: id.into(), ..self }
     }
@@ -71,14 +72,14 @@ impl SlidingWindowBuilder {
         SlidingWindowBuilder { summary_role, ..self }
     }
 
-    /// Sets how many messages leave the window at a time, at least 1.
+    /// Sets the number of messages that leave the window at a time, at least 1.
     ///
-    /// The window grows to `window_size + batch - 1` messages, and the next message brings it down to `window_size`. It
-    /// keeps more only if a tool call and its results need it, or if the window is small beside the batch: a compaction
-    /// never goes below the newest message plus an eighth of the limit.
+    /// The window grows to `window_size + batch - 1` messages, and the next message reduces it to `window_size`. It
+    /// keeps more only to keep a tool call with its results, or if the window is small compared to the batch: a
+    /// compaction never goes below the newest message plus an eighth of the limit.
     ///
-    /// The default is a quarter of the window, and 1 for windows smaller than 8. The original's documentation says
-    /// three things about it that no number can make true together:
+    /// The default is a quarter of the window, and 1 for windows smaller than 8. The original's documentation makes
+    /// three statements about it, and no number makes all of them true:
     ///
     /// - A window of 20 shows 20 of 25 messages, after 1 eviction. With a batch of 1 or 5 the newest 20 are shown, and
     ///   with 5 that takes one eviction. The default for 20 is 5, so this is true.
@@ -106,7 +107,7 @@ impl SlidingWindowBuilder {
         SlidingWindowBuilder { end: Some(Arc::new(hook)), ..self }
     }
 
-    /// Calls `hook` when a summary fails; the event's outcome says why.
+    /// Calls `hook` when a summary fails. The event's outcome has the reason.
     ///
     /// The messages are still in the window. Lookback tries again, first at once, then after pauses that double. In the
     /// original, `push` fails instead.
@@ -114,13 +115,13 @@ impl SlidingWindowBuilder {
         SlidingWindowBuilder { failed: Some(Arc::new(hook)), ..self }
     }
 
-    /// Sets how long making a summary may take. The default is two minutes.
+    /// Sets the time limit for making a summary. The default is two minutes.
     pub fn time_limit(self, time_limit: Duration) -> Self {
         SlidingWindowBuilder { time_limit: Some(time_limit), ..self }
     }
 
-    /// Sets the function that starts the making of a summary in the background, for example `tokio::spawn`. What it
-    /// returns is dropped. See [`SummaryOptions::spawner`].
+    /// Sets the function that runs a summary's job in the background, for example `tokio::spawn`. Its return value is
+    /// dropped. See [`SummaryOptions::spawner`].
     pub fn spawner<R>(self, spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
         SlidingWindowBuilder { spawner: Some(Spawner::new(spawn)), ..self }
     }
@@ -151,7 +152,7 @@ impl SlidingWindowBuilder {
         let counter = settings.counter.clone();
         let focus = ["decisions", "key facts", "user preferences"];
         let hooks = self.hooks();
-        // Crux takes whatever its summarizer says.
+        // Crux accepts every summary unchecked.
         let mut options = SummaryOptions::new(self.summarizer).focus(focus).check(false);
         if let Some(time_limit) = self.time_limit {
             options = options.time_limit(time_limit);

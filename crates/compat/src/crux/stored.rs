@@ -16,7 +16,7 @@ use lookback_store::IntoStore;
 pub struct Stored {
     /// The text of the summary, or the messages as a JSON list.
     pub content: String,
-    /// What the content is, and which window it belongs to.
+    /// The type of the content, and its window.
     pub(crate) metadata: Metadata,
 }
 
@@ -35,7 +35,7 @@ pub struct Metadata {
 /// Returns the value of one of the two keys of a window.
 ///
 /// `compact:ID:messages` holds the window's messages, and `compact:ID:summary` the running summary of the messages
-/// before them. Returns `None` if there is no such window, if it has no summary yet, or if the key is another one.
+/// before them. Returns `None` if there is no such window, if it has no summary yet, or for any other key.
 ///
 /// This is for programs that have the store but no window. It only reads: it does not wait for a summary that is being
 /// made, and it changes nothing.

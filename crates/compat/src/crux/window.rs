@@ -1,4 +1,4 @@
-//! A window of a conversation: pushing messages, and reading what is to be sent.
+//! A window of a conversation: pushing messages, and reading the messages to send.
 
 use std::fmt;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub struct SlidingWindow {
 pub struct Stats {
     /// The number of messages that were ever pushed.
     pub total_messages: u64,
-    /// The number of messages that the window shows as they are, including the system prompt.
+    /// The number of messages that the window shows, including the system prompt and without the summary.
     pub windowed_messages: u64,
     /// The tokens of the running summary, estimated; 0 if there is no summary.
     pub summary_tokens: u64,
@@ -70,8 +70,8 @@ impl SlidingWindow {
     /// at most [`LogName::LONGEST`] characters.
     pub const LONGEST_ID: usize = LogName::LONGEST - "compact::messages".len();
 
-    /// Starts building a window of the newest `window_size` messages (at least 1), whose summaries this summarizer
-    /// makes. The original's `generate` and `model` are a [`Function`](lookback_summarize::Function).
+    /// Starts building a window of the newest `window_size` messages (at least 1), with summaries by this summarizer. A
+    /// [`Function`](lookback_summarize::Function) replaces the original's `generate` and `model`.
     pub fn builder(window_size: u64, summarizer: impl Summarizer + 'static) -> SlidingWindowBuilder {
         SlidingWindowBuilder::new(window_size, Arc::new(summarizer))
     }
@@ -79,13 +79,13 @@ impl SlidingWindow {
     /// Appends a message. It waits for the store, but never for a summary.
     ///
     /// # Errors
-    /// Returns an error if OpenAI's format cannot express the message, or the store fails. The message is not stored
-    /// then.
+    /// Returns an error if OpenAI's format cannot express the message, or if the store fails. In both cases, the
+    /// message is not stored.
     pub async fn push(&self, message: Message) -> Result<(), Error> {
         let mut session = self.session.lock().await;
         session.push(message).await?;
         if let Err(error) = session.enforce_limits().await {
-            // The message is written. A caller who saw an error would push it again.
+            // The message is written. On an error, the caller would push it again.
             tracing::warn!(session = %session.name(), %error, "a summary could not be started");
         }
         Ok(())
@@ -93,8 +93,8 @@ impl SlidingWindow {
 
     /// Returns the messages to send: the running summary, if there is one, and the newest messages.
     ///
-    /// If a summary is being made, this waits for it, while others can go on pushing. If another process began the
-    /// summary and was killed, this waits until that summary's time limit.
+    /// If a summary is being made, this waits for it, while other callers can continue to push. If another process
+    /// began the summary and was killed, this may wait until that summary's time limit.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -104,8 +104,8 @@ impl SlidingWindow {
         Ok(decoded(&window.messages()?)?)
     }
 
-    /// Returns the size of the window. It is counted from the log, so it is right after a restart, too. It waits like
-    /// [`SlidingWindow::get_messages`].
+    /// Returns the size of the window. It is computed from the log, so it is also correct after a restart. It waits
+    /// like [`SlidingWindow::get_messages`].
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -119,8 +119,8 @@ impl SlidingWindow {
         Ok(Stats { total_messages, windowed_messages, summary_tokens, evictions })
     }
 
-    /// Waits until no summary of what the session held at the time of the call is being made, and returns the session
-    /// as other windows of this id have left it.
+    /// Waits until no summary of messages from before this call is being made, and returns the session in its current
+    /// state, including writes by other windows with this id.
     async fn wait_for_summary(&self) -> Result<MutexGuard<'_, Session>, Error> {
         let (mut standing, mut taken) = (None, 0);
         loop {
@@ -131,8 +131,8 @@ impl SlidingWindow {
             if standing.replace(summary).is_some_and(|before| before != summary) {
                 taken += 1;
             }
-            // The second summary that came was begun after the call. So the one being made now covers only what was
-            // pushed since.
+            // The second summary that was finished began after this call. So the one being made now covers only
+            // messages that were pushed since.
             if taken >= 2 {
                 return Ok(session);
             }

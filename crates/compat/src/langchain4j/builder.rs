@@ -13,7 +13,7 @@ use super::{ChatMemory, ChatMemoryError, MessageWindowChatMemory, SingleSlotChat
 use crate::OptionError;
 use lookback_store::{IntoStore, Store};
 
-/// The tokens that OpenAI counts for a request beside its messages.
+/// The tokens that OpenAI counts for a request in addition to its messages.
 const TOKENS_PER_REQUEST: u64 = 3;
 
 /// A limit in messages.
@@ -58,14 +58,14 @@ impl TokenWindowChatMemory {
 }
 
 impl Builder<LimitInMessages> {
-    /// Sets the most messages that are kept, including the system message: at least 1.
+    /// Sets the most messages to keep, including the system message; at least 1.
     #[must_use]
     pub fn max_messages(self, max_messages: u64) -> Self {
         self.dynamic_max_messages(move |_| max_messages)
     }
 
-    /// Sets a function that returns the most messages that are kept, at least 1. It is called with the memory's
-    /// identifier each time that the memory is used.
+    /// Sets a function that returns the most messages to keep, at least 1. It is called with the memory's identifier
+    /// each time the memory is used.
     #[must_use]
     pub fn dynamic_max_messages(self, most: impl Fn(&str) -> u64 + Send + Sync + 'static) -> Self {
         Builder { most: Some(Box::new(most)), ..self }
@@ -81,14 +81,14 @@ impl Builder<LimitInMessages> {
 }
 
 impl Builder<LimitInTokens> {
-    /// Sets the most tokens that are kept, including the system message: at least 1.
+    /// Sets the most tokens to keep, including the system message; at least 1.
     #[must_use]
     pub fn max_tokens(self, max_tokens: u64) -> Self {
         self.dynamic_max_tokens(move |_| max_tokens)
     }
 
-    /// Sets a function that returns the most tokens that are kept, at least 1. It is called with the memory's
-    /// identifier each time that the memory is used.
+    /// Sets a function that returns the most tokens to keep, at least 1. It is called with the memory's identifier each
+    /// time the memory is used.
     #[must_use]
     pub fn dynamic_max_tokens(self, most: impl Fn(&str) -> u64 + Send + Sync + 'static) -> Self {
         Builder { most: Some(Box::new(most)), ..self }
@@ -101,8 +101,8 @@ impl Builder<LimitInTokens> {
         Builder { counter: Some(Arc::new(counter)), ..self }
     }
 
-    /// Sets the tokens that a request costs beside its messages. The limit includes them. The default is 3, as OpenAI
-    /// counts.
+    /// Sets the tokens that a request costs in addition to its messages. The limit includes them. The default is 3, as
+    /// OpenAI counts.
     #[must_use]
     pub fn tokens_per_request(self, tokens: u64) -> Self {
         Builder { tokens_per_request: tokens, ..self }
@@ -137,13 +137,13 @@ impl<M> Builder<M> {
     /// Sets the memory's identifier: any text that is not empty, such as `ada@example.org` or an address. The default
     /// is `default`.
     ///
-    /// Two identifiers never share a log. [The module](super) says how the log is named.
+    /// Two identifiers never share a log. [The module](super) describes the names of the logs.
     #[must_use]
     pub fn id(self, id: impl Into<String>) -> Self {
         Builder { id: id.into(), ..self }
     }
 
-    /// Sets the store that keeps the memory. It may hold other memories and sessions, too. The default is process
+    /// Sets the store that keeps the memory. It may also hold other memories and sessions. The default is process
     /// memory for this memory alone.
     #[must_use]
     pub fn chat_memory_store(self, store: impl IntoStore) -> Self {

@@ -1,4 +1,5 @@
-//! The original's token counter for OpenAI models: OpenAI's vocabulary, and what OpenAI adds around a message.
+//! The original's token counter for OpenAI models: OpenAI's vocabulary, and the tokens that OpenAI adds around a
+//! message.
 
 use lookback_tokens::Vocabulary;
 use lookback_tokens::{OpenAiCounter, TokenCounter};
@@ -11,7 +12,7 @@ use crate::OptionError;
 /// The tokens of a picture of any size.
 const PICTURE: u64 = 85;
 
-/// `OpenAiTokenCountEstimator`: counts tokens as OpenAI does. Its constants were found by trial.
+/// `OpenAiTokenCountEstimator`: counts tokens like OpenAI. The original's authors found its constants by experiment.
 ///
 /// | what | tokens |
 /// |---|---|
@@ -38,7 +39,7 @@ const PICTURE: u64 = 85;
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenAiTokenCountEstimator {
     vocabulary: OpenAiCounter,
-    /// The tokens that a message with calls adds beside its calls.
+    /// The tokens that a message with calls costs in addition to its calls.
     calling: u64,
     /// The tokens that an assistant message adds.
     answering: u64,
@@ -99,7 +100,7 @@ impl OpenAiTokenCountEstimator {
                 result.content.iter().filter_map(ResultItem::text).map(|t| self.text(t)).sum()
             }
             PartRef::Opaque(opaque) if !opaque.is_cache_marker() => self.text(opaque.raw.get()),
-            // The original knows no other parts, and calls are counted together elsewhere.
+            // The original has no other parts. Calls are counted in `calls`.
             _ => 0,
         }
     }

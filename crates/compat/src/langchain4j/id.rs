@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use crate::OptionError;
 use lookback_store::LogName;
 
-/// The beginning of a log's name if the memory's identifier cannot itself be the name of a log.
+/// The prefix of a log's name if the memory's identifier is not a valid log name.
 const ESCAPED: &str = "id:";
 
-/// Returns the name of a memory's log: the identifier itself if it can be the name of a log. Otherwise it is the
-/// identifier after `id:`, with `%` and two hexadecimal digits for each byte that a name cannot have. Two identifiers
-/// never share a name.
+/// Returns the name of a memory's log. It is the identifier itself if that is a valid log name. Otherwise, it is `id:`
+/// and the identifier, with `%` and two hexadecimal digits for each byte of a character that a name cannot have. Two
+/// identifiers never share a name.
 pub(super) fn name_of(id: &str) -> Result<LogName, OptionError> {
     if id.is_empty() {
         return Err(OptionError { option: "id", expected: "one character or more", value: "none".to_owned() });

@@ -1,4 +1,4 @@
-//! A chat memory: adding, replacing and reading messages. Limits in messages and in tokens behave alike.
+//! A chat memory with a limit in messages or in tokens: adding, replacing and reading messages.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -58,8 +58,8 @@ pub type TokenWindowChatMemory = ChatMemory<LimitInTokens>;
 
 /// A sliding window over one conversation, in a store.
 ///
-/// A clone is the same memory. Every method can be called from any task or thread. The messages that one caller adds in
-/// one call stay together.
+/// A clone is the same memory. All methods can be called from any task or thread. Messages that are added in one call
+/// stay together.
 pub struct ChatMemory<M> {
     inner: Arc<Inner>,
     measured: PhantomData<fn() -> M>,
@@ -86,7 +86,7 @@ pub(super) struct OpenSession {
     newest: Option<String>,
 }
 
-/// What a limit counts.
+/// The measure of a limit.
 #[derive(Clone, Copy)]
 pub(super) enum Measure {
     Messages,
@@ -103,7 +103,7 @@ impl<M> ChatMemory<M> {
         &self.inner.id
     }
 
-    /// Adds a message, and evicts the oldest messages that no longer fit. A system message with the text of the present
+    /// Adds a message, and evicts the oldest messages that no longer fit. A system message with the text of the current
     /// one is ignored.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl<M> ChatMemory<M> {
         self.add_all(vec![message]).await
     }
 
-    /// Adds messages one after another, all or none. No message of another caller comes between them.
+    /// Adds messages in order, all or none. No message from another caller comes between them.
     ///
     /// # Errors
     /// Returns an error if the limit is 0, OpenAI's format cannot express a message, or the store fails.
@@ -125,17 +125,17 @@ impl<M> ChatMemory<M> {
         Ok(())
     }
 
-    /// Replaces all messages at once, and evicts the oldest that do not fit. Use it for a compaction of your own; the
-    /// memory never calls it.
+    /// Replaces all messages at once, and evicts the oldest that do not fit. Use it for your own compaction; the memory
+    /// never calls it.
     ///
-    /// It accepts what [`messages`](ChatMemory::messages) returned, even while calls wait for their results. The
-    /// results may still come afterwards.
+    /// It accepts the result of [`messages`](ChatMemory::messages), even while calls wait for their results. The
+    /// results can still be added afterward.
     ///
     /// # Errors
     /// Returns an error if there are no messages, if the limit is 0, if OpenAI's format cannot express a message, or if
-    /// the store fails. The memory is unchanged then.
+    /// the store fails. In all cases, the memory is unchanged.
     pub async fn set(&self, mut messages: Vec<Message>) -> Result<(), ChatMemoryError> {
-        // A stand-in that was read is not a result: the real one may still come.
+        // A stand-in from a read is not a result, and the real result may still come.
         messages.retain(|message| !engine::is_stand_in(message));
         if messages.is_empty() {
             let value = "none".to_owned();
@@ -151,7 +151,7 @@ impl<M> ChatMemory<M> {
 
     /// Returns the messages of the next model call: those that fit the current limit.
     ///
-    /// A provider accepts them once the calls of the newest message are answered. It changes nothing.
+    /// A provider accepts these messages once the calls of the newest one are answered. The method changes nothing.
     ///
     /// # Errors
     /// Returns an error if the limit is 0, or the store fails.
@@ -161,8 +161,8 @@ impl<M> ChatMemory<M> {
         let open = self.inner.open(&mut slot, policy).await?;
         let view = adapter::engine(&open.session).glance();
         if view.messages().all(Item::is_own) {
-            // Nothing of the conversation can be sent yet. The opening that Lookback adds would be a question that
-            // nobody asked.
+            // No message of the conversation can be sent yet. Lookback's opening alone would be a question that the
+            // user did not ask.
             return Ok(Vec::new());
         }
         Ok(decoded(&view.encode(DIALECT)?)?)
@@ -195,7 +195,7 @@ impl Inner {
         Ok(Policy { limits, keep: Keep { task: false, ..Keep::default() }, system, ..Policy::unlimited() })
     }
 
-    /// Returns the session under this policy, with everything that other memories of this identifier have written.
+    /// Returns the session under this policy, including entries that other memories with this identifier have written.
     async fn open<'a>(
         &self,
         slot: &'a mut Option<OpenSession>,
@@ -217,8 +217,8 @@ impl Inner {
         Ok(slot.insert(open))
     }
 
-    /// Returns whether the session knows the whole log. The log must end where the session ends, and with the same
-    /// record: otherwise it was erased and begun again.
+    /// Returns whether the session knows the whole log. The log must end where the session ends, with the same record.
+    /// Otherwise another memory has written to it, or has cleared it.
     async fn is_current(&self, open: &OpenSession) -> Result<bool, StoreError> {
         Ok(self.newest_of(&open.session).await?.iter().eq(&open.newest))
     }
@@ -229,8 +229,8 @@ impl Inner {
         self.store.read(&self.name, end.saturating_sub(1)..end + 1).await
     }
 
-    /// Notes the newest record after the session has written. If the store fails, the record stays unknown, and the
-    /// next call opens the session again: the write itself succeeded, so no error is returned.
+    /// Remembers the newest record after a write by the session. If the store fails, the record stays unknown, and the
+    /// next call opens the session again. No error is returned, because the write itself succeeded.
     async fn note(&self, open: &mut OpenSession) {
         open.newest = self.newest_of(&open.session).await.unwrap_or_default().into_iter().next();
     }

@@ -13,7 +13,7 @@ use lookback_store::{
 
 /// A store for a single memory, in process memory.
 ///
-/// A call for another memory fails, because the caller has mixed up two memories.
+/// A call for another memory fails, because the caller must have confused two memories.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -38,9 +38,9 @@ pub struct SingleSlotChatMemoryStore {
 #[error("the store is for the memory `{id}` only, and was asked for `{asked}`")]
 #[non_exhaustive]
 pub struct AnotherId {
-    /// The memory that the store is for.
+    /// The memory of the store.
     pub(crate) id: LogName,
-    /// The memory that was asked for.
+    /// The memory in the call.
     pub(crate) asked: LogName,
 }
 
@@ -57,7 +57,7 @@ impl SingleSlotChatMemoryStore {
         SingleSlotChatMemoryStore { id, slot: MemoryStore::new() }
     }
 
-    /// Returns the store behind this one if the log belongs to its memory.
+    /// Returns the inner store if the log belongs to the memory.
     fn slot(&self, log: &LogName) -> Result<&MemoryStore, StoreError> {
         let derived = Derived::ALL.into_iter().filter(|derived| derived.is_of_session());
         let mut own = derived.map(|derived| self.id.derive(derived));

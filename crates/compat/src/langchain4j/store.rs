@@ -1,4 +1,4 @@
-//! The original's kind of store, which keeps a list of messages for each memory, as a store of logs.
+//! The original's kind of store, which keeps a list of messages for each memory, and an adapter to a [`Store`].
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,10 +19,10 @@ use lookback_store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, St
 
 /// `ChatMemoryStore`: a store that keeps a list of messages for each memory, by its identifier.
 ///
-/// Implement it if you have such a store already. [`FromChatMemoryStore`] makes a [`Store`] of it.
+/// Implement it if you already have such a store. [`FromChatMemoryStore`] adapts it to a [`Store`].
 ///
-/// The messages are in OpenAI's format. [`Dialect::convert`](lookback_wire::dialect::Dialect::convert) gives a message that was built in
-/// Rust its JSON. A store must return messages that mean the same as those it was given.
+/// The messages are in OpenAI's format. [`Dialect::convert`](lookback_wire::dialect::Dialect::convert) adds the JSON to
+/// a message that was built in Rust. A store must return messages with the same meaning as those it was given.
 pub trait ChatMemoryStore: fmt::Debug + Send + Sync {
     /// Returns the messages of a memory in their order, or no messages if there is no such memory.
     fn get_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, Vec<Message>>;
@@ -50,13 +50,13 @@ impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
 
 /// A [`Store`] over a [`ChatMemoryStore`].
 ///
-/// Each write gives the inner store the messages that the memory shows, as in the original. So evicted messages are
-/// gone from there. The inner store is read before each use, so changes by others are seen. If two processes write to
-/// one memory at once, the messages of one may be lost, because such a store cannot say that it was changed meanwhile.
-/// Within this process nothing is lost.
+/// Each write passes the messages that the memory shows to the inner store, as in the original. So evicted messages
+/// disappear from it. The inner store is read before each use, to see changes by others. If two processes write to one
+/// memory at once, the messages of one may be lost, because such a store cannot detect concurrent changes. Within one
+/// process, no message is lost.
 ///
-/// Everything else in a log stays in this process's memory. Lists and searches know only the memories that this process
-/// has used.
+/// Everything else in a log stays in process memory. Lists and searches cover only the memories that this process has
+/// used.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -106,7 +106,7 @@ pub struct FromChatMemoryStore<S> {
     store: S,
     /// The log of each memory that was used, and its derived logs.
     logs: MemoryStore,
-    /// What the store held of each memory when it was last read or written, as digests. Its log shows the same.
+    /// The messages of each memory in the inner store at the last read or write, as digests. Its log shows the same.
     known: Mutex<Known>,
     settings: Settings,
 }
@@ -116,7 +116,7 @@ type Known = HashMap<LogName, Vec<u128>>;
 impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
     /// Creates a store of logs over this store.
     pub fn new(store: S) -> Self {
-        // The memory has the limits. Here every message is taken in whole.
+        // The memory enforces the limits. Here, messages are neither dropped nor shortened.
         let settings = Settings::default().policy(Policy::unlimited());
         FromChatMemoryStore { store, logs: MemoryStore::new(), known: Mutex::default(), settings }
     }
@@ -128,8 +128,8 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
         FromChatMemoryStore { settings: self.settings.counter(counter), ..self }
     }
 
-    /// Brings the log up to date with the inner store. If the messages there have changed, the log is written again, as
-    /// if they had come one after another.
+    /// Updates the log from the inner store. If the messages there have changed, the log is written again, as if they
+    /// had arrived one after another.
     async fn follow(&self, known: &mut Known, log: &LogName) -> Result<(), StoreError> {
         if log.is_derived() {
             return Ok(());
@@ -151,8 +151,8 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
                 };
                 entries.extend(engine.push(message).map_err(backend)?);
             }
-            // The checkpoint has the digest of everything before it, so a session that knows the old log notices that
-            // this is another.
+            // The checkpoint has the digest of everything before it. By that, a session with the old log detects the
+            // new one.
             engine.checkpoint(&mut entries);
             let records = (0..).zip(&entries).map(|(at, entry)| Record::from_entry(log, at, entry, None));
             self.logs.append(log, 0, records.collect::<Result<_, _>>()?, None).await?;
@@ -161,13 +161,13 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
         Ok(())
     }
 
-    /// Returns the logs, with this one up to date.
+    /// Updates a log, and returns the logs.
     async fn current(&self, log: &LogName) -> Result<&MemoryStore, StoreError> {
         self.follow(&mut *self.known.lock().await, log).await?;
         Ok(&self.logs)
     }
 
-    /// Gives the inner store the messages that the log shows.
+    /// Writes the messages that the log shows to the inner store, and returns their digests.
     async fn write(&self, log: &LogName) -> Result<Vec<u128>, StoreError> {
         let engine = load(&self.logs, log, self.settings.clone()).await?;
         let shown = engine.view().messages().filter(|item| !item.is_own());
@@ -242,7 +242,7 @@ impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
     }
 
     fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
-        // The inner store has only what the memory shows.
+        // The inner store has only the messages that the memory shows, so there is nothing to erase in it.
         Box::pin(async move { self.current(log).await?.erase(log, tombstones).await })
     }
 

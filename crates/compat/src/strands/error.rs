@@ -1,4 +1,4 @@
-//! Why a manager fails.
+//! The errors of managers.
 
 use lookback_summarize::SummarizerError;
 
@@ -10,7 +10,7 @@ pub type ModelError = Box<dyn std::error::Error + Send + Sync>;
 #[error("{reason}")]
 #[non_exhaustive]
 pub struct ContextWindowOverflow {
-    /// Why the list cannot be made smaller.
+    /// The reason.
     pub(crate) reason: &'static str,
     /// The model's refusal, if there was one.
     #[source]
@@ -46,7 +46,7 @@ pub enum Error {
     /// Bedrock's format cannot express a message, or the store failed.
     #[error(transparent)]
     Session(#[from] lookback_session::Error),
-    /// The model failed for another reason than the length of the list.
+    /// The model failed for a reason other than the length of the list.
     #[error(transparent)]
     Model(ModelError),
 }

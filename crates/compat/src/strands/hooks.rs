@@ -14,9 +14,9 @@ use super::Error;
 pub struct BeforeModelCall<'a> {
     /// The agent's messages. A hook may change them.
     pub messages: &'a mut Vec<Message>,
-    /// The projected tokens of the call, if they are known.
+    /// The projected tokens of the call, if known.
     pub projected_tokens: Option<u64>,
-    /// The most tokens that the model accepts, if that is known.
+    /// The most tokens that the model accepts, if known.
     pub context_window_limit: Option<u64>,
 }
 

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 /// Returns the message with each tool call replaced by a note.
 ///
-/// Use it for an answer that ended at the model's output token limit: its tool calls may be incomplete. A call without
-/// an identifier or a name is replaced, too. In Bedrock's JSON everything else stays as it is: the message's other
-/// members, such as `metadata`, and unknown blocks.
+/// Use it for an answer that ended at the model's output token limit, because its tool calls may be incomplete. A call
+/// without an identifier or a name is also replaced. In Bedrock's JSON, everything else stays unchanged: the message's
+/// other members, such as `metadata`, and unknown blocks.
 ///
 /// ```
 /// use lookback_wire::message::{Message, ToolCall};

@@ -1,4 +1,4 @@
-//! What every manager does, with defaults for a manager of your own.
+//! The interface of managers, with default implementations.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use super::{CompressionThreshold, Error, HookRegistry, ModelError};
 
 /// Keeps a list of messages small, in place. Tasks and threads can share a manager.
 ///
-/// A manager of your own has a name, tidies a list, and makes a list smaller. The other methods have defaults.
+/// To write your own manager, implement `name`, `apply_management` and `reduce_context`. The other methods have
+/// defaults.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -55,8 +56,8 @@ pub trait ConversationManager: Send + Sync {
 
     /// Makes the list smaller now.
     ///
-    /// A cause means that the model has refused the list. The manager then does whatever helps, and returns an error if
-    /// nothing did. Without a cause, a list that cannot be made smaller stays as it is, and a warning is logged
+    /// A cause means that the model has refused the list. The manager then does everything it can, and returns an error
+    /// if the list cannot be made smaller. Without a cause, such a list stays unchanged, and a warning is logged
     /// (`tracing`).
     ///
     /// # Errors
@@ -67,21 +68,21 @@ pub trait ConversationManager: Send + Sync {
         cause: Option<ModelError>,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Returns when the list is reduced before the model refuses it. By default it is not.
+    /// Returns the threshold at which the list is reduced before the model refuses it. The default is `None`: never.
     fn proactive_compression(&self) -> Option<&CompressionThreshold> {
         None
     }
 
     /// Prepares the list for a model call.
     ///
-    /// `projected_tokens` is the size of the call, if it is known. `context_window_limit` is the most tokens that the
-    /// model accepts; for `None`, 200,000 is assumed, and a warning is logged once.
-    /// [`register_hooks`](ConversationManager::register_hooks) arranges that this is called before each model call. An
-    /// agent's own loop may call it instead.
+    /// `projected_tokens` is the size of the call, if known. `context_window_limit` is the most tokens that the model
+    /// accepts; for `None`, 200,000 is assumed, and a warning is logged once. A hook from
+    /// [`register_hooks`](ConversationManager::register_hooks) calls this method before each model call. An agent's own
+    /// loop may call it directly instead.
     ///
-    /// By default the list is reduced if the threshold of
+    /// By default, the list is reduced if the threshold of
     /// [`proactive_compression`](ConversationManager::proactive_compression) is reached. If that fails, a warning is
-    /// logged, and the list stays as it is.
+    /// logged, and the list stays unchanged.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -141,10 +142,10 @@ pub trait ConversationManager: Send + Sync {
         }
     }
 
-    /// Continues from such a state. Returns the messages to put before the agent's messages, which continue at
+    /// Restores such a state. Returns the messages to put before the agent's messages, which continue at
     /// `removed_message_count`.
     ///
-    /// By default the state is only checked. A manager that counts what it removes has to restore the count.
+    /// By default, the state is only checked. A manager that counts removed messages must restore the count.
     ///
     /// # Errors
     /// Returns [`Error::State`] if the state does not belong to this kind of manager.
@@ -152,16 +153,16 @@ pub trait ConversationManager: Send + Sync {
         async move { state_of(state, self.name()).map(|_| None) }
     }
 
-    /// Returns how many of the agent's messages are before the window, which begins with the next one. 0 by default.
+    /// Returns the number of the agent's messages before the window, which begins with the next one. 0 by default.
     ///
-    /// The count includes messages that stay from before that place. A summary is not one of the agent's messages and
-    /// is not counted.
+    /// The count includes messages before the window that stay in the list. A summary is not one of the agent's
+    /// messages and is not counted.
     fn removed_message_count(&self) -> impl Future<Output = u64> + Send {
         async { 0 }
     }
 }
 
-/// Returns the `removed_message_count` of a state, if it is a state of the manager of this name.
+/// Returns the `removed_message_count` of a state, if it is a state of the manager with this name.
 pub(super) fn state_of(state: &Value, name: &str) -> Result<u64, Error> {
     if state.get("__name__").and_then(Value::as_str) != Some(name) {
         return Err(Error::State);

@@ -1,5 +1,5 @@
-//! Keeps a list that its owner changes in step with a session. New messages in the list are pushed, and what a
-//! compaction leaves of the session is written back to the list.
+//! Synchronizes a list, which its owner may change, with a session. New messages of the list are pushed into the
+//! session, and the result of a compaction is written back to the list.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,7 +23,7 @@ use lookback_store::Store;
 #[derive(Debug)]
 pub(super) struct Mirror {
     pub(super) session: Session,
-    /// The list as the manager left it.
+    /// The list at the end of the manager's last call.
     left: Vec<Left>,
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn open(store: &Arc<dyn Store>, name: &str) -> Result<Session, 
 }
 
 impl Mirror {
-    /// Opens the session. A list that an earlier process left is recognized by what the session shows.
+    /// Opens the session. A list from an earlier process is recognized by the messages that the session shows.
     pub(super) async fn open(store: &Arc<dyn Store>, name: &str) -> Result<Self, Error> {
         let session = open(store, name).await?;
         let left = session.view().messages().map(|item| {
@@ -53,8 +53,8 @@ impl Mirror {
         Ok(Mirror { session, left })
     }
 
-    /// Brings the list into the session. If the list continues the one that the manager left, only the new messages are
-    /// pushed. Any other list replaces everything.
+    /// Copies the list into the session. If the list continues the known one, only the new messages are pushed. Any
+    /// other list replaces everything.
     pub(super) async fn bring(&mut self, messages: &[Message]) -> Result<(), Error> {
         let digests: Vec<u128> = messages.iter().map(Message::digest).collect();
         let known = self.left.len();
@@ -80,8 +80,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// Finds the positions of the last messages of the list in the log, from `since` on. Messages that the session
-    /// hides have none.
+    /// Finds the log positions, from `since` on, of the new messages of the list. Messages that the session hides have
+    /// none.
     fn find(&mut self, digests: &[u128], since: Position) {
         let new = self.session.view().messages().filter(|item| item.position() >= since);
         let mut new: Vec<_> = new.map(|item| (item.position(), item.message().digest())).collect();
@@ -93,8 +93,8 @@ impl Mirror {
         }
     }
 
-    /// Returns whether the session shows exactly the messages of the list. It does not if another writer has written to
-    /// it.
+    /// Returns whether the session shows exactly the messages of the list. If another writer has written to the
+    /// session, it does not.
     fn is_true(&self) -> bool {
         let sorted = |mut positions: Vec<Position>| {
             positions.sort_unstable();
@@ -104,13 +104,13 @@ impl Mirror {
         sorted(shown) == sorted(self.left.iter().filter_map(|left| left.position).collect())
     }
 
-    /// Returns how many of these messages of the list the session shows.
+    /// Returns the number of messages in this range of the list that the session shows.
     pub(super) fn shown(&self, list: Range<usize>) -> usize {
         self.left.get(list).unwrap_or_default().iter().filter(|left| left.position.is_some()).count()
     }
 
-    /// Shortens the results of the oldest message that the session does not show because they answer no call of the
-    /// list. Returns whether this made a message smaller.
+    /// Shortens the results in the oldest message that the session hides because they answer no call in the list.
+    /// Returns whether a message got smaller.
     pub(super) fn shorten_orphan(&mut self, messages: &mut [Message], to: &Truncation) -> Result<bool, Error> {
         let counter = Estimate::default();
         for (left, message) in self.left.iter_mut().zip(messages) {
@@ -134,9 +134,9 @@ impl Mirror {
         Ok(false)
     }
 
-    /// Makes the list equal to what the session shows, and returns the places in the old list that stay. The owner's
-    /// messages are kept, except for those that the session shows shortened. A message that the session never showed
-    /// leaves if one after it has left.
+    /// Updates the list to the messages that the session shows, and returns the indexes of the old list that stay. It
+    /// keeps the owner's messages, except for those that the session shortens. A message that the session never showed
+    /// is removed if a message after it is.
     pub(super) fn write_back(&mut self, messages: &mut Vec<Message>) -> Result<Vec<usize>, Error> {
         let items: HashMap<_, _> = self.session.view().messages().map(|item| (item.position(), item)).collect();
         let gone = |left: &Left| left.position.is_some_and(|position| !items.contains_key(&position));
@@ -160,7 +160,7 @@ impl Mirror {
     }
 }
 
-/// Returns a message as it is shown, or `None` if it is shown whole.
+/// Returns a message as shown, or `None` if it is shown whole.
 fn shown(item: &Item) -> Result<Option<Message>, Error> {
     edited(item.message(), item.edits())
 }
@@ -171,7 +171,7 @@ fn edited(message: &Message, edits: &[Edit]) -> Result<Option<Message>, Error> {
         return Ok(None);
     }
     let encoded = Dialect::Bedrock.encode([Shown { message, edits }])?;
-    // It was just encoded, so it can be decoded.
+    // The message was just encoded, so it can be decoded.
     Ok(encoded.first().and_then(|raw| Dialect::Bedrock.decode_raw(raw).ok()))
 }
 

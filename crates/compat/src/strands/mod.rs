@@ -5,24 +5,24 @@
 //! oldest into a summary, and [`NullConversationManager`] does nothing. They have Strands' names and defaults. To write
 //! your own, implement [`ConversationManager`]; three of its methods have no default.
 //!
-//! All follow the rules of Bedrock Converse, where tool results are user messages. Send the list as
-//! [`Dialect::Bedrock`] encodes it. That merges neighbors of one role, which the list may contain after something
-//! between them was dropped, and which the provider refuses.
+//! All follow the rules of Bedrock Converse, where tool results are user messages. Send the list as encoded by
+//! [`Dialect::Bedrock`]. Encoding merges neighbors with the same role, which the provider would refuse. The list may
+//! contain such neighbors after messages between them were dropped.
 //!
-//! Differences from the original, and why:
+//! Differences from the original, and the reasons:
 //!
-//! - **Nothing is lost.** What leaves the list stays in a session's log, where `search` finds it. The log is in process
-//!   memory unless you give a store.
+//! - **Nothing is lost.** Messages that leave the list stay in a session's log, where `search` finds them. The log is
+//!   in process memory unless you set a store.
 //! - **A window begins with a user message.** If the original would begin one with a tool call, the task that the call
 //!   belongs to stays before it, in addition to the window's messages. So does a tool exchange that the model has not
 //!   answered yet.
-//! - **Any result may be shortened**, including results in the open exchange and results of JSON. The original shortens
+//! - **Any result may be shortened**, including results in the open exchange and JSON results. The original shortens
 //!   only those of the oldest message. A cut never makes a text longer. A document in a result is replaced by its name,
-//!   as a picture is.
-//! - **Recovery ends.** Each reduction leaves fewer or shorter messages, or reports that there is nothing to reduce, and
-//!   [`recover()`] ends if the list gets no smaller.
-//! - **A restored window is valid.** `removed_message_count` says where in the agent's messages the window continues.
-//!   The state also holds the messages that stay from before that place, and
+//!   like a picture.
+//! - **Recovery ends.** Each reduction leaves fewer or shorter messages, or reports that there is nothing to reduce,
+//!   and [`recover()`] ends if the list gets no smaller.
+//! - **A restored window is valid.** `removed_message_count` is the index in the agent's messages at which the window
+//!   continues. The state also holds earlier messages that stay in the list, and
 //!   [`restore_from_session`](ConversationManager::restore_from_session) returns them.
 //! - **Signed reasoning is respected.** While a tool loop with signed reasoning is open, nothing is reduced. The first
 //!   reduction after that removes the signed reasoning of finished turns.

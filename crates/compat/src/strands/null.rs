@@ -4,7 +4,7 @@ use lookback_wire::message::Message;
 
 use super::{ContextWindowOverflow, ConversationManager, Error, ModelError};
 
-/// A manager that leaves the list as it is.
+/// A manager that never changes the list.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NullConversationManager;
 

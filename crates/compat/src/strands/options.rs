@@ -23,7 +23,7 @@ use lookback_summarize::Summarizer;
 pub struct SlidingWindowOptions {
     /// The most messages of the list, at least 0. If it is 0, every reduction clears all messages that are not pinned.
     pub window_size: i64,
-    /// Whether long tool results are shortened before anything is dropped, if the model has refused the list.
+    /// Whether long tool results are shortened before messages are dropped, if the model has refused the list.
     pub should_truncate_results: bool,
     /// The model calls before which the list is tidied, in addition to the end of the turn.
     pub per_turn: PerTurn,
@@ -35,8 +35,8 @@ pub struct SlidingWindowOptions {
 }
 
 impl Default for SlidingWindowOptions {
-    /// Keeps 40 messages, and shortens results if the model refuses the list. Nothing is done before model calls, and
-    /// nothing is pinned.
+    /// Returns options that keep 40 messages, and shorten results if the model refuses the list. The list is not tidied
+    /// before model calls, and no message is pinned.
     fn default() -> Self {
         SlidingWindowOptions {
             window_size: 40,
@@ -55,7 +55,7 @@ impl SlidingWindowOptions {
         SlidingWindowOptions { window_size, ..self }
     }
 
-    /// Sets whether long tool results are shortened before anything is dropped, if the model has refused the list.
+    /// Sets whether long tool results are shortened before messages are dropped, if the model has refused the list.
     #[must_use]
     pub fn should_truncate_results(self, should_truncate_results: bool) -> Self {
         SlidingWindowOptions { should_truncate_results, ..self }
@@ -145,21 +145,21 @@ pub struct SummarizingOptions {
     pub summary_ratio: f64,
     /// The number of newest messages that are not summarized. The newest message never is.
     pub preserve_recent_messages: usize,
-    /// The summarizer, instead of Strands' `summarization_agent`. If it is `None`, sentences of the conversation make
-    /// up the summary.
+    /// The summarizer, which replaces Strands' `summarization_agent`. If it is `None`, the summary consists of
+    /// sentences of the conversation.
     pub summarizer: Option<Arc<dyn Summarizer>>,
-    /// The system prompt of the summarizer, instead of its own. A summary that is made without a model prefers
-    /// sentences with the words of this prompt.
+    /// A system prompt that replaces the summarizer's own. A summary without a model prefers sentences with words of
+    /// this prompt.
     pub summarization_system_prompt: Option<String>,
     /// The most tokens of a summary, at least 1. A longer summary is cut. If it is `None`, the summarizer is asked for
-    /// less than 1,000 tokens, and its summary is kept word for word.
+    /// fewer than 1,000 tokens, and its summary is used unchanged, even if it is longer.
     pub summary_budget: Option<u64>,
     /// Whether the list is reduced before the model refuses it. `None` means no.
     pub proactive_compression: Option<ProactiveCompression>,
 }
 
 impl Default for SummarizingOptions {
-    /// Summarizes three tenths of the messages, but none of the newest ten.
+    /// Returns options that summarize 30 % of the messages, but none of the newest ten.
     fn default() -> Self {
         SummarizingOptions {
             summary_ratio: 0.3,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use crate::OptionError;
 
-/// The most tokens that a model is assumed to accept if the caller does not say.
+/// The assumed limit of a model in tokens, if the caller does not give it.
 const CONTEXT_WINDOW_LIMIT: u64 = 200_000;
 /// The default share of the model's tokens at which a compression begins.
 const THRESHOLD: f64 = 0.7;
@@ -31,7 +31,7 @@ fn threshold() -> f64 {
 }
 
 impl ProactiveCompression {
-    /// Reduces a list at this share of the tokens that the model accepts, above 0 and at most 1.
+    /// Creates an option that reduces a list at this share of the tokens that the model accepts, above 0 and at most 1.
     pub fn at(compression_threshold: f64) -> Self {
         ProactiveCompression::At { compression_threshold }
     }
@@ -106,9 +106,9 @@ impl CompressionThreshold {
     }
 }
 
-/// Logs a proactive reduction that failed. It must not prevent the call.
+/// Logs the failure of a proactive reduction, which must not prevent the call.
 pub(super) fn log_failure(reduced: Result<(), Error>) {
     if let Err(error) = reduced {
-        tracing::warn!(%error, "the proactive compression failed; the call is made with the list as it is");
+        tracing::warn!(%error, "the proactive compression failed; the call is made with the unchanged list");
     }
 }

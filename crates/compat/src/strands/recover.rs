@@ -1,4 +1,4 @@
-//! Sending a list again and again, made smaller each time, until the model accepts it.
+//! Sending a list repeatedly, and reducing it each time, until the model accepts it.
 
 use lookback_tokens::Estimate;
 use lookback_tokens::measure;
@@ -10,9 +10,9 @@ const NO_SMALLER: &str = "The list is too long, and the manager did not make it 
 
 /// Sends a list until the model accepts it.
 ///
-/// `call` sends the list. Each time that it fails with an error for which `too_long` returns `true`, the manager
-/// reduces the list. This continues as long as each list is smaller than the one before, in estimated tokens, or in
-/// bytes if the tokens are equal. So it ends with any manager and any model.
+/// `call` sends the list. Each time it fails with an error for which `too_long` returns `true`, the manager reduces the
+/// list. This continues as long as each list is smaller than the previous one, in estimated tokens, or in bytes if the
+/// tokens are equal. So it ends with any manager and any model.
 ///
 /// # Errors
 /// Returns [`Error::Overflow`] if the list cannot be reduced. Its source is the model's own error, or that error's text

@@ -1,4 +1,4 @@
-//! The sliding window, which keeps the newest messages of a list from a user message on.
+//! The sliding window, which keeps the newest messages of a list, beginning with a user message.
 
 use lookback_session::adapter;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use lookback_store::{IntoStore, MemoryStore, Store};
 
 const NAME: &str = "SlidingWindowConversationManager";
 const IRREDUCIBLE: &str = "Unable to trim conversation context!";
-/// The characters that are kept of a text at each end.
+/// The number of characters to keep at each end of a text.
 const KEPT: u64 = 200;
 const MARKER: &str = "...\n\n... [truncated: {cut} chars removed] ...\n\n...";
 
@@ -64,7 +64,7 @@ pub struct SlidingWindowConversationManager {
     inner: Mutex<Inner>,
 }
 
-/// The state that changes.
+/// The mutable state.
 #[derive(Debug)]
 struct Inner {
     mirror: Option<Mirror>,
@@ -72,23 +72,23 @@ struct Inner {
     pin_first: usize,
     /// The number of the agent's messages before the window.
     removed: u64,
-    /// The messages of the list that are from before that place: the task, and pinned messages.
+    /// The messages of the list that are older than the window: the task, and pinned messages.
     before: Vec<Message>,
     model_calls: u64,
 }
 
 impl Inner {
-    /// Returns how many messages of a list are from before the window. It is 0 if the owner has changed them.
+    /// Returns the number of messages of a list that are older than the window; 0 if the owner has changed them.
     fn standing(&self, messages: &[Message]) -> usize {
         let same = |(one, other): (&Message, &Message)| one.digest() == other.digest();
         let stand = self.before.len() <= messages.len() && self.before.iter().zip(messages).all(same);
         if stand { self.before.len() } else { 0 }
     }
 
-    /// Counts the messages that have left a list of `length` messages, of which `places` stay. The first `standing`
-    /// were from before the window.
+    /// Counts the messages that have left a list of `length` messages, of which the indexes `places` stay. The first
+    /// `standing` messages were older than the window.
     fn count(&mut self, length: usize, standing: usize, places: &[usize], messages: &[Message]) -> Result<(), Error> {
-        // The window is the part at the end of the list in which nothing is missing.
+        // The window is the part at the end of the list without missing messages.
         let whole = places.iter().rev().zip((0..length).rev()).take_while(|(place, index)| **place == *index);
         let window = (length - whole.count()).max(standing);
         let before = places.iter().zip(messages).take_while(|(place, _)| **place < window);
@@ -107,7 +107,7 @@ impl Default for SlidingWindowConversationManager {
 }
 
 impl SlidingWindowConversationManager {
-    /// Creates a manager that keeps the messages that leave its list in process memory.
+    /// Creates a manager that stores messages that leave its list in process memory.
     ///
     /// # Errors
     /// Returns an error if `window_size` is negative, if `per_turn` is a number below 1, or if the threshold is not
@@ -135,8 +135,8 @@ impl SlidingWindowConversationManager {
         Self { window, truncate, threshold, store, session, inner: Mutex::new(inner) }
     }
 
-    /// Keeps the messages that leave the list in this store, in the session with this name. An invalid name is an error
-    /// at the first use.
+    /// Sets the store and the session's name for messages that leave the list. An invalid name is an error at the first
+    /// use.
     #[must_use]
     pub fn with_store(mut self, store: impl IntoStore, session: &str) -> Self {
         (self.store, self.session) = (store.into_store(), session.to_owned());
@@ -148,7 +148,7 @@ impl SlidingWindowConversationManager {
         self.window
     }
 
-    /// Returns whether long tool results are shortened before anything is dropped, if the model has refused the list.
+    /// Returns whether long tool results are shortened before messages are dropped, if the model has refused the list.
     pub fn should_truncate_results(&self) -> bool {
         self.truncate
     }
@@ -158,7 +158,7 @@ impl SlidingWindowConversationManager {
         self.inner.lock().await.per_turn
     }
 
-    /// Returns how many of the first messages are pinned, by the options or by the state that was restored.
+    /// Returns the number of first messages that are pinned, by the options or by a restored state.
     pub async fn pin_first(&self) -> usize {
         self.inner.lock().await.pin_first
     }
@@ -173,8 +173,7 @@ impl SlidingWindowConversationManager {
         Ok(())
     }
 
-    /// Returns at most `most` messages that fit a query, the best first, whether or not they have
-    /// left the list.
+    /// Returns at most `most` messages that match a query, the best first, including those that have left the list.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -236,8 +235,8 @@ impl SlidingWindowConversationManager {
         }
     }
 
-    /// Returns how many messages are kept in addition to the window: the pinned ones, and the task if it is older than
-    /// the window.
+    /// Returns the number of messages that are kept in addition to the window: the pinned ones, and the task if it is
+    /// older than the window.
     fn beside(&self, messages: &[Message], pinned: usize) -> usize {
         let task = messages.iter().rposition(is_said);
         let outside = task.is_some_and(|task| task >= pinned && task < messages.len().saturating_sub(self.window));
@@ -245,15 +244,15 @@ impl SlidingWindowConversationManager {
         pinned + usize::from(outside && self.window > 0)
     }
 
-    /// Returns the policy of one reduction, or `None` if the list has no place where a window may begin. If the model
-    /// has refused the list, everything that may be dropped is dropped even then.
+    /// Returns the policy of one reduction, or `None` if a window cannot begin anywhere in the list. If the model has
+    /// refused the list, there is always a policy, which then drops everything that may be dropped.
     fn policy(&self, mirror: &Mirror, messages: &[Message], first: usize, refused: bool) -> Option<Policy> {
         let (pinned, length) = (pinned(messages, first), messages.len());
-        // A list that fits the window already loses two messages or more.
+        // A list that already fits the window loses two or more messages.
         let fits = length <= self.window + self.beside(messages, pinned);
         let start = if fits { pinned + 2 } else { length - self.window };
         let begin = beginning(messages, start).or(refused.then_some(start))?;
-        // An earlier exchange that the model has not answered yet stays, with the user's words that it answers.
+        // An earlier tool exchange that the model has not answered yet stays, with the user message before it.
         let open = messages.iter().rposition(|message| message.role() == Role::Assistant);
         let open = open.filter(|at| messages.get(*at).is_some_and(|message| message.tool_calls().next().is_some()));
         let begin = match open.filter(|open| *open < begin) {
@@ -311,7 +310,7 @@ impl ConversationManager for SlidingWindowConversationManager {
     }
 
     /// Returns the state with three more members: `model_call_count`; `pin_first`, if it is not 0; and
-    /// `messages_before`, the messages of the list that are from before `removed_message_count`, if there are any.
+    /// `messages_before`, the messages of the list from before `removed_message_count`, if any.
     async fn get_state(&self) -> Value {
         let inner = self.inner.lock().await;
         let mut state = json!({
@@ -332,7 +331,7 @@ impl ConversationManager for SlidingWindowConversationManager {
         state
     }
 
-    /// Returns the state's `messages_before`. Together with the agent's messages from `removed_message_count` on they
+    /// Returns the state's `messages_before`. Together with the agent's messages from `removed_message_count` on, they
     /// are the window.
     async fn restore_from_session(&self, state: &Value) -> Result<Option<Vec<Message>>, Error> {
         let removed = state_of(state, NAME)?;
@@ -361,8 +360,8 @@ impl ConversationManager for SlidingWindowConversationManager {
     }
 }
 
-/// Shortens the results of one message, and returns whether any were long. Results that answer no call come first,
-/// because they are in the list although the session does not show them.
+/// Shortens the results of one message, and returns whether any could be shortened. Results that answer no call come
+/// first: they are in the list although the session does not show them.
 async fn shorten(mirror: &mut Mirror, messages: &mut [Message]) -> Result<bool, Error> {
     let to = truncation();
     if mirror.shorten_orphan(messages, &to)? {
@@ -372,7 +371,7 @@ async fn shorten(mirror: &mut Mirror, messages: &mut [Message]) -> Result<bool, 
     Ok(adapter::shorten(&mut mirror.session, &stages).await?.is_some())
 }
 
-/// Returns how a long result is truncated.
+/// Returns the truncation of long results.
 fn truncation() -> Truncation {
     Truncation { head: KEPT, tail: KEPT, marker: Some(MARKER.to_owned()), ..Truncation::default() }
 }

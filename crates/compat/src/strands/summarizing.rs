@@ -1,4 +1,4 @@
-//! The running summary, which replaces the oldest messages at the front of a list.
+//! The summarizing manager, which replaces the oldest messages of a list by a running summary.
 
 use std::sync::{Arc, PoisonError};
 
@@ -21,7 +21,7 @@ use lookback_store::{IntoStore, MemoryStore, Store};
 use lookback_summarize::{Completion, Extractive, Summarizer, SummarizerError, SummaryTask, passages, run};
 
 const NAME: &str = "SummarizingConversationManager";
-/// The tokens that the summarizer is asked to stay below if there is no limit.
+/// The most tokens that the summarizer is asked for if there is no budget.
 const BUDGET: u64 = 1_000;
 const TOO_FEW: &str = "Cannot summarize: insufficient messages for summarization";
 const TORN: &str = "Unable to trim conversation context!";
@@ -30,10 +30,11 @@ const IRREDUCIBLE: &str = "The conversation cannot be reduced further: a summary
 
 /// Merges the oldest messages of a list into a summary, in place.
 ///
-/// The summary is a user message at the front of the list, and the next summary replaces it. It is the summarizer's
-/// text, word for word, unless `summary_budget` limits it: then a summary that is larger than what it replaces is cut or
-/// not used. Each reduction leaves fewer messages, and never summarizes the earlier summary alone. The messages stay in a
-/// session's log. [The module](super) lists the differences from Strands.
+/// The summary is a user message at the front of the list, and the next summary replaces it. Without a
+/// `summary_budget`, it is the unchanged text of the summarizer. With one, a longer summary is cut, and a summary that
+/// is not smaller than the messages it replaces is not used. Each reduction leaves fewer messages, and never summarizes
+/// only the earlier summary. The summarized messages stay in a session's log. [The module](super) lists the differences
+/// from Strands.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -68,10 +69,10 @@ pub struct SummarizingConversationManager {
     inner: Mutex<Inner>,
 }
 
-/// The state that changes.
+/// The mutable state.
 #[derive(Debug, Default)]
 struct Inner {
-    /// The session whose log has the messages that were summarized.
+    /// The session whose log has the summarized messages.
     session: Option<Session>,
     summary: Option<Message>,
     removed: u64,
@@ -84,7 +85,7 @@ impl Default for SummarizingConversationManager {
 }
 
 impl SummarizingConversationManager {
-    /// Creates a manager that keeps the messages that it has summarized in process memory.
+    /// Creates a manager that stores summarized messages in process memory.
     ///
     /// # Errors
     /// Returns an error if the ratio is not a number, if the budget is 0, or if the threshold is not above 0 and at
@@ -117,8 +118,7 @@ impl SummarizingConversationManager {
         }
     }
 
-    /// Keeps the messages that it has summarized in this store, in the session with this name. An invalid name is an
-    /// error at the first use.
+    /// Sets the store and the session's name for summarized messages. An invalid name is an error at the first use.
     #[must_use]
     pub fn with_store(mut self, store: impl IntoStore, session: &str) -> Self {
         (self.store, self.session) = (store.into_store(), session.to_owned());
@@ -150,7 +150,7 @@ impl SummarizingConversationManager {
         self.budget
     }
 
-    /// Returns at most `most` of the summarized messages that fit a query, the best first.
+    /// Returns at most `most` summarized messages that match a query, the best first.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -159,11 +159,11 @@ impl SummarizingConversationManager {
         Ok(self.session(&mut inner).await?.search(query, most).await?)
     }
 
-    /// Returns the first place at or after `n` at which a list may be cut without separating a tool call from its
+    /// Returns the first index from `n` on at which a list can be split without separating a tool call from its
     /// results.
     ///
     /// # Errors
-    /// Returns an error if there is no such place, or if the list is shorter than `n`.
+    /// Returns an error if there is no such index, or if the list is shorter than `n`.
     pub fn split_point(messages: &[Message], n: usize) -> Result<usize, ContextWindowOverflow> {
         if n > messages.len() {
             return Err(ContextWindowOverflow::new(BEYOND));
@@ -221,7 +221,7 @@ impl SummarizingConversationManager {
         let counter = Estimate::default();
         let tokens = |message: &Message| measure(message, &[], &counter).tokens;
         let before: u64 = old.iter().map(tokens).sum();
-        // What the summarizer is asked for is smaller than what it replaces.
+        // Ask the summarizer for fewer tokens than the messages have that it replaces.
         let room = before.saturating_sub(counter.frame.message + 1);
         if new.is_empty() || room == 0 {
             return Err(ContextWindowOverflow::new(IRREDUCIBLE).into());
@@ -254,7 +254,7 @@ impl SummarizingConversationManager {
         Ok(())
     }
 
-    /// Returns the least number of messages to summarize.
+    /// Returns the fewest messages to summarize.
     #[allow(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -267,7 +267,7 @@ impl SummarizingConversationManager {
     }
 }
 
-/// A summarizer that notes its last answer: the summary before it is cut to a budget.
+/// A summarizer that records its last answer, before it is cut to a budget.
 #[derive(Debug)]
 struct Listener<'a> {
     summarizer: &'a dyn Summarizer,
@@ -306,7 +306,7 @@ impl ConversationManager for SummarizingConversationManager {
         NAME
     }
 
-    /// Does nothing. A list is summarized only if it must be, because that costs a model call.
+    /// Does nothing. A list is summarized only if necessary, because that costs a model call.
     async fn apply_management(&self, _: &mut Vec<Message>) -> Result<(), Error> {
         Ok(())
     }

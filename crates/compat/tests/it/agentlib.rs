@@ -44,7 +44,7 @@ fn tags(value: &Value) -> Tags {
     members.map(|(key, value)| (key.clone(), text(value).unwrap())).collect()
 }
 
-/// Makes a call, and returns its result as the vectors write it.
+/// Makes a call, and returns its result in the format of the vectors.
 async fn call(memory: &SlidingWindowMemory, Step { call, with, .. }: &Step) -> Result<Value, Error> {
     let session = with["sessionId"].as_str();
     let list = || messages(DIALECT, &with["messages"]);
@@ -182,7 +182,7 @@ fn texts(messages: &[Message]) -> Vec<String> {
     messages.iter().map(Message::text).collect()
 }
 
-/// Runs the system's agent: it reads, adds its system prompt, goes on, and writes everything back.
+/// Runs the system's agent: it reads, adds its system prompt, continues, and writes everything back.
 fn run(memory: &SlidingWindowMemory, said: Vec<Message>) {
     let mut state = read(memory);
     state.push(Message::system("Be brief."));
@@ -443,7 +443,7 @@ fn b8_a_turn_without_end_is_read_and_held_in_part_and_counted_whole() {
         assert_eq!(window.last().unwrap().text(), "r".repeat(80));
         assert!(window.len() <= 14);
     }
-    // At most twice what the reads have room for is held. The statistics count the whole turn.
+    // The memory holds at most twice the messages that reads have room for. The statistics count the whole turn.
     let settings = lookback_engine::Settings::default().counter(Utf16);
     let session = block_on(lookback_session::Session::open(store, "default", settings)).unwrap();
     assert!(session.view().totals().size.tokens <= 2 * 2 * 200);
@@ -471,7 +471,7 @@ fn b9_a_write_costs_the_same_however_long_the_history() {
     let (early, early_bytes) = cost(100..400);
     cost(400..1_700);
     let (late, late_bytes) = cost(1_700..2_000);
-    // One of the two stretches may have one checkpoint more.
+    // One of the two periods may have one more checkpoint.
     assert!(late <= early + 1, "{late} entries after {early}");
     assert!(late_bytes <= early_bytes + early_bytes / 20, "{late_bytes} bytes after {early_bytes}");
     assert!(late <= 4 * 300, "{late} entries for 300 writes");

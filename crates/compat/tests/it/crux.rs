@@ -29,13 +29,13 @@ const DIALECT: Dialect = Dialect::OpenAiChat;
 /// The faults that have tests instead of vectors.
 const TESTED: [&str; 2] = ["C2", "C4"];
 
-/// A store that fails while it is broken, and breaks by itself after a number of appends.
+/// A store that fails while it is broken, and breaks after a given number of appends.
 #[derive(Debug)]
 struct Faulty {
     inner: Arc<MemoryStore>,
     broken: AtomicBool,
     appends: AtomicI64,
-    /// Whether the append that fails is made all the same.
+    /// Whether the failing append is still made.
     made: bool,
 }
 
@@ -97,7 +97,8 @@ impl Store for Faulty {
     }
 }
 
-/// Returns a model that answers with the summaries of a vector in turn, and then repeats the last. `null` is a failure.
+/// Returns a model that answers with the summaries of a vector in order, and then repeats the last one. `null` is a
+/// failure.
 fn scripted(options: &Value, asks: Arc<Mutex<Vec<Ask>>>) -> Arc<dyn Summarizer> {
     let answers: Option<Vec<Option<String>>> = serde_json::from_value(options["summaries"].clone()).unwrap();
     let model = options["model"].as_str().unwrap_or("model");
@@ -333,7 +334,7 @@ fn every_fault_has_a_vector_or_a_test() {
     assert_eq!(shown, (1..=11).map(|number| format!("C{number}")).collect());
 }
 
-/// A summarizer that repeats everything, so that a message that is summarized twice or never can be seen.
+/// A summarizer that repeats everything, which shows messages that are summarized twice or never.
 #[derive(Debug, Clone, Default)]
 struct Echo {
     delay: Duration,
@@ -391,8 +392,8 @@ fn c2_pushes_at_once_lose_and_double_nothing() {
     }
 }
 
-/// Pushes until the store breaks after this number of appends, and then goes on over what is left in it. Returns
-/// whether the store broke.
+/// Pushes until the store breaks after this number of appends, and then continues with the remaining contents of the
+/// store. Returns whether the store broke.
 fn crash(appends: i64, made: bool) -> bool {
     let inner = Arc::<MemoryStore>::default();
     let store = Arc::new(Faulty::new(inner.clone(), appends, made));
@@ -418,7 +419,7 @@ fn crash(appends: i64, made: bool) -> bool {
 
 #[test]
 fn c4_a_crash_between_two_writes_loses_nothing_and_has_nothing_summarized_twice() {
-    // The cases run in parallel, because each has to wait until the time limit of what its crash left behind.
+    // The cases run in parallel, because each has to wait for the time limit of the summary that its crash left behind.
     let died = std::thread::scope(|scope| {
         let cases = (0..24).flat_map(|appends| [false, true].map(|made| (appends, made)));
         let runs: Vec<_> = cases.map(|(appends, made)| scope.spawn(move || crash(appends, made))).collect();

@@ -1,4 +1,4 @@
-//! Checks that `docs/reference/five-windows.md` is what the presets make today.
+//! Checks that `docs/reference/five-windows.md` matches the current output of the presets.
 
 #[path = "../../examples/five_windows/page.rs"]
 mod page;

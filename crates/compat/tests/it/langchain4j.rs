@@ -40,7 +40,7 @@ use self::vectors::{Vector, assert_valid, messages, vectors};
 
 const DIALECT: Dialect = Dialect::OpenAiChat;
 
-/// A counter by which every message costs 10 tokens.
+/// A counter that counts 10 tokens for every message.
 #[derive(Debug)]
 struct Ten;
 
@@ -409,7 +409,7 @@ fn two_memories_of_one_identifier_see_what_the_other_wrote() {
     assert!(texts(&one).is_empty());
     block_on(one.add(Message::user("d"))).unwrap();
     assert_eq!(texts(&two), ["d"]);
-    // The log is as long as before, but it is another one.
+    // The log has the same length as before, but it is another log.
     block_on(one.clear()).unwrap();
     block_on(one.add(Message::user("e"))).unwrap();
     assert_eq!(texts(&two), ["e"]);

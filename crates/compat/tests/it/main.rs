@@ -1,4 +1,4 @@
-//! The tests of this crate, as one program: linking one for each file takes longer than running them.
+//! The tests of this crate, as one program, because linking a program for each file takes longer than running them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -33,7 +33,7 @@ const DIALECT: Dialect = Dialect::Bedrock;
 #[error("the model takes less than this")]
 struct Refused;
 
-/// A summarizer that always says the same, or fails.
+/// A summarizer that always gives the same answer, or fails.
 #[derive(Debug)]
 struct Scripted(Result<String, String>);
 
@@ -81,7 +81,7 @@ enum Manager {
     Null(NullConversationManager),
 }
 
-/// The same call for whichever manager it is.
+/// Makes the same call on either manager.
 macro_rules! each {
     ($manager:expr, $name:ident => $call:expr) => {
         match $manager {
@@ -136,7 +136,7 @@ fn manager(options: &Value) -> Result<Manager, String> {
     }
 }
 
-/// Returns the request that a list becomes. Neighbors of one role are merged. A call at the end without a result is not
+/// Returns the request for a list. Neighbors with the same role are merged. A call at the end without a result is not
 /// sent yet.
 fn sent(list: &[Message]) -> Value {
     let waits = list.last().is_some_and(|last| last.tool_calls().next().is_some());
@@ -240,7 +240,7 @@ fn run(vector: &Vector) {
     let work = || {
         for (index, step) in vector.steps.iter().enumerate() {
             if step.call == "restart" {
-                // Another process continues with what the caller has kept.
+                // Another process continues with the state that the caller has kept.
                 let options = step.with.get("options").unwrap_or(&vector.options);
                 run.manager = self::manager(options).unwrap();
                 continue;
@@ -495,7 +495,7 @@ fn a_restored_window_is_valid_and_has_the_task() {
         let options = SlidingWindowOptions { window_size: 4, ..SlidingWindowOptions::default() };
         SlidingWindowConversationManager::new(options).unwrap()
     };
-    // `agent` is everything that the agent's session has, `list` what the manager keeps.
+    // `agent` has all messages of the agent's session, and `list` those that the manager keeps.
     let (mut agent, mut list, mut manager) = (vec![user(0)], vec![user(0)], open());
     for index in 1..20 {
         if index == 15 {
@@ -597,8 +597,8 @@ fn a_summary_is_kept_word_for_word_unless_a_limit_is_set() {
     assert_eq!(refused.unwrap_err().to_string(), "summary_budget must be a positive integer, got 0");
 }
 
-/// The original refuses a prompt together with an agent, which has a prompt of its own. Here a summarizer is a model
-/// without a prompt of its own.
+/// The original refuses a prompt together with an agent, because an agent has its own prompt. Here, a summarizer is a
+/// model without its own prompt.
 #[test]
 fn a_prompt_is_the_summarizers_whole_system_prompt() {
     let asked = Arc::new(std::sync::Mutex::new(String::new()));
@@ -663,7 +663,7 @@ fn none_of_it_is_ever_lost() {
         list.push(Message::assistant(format!("answer {index}")));
         block_on(manager.apply_management(&mut list)).unwrap();
         if index == 25 {
-            // After a restart the list is recognized, and nothing is written twice.
+            // After a restart, the list is recognized, and no message is written twice.
             manager = open();
         }
     }

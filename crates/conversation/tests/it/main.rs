@@ -1,4 +1,4 @@
-//! Lines as their owner uses them: in memory, from the store, and after a client has compacted its history.
+//! The public interface of lines: in memory, from the store, and after a client has compacted its history.
 
 #![allow(clippy::unwrap_used)]
 
@@ -43,7 +43,7 @@ impl Call<'_> {
         block_on(turn).unwrap()
     }
 
-    /// Asks, and returns the name of the line, how the call relates to it, and what its owner has attached.
+    /// Makes the call, and returns the name of its line, its relation to the line, and the line's state.
     fn ask<S: Default + Clone>(&self, lines: &Lines<S>, store: &Arc<dyn Store>, answer: &str) -> (String, Relation, S) {
         let mut turn = self.turn(lines, store, Account::default(), false);
         turn.answered(Resent::from_message(&Message::assistant(answer)));

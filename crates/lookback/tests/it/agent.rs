@@ -25,7 +25,7 @@ use upstream::{Options, Reply, Seen, Upstream};
 
 const TASK: &str = "What is this about?";
 
-/// A folder with files, a store beside it, and files that must not be read.
+/// A folder with files, a store next to it, and files that must not be read.
 struct Place {
     folder: TempDir,
     upstream: Upstream,
@@ -77,7 +77,7 @@ impl Place {
     }
 
     /// Returns the requests, after checking that each extends the one before, unless a compaction came between, and
-    /// that the session can go on.
+    /// that the session can continue.
     fn audited(&self) -> Vec<Seen> {
         let seen = self.upstream.seen();
         let dialect = self.upstream.options.dialect;
@@ -104,7 +104,7 @@ impl Place {
     }
 }
 
-/// What the model reads, piece by piece, whatever messages the pieces are in.
+/// The pieces of text, calls and results that the model reads, regardless of how messages group them.
 fn pieces(body: &Value) -> Vec<Value> {
     let mut pieces = Vec::new();
     for message in body["messages"].as_array().unwrap() {
@@ -242,7 +242,7 @@ fn a_model_that_goes_round_in_circles_is_told_so_and_made_to_answer() {
 #[test]
 fn the_last_iteration_has_no_tools() {
     in_both(|options| {
-        // Tools that the model calls all the same are not run.
+        // If the model calls tools anyway, they are not run.
         let place = Place::new(options, |number, _| call("read", json!({"path": format!("long{number}.txt")})));
         let told = failed(&place.run(&["--iterations", "3", TASK]));
         let end = "agent: the model called tools instead of giving its last answer: all 3 iterations are done\n";
@@ -424,8 +424,7 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
             assert_eq!(results(&seen[3].body), results(&seen[2].body));
             assert_eq!(results(&seen[3].body)[0], "buy milk\n");
 
-            // A new task comes after all of that, and so does the fact sheet. In another session, there is only the
-            // sheet.
+            // A new task and the fact sheet come after all of that. In another session, there is only the sheet.
             done(&place.run(&["And now?"]));
             let seen = place.audited();
             let (told, body) = (user_texts(&seen[4].body), seen[4].body.to_string());
@@ -461,7 +460,7 @@ fn a_run_that_was_killed_amid_its_tools_keeps_the_results_that_it_has() {
             0 => Reply::Call(vec![("read", json!({"path": "notes.txt"})), ("read", json!({"path": "pipe"}))]),
             _ => Reply::Say("Here."),
         });
-        // Reading a pipe blocks until somebody writes to it.
+        // Reading a pipe blocks until another process writes to it.
         let pipe = place.folder.path().join("root/pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let mut child = place.command("s", &[TASK]).spawn().unwrap();

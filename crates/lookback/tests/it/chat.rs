@@ -1,5 +1,5 @@
-//! The chats of `examples/chat.rs` and `examples/stream.rs`, as processes, against an endpoint that answers in one
-//! piece or in many.
+//! The chats of `examples/chat.rs` and `examples/stream.rs`, as processes, against an endpoint that answers whole or as
+//! a stream.
 
 #![cfg(all(unix, feature = "sqlite"))]
 
@@ -17,7 +17,7 @@ use lookback_session::Session;
 use lookback_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
-/// An endpoint that answers each request with its number, and keeps what was asked.
+/// Starts an endpoint that answers each request with its number, and records the requests.
 fn endpoint() -> (String, Arc<Mutex<Vec<Value>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -59,7 +59,7 @@ fn request(stream: &TcpStream) -> Value {
     serde_json::from_slice(&body).unwrap()
 }
 
-/// Answers in one piece; or, if a stream was asked for, in pieces that end anywhere, amid a character too.
+/// Answers whole; or, if the request asks for a stream, in pieces that may even end in the middle of a character.
 fn answer(stream: &mut TcpStream, asked: &Value, text: &str) {
     let usage = json!({"prompt_tokens": 50, "completion_tokens": 3});
     let (kind, body) = if asked["stream"] == true {

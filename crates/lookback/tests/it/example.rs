@@ -7,9 +7,10 @@ use std::sync::Mutex;
 use std::time::SystemTime;
 use std::{env, fs};
 
-/// An example, built from the sources as they are: a test that is run alone finds it missing or old.
+/// Returns the path of an example's binary. Builds it first if it is missing or older than the sources, because a test
+/// that runs alone does not build the examples.
 pub(crate) fn example(name: &str) -> PathBuf {
-    // One test looks and builds, while the others wait.
+    // One test checks and builds while the others wait.
     static LOOKED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut looked = LOOKED.lock().unwrap();
     let profile = env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_owned();
@@ -23,7 +24,7 @@ pub(crate) fn example(name: &str) -> PathBuf {
         let mut cargo = Command::new(env!("CARGO"));
         cargo.args(["build", "--package", "lookback", "--example", name, "--all-features", "--target-dir"]);
         cargo.arg(profile.parent().unwrap()).current_dir(root);
-        // Build scripts look at what cargo says of this test, and would run again because of it.
+        // Cargo sets these variables for this test. Build scripts read them, and would run again because of them.
         for (name, _) in env::vars() {
             if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
                 cargo.env_remove(name);

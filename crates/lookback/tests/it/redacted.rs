@@ -1,4 +1,4 @@
-//! `Debug` of types that hold a conversation, or what is remembered of it, prints its shape, and none of its words.
+//! `Debug` of types with parts of a conversation, or facts from it, prints its shape and none of its words.
 
 #![cfg(feature = "sqlite")]
 

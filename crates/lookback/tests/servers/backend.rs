@@ -1,4 +1,4 @@
-//! What the tests of faults need of a server, of either kind.
+//! The operations on a server that the tests of faults need, for both kinds of servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use std::time::Duration;
 use futures_lite::future::block_on;
 use lookback_store::{LogName, Store, StoreError};
 
-/// More than anything takes here, on any machine.
+/// A time limit that no operation here reaches, even on a slow machine.
 pub(crate) const LONGEST: Duration = Duration::from_secs(120);
 
 pub(crate) type Connected = Result<Arc<dyn Store>, StoreError>;
 
 pub(crate) trait Backend: Send + Sync {
-    /// The URL of a store that is empty, with a single connection.
+    /// The URL of an empty store, with a single connection.
     fn empty(&self) -> String;
 
     fn port(&self) -> u16;
@@ -24,14 +24,14 @@ pub(crate) trait Backend: Send + Sync {
 
     fn start(&self);
 
-    /// Sends a signal to the server and to all that it has started.
+    /// Sends a signal to the server and to its child processes.
     fn signal(&self, signal: &str);
 
     fn connect(&self, url: &str) -> Arc<dyn Store> {
         self.connect_with(url, LONGEST).unwrap()
     }
 
-    /// A URL by way of another port.
+    /// The URL with another port, such as that of a proxy.
     fn by_way_of(&self, url: &str, port: u16) -> String {
         url.replacen(&format!(":{}/", self.port()), &format!(":{port}/"), 1)
     }

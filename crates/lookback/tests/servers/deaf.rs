@@ -1,4 +1,4 @@
-//! Servers that nobody can speak with, each in its own way. They count who tries.
+//! Servers with which no client can communicate, each for another reason. They count the connections.
 
 #![allow(dead_code, reason = "each program of tests uses some of them")]
 
@@ -20,7 +20,7 @@ pub(crate) struct Deaf {
 }
 
 impl Deaf {
-    /// One that does this with each connection, and with its number, from 0.
+    /// A server that calls this function with each connection and its number, from 0.
     fn new(with: impl Fn(TcpStream, usize) + Send + 'static) -> Deaf {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -34,40 +34,41 @@ impl Deaf {
         Deaf { port, tried }
     }
 
-    /// One with a certificate that nobody trusts. It expects so many bytes before the handshake, and answers them so.
+    /// A server with a certificate that no client trusts. Before the handshake, it reads `before` bytes and sends
+    /// `answer`.
     pub(crate) fn untrusted(before: usize, answer: &'static [u8]) -> Deaf {
         let config = Arc::new(config());
         Deaf::new(move |mut stream, _| {
             let mut asked = vec![0; before];
             if stream.read_exact(&mut asked).is_ok() && stream.write_all(answer).is_ok() {
-                // The client ends it as soon as it has seen the certificate.
+                // The client ends the handshake as soon as it has seen the certificate.
                 let _ = ServerConnection::new(config.clone()).unwrap().complete_io(&mut stream);
             }
         })
     }
 
-    /// One that closes each connection at once.
+    /// A server that closes each connection at once.
     pub(crate) fn closing() -> Deaf {
         Deaf::new(|stream, _| drop(stream))
     }
 
-    /// One that closes the first connections at once, and never says anything on the others.
+    /// A server that closes the first connections at once, and never sends anything on the others.
     pub(crate) fn silent_after(closed: usize) -> Deaf {
         Deaf::new(move |stream, number| {
             if number >= closed {
-                // It stays open.
+                // The connection stays open.
                 std::mem::forget(stream);
             }
         })
     }
 
-    /// How often somebody has connected.
+    /// The number of connections so far.
     pub(crate) fn tried(&self) -> usize {
         self.tried.load(Ordering::SeqCst)
     }
 }
 
-/// A certificate for `localhost` that vouches for itself.
+/// A self-signed certificate for `localhost`.
 fn config() -> ServerConfig {
     let made = Command::new("openssl")
         .args(["req", "-new", "-x509", "-days", "2", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=localhost"])
@@ -91,7 +92,7 @@ pub(crate) fn closed() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The words of an error and of its causes.
+/// The messages of an error and of its causes.
 pub(crate) fn chained(error: &dyn std::error::Error) -> String {
     let mut told = error.to_string();
     let mut source = error.source();

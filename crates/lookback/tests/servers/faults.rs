@@ -1,4 +1,4 @@
-//! What a network and a server can do to an append: nothing that was acknowledged is lost, and nothing is there twice.
+//! Appends under faults of the network and the server: none that was acknowledged is lost, and none is written twice.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -18,12 +18,12 @@ use crate::filled::finds_a_broken_record_of_each_kind;
 use crate::processes::KILLS;
 use crate::proxy::{Cut, Proxy};
 
-/// How long a store waits that is to give up, and how long its answer takes then, in milliseconds. Other tests may keep the
-/// machine busy, and what is not delayed has to come in that time.
+/// The time after which a store gives up in some tests, and the delay of the server's answer in these tests, in
+/// milliseconds. `SHORT` must suffice for answers that are not delayed, even if other tests keep the machine busy.
 const SHORT: Duration = Duration::from_secs(2);
 const LONG: u64 = 8_000;
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -78,7 +78,7 @@ pub(crate) fn an_append_whose_answer_was_late_is_recognized_when_it_is_made_agai
     wait_until("it was written", || length(&*direct, &log) == 2);
     block_on(store.append(&log, 1, records("one"), None)).unwrap();
     assert_eq!(length(&*direct, &log), 2);
-    // Another one at its place is not taken for it.
+    // A different append at its position is not mistaken for it.
     let refused = block_on(store.append(&log, 1, records("one"), None)).unwrap_err();
     assert!(matches!(refused, StoreError::Conflict { at: 1, end: 2 }), "{refused:?}");
 }
@@ -110,7 +110,7 @@ pub(crate) fn a_message_that_is_pushed_again_after_its_answer_was_lost_is_there_
         proxy.delay(delay);
         let pushed = block_on(session.push(Message::user(text)));
         proxy.delay(0);
-        // What was sent has been with the server for as long as the store waited.
+        // The server had the request for as long as the store waited, so it has been carried out.
         pushed
     };
     assert_eq!(push("zero", 0).unwrap(), [0]);
@@ -119,7 +119,7 @@ pub(crate) fn a_message_that_is_pushed_again_after_its_answer_was_lost_is_there_
     assert_eq!(push("one", 0).unwrap(), [2], "said twice");
     assert!(push("three", LONG).is_err());
     assert_eq!(push("four", 0).unwrap(), [4], "the third is not taken back");
-    // Neither is one of which not even the log could be read.
+    // The same holds if even the log could not be read.
     assert!(push("five", LONG).is_err());
     assert!(push("six", LONG).is_err());
     assert_eq!(push("six", 0).unwrap(), [6]);
@@ -167,7 +167,7 @@ pub(crate) fn a_server_that_restarts_holds_a_store_up_and_loses_nothing(server: 
     assert!(written > 10 && bodies == expected);
 }
 
-/// It is killed five times, or as often as the variable says, while somebody writes.
+/// Kills the server five times while a store writes, or as often as the variable with the name [`KILLS`] says.
 pub(crate) fn a_server_that_is_killed_has_all_that_it_acknowledged(server: &dyn Backend) {
     let kills: u64 = std::env::var(KILLS).map_or(5, |kills| kills.parse().unwrap());
     let url = server.empty();
@@ -235,7 +235,7 @@ pub(crate) fn a_server_that_hangs_is_waited_for_and_no_longer(server: &dyn Backe
     }
     assert!(begun.elapsed() < LONGEST);
     server.signal("CONT");
-    // It goes on by itself, and the append is there once, whether it was written or not.
+    // The store recovers by itself, and the append is in the log once, whether it was written before or not.
     block_on(store.append(&log, 1, records("one"), None)).unwrap();
     assert_eq!(length(&*store, &log), 2);
 }
@@ -262,7 +262,7 @@ pub(crate) fn a_session_asks_its_server_as_rarely_as_it_can(server: &dyn Backend
     assert!((1..=2).contains(&trips), "opening took {trips} round trips");
 }
 
-/// All of them, for one kind of server: those that share one, and those that stop it.
+/// Defines all these tests for one kind of server: those that share a server, and those that stop it.
 macro_rules! faults {
     ($server:ident) => {
         faults!($server::shared(), [

@@ -1,4 +1,4 @@
-//! The stores on a network, against real servers.
+//! The network stores, against real servers.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! Names that a store might take for others, on every store.
+//! Names that a store might confuse with others, on every store.
 
 use futures_lite::future::block_on;
 use lookback_store::conformance;

@@ -1,4 +1,4 @@
-//! Processes of servers: each ends with the test, however the test ends.
+//! Processes of servers: each ends with the test, even if the test is killed.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::LONGEST;
 
-/// A process that ends when this one does: it reads from a pipe, which is closed then.
+/// A process that ends when this one does, because it reads from a pipe that is closed then.
 pub(crate) struct Process {
     child: Child,
 }
@@ -40,12 +40,12 @@ impl Drop for Process {
     }
 }
 
-/// A port on which nothing listens, and that no other test is given. A node of a cluster has a second one, which is 10,000
-/// higher. None of them is among those that the system takes for connections.
+/// Returns a port on which nothing listens, and that no other test gets. A node of a cluster has a second port, 10,000
+/// higher. Both are outside the range that the system uses for outgoing connections.
 pub(crate) fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     loop {
-        // Another process that tests begins elsewhere.
+        // Another test process begins at another port.
         let first = u16::try_from(std::process::id() % 8_000).unwrap();
         let port = 12_000 + (first + GIVEN.fetch_add(1, Ordering::SeqCst)) % 8_000;
         if [port, port + 10_000].iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()) {
@@ -59,7 +59,7 @@ pub(crate) fn wait_for(port: u16) {
     assert!(listens(port, LONGEST), "nothing listens on port {port}");
 }
 
-/// Returns whether something listens on a port before this time is over.
+/// Waits until something listens on a port, for at most `patience`. Returns whether something does.
 pub(crate) fn listens(port: u16, patience: Duration) -> bool {
     let begun = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -71,7 +71,7 @@ pub(crate) fn listens(port: u16, patience: Duration) -> bool {
     true
 }
 
-/// What all tests of the program share.
+/// A value that all tests of the program share.
 pub(crate) struct Shared<T>(Mutex<Option<Arc<T>>>);
 
 impl<T> Shared<T> {
@@ -79,7 +79,7 @@ impl<T> Shared<T> {
         Shared(Mutex::new(None))
     }
 
-    /// Makes it if it does not exist. A process that it has ends with this one, by its pipe.
+    /// Returns the value, and makes it if it does not exist. A process in it ends with this one, because of its pipe.
     pub(crate) fn get(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.get_or_insert_with(|| Arc::new(make())).clone()

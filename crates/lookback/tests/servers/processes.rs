@@ -1,5 +1,5 @@
-//! Several processes on one store, of every kind: writers at once, writers that are killed, and one that is stopped while
-//! it holds a claim.
+//! Several processes on one store, of every kind: concurrent writers, killed writers, and one that is stopped while it
+//! holds a claim.
 //!
 //! The number of processes that are killed is small. `LOOKBACK_KILLS=2000` kills more.
 
@@ -32,13 +32,13 @@ use lookback_wire::message::Message;
 use crate::backend::{LONGEST, name};
 use crate::{postgres, redis};
 
-/// What a process is to do, and the URL of its store.
+/// The variables with a process's work and the URL of its store.
 const WORK: &str = "LOOKBACK_TEST_WORK";
 const URL: &str = "LOOKBACK_TEST_URL";
-/// How many processes are killed on each store.
+/// The variable with the number of processes to kill on each store.
 pub(crate) const KILLS: &str = "LOOKBACK_KILLS";
 
-/// The URLs of empty stores of every kind, and what keeps them.
+/// The URLs of empty stores of every kind, and the folder that must outlive them.
 pub(crate) fn stores() -> (Vec<String>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
@@ -58,7 +58,7 @@ fn process(url: &str, work: &str) -> Process {
     Process(command.stdout(Stdio::piped()).spawn().unwrap())
 }
 
-/// A process that does not outlive the test, which may fail.
+/// A process that does not outlive the test, even if the test fails.
 struct Process(Child);
 
 impl Drop for Process {
@@ -97,13 +97,13 @@ fn a_process_works() {
     }
 }
 
-/// A policy by which a window is cut often.
+/// Settings under which a window is compacted often.
 fn settings() -> Settings {
     let (limits, target) = (Limits::messages(6), Some(Limits::messages(3)));
     Settings::default().policy(Policy { limits, target, ..Policy::unlimited() })
 }
 
-/// Four writers, each with a session object and a store of its own.
+/// Runs four writers, each with its own session object and store.
 fn race(url: &str, id: &str, sessions: usize, pushes: usize) {
     std::thread::scope(|scope| {
         for writer in 0..4 {
@@ -116,7 +116,7 @@ fn race(url: &str, id: &str, sessions: usize, pushes: usize) {
                     loop {
                         match block_on(session.push(Message::user(format!("{id}.{writer} {n}")))) {
                             Ok(_) => break,
-                            // So many writers may keep one waiting for longer than it has patience.
+                            // With so many writers, one may run out of tries.
                             Err(error) => assert!(error.to_string().contains("try again"), "{error}"),
                         }
                     }
@@ -145,7 +145,7 @@ fn sixteen_writers_in_four_processes_lose_and_double_nothing() {
                 for entry in block_on(session.history()).unwrap() {
                     let text = entry.arrival.message.text();
                     let (writer, n) = text.split_once(' ').unwrap();
-                    // In each writer's order.
+                    // Each writer's messages are in its order.
                     let n = n.parse().unwrap();
                     assert!(latest.insert(writer.to_owned(), n).is_none_or(|before| before < n), "{text}");
                     *said.entry(text).or_default() += 1;
@@ -158,7 +158,7 @@ fn sixteen_writers_in_four_processes_lose_and_double_nothing() {
     }
 }
 
-/// Does a little of everything, and says what was done.
+/// Does a little of everything, and prints what was done.
 fn work_until_killed(url: &str, session: &str, id: &str) {
     let store = open(url);
     let memory = block_on(Memory::open(store.clone(), session)).unwrap();
@@ -188,7 +188,7 @@ fn a_process_that_is_killed_loses_nothing_that_it_was_told_is_done() {
         let (mut done, mut unsaid) = (BTreeSet::new(), 0);
         let mut random = 7_u64;
         for kill in 0..kills {
-            // A history that does not become so long that reading it takes all the time.
+            // A new session after 50 kills keeps the history short enough to read quickly.
             let session = format!("killed-{}", kill / 50);
             if kill % 50 == 0 {
                 done.clear();
@@ -217,7 +217,7 @@ fn a_process_that_is_killed_loses_nothing_that_it_was_told_is_done() {
                 };
                 assert_eq!(times, 1, "{url}: {text}");
             }
-            // What was written before its process could say so stays, too.
+            // Messages that were written before their process could print that must stay, too.
             let written: Vec<String> = said.iter().filter(|text| !done.contains(*text)).cloned().collect();
             unsaid += written.len();
             done.extend(written);
@@ -233,7 +233,7 @@ fn a_process_that_is_killed_loses_nothing_that_it_was_told_is_done() {
     }
 }
 
-/// Makes sessions, and deletes each or erases what is old in it.
+/// Makes sessions, and deletes each or erases its old contents.
 fn erase_until_killed(url: &str, id: &str) {
     let store = open(url);
     for n in 0.. {
@@ -253,7 +253,7 @@ fn erase_until_killed(url: &str, id: &str) {
     }
 }
 
-/// The files of a folder that have a text.
+/// The files in a folder that contain a text.
 fn holding(folder: &Path, text: &str) -> Vec<PathBuf> {
     let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let (folders, mut files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
@@ -292,7 +292,7 @@ fn a_process_that_is_killed_while_it_erases_leaves_nothing_half_erased() {
                 let left = block_on(session.history()).unwrap().len();
                 match (name.starts_with("gone"), done.contains(name)) {
                     (true, true) => assert!(!there, "{url}: {name}"),
-                    // As a whole, or not at all.
+                    // Deleted completely or not at all.
                     (true, false) => assert!(left == 0 || left == 73, "{url}: {left} of {name}"),
                     (false, true) => assert_eq!(left, 3, "{url}: {name}"),
                     (false, false) => {
@@ -378,7 +378,7 @@ fn a_disk_that_takes_no_more_refuses_and_loses_nothing() {
         let store = open(url);
         for limit in [500, 600, 700] {
             let program = std::env::current_exe().unwrap().display().to_string();
-            // A write beyond the limit, in blocks of 512 bytes, is refused as on a disk that is full.
+            // A write beyond the limit, in blocks of 512 bytes, fails as on a full disk.
             let script = format!("trap '' XFSZ; ulimit -f {limit}; exec \"$0\" \"$@\"");
             let said = Command::new("sh")
                 .args(["-c", &script, &program, "--exact", "processes::a_process_works", "--ignored", "--nocapture"])
@@ -393,7 +393,7 @@ fn a_disk_that_takes_no_more_refuses_and_loses_nothing() {
             assert!(!refused.contains("xxxx"), "{url}: {refused}");
             let done = said.lines().filter(|line| line.contains("done ")).count();
             assert!(done > 0, "{url}: {said}");
-            // Everything that was done is there, and one more when there is room.
+            // Every acknowledged message is there, and one more can be appended when there is room.
             let mut session = block_on(Session::open(store.clone(), "full", settings())).unwrap();
             let texts: Vec<String> =
                 block_on(session.history()).unwrap().iter().map(|m| m.arrival.message.text()).collect();
@@ -408,11 +408,11 @@ fn a_disk_that_takes_no_more_refuses_and_loses_nothing() {
     }
 }
 
-/// How long a summary may take, and the time that it has to be written.
+/// The time limit for a summary, and the time for writing it.
 const TIME_LIMIT: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Answers when it may go on.
+/// A summarizer that answers as soon as a file exists.
 #[derive(Debug)]
 struct Slow {
     id: String,
@@ -435,7 +435,7 @@ impl Summarizer for Slow {
     }
 }
 
-/// Has the session summarized, and waits for it.
+/// Lets the session summarize, and waits for the summary.
 fn summarize(url: &str, id: &str, go: &Path) {
     let summary = Summarize { budget: 100, wording: "{summary}".into(), ..Summarize::default() };
     let policy = Policy { limits: Limits::messages(3), stages: vec![Stage::Summarize(summary)], ..Policy::unlimited() };
@@ -447,7 +447,7 @@ fn summarize(url: &str, id: &str, go: &Path) {
     }
     block_on(session.window()).unwrap();
     block_on(session.wait_for_summary()).unwrap();
-    // It may have seen the summary of another process, before its own was tried to be written.
+    // The session may have seen another process's summary before its own was written.
     std::thread::sleep(Duration::from_secs(1));
 }
 

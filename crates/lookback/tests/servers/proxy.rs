@@ -14,7 +14,7 @@ pub(crate) enum Cut {
     Request = 1,
     /// In the middle of the request.
     Midway = 2,
-    /// After the server has done it, and before the answer is back.
+    /// After the server has carried out the request, and before the answer is back.
     Answer = 3,
     /// After the first byte of the answer.
     MidAnswer = 4,
@@ -23,12 +23,12 @@ pub(crate) enum Cut {
 #[derive(Default)]
 struct State {
     cut: AtomicUsize,
-    /// Milliseconds before an answer goes on.
+    /// Milliseconds before an answer is forwarded.
     delay: AtomicU64,
     trips: AtomicUsize,
-    /// Whether the last bytes went to the server.
+    /// Whether the last bytes went to the server, not to the client.
     asked: AtomicBool,
-    /// Whether a byte of the answer goes on before the connection is cut.
+    /// Whether one byte of the answer is forwarded before the connection is cut.
     begins_answer: AtomicBool,
 }
 
@@ -59,7 +59,7 @@ impl Proxy {
         self.state.cut.store(cut as usize, Ordering::SeqCst);
     }
 
-    /// Whether it was cut.
+    /// Whether the requested cut has happened.
     pub(crate) fn has_cut(&self) -> bool {
         self.state.cut.load(Ordering::SeqCst) == Cut::Never as usize
     }
@@ -68,7 +68,7 @@ impl Proxy {
         self.state.delay.store(milliseconds, Ordering::SeqCst);
     }
 
-    /// The round trips since this was last asked.
+    /// The round trips since the last call.
     pub(crate) fn trips(&self) -> usize {
         self.state.trips.swap(0, Ordering::SeqCst)
     }
@@ -126,7 +126,7 @@ fn forward(client: TcpStream, server: TcpStream, state: &Arc<State>) {
             break;
         }
         if in_answer {
-            // The server answers when it is done. The answer is read above, and goes nowhere.
+            // The server answers when it is done. The thread above reads the answer and discards it.
             let _ = back.join();
             let _ = requests.shutdown(Shutdown::Both);
             let _ = to_server.shutdown(Shutdown::Both);

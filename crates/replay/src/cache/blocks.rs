@@ -1,4 +1,4 @@
-//! A view as blocks, of which a prompt cache knows whether it has them.
+//! A view as blocks for the simulated prompt cache.
 
 use lookback_engine::view::{Item, View, chain};
 use lookback_wire::dialect::Preamble;
@@ -7,8 +7,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::Block;
 
-/// Returns the blocks that a cache sees of a view: the preamble, then message by message. The digest of a message is
-/// made of its position and its edits, which determine its bytes.
+/// Returns the blocks of a view: the preamble, then one block per message. The digest of a message is computed from its
+/// position and its edits, which determine its bytes.
 pub fn blocks(view: &View) -> Vec<Block> {
     let items = view.messages().map(|item| item.size().tokens).fold(0, u64::saturating_add);
     let preamble = view.totals().size.tokens.saturating_sub(items);
@@ -24,10 +24,10 @@ pub fn blocks(view: &View) -> Vec<Block> {
     blocks
 }
 
-/// Returns the digest of a message as it is shown.
+/// Returns the digest of a message as shown.
 pub fn shown_as(item: &Item) -> u128 {
     if item.is_own() {
-        // If nothing is recorded, another stand-in may have had this position.
+        // In a window that is not recorded, a different stand-in may have had this position before.
         return item.message().digest();
     }
     let position = u128::from(item.position());

@@ -1,19 +1,20 @@
-//! The prompt cache of a conversation that is sent whole at each call. Its requests only grow, so a call costs no more
-//! than what is new in it.
+//! The prompt cache of a conversation that is sent whole at each call.
+//!
+//! Its requests usually grow only at the end, so simulating a call takes time for the new messages only.
 
 use lookback_engine::transcript::Millis;
 
 use super::Charge;
 use crate::prices::{Entries, Price};
 
-/// A request that grows from call to call, and what a [`Cache`](super::Cache) has of it.
+/// A request that grows from call to call, and the state of a [`Cache`](super::Cache) for it.
 #[derive(Debug, Clone)]
 pub struct Growing {
     price: Price,
     /// The tokens of the request.
     tokens: u64,
-    /// The prefixes that the cache has, by their tokens, and when each was last used. If it keeps every prefix, only
-    /// the longest is here.
+    /// The cached prefixes, by their tokens, with the time of their last use. If the cache keeps every prefix, only the
+    /// longest is here.
     kept: Vec<(u64, Option<Millis>)>,
 }
 
@@ -28,7 +29,7 @@ impl Growing {
         self.tokens
     }
 
-    /// Replaces everything behind the first `prefix` tokens by `rest` tokens.
+    /// Replaces everything after the first `prefix` tokens by `rest` tokens.
     pub fn change(&mut self, prefix: u64, rest: u64) {
         match self.price.entries {
             Entries::Every => self.kept.iter_mut().for_each(|(tokens, _)| *tokens = (*tokens).min(prefix)),
@@ -37,15 +38,15 @@ impl Growing {
         self.tokens = prefix.saturating_add(rest);
     }
 
-    /// Takes tokens away from the message that ends behind the first `end` tokens. The client sends the same, so the cache is
-    /// taken to have it as before: each of its prefixes with that message is smaller by as much.
+    /// Removes `by` tokens from the message that ends after the first `end` tokens. The client still sends the same
+    /// bytes, so the cache keeps its prefixes: each one with that message gets smaller by as many tokens.
     pub fn shrink(&mut self, end: u64, by: u64) {
         let whole = self.kept.iter_mut().filter(|(tokens, _)| *tokens >= end);
         whole.for_each(|(tokens, _)| *tokens = tokens.saturating_sub(by));
         self.tokens = self.tokens.saturating_sub(by);
     }
 
-    /// Sends the request, of which the first `fixed` tokens are followed by a marker. Without a time, nothing in the
+    /// Simulates sending the request, with a marker after the first `fixed` tokens. Without a time, nothing in the
     /// cache expires.
     pub fn call(&mut self, fixed: u64, time: Option<Millis>) -> Charge {
         while self.kept.pop_if(|(_, used)| !self.price.keeps(*used, time)).is_some() {}
@@ -80,13 +81,13 @@ mod tests {
     use crate::cache::{Block, Cache};
     use crate::prices::Prices;
 
-    /// Steps of a conversation: how many blocks stay, the tokens of those that follow, and the seconds since the step
-    /// before.
+    /// Steps of a conversation: the number of blocks that stay, the tokens of the new ones, and the seconds since the
+    /// previous step.
     const STEPS: [(usize, &[u64], i64); 10] = [
         (0, &[900, 700, 300], 0),
         (3, &[40, 2_000], 10),
         (5, &[1_500], 200),
-        // A branch, and a return to what only the first call had.
+        // A branch, and a return to blocks that only the first call had.
         (4, &[600, 600], 20),
         (2, &[5_000], 20),
         (3, &[], 20),

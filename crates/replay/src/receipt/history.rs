@@ -1,4 +1,4 @@
-//! The whole history of a branch, as it would be sent without a window, and its prompt cache.
+//! The whole history of a branch as it would be sent without a window, with its prompt cache.
 
 use lookback_engine::transcript::{Arrival, Millis, Origin, Position, Repair};
 use lookback_engine::view::{Item, View};
@@ -11,7 +11,7 @@ use lookback_wire::size::Size;
 use crate::cache::{Charge, Growing};
 use crate::prices::Price;
 
-/// The history of a branch. Of each message it knows only the size.
+/// The history of a branch. It has only the sizes of the messages.
 pub(super) struct History {
     preamble: u64,
     messages: Vec<Sent>,
@@ -25,7 +25,7 @@ pub(super) struct History {
 struct Sent {
     position: Position,
     tokens: u64,
-    /// How many of them count only until the turn is over.
+    /// The part of these tokens that counts only until the turn is over.
     passing: u64,
     is_system: bool,
 }
@@ -41,7 +41,7 @@ impl History {
         History { preamble: 0, messages: Vec::new(), turn: 0, cache: Growing::new(price) }
     }
 
-    /// Begins with what a view shows, because what was before it was erased.
+    /// Begins with the messages of a view, because contents before it were erased.
     pub(super) fn begin(&mut self, view: &View) {
         let sent = |item: &Item| {
             let is_system = item.message().role() == Role::System;
@@ -51,7 +51,7 @@ impl History {
         self.set_preamble(view.preamble_size().tokens);
     }
 
-    /// Sends the history in a call.
+    /// Simulates a call that sends the history.
     pub(super) fn call(&mut self, time: Option<Millis>) -> Charge {
         let system = self.messages.iter().take_while(|message| message.is_system);
         let fixed = system.map(|message| message.tokens).fold(self.preamble, u64::saturating_add);
@@ -64,7 +64,7 @@ impl History {
         self.cache.change(0, tokens.saturating_add(self.tokens_from(0)));
     }
 
-    /// Adds a message that arrived. The view has it already, unless it shows nothing of it.
+    /// Adds a message that arrived. The view must already have it, unless it shows nothing of the message.
     pub(super) fn receive(&mut self, position: Position, arrival: &Arrival, view: &View, counter: &dyn TokenCounter) {
         for replaced in &arrival.replaces {
             if let Some(at) = self.find(*replaced) {
@@ -83,7 +83,7 @@ impl History {
         self.insert(if arrival.first { 0 } else { at }, message);
     }
 
-    /// Takes away what counts only until the turn is over. Only messages at the end have any of it.
+    /// Removes the tokens that count only until the turn is over. Only messages of the last turn have any.
     fn end_turn(&mut self) {
         let of_turn = self.messages.iter().rev().take_while(|message| message.position >= self.turn).count();
         let at = self.messages.len() - of_turn;
@@ -98,7 +98,7 @@ impl History {
         }
     }
 
-    /// Makes a repair that the view has already.
+    /// Applies a repair that the view already has.
     pub(super) fn repair(&mut self, position: Position, repair: &Repair, view: &View) {
         match repair {
             Repair::StandIn { size, .. } => {
@@ -107,7 +107,7 @@ impl History {
                 }
             }
             Repair::Opening { size, .. } => {
-                // The whole history needs no opening if only the window began with a message of the model.
+                // If only the window began with a message of the model, the whole history needs no opening.
                 let at = self.messages.iter().take_while(|message| message.is_system).count();
                 if self.place(position, view) == Some(at) {
                     self.insert(at, Sent::new(position, *size));
@@ -127,13 +127,13 @@ impl History {
         }
     }
 
-    /// Goes back to what the history was before a position of the log, where this was the view.
+    /// Restores the history before a position of the log, where this was the view.
     pub(super) fn go_back(&mut self, end: Position, view: &View) {
         let at = self.messages.iter().position(|message| message.position >= end).unwrap_or(self.messages.len());
         let before = self.tokens_before(at);
         self.messages.retain(|message| message.position < end);
         self.change(before, at);
-        // The turn that was under way there goes on.
+        // The turn that was open there continues, so its passing tokens count again.
         self.turn = 0;
         for item in view.messages().rev().filter(|item| item.size().passing > 0) {
             let Some(at) = self.find(item.position()) else { continue };
@@ -146,13 +146,13 @@ impl History {
         }
     }
 
-    /// Returns where the message that the view shows for a position goes: before the nearest one behind it in the view.
-    /// `None` if the view does not show it.
+    /// Returns the index at which to insert the message at a position: before the next message of the view that the
+    /// history has. `None` if the view does not show the message.
     fn place(&self, position: Position, view: &View) -> Option<usize> {
         let mut behind = Vec::new();
         for item in view.messages().rev() {
             if item.position() == position {
-                // A running summary may be behind it, too, and is no part of the history.
+                // Skip messages that are not part of the history, such as a running summary.
                 let next = behind.iter().rev().find_map(|position| self.find(*position));
                 return Some(next.unwrap_or(self.messages.len()));
             }
@@ -161,7 +161,7 @@ impl History {
         None
     }
 
-    /// Returns the index of a message. It is looked for from the end, where it usually is.
+    /// Returns the index of a message. The search starts at the end, where the message usually is.
     fn find(&self, position: Position) -> Option<usize> {
         self.messages.iter().rposition(|message| message.position == position)
     }
@@ -172,7 +172,7 @@ impl History {
         self.change(before, at);
     }
 
-    /// Returns the tokens of everything before a message. They are counted from the end.
+    /// Returns the tokens of everything before a message, computed from the end.
     fn tokens_before(&self, at: usize) -> u64 {
         self.cache.tokens().saturating_sub(self.tokens_from(at))
     }
@@ -182,15 +182,15 @@ impl History {
         rest.iter().map(|message| message.tokens).fold(0, u64::saturating_add)
     }
 
-    /// Tells the cache that the request has changed behind the tokens `before` the message at this index.
+    /// Updates the cache after a change at this index. `before` are the tokens before it.
     fn change(&mut self, before: u64, at: usize) {
         self.cache.change(before, self.tokens_from(at));
     }
 }
 
-/// Returns the size of a message as it would have been shown if the policy had truncated nothing as it arrived.
+/// Returns the size that a message would have if the policy had not truncated it on arrival.
 fn whole_size(arrival: &Arrival, counter: &dyn TokenCounter) -> Size {
-    // A repair leaves nothing of a text that it replaces.
+    // A repair keeps nothing of a text that it replaces, while a cap keeps a head or a tail.
     let is_cap = |edit: &Edit| matches!(&edit.change, Change::Cut { cut, .. } if cut.head > 0 || cut.tail > 0);
     if !arrival.edits.iter().any(is_cap) {
         return arrival.size;

@@ -1,4 +1,4 @@
-//! Going through a log entry by entry, and writing down each call.
+//! The ledger: reading a log entry by entry, and recording each call.
 
 use lookback_engine::plan::Occasion;
 use lookback_engine::transcript::{Arrival, Entry, Millis, Position, UsageReport};
@@ -11,7 +11,7 @@ use super::{CallReceipt, PrefixBreak, Receipt};
 use crate::cache::{Cache, Charge, blocks};
 use crate::prices::Price;
 
-/// The calls of a log, as far as it was read.
+/// The calls of a log, up to the last entry that was read.
 pub(crate) struct Ledger<'a> {
     price: &'a Price,
     counter: &'a dyn TokenCounter,
@@ -19,11 +19,11 @@ pub(crate) struct Ledger<'a> {
     cache: Cache,
     history: History,
     calls: Vec<CallReceipt>,
-    /// The newest call, as it was simulated.
+    /// The newest call, as simulated.
     newest: Option<Simulated>,
     /// The tokens that were reported for the next call.
     reported: Option<u64>,
-    /// What has happened since the call before.
+    /// The events since the previous call.
     since: Since,
     /// The newest time of a message.
     now: Option<Millis>,
@@ -40,17 +40,17 @@ struct Simulated {
 
 #[derive(Default)]
 struct Since {
-    /// Whether more than the answer to that call has arrived.
+    /// Whether a message other than the answer has arrived.
     messages: bool,
     branch: bool,
     preamble: bool,
     repair: bool,
-    /// The newest compaction, and why it was made at lower limits than usual, if it was.
+    /// The newest compaction, and its occasion, if it was made at lower limits than usual.
     compaction: Option<(Position, Option<Occasion>)>,
 }
 
 impl Since {
-    /// Returns the likeliest reason for which the prefix broke.
+    /// Returns the most likely reason for the prefix break.
     fn reason(&self) -> PrefixBreak {
         if self.branch {
             PrefixBreak::Branch
@@ -118,12 +118,12 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Whether the next message answers a call.
+    /// Returns whether the next message answers a call.
     pub(crate) fn is_answer(&self, arrival: &Arrival) -> bool {
         arrival.message.role() == Role::Assistant && self.view.history_len() > 0
     }
 
-    /// Returns what the model would be sent now.
+    /// Returns the view that the model would be sent now.
     pub(crate) fn view(&self) -> &View {
         &self.view
     }
@@ -133,7 +133,7 @@ impl<'a> Ledger<'a> {
         self.calls.last()
     }
 
-    /// Begins a branch, of which this is the view: the entries before `end`.
+    /// Begins a branch that goes back to the entries before `end`, with this view.
     pub(crate) fn go_back(&mut self, end: Position, view: View) {
         self.history.go_back(end, &view);
         self.view = view;
@@ -147,7 +147,7 @@ impl<'a> Ledger<'a> {
         Receipt { since: self.began, ..Receipt::from_calls(self.calls) }
     }
 
-    /// Writes down the call that a message answers.
+    /// Records the call that a message answers.
     fn call(&mut self, position: Position, answer: &Arrival) {
         let with = self.cache.call(&blocks(&self.view), self.now);
         let without = self.history.call(self.now);
@@ -175,9 +175,9 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// Takes in the usage that was reported for a call: the newest one, if it has none and no message has come since
-    /// its answer, or if the report is about as many tokens as it sent. Or else, the next one, whose answer is still to
-    /// come.
+    /// Assigns a usage report to a call. It belongs to the newest call if that has no report yet, and if no message has
+    /// arrived since its answer or the estimate in the report equals its tokens. Otherwise, it belongs to the next
+    /// call.
     fn correct(&mut self, usage: &UsageReport) {
         let is_open = self.calls.last().is_some_and(|call| !call.reported);
         let is_newest = self.newest.is_some_and(|newest| newest.with.sent() == usage.estimated);

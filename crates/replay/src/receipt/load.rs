@@ -9,11 +9,11 @@ use lookback_session::adapter::{Step, walk};
 use lookback_store::{LogName, Store, StoreError};
 
 impl Receipt {
-    /// Computes the receipt of a session that need not be open. It reads the whole log,
-    /// page by page.
+    /// Computes the receipt of a session, which need not be open. It reads the whole log, page by page.
     ///
-    /// The counter is asked only for tool results that were truncated as they arrived, whose whole size the log does not
-    /// have. Take that of the session's [`Settings`](lookback_engine::Settings). A log that does not exist has no calls.
+    /// The counter is used only for tool results that were truncated on arrival, because the log does not have their
+    /// whole size. Pass the counter of the session's [`Settings`](lookback_engine::Settings). A log that does not exist
+    /// has no calls.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -35,8 +35,8 @@ impl Receipt {
 
     /// Computes the receipt of an open session at this price, as [`Receipt::load`] does.
     ///
-    /// If the policy is computed on read, what it left out is not recorded, and the receipt is that of a session that
-    /// leaves out nothing.
+    /// If the policy is computed on read, the log does not record what it left out. The receipt is then that of a
+    /// session that leaves out nothing.
     ///
     /// # Errors
     /// Returns an error if the store fails.

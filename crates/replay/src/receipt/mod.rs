@@ -1,18 +1,17 @@
-//! Receipts: what each model call of a session sent and cost, and what it would have cost without a window.
+//! Receipts: the tokens and the cost of each model call of a session, and its cost without a window.
 //!
-//! A receipt is computed from the log alone, because the view of the entries before an answer is what the model was
-//! sent. To make one, see [`Receipt::for_session`] and
-//! [`Receipt::load`].
+//! A receipt is computed only from the log: the view of the entries before an answer is the window that the model was
+//! sent. To make one, see [`Receipt::for_session`] and [`Receipt::load`].
 //!
-//! A call is assumed before each assistant message of every branch, unless it is the first message. The cache is
-//! [simulated](crate::cache), with the times at which the answers arrived.
+//! The receipt assumes a call before each assistant message of every branch, unless it is the first message. The cache
+//! is [simulated](crate::cache), with the arrival times of the answers.
 //!
-//! *Without a window*, a call sends the whole history of its branch, with a cache of its own. Tool results that were
-//! truncated as they arrived are whole there.
+//! *Without a window*, a call sends the whole history of its branch, with a separate cache. Tool results that were
+//! truncated on arrival are whole there.
 //!
-//! *Reported usage* corrects the figures of its call: all tokens, those without a window too, are multiplied by what the
-//! provider reported over what Lookback had counted. So the tokens sent are those that were reported, and the shares that
-//! were read and written are still simulated.
+//! *Reported usage* corrects the figures of its call: all tokens, including those without a window, are multiplied by
+//! the ratio of the reported tokens to Lookback's count. So the sent tokens are the reported ones, while the shares
+//! that are read and written are still simulated.
 
 mod history;
 mod ledger;
@@ -25,30 +24,30 @@ use serde::Serialize;
 pub(crate) use self::ledger::Ledger;
 use crate::cache::Charge;
 
-/// The calls of a session, and what they cost.
+/// The calls of a session, and their cost.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Receipt {
-    /// The calls, in the order in which they were made. Those of abandoned branches are among them.
+    /// The calls, in the order in which they were made, including those of abandoned branches.
     pub calls: Vec<CallReceipt>,
     /// The sums.
     pub total: ReceiptTotal,
-    /// The entry from which on calls are known: 0 unless contents of the session were erased. Without a window, a call sends
-    /// what was shown there, and what came after it.
+    /// The entry from which on calls are known: 0 unless contents of the session were erased. If they were, a call
+    /// without a window sends the messages that were shown at this entry, and the later ones.
     pub since: Position,
 }
 
-/// What one model call sent and cost. The fields are those of the command line's JSON.
+/// The tokens and the cost of one model call. The fields are those of the command line's JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct CallReceipt {
     /// The number of the call, from 1.
     #[serde(rename = "call")]
     pub number: u64,
-    /// The position of its answer in the log. As JSON it is called `entry`.
+    /// The position of its answer in the log. In JSON, it is called `entry`.
     #[serde(rename = "entry")]
     pub position: Position,
-    /// How many messages were sent.
+    /// The number of messages that were sent.
     pub messages: u64,
     /// Input tokens, including the system prompt and tools.
     pub sent_tokens: u64,
@@ -62,21 +61,21 @@ pub struct CallReceipt {
     pub output_tokens: u64,
     /// The cost of the input, in US dollars.
     pub cost: f64,
-    /// What the input would have cost without a window, in US dollars.
+    /// The cost of the input without a window, in US dollars.
     pub cost_without_window: f64,
-    /// Whether a compaction was made since the call before.
+    /// Whether a compaction was made since the previous call.
     pub compacted: bool,
-    /// Why it was made at lower limits than usual, if it was.
+    /// The occasion of the compaction, if it was made at lower limits than usual.
     pub occasion: Option<Occasion>,
-    /// Why the request does not extend the one before it, or `None` if it does.
+    /// The reason why the request does not extend the previous one; `None` if it does.
     pub prefix_break: Option<PrefixBreak>,
-    /// Whether the cache had the beginning of the request, but it had expired by the recorded times.
+    /// Whether the cache had the beginning of the request, but it had expired according to the recorded times.
     pub cold: bool,
     /// Whether the provider reported the tokens that were sent.
     pub reported: bool,
 }
 
-/// Why a request does not extend the one before it.
+/// The reason why a request does not extend the previous one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -89,12 +88,12 @@ pub enum PrefixBreak {
     Preamble,
     /// A repair before the end of the request.
     Repair,
-    /// A message that was put before the end of the request: a result beside its call, or a system message.
+    /// A message was inserted before the end of the request: a result next to its call, or a system message.
     Insertion,
 }
 
 impl PrefixBreak {
-    /// Names the cause.
+    /// Returns the name of the cause.
     pub fn as_str(self) -> &'static str {
         match self {
             PrefixBreak::Branch => "a branch: the client changed its history",
@@ -124,18 +123,18 @@ pub struct ReceiptTotal {
     pub output_tokens: u64,
     /// The cost of the input, in US dollars.
     pub cost: f64,
-    /// What the input would have cost without a window, in US dollars.
+    /// The cost of the input without a window, in US dollars.
     pub cost_without_window: f64,
-    /// Calls right before which a compaction was made.
+    /// Calls with a compaction directly before them.
     pub compactions: u64,
-    /// Calls, from the second on, that do not extend the call before.
+    /// Calls, from the second on, that do not extend the previous call.
     pub prefix_breaks: u64,
     /// Calls whose tokens the provider reported.
     pub reported_calls: u64,
 }
 
 impl CallReceipt {
-    /// Sets what the call cost, with a window and without.
+    /// Sets the cost of the call, with a window and without.
     fn charge(&mut self, with: Charge, without: Charge) {
         self.sent_tokens = with.sent();
         self.cache_read_tokens = with.read;
@@ -155,7 +154,7 @@ impl Receipt {
 }
 
 impl ReceiptTotal {
-    /// Returns what the window saved, in US dollars. It is negative if the window cost more than it saved.
+    /// Returns the savings by the window, in US dollars. The result is negative if the window cost more than it saved.
     pub fn saved(&self) -> f64 {
         self.cost_without_window - self.cost
     }

@@ -1,4 +1,4 @@
-//! Session files of Claude Code: a tree of lines, in which the newest branch is what the model saw.
+//! Session files of Claude Code: a tree of lines, of which the newest branch is the conversation that the model saw.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,8 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{Draft, RecordedMessage, RecordedUsage, Recording, RecordingError, Undecoded, millis, most, parse, values};
 
-/// Reads the conversations of a file. Lines that are not part of one are skipped: there are many kinds, and new ones
-/// are added.
+/// Reads the conversations of a file. It skips all other lines: there are many kinds, and new versions add more.
 pub(super) fn read(text: &str, name: &str) -> Result<Vec<Recording>, RecordingError> {
     let nodes = nodes(values::read_growing(text)?);
     let parents = parents(&nodes);
@@ -54,7 +53,7 @@ struct Line<'a> {
     is_sidechain: Option<bool>,
     agent_id: Option<String>,
     session_id: Option<String>,
-    // The names that the SDK's stream has for the two.
+    // The names of these two members in the SDK's stream.
     #[serde(rename = "parent_tool_use_id")]
     parent_tool: Option<String>,
     #[serde(rename = "session_id")]
@@ -70,7 +69,7 @@ struct Line<'a> {
     attachment: Option<&'a RawValue>,
 }
 
-/// A provider's message, with what the provider reported about it.
+/// A provider's message, with the reported usage.
 #[derive(Deserialize)]
 struct Inner<'a> {
     id: Option<String>,
@@ -109,16 +108,16 @@ struct Block {
 struct Node<'a> {
     line: usize,
     uuid: Option<String>,
-    // The line before this one, which has one of two names.
+    // The line before this one, under one of two names.
     parents: [Option<String>; 2],
-    // The side chain that it belongs to.
+    // The side chain that the line belongs to.
     side: Option<String>,
     session: Option<String>,
     time: Option<Millis>,
     said: Option<Said<'a>>,
 }
 
-/// What a line adds to the conversation.
+/// The message, or part of one, that a line adds to the conversation.
 struct Said<'a> {
     role: &'static str,
     content: &'a RawValue,
@@ -155,7 +154,7 @@ fn nodes<'a>(values: Vec<(usize, &'a RawValue)>) -> Vec<Node<'a>> {
 fn said<'a>(line: &Line<'a>) -> Option<Said<'a>> {
     let is_summary = line.is_compact_summary == Some(true);
     let role = match line.kind.as_deref()? {
-        // A summary has this mark, too, but it was sent.
+        // A summary also has this mark, but it was sent to the model.
         "user" if line.is_visible_in_transcript_only == Some(true) && !is_summary => return None,
         "user" => "user",
         "assistant" => "assistant",
@@ -163,7 +162,7 @@ fn said<'a>(line: &Line<'a>) -> Option<Said<'a>> {
         _ => return None,
     };
     let inner: Inner<'a> = parse(line.message?)?;
-    // These are written by Claude Code in the model's place, for example after a failed request.
+    // Claude Code writes these instead of the model, for example after a failed request.
     if line.is_api_error_message == Some(true) || inner.model.as_deref() == Some("<synthetic>") {
         return None;
     }
@@ -173,7 +172,7 @@ fn said<'a>(line: &Line<'a>) -> Option<Said<'a>> {
     Some(Said { role, content, id: inner.id, model: inner.model, usage, is_summary, calls, results })
 }
 
-/// Returns what a person wrote while the model was working. It has no line of its own.
+/// Returns a message that a person wrote while the model was working. It is only in an attachment.
 fn queued<'a>(line: &Line<'a>) -> Option<Said<'a>> {
     let attachment: Attachment<'a> = parse(line.attachment?)?;
     if attachment.kind.as_deref() != Some("queued_command") {
@@ -201,7 +200,7 @@ fn pairs(content: &RawValue) -> (Vec<String>, Vec<String>) {
     (calls, results)
 }
 
-/// Returns the line before each line. A side chain never continues another, whatever its lines say.
+/// Returns the parent of each line. A side chain never continues another chain, even if its lines say so.
 fn parents(nodes: &[Node<'_>]) -> Vec<Option<usize>> {
     if !nodes.iter().any(|node| node.parents.iter().any(Option::is_some)) {
         // The SDK's stream names no parents: each line follows the one before it.
@@ -217,7 +216,7 @@ fn parents(nodes: &[Node<'_>]) -> Vec<Option<usize>> {
     nodes.iter().map(parent).collect()
 }
 
-/// Returns the first line of the tree that each line is in. A circle, which real files contain, is a tree of its own.
+/// Returns for each line the first line of its tree. A cycle, as in some real files, is a separate tree.
 fn roots(parents: &[Option<usize>]) -> Vec<usize> {
     let mut roots: Vec<Option<usize>> = vec![None; parents.len()];
     for start in 0..parents.len() {
@@ -257,8 +256,8 @@ fn chain(parents: &[Option<usize>], newest: usize) -> Vec<usize> {
 
 /// Builds a draft of a tree's newest branch.
 ///
-/// The lines of one message may be on several branches. If it has several calls, each is followed by its own result,
-/// and only one of these by the next message. So the parts of a message are taken from all branches.
+/// The lines of one message may be on several branches: if it has several calls, each line is followed by its result,
+/// and only one of these results by the next message. So the parts of a message are taken from all branches.
 fn draft<'a>(nodes: &[Node<'a>], parents: &[Option<usize>], members: &[usize], name: &str) -> Option<Draft<'a>> {
     let get = |at: usize| nodes.get(at).and_then(|node| Some((node, node.said.as_ref()?)));
     let newest = members.iter().copied().rev().find(|at| get(*at).is_some())?;
@@ -325,7 +324,7 @@ fn draft<'a>(nodes: &[Node<'a>], parents: &[Option<usize>], members: &[usize], n
     Some(draft)
 }
 
-/// Builds a message as the provider received or returned it: with the blocks of all its lines, each once.
+/// Builds a message as the provider received or returned it, with the blocks of all its lines, each once.
 fn message(node: &Node<'_>, role: &str, contents: &[&RawValue]) -> Option<Undecoded> {
     let content = match contents {
         [only] => only.get().to_owned(),

@@ -14,7 +14,7 @@ pub enum RecordingError {
     Syntax {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it. Its own line number counts from where the parser began.
+        /// The fault. Its own line number is relative to the parser's start.
         fault: SyntaxError,
     },
     /// A line is neither a transcript nor a message.
@@ -39,7 +39,7 @@ pub enum RecordingError {
         line: usize,
         /// The line of the other, from 1.
         other: usize,
-        /// What contradicts what.
+        /// The contradiction.
         contradiction: Box<Contradiction>,
     },
     /// A message cannot be read.
@@ -49,9 +49,9 @@ pub enum RecordingError {
         line: usize,
         /// The index of the message in its transcript.
         index: usize,
-        /// What is wrong with it.
+        /// The fault.
         fault: DecodeError,
-        /// What the dialect was recognized by, if it was not given.
+        /// The clue by which the dialect was recognized, if it was not given.
         clue: Option<Box<Clue>>,
     },
     /// A message has an invalid time.

@@ -1,8 +1,8 @@
-//! Recorded conversations, read from the file formats that people have.
+//! Recorded conversations, read from common file formats.
 //!
-//! To read another format, add a variant to `Shape` and the signs by which `detect` knows it (`shape.rs`), and a file like
-//! `claude_code.rs` that makes recordings of it. The compiler asks for its arm in `Recording::read`, and the command line
-//! and the packages read it from then on.
+//! To read another format, add a variant to `Shape` and the signs by which `detect` recognizes it (`shape.rs`), and a
+//! file like `claude_code.rs` that makes recordings from it. The compiler then demands an arm in `Recording::read`.
+//! After that, the command line and the packages read the format, too.
 
 mod claude_code;
 mod error;
@@ -39,7 +39,7 @@ pub struct Recording {
     pub messages: Vec<RecordedMessage>,
     /// The system prompt and the tools, if they are outside the messages.
     pub preamble: Preamble,
-    /// What the provider reported about the calls, in order. Empty if it was not recorded.
+    /// The provider's usage reports for the calls, in order. Empty if they were not recorded.
     pub usage: Vec<RecordedUsage>,
     /// The indices of summaries with which the recorded client began a new window.
     pub compactions: Vec<usize>,
@@ -66,7 +66,7 @@ pub struct RecordedUsage {
 }
 
 impl RecordedUsage {
-    /// Creates a usage of no tokens, for the call that the assistant message with this index answers.
+    /// Creates a usage of zero tokens for the call that the assistant message with this index answers.
     pub fn new(message: usize) -> Self {
         RecordedUsage { message, input: 0, cache_write: 0, cache_read: 0, output: 0 }
     }
@@ -94,7 +94,7 @@ impl RecordedUsage {
 }
 
 impl Recording {
-    /// Creates a recording of these messages, of which nothing else is known.
+    /// Creates a recording of these messages, without preamble, usage, compactions and model.
     pub fn new(id: impl Into<String>, dialect: Dialect, messages: Vec<RecordedMessage>) -> Self {
         Recording {
             id: id.into(),
@@ -118,14 +118,14 @@ impl Recording {
     /// messages is a transcript, too, and so is a request body. The `time` of a message is removed from it, because it
     /// belongs to the recording and not to the provider's message.
     ///
-    /// If no dialect is given, it is recognized for each transcript by all its messages and the members beside them. If
-    /// nothing tells, as in plain text, it is the default, as for [`Request::decode`](lookback_wire::dialect::Request::decode).
+    /// If no dialect is given, it is recognized for each transcript, from all its messages and the other members of its
+    /// object. If they give no clue, as with plain texts, it is the default dialect, as in
+    /// [`Request::decode`](lookback_wire::dialect::Request::decode).
     ///
     /// **Claude Code.** A session file is a tree of lines. Its main chain, from the first message to the newest, is one
-    /// recording, without messages that were edited or tried again. Each side chain is a recording of its own, and so
-    /// is each conversation that is not connected to another. The messages are in Anthropic's dialect, whatever
-    /// `dialect` says. The file does not contain the system prompt, the tools, or the reminders that Claude Code adds
-    /// to a request when it sends it.
+    /// recording, without messages that were edited or retried. Each side chain is a separate recording, and so is each
+    /// conversation that is not connected to another. The messages are in Anthropic's dialect, regardless of `dialect`.
+    /// The file does not contain the system prompt, the tools, or the reminders that Claude Code adds to requests.
     ///
     /// # Errors
     /// Returns an error if the text has another format, if a line cannot be read, or if the messages of one transcript
@@ -196,9 +196,9 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Returns the list of messages, if it is a transcript.
+    /// Returns the list of messages, if the value is a transcript.
     ///
-    /// Some messages have a member `input`, too, but they also have a type.
+    /// Some messages also have a member `input`, but they have a type, too.
     fn list(&self) -> Option<&'a RawValue> {
         if self.messages.is_some() || self.kind.is_some() {
             return self.messages;
@@ -211,7 +211,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What is known about how a transcript was made.
+/// The metadata of a transcript.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Meta<'a> {
@@ -219,7 +219,7 @@ struct Meta<'a> {
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
     compactions: Option<&'a RawValue>,
-    // How many calls each model made.
+    // The number of calls of each model.
     #[serde(borrow)]
     models: Option<&'a RawValue>,
 }
@@ -303,7 +303,7 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Decodes the messages in the given dialect, or in the one that they are recognized by.
+    /// Decodes the messages in the given dialect, or in the recognized one.
     fn decode(self, dialect: Option<Dialect>) -> Result<Recording, RecordingError> {
         let clue = if dialect.is_none() { self.detect()? } else { None };
         let dialect = dialect.or(clue.map(|clue| clue.dialect)).unwrap_or_default();
@@ -314,17 +314,17 @@ impl<'a> Draft<'a> {
             RecordingError::Message { line, index, fault, clue: clue.map(Box::new) }
         };
         let decoded = dialect.decode_list(&elements).map_err(fault)?;
-        // What is one message arrived at one time.
+        // Several elements may be one message, which has the time of its first element.
         let times = spans.iter().map(|span| self.messages.get(span.start).and_then(|raw| raw.time));
         let messages: Vec<_> =
             decoded.into_iter().zip(times).map(|(message, time)| RecordedMessage::new(message, time)).collect();
         let member = |name: &str| match name {
-            // A recording may call them `system` and `tools` in every dialect.
+            // In every dialect, a recording may use the names `system` and `tools`.
             "toolConfig" | "tool_config" => self.tool_config.or(self.tools),
             "tools" => self.tools,
             _ => self.system,
         };
-        // Whatever counts messages counts what stands in the file.
+        // Indices in the file count its elements. Convert them to indices of messages.
         let message_of = |element: usize| spans.iter().position(|span| span.contains(&element));
         let preamble =
             Preamble::from_body(dialect, |name| member(name).filter(|raw| raw.get() != "null").map(ToOwned::to_owned));
@@ -352,7 +352,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Returns the elements of a list of messages. A text alone is a message of the user.
+/// Returns the elements of a list of messages. A single text is a user message.
 fn elements(list: &RawValue) -> Option<Vec<Cow<'_, RawValue>>> {
     if list.get().starts_with('"') {
         let message = format!("{{\"role\":\"user\",\"content\":{}}}", list.get());
@@ -362,7 +362,7 @@ fn elements(list: &RawValue) -> Option<Vec<Cow<'_, RawValue>>> {
     Some(elements.into_iter().map(Cow::Borrowed).collect())
 }
 
-/// Separates the time from a message.
+/// Removes the time from a message, and returns both.
 fn undecoded(raw: &RawValue, line: usize, index: usize) -> Result<Undecoded, RecordingError> {
     let mut message = raw.to_owned();
     let time = dialect::take_member(&mut message, "time");
@@ -373,12 +373,12 @@ fn undecoded(raw: &RawValue, line: usize, index: usize) -> Result<Undecoded, Rec
     Ok(Undecoded { line, message, time })
 }
 
-/// Reads an optional value. One that cannot be read counts as absent.
+/// Reads an optional value. A value that cannot be read counts as absent.
 fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// Reads a transcript's name: a text, or a number as it is written.
+/// Reads a transcript's name: a text, or a number with its digits unchanged.
 fn id(raw: &RawValue) -> Option<String> {
     let number = || raw.get().starts_with(|c: char| c.is_ascii_digit()).then(|| raw.get().to_owned());
     parse(raw).or_else(number)

@@ -19,7 +19,7 @@ pub enum Shape {
     Messages,
     /// A request body: an object with `messages`, `input` or `contents`.
     Request,
-    /// One recorded transcript: such an object with a name, or with details of how it was made.
+    /// One recorded transcript: such an object with a name or with metadata.
     Transcript,
     /// Messages, one per line, or several transcripts.
     Recording,
@@ -29,21 +29,21 @@ pub enum Shape {
     VercelAi,
     /// Messages of LangChain, as it serializes them.
     LangChain,
-    /// Conversations of a data set, with `from` and `value`.
+    /// Conversations of a data set in the ShareGPT format, with `from` and `value`.
     ShareGpt,
     /// A gzip file, which [`read_text`](super::read_text) unpacks.
     Gzip,
     /// UTF-16.
     Utf16,
-    /// Nothing but white space.
+    /// Only white space.
     Empty,
     /// Anything else.
     Unknown,
 }
 
 impl Shape {
-    /// Recognizes the format of a file. It reads only as much as it needs, so the rest of the file may be damaged, or
-    /// something else.
+    /// Recognizes the format of a file. It reads only the first values, so the rest of the file may be damaged or in
+    /// another format.
     ///
     /// ```
     /// use lookback_replay::recording::Shape;
@@ -78,8 +78,8 @@ impl Shape {
         }
     }
 
-    /// Returns whether the file is one conversation: a list of messages, or the body of a request. What is in no known
-    /// format is read as one, too, and the error says what is wrong with it.
+    /// Returns whether the file is one conversation: a list of messages, or the body of a request. A file in an unknown
+    /// format is also treated as one conversation, so that reading it gives a precise error.
     pub fn is_conversation(self) -> bool {
         match self {
             Shape::Messages | Shape::Request | Shape::Transcript | Shape::Empty | Shape::Unknown => true,
@@ -93,7 +93,7 @@ impl Shape {
         }
     }
 
-    /// Describes a format that Lookback cannot read yet, and says what to do about it.
+    /// Describes a format that Lookback cannot read, and how to convert it.
     fn foreign(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
             Shape::VercelAi => ("messages of the Vercel AI SDK", "record the requests that it sends to the provider"),
@@ -115,7 +115,8 @@ impl Shape {
         })
     }
 
-    /// Says what the file looks like, what Lookback reads instead, and what to do.
+    /// Returns the text of an error: the format of the file, the formats that Lookback reads, and how to convert the
+    /// file.
     pub(super) fn advice(self) -> String {
         let (what, how) = self.foreign().unwrap_or(("an unknown format", "check that it is the right file"));
         format!(
@@ -143,7 +144,7 @@ fn starts_with_object(elements: &[&RawValue]) -> bool {
     elements.first().is_some_and(|first| first.get().starts_with('{'))
 }
 
-/// Recognizes the messages of one conversation. If any of them has a foreign format, that decides.
+/// Recognizes the messages of one conversation. If any of them has a foreign format, that is the result.
 fn detect_messages(elements: &[&RawValue]) -> Option<Shape> {
     let Some(first) = elements.first() else { return Some(Shape::Messages) };
     let told = |element: &RawValue| Object::read(element)?.detect_message();
@@ -158,7 +159,7 @@ fn elements(value: &RawValue) -> Option<Vec<&RawValue>> {
     value.get().starts_with('[').then(|| parse(value))?
 }
 
-/// The members that have the messages of a request or a transcript.
+/// The members that may contain the messages of a request or a transcript.
 pub(super) const LISTS: [&str; 3] = ["messages", "input", "contents"];
 
 /// Recognizes an object. [`Shape::Recording`] means one message.
@@ -179,7 +180,7 @@ struct Object<'a>(HashMap<String, &'a RawValue>);
 
 impl<'a> Object<'a> {
     fn read(value: &'a RawValue) -> Option<Self> {
-        // What is read as another type than it is makes an error that quotes it in full.
+        // Check the type first: serde's error about a wrong type would quote the whole value.
         value.get().starts_with('{').then(|| parse(value))?.map(Object)
     }
 
@@ -208,7 +209,7 @@ impl<'a> Object<'a> {
         self.objects(key).into_iter().next()
     }
 
-    /// Recognizes a message. [`Shape::Recording`] means one that Lookback reads.
+    /// Recognizes a message. [`Shape::Recording`] means a message that Lookback reads.
     fn detect_message(&self) -> Option<Shape> {
         let kind = self.text("type");
         if self.is_claude_code(&kind) {
@@ -225,8 +226,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Returns whether it is a line of a Claude Code session: a message in its envelope, or one of the many kinds of
-    /// notes.
+    /// Returns whether the object is a line of a Claude Code session: a message in its envelope, or one of many other
+    /// kinds of lines.
     fn is_claude_code(&self, kind: &str) -> bool {
         let of_session = self.has_any(&["sessionId", "session_id"]);
         match kind {
@@ -238,7 +239,7 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// Returns whether it is an item of OpenAI's Responses that is not a message with a role.
+    /// Returns whether the object is an item of OpenAI's Responses without a role.
     fn is_item(&self, kind: &str) -> bool {
         let is_call = kind.ends_with("_call") || kind.ends_with("_output");
         (is_call && self.has_any(&["call_id", "id"]))

@@ -1,4 +1,4 @@
-//! Turning the bytes of a file into text: unpacked, and without a byte order mark.
+//! Turning the bytes of a file into text: unpacking gzip, and removing a byte order mark.
 
 use std::io::{ErrorKind, Read};
 
@@ -9,10 +9,10 @@ use super::shape;
 /// A limit for [`read_text`] that no real recording reaches: 4 GiB.
 pub const LARGEST: u64 = 4 << 30;
 
-/// How many times its size a gzip file may unpack to. Conversations become three to twenty times as long, and one that was made to
-/// fill the memory of whoever reads it a thousand times.
+/// The most times its size that a gzip file may unpack to. Conversations unpack to three to twenty times their size,
+/// and a file that is made to exhaust memory to a thousand times.
 const MOST_TIMES: u64 = 64;
-/// The bytes that any gzip file may unpack to: 64 MiB.
+/// The bytes to which any gzip file may unpack, regardless of its size: 64 MiB.
 const ANY: u64 = 64 << 20;
 
 /// The errors of turning bytes into text.
@@ -42,9 +42,9 @@ pub enum TextError {
 /// Returns the text of a file. Gzip is unpacked, and a byte order mark is removed.
 ///
 /// # Errors
-/// Returns an error if the text is not UTF-8, if it cannot be unpacked, or if it would have more than `largest` bytes.
-/// A small gzip file can unpack to a thousand times its size. So it may not have more than 64 times its size either, unless
-/// that is less than 64 MiB.
+/// Returns an error if the text is not UTF-8, if it cannot be unpacked, or if it would have more than `largest` bytes
+/// after unpacking. A gzip file may also not unpack to more than 64 times its size or 64 MiB, whichever is more,
+/// because a small file can unpack to a thousand times its size.
 ///
 /// ```
 /// use lookback_replay::recording::{LARGEST, read_text};
@@ -60,8 +60,8 @@ pub fn read_text(bytes: Vec<u8>, largest: u64) -> Result<String, TextError> {
     if let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()
     {
-        // The file ends inside a character, because more of it is being written. The reader decides whether the last
-        // line is complete.
+        // The file ends inside a character, so it may still be growing. The reader decides whether the last line is
+        // complete.
         bytes.truncate(error.valid_up_to());
     }
     let mut text =
@@ -79,7 +79,7 @@ fn damage(kind: &ErrorKind) -> &'static str {
 fn unpacked(bytes: &[u8], largest: u64) -> Result<Vec<u8>, TextError> {
     let mut unpacked = Vec::new();
     let largest = largest.min((bytes.len() as u64).saturating_mul(MOST_TIMES).max(ANY));
-    // One byte more than allowed tells a text that is too large from one that has exactly the most bytes.
+    // Read one byte more than allowed, to detect a text that is too large.
     let mut reader = MultiGzDecoder::new(bytes).take(largest.saturating_add(1));
     reader.read_to_end(&mut unpacked).map_err(|error| TextError::Gzip(error.kind()))?;
     if unpacked.len() as u64 > largest { Err(TextError::TooLarge { largest }) } else { Ok(unpacked) }

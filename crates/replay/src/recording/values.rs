@@ -1,4 +1,4 @@
-//! The JSON values of a text, each with the line on which it begins.
+//! The JSON values of a text, each with the number of its first line.
 
 use serde_json::value::RawValue;
 
@@ -31,7 +31,7 @@ pub(super) fn read(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError
         .collect()
 }
 
-/// Reads a file that is perhaps still being written. A last line that is cut off is left out.
+/// Reads a file that may still be growing. It ignores an incomplete last line.
 pub(super) fn read_growing(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError> {
     let torn = |line: &str| serde_json::from_str::<&RawValue>(line).is_err_and(|error| error.is_eof());
     match text.rsplit_once('\n') {
@@ -49,7 +49,7 @@ fn syntax(line: usize, error: serde_json::Error) -> RecordingError {
     RecordingError::Syntax { line, fault: error.into() }
 }
 
-/// Counts lines up to values, which must be asked for in order.
+/// Counts the lines before values. The values must be passed in order.
 struct Lines<'a> {
     text: &'a str,
     at: usize,

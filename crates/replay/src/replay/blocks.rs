@@ -1,4 +1,4 @@
-//! A window as the blocks of a prompt cache, and the tokens that a recording lacks.
+//! A window as blocks for the prompt cache, and the tokens of a preamble that a recording lacks.
 
 use lookback_tokens::TokenCounter;
 use lookback_tokens::measure;
@@ -8,13 +8,13 @@ use crate::cache::Block;
 use crate::recording::Recording;
 use lookback_session::Window;
 
-/// Returns the blocks that a cache sees of a window: the preamble, then message by message.
+/// Returns the blocks of a window: the preamble, then one block per message.
 pub fn blocks(window: &Window<'_>) -> Vec<Block> {
     cache::blocks(window.view())
 }
 
-/// Estimates the tokens of a system prompt and tools that were not recorded: what the provider reported for the first
-/// call, minus the messages before it.
+/// Estimates the tokens of a system prompt and tools that were not recorded: the reported tokens of the first call,
+/// minus the messages before it.
 ///
 /// Returns `None` if the recording contains them, or if nothing was reported.
 ///

@@ -1,4 +1,4 @@
-//! One model call of a replay: its window, its cost, and what a compaction did to the groups.
+//! One model call of a replay: its window, its cost, and the actions of a compaction on the groups.
 
 use lookback_engine::group::Pin;
 use lookback_engine::plan::{Action, Decision, Occasion, Reason};
@@ -18,28 +18,28 @@ pub struct ReplayedCall {
     pub number: u64,
     /// The index of the assistant message that answers it.
     pub message: usize,
-    /// How many messages are in the window.
+    /// The number of messages in the window.
     pub messages: u64,
-    /// What it costs.
+    /// The tokens and the cost of the call.
     pub charge: Charge,
-    /// What a compaction right before the call did to each group.
+    /// The numbers of groups that a compaction directly before the call kept, shortened or dropped.
     pub groups: Groups,
-    /// Why that compaction was made at lower limits than usual, if it was.
+    /// The occasion of that compaction, if it was made at lower limits than usual.
     pub occasion: Option<Occasion>,
-    /// How many tool results were truncated as they arrived since the call before.
+    /// The number of tool results that were truncated on arrival since the previous call.
     pub capped: u64,
-    /// How many stand-ins were added for missing results.
+    /// The number of repairs that were made for this window, such as stand-ins for missing results.
     pub repairs: u64,
     /// The limits of the policy that the window exceeded.
     pub over: Vec<Excess>,
     /// The largest pinned group, if the window exceeded a limit.
     pub pinned: Option<Pin>,
-    /// What the provider reported about the call, if that was recorded.
+    /// The provider's usage report for the call, if it was recorded.
     pub reported: Option<Reported>,
 }
 
 impl ReplayedCall {
-    /// Describes a call with this window. What happened before it, and what was reported, is for the replay to add.
+    /// Describes a call with this window. The replay adds `capped` and `reported`.
     pub(super) fn new(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> ReplayedCall {
         let compactions = window.entries().iter().filter_map(|entry| match entry {
             Entry::Compaction(compaction) => Some(compaction),
@@ -73,7 +73,7 @@ impl ReplayedCall {
     }
 }
 
-/// How many groups of a window a compaction kept, made smaller or dropped.
+/// The numbers of groups of a window that a compaction kept, shortened or dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[non_exhaustive]
 pub struct Groups {

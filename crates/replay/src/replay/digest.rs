@@ -1,4 +1,4 @@
-//! The digest of a replay, by which its report is found again.
+//! The digest of a replay's inputs, for caching its report.
 
 use lookback_engine::Settings;
 use xxhash_rust::xxh3::Xxh3;
@@ -6,11 +6,11 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::prices::Price;
 use crate::recording::Recording;
 
-/// Returns a digest of everything that the report of a replay depends on: the recording, the settings with their policy,
-/// the price, and the version of this crate. So a report that was kept under its digest need not be made again.
+/// Returns a digest of everything that the report of a replay depends on: the recording, the settings with their
+/// policy, the price, and the version of this crate. So a report can be cached under its digest.
 ///
-/// The name of the recording has no part in it. Of the token counter it has the name, and of a message that was built in
-/// Rust its [digest](lookback_wire::message::Message::digest).
+/// The digest does not depend on the recording's name. It depends on the token counter only through its name, and on a
+/// message that was built in Rust only through its [digest](lookback_wire::message::Message::digest).
 ///
 /// ```
 /// use lookback_wire::dialect::Dialect;

@@ -1,7 +1,7 @@
-//! The Pareto front: the policies to choose from, because no other is better in everything.
+//! The Pareto front: the policies that no other policy beats in every figure.
 
 /// Returns for each point whether it is on the Pareto front: no other point is at most as large in every figure, and
-/// smaller in one. Equal points are on the front together. A point with a figure that is not a number is not on it.
+/// smaller in one. Equal points are on the front together. A point with a NaN is never on it.
 ///
 /// ```
 /// use lookback_replay::replay::front;

@@ -1,4 +1,4 @@
-//! Missed identifiers: those that the model wrote again, and that its window no longer held.
+//! Missed identifiers: identifiers that the model wrote again after they had left its window.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use lookback_wire::{dialect::Preamble, edit};
 use crate::cache::shown_as;
 use lookback_content::identifiers::identifiers;
 
-/// The identifiers of a history, and where each was.
+/// The identifiers of a history, and their positions.
 #[derive(Default)]
 pub(crate) struct Seen {
     numbers: HashMap<String, usize>,
@@ -20,11 +20,11 @@ pub(crate) struct Seen {
     edited: HashMap<u128, HashSet<usize>>,
 }
 
-/// What the model used again in one message.
+/// The identifiers that the model used again in one message.
 pub(crate) struct Reused {
     /// The number of identifiers.
     pub(crate) identifiers: u64,
-    /// Those among them that the window did not hold.
+    /// Those that the window did not contain.
     pub(crate) missed: Vec<String>,
 }
 
@@ -64,12 +64,12 @@ impl Seen {
         }
     }
 
-    /// Returns the newest entry that has an identifier.
+    /// Returns the newest entry that contains an identifier.
     pub(crate) fn place(&self, word: &str) -> Option<Position> {
         self.places.get(*self.numbers.get(word)?)?.last().copied()
     }
 
-    /// Finds the identifiers in the model's next message that were in its history, and those of them that were not in
+    /// Finds the identifiers in the model's next message that were in the history, and those of them that were not in
     /// its window.
     pub(crate) fn compare(&mut self, next: &str, view: &View) -> Reused {
         let words: HashSet<usize> = identifiers(next).filter_map(|word| self.numbers.get(word).copied()).collect();
@@ -82,7 +82,7 @@ impl Seen {
         let mut whole = HashSet::new();
         let mut edited = Vec::new();
         for item in view.messages() {
-            // What Lookback says itself was never said before.
+            // Lookback's own messages are not in the history, so their text must be read.
             if item.edits().is_empty() && !item.is_own() {
                 whole.insert(item.position());
             } else {
@@ -97,7 +97,7 @@ impl Seen {
         if !missed.is_empty()
             && let Some(index) = view.index()
         {
-            // A path is split there into its folder and its file, so its text is not read.
+            // The index splits a path into folder and file in its text, so use its names instead.
             let listed: HashSet<usize> =
                 index.names.iter().filter_map(|listed| self.numbers.get(&listed.name).copied()).collect();
             missed.retain(|word| !listed.contains(word));

@@ -1,4 +1,4 @@
-//! Replaying a recorded conversation: what each model call would have seen, and what it would have cost.
+//! Replaying a recorded conversation: the window and the cost of each model call under another policy.
 
 mod blocks;
 mod call;

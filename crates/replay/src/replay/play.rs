@@ -1,4 +1,4 @@
-//! Replaying message by message, into a session in memory that can be saved.
+//! Replaying a recording message by message, into a session in memory.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -27,15 +27,15 @@ use lookback_session::adapter;
 use lookback_session::{Error, Session, Window};
 use lookback_store::{LogName, MemoryStore, Record, Store, StoreError, now};
 
-/// The least tokens with which a recall answers.
+/// The fewest tokens of a recall's answer.
 const EXCERPT: u64 = 100;
 
 /// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
 /// The session is in memory until it is [saved](Replay::save).
 ///
-/// `unrecorded` are the tokens of a system prompt and tools that the recording does not contain (see
-/// [`unrecorded`](super::unrecorded)). They are sent and paid for with each call, and count against no limit. `on_call`
-/// is called after each call, and can stop the replay.
+/// `unrecorded` is the number of tokens of a system prompt and tools that the recording does not contain (see
+/// [`unrecorded`](super::unrecorded)). Each call sends and pays for them, but they count against no limit. `on_call` is
+/// called after each call, and can stop the replay.
 ///
 /// # Errors
 /// Returns an error if a window exceeds a hard limit.
@@ -48,7 +48,7 @@ pub async fn replay(
 ) -> Result<Replay, Error> {
     let store = Arc::new(MemoryStore::new());
     let dialect = settings.dialect;
-    // Summaries run at once, so that each is there at the next call, however slow the machine.
+    // Summaries are made synchronously, so that each is ready at the next call, regardless of the machine's speed.
     let session = Session::open(store.clone(), "replay", settings).await?;
     let mut session = session.with_summarizer(SummaryOptions::default().spawner(block_on));
     session.set_preamble(&recording.preamble).await?;
@@ -86,9 +86,9 @@ pub async fn replay(
     Ok(Replay { report: player.report, records })
 }
 
-/// Returns the messages before whose calls the provider's cache had gone cold, by the reported usage: the call read less
-/// than a third of what the call before it left in the cache, although the client had not compacted in between.
-/// Recordings with times need no such signs.
+/// Returns the messages that answer a call for which the provider's cache was cold, according to the reported usage:
+/// the call read less than a third of the tokens that the previous call left in the cache, although the client had not
+/// compacted in between. Returns none for recordings with times, which show pauses directly.
 fn cold_calls(recording: &Recording) -> HashSet<usize> {
     if recording.messages.iter().any(|recorded| recorded.time.is_some()) {
         return HashSet::new();
@@ -111,10 +111,10 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Saves the session in a store, in place of a session with this name. That session's facts stay.
+    /// Saves the session in a store, and replaces a session with this name. The facts of that session stay.
     ///
-    /// The log is written in one piece. So if others save a replay under the same name at the same time, the store has
-    /// the whole of one of them.
+    /// The log is written in one append. So if several replays are saved under the same name at the same time, the
+    /// store has one of them completely.
     ///
     /// Returns `false`, and saves nothing, if the replay was cut short.
     ///
@@ -137,23 +137,23 @@ impl Replay {
     }
 }
 
-/// A replay under way.
+/// The state of a replay in progress.
 struct Player<'a> {
     session: Session,
     dialect: Dialect,
     cache: Cache,
     price: &'a Price,
     unrecorded: u64,
-    /// What the provider reported, by the index of the message that answers the call.
+    /// The provider's usage reports, by the index of the message that answers the call.
     reported: HashMap<usize, &'a RecordedUsage>,
-    /// The messages that answer a call for which the provider's cache was cold, as far as no times say so.
+    /// The messages that answer a call for which the provider's cache was cold (see [`cold_calls`]).
     cold: HashSet<usize>,
     seen: Seen,
     stretches: Stretches,
     report: Report,
     /// The time of the newest message that has one.
     now: Option<Millis>,
-    /// How many tool results were truncated as they arrived since the call before.
+    /// The number of tool results that were truncated on arrival since the previous call.
     capped: u64,
 }
 
@@ -192,8 +192,8 @@ impl Player<'_> {
         Ok(call)
     }
 
-    /// Returns the cost of one more call, which brings back what the window did not hold: it reads that window from the
-    /// cache, and its result, the missed texts, is written after it.
+    /// Returns the cost of one more call, which recalls the missed texts: it reads the window from the cache, and
+    /// writes the missed texts after it.
     fn recall(&self, window: u64, missed: &[String]) -> f64 {
         let counter = &self.session.settings().counter;
         let excerpts = missed.iter().map(|text| counter.text(text)).sum::<u64>().max(EXCERPT);
@@ -202,7 +202,7 @@ impl Player<'_> {
         tokens * self.price.input / 1e6
     }
 
-    /// Brings a message into the session.
+    /// Appends a message to the session.
     async fn receive(&mut self, recorded: &RecordedMessage) -> Result<(), Error> {
         let position = self.session.stats().entries;
         self.session.append(Batch::from(recorded.message.clone()).at(self.now)).await?;
@@ -216,7 +216,7 @@ impl Player<'_> {
     }
 }
 
-/// Returns whether the provider would accept the window. The bytes to be sent are read again and checked.
+/// Returns whether the provider would accept the window. It decodes the encoded messages again and checks them.
 fn is_valid(dialect: Dialect, window: &Window<'_>) -> Result<bool, Error> {
     let Ok(request) = Request::from_raw(dialect, &window.messages()?) else { return Ok(false) };
     Ok(!dialect.check(&request).iter().any(|finding| finding.severity == Severity::Refused))

@@ -1,4 +1,4 @@
-//! The figures of a replay, beside those that the provider reported when the conversation took place.
+//! The figures of a replay, and those that the provider reported for the recorded conversation.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ use crate::recording::RecordedUsage;
 pub struct Report {
     /// The name of the transcript; `total` for the sum of several.
     pub id: String,
-    /// The policy, as it was given.
+    /// The text by which the policy was given.
     pub policy: String,
     /// The number of model calls.
     pub calls: u64,
@@ -28,7 +28,7 @@ pub struct Report {
     pub uncached_tokens: u64,
     /// The cost of the input, in US dollars.
     pub cost: f64,
-    /// Calls, from the second on, that do not extend the call before.
+    /// Calls, from the second on, that do not extend the previous call.
     pub prefix_breaks: u64,
     /// The number of compactions.
     pub compactions: u64,
@@ -36,24 +36,24 @@ pub struct Report {
     pub max_window_tokens: u64,
     /// Requests that break a rule of the provider.
     pub invalid_requests: u64,
-    /// Calls whose window exceeded a limit of the policy, because what was left is pinned or has to wait.
+    /// Calls whose window exceeded a limit of the policy, because the remaining groups are pinned or have to wait.
     pub over_limit_calls: u64,
-    /// Identifiers in the model's next message that were in its history.
+    /// Identifiers in the model's next message that were in the history.
     pub reused_identifiers: u64,
-    /// Identifiers among these that were no longer in its window.
+    /// Identifiers among these that were no longer in the window.
     pub missed_identifiers: u64,
-    /// Stretches of 30 bytes or more of a line in the model's next message that it copied from its history.
+    /// Spans of 30 or more bytes within a line of the model's next message that it copied from the history.
     pub copied_spans: u64,
-    /// Stretches among these that were no longer in its window, word for word.
+    /// Spans among these that were no longer in the window, word for word.
     pub missed_spans: u64,
     /// Calls that missed an identifier or a span.
     pub missed_calls: u64,
     /// Calls among these that missed an identifier.
     pub calls_missing_identifiers: u64,
-    /// What it would cost to bring back what was missed, in US dollars: one more call for each of these calls, which
-    /// reads the window from the cache and writes the missed texts after it.
+    /// The cost of recalling the missed texts, in US dollars: one more call for each of the `missed_calls`, which reads
+    /// the window from the cache and writes the missed texts after it.
     pub recall_cost: f64,
-    /// What the provider reported when the conversation took place, if that was recorded.
+    /// The usage that the provider reported for the recorded conversation, if it was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<Reported>,
     /// Whether the replay was stopped early. The figures are those of the calls before.
@@ -66,7 +66,7 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// What the provider reported about calls, beside what the replay computed for the same calls.
+/// The provider's usage reports for calls, and the replay's figures for the same calls.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -81,7 +81,7 @@ pub struct Reported {
     pub cache_write_tokens: u64,
     /// Input tokens that were neither read from the cache nor written to it.
     pub uncached_tokens: u64,
-    /// What the input cost at the prices of the replay, in US dollars.
+    /// The cost of the input at the prices of the replay, in US dollars.
     pub cost: f64,
     /// Input tokens of the same calls in the replay.
     pub replayed_tokens: u64,
@@ -89,7 +89,7 @@ pub struct Reported {
     pub replayed_cost: f64,
 }
 
-/// What the windows of a replay missed, as shares between 0 and 1.
+/// The shares of texts and calls that the windows of a replay missed, between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Missed {
@@ -132,13 +132,13 @@ impl Reported {
 }
 
 impl Report {
-    /// Creates the report of a transcript with this name under this policy, before the first call.
+    /// Creates an empty report for a transcript with this name and a policy.
     pub fn new(id: impl Into<String>, policy: impl Into<String>) -> Self {
         Report { id: id.into(), policy: policy.into(), ..Report::default() }
     }
 
-    /// Returns the cost by which policies are compared, in US dollars: that of the input, and of bringing back what was
-    /// missed.
+    /// Returns the cost for comparing policies, in US dollars: the cost of the input, plus that of recalling the missed
+    /// texts.
     ///
     /// ```
     /// use lookback_replay::replay::Report;
@@ -151,7 +151,7 @@ impl Report {
         self.cost + self.recall_cost
     }
 
-    /// Returns what the windows missed, as shares. A share of nothing is 0.
+    /// Returns the shares that the windows missed. A share of zero is 0.
     ///
     /// ```
     /// use lookback_replay::replay::Report;

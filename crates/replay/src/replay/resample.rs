@@ -1,12 +1,12 @@
-//! The bootstrap: how much a figure depends on which recordings there happen to be.
+//! The bootstrap: estimating how much a figure depends on the choice of recordings.
 
-/// The share of the values that an interval leaves out at each end, as one of this many: 2.5 %.
+/// An interval leaves out one in this many values at each end: 2.5 %.
 const LEFT_OUT: usize = 40;
 
-/// Returns samples of `count` recordings, as indices: each sample has `count` of them, drawn with replacement. The same
-/// seed gives the same samples. Of no recordings there are no samples.
+/// Returns bootstrap samples of `count` recordings, as indices: each sample has `count` indices, drawn with
+/// replacement. The same seed gives the same samples. Without recordings, there are no samples.
 ///
-/// A figure that is computed for each sample says how sure the figure of all recordings is (see [`interval`]).
+/// Computing a figure for each sample shows how reliable the figure of all recordings is (see [`interval`]).
 ///
 /// ```
 /// use lookback_replay::replay::{interval, resamples};
@@ -22,7 +22,7 @@ pub fn resamples(count: usize, samples: usize, seed: u64) -> impl Iterator<Item 
     (0..samples).map(move |_| (0..count).map(|_| random.below(count)).collect())
 }
 
-/// Returns the interval in which 95 % of the values are, without the smallest 2.5 % and the largest 2.5 %. `None` if
+/// Returns the interval that contains 95 % of the values, without the smallest 2.5 % and the largest 2.5 %. `None` if
 /// there are no values.
 pub fn interval(mut values: Vec<f64>) -> Option<(f64, f64)> {
     values.sort_by(f64::total_cmp);
@@ -32,7 +32,8 @@ pub fn interval(mut values: Vec<f64>) -> Option<(f64, f64)> {
     Some((*low, *high))
 }
 
-/// The generator SplitMix64: a counter that is mixed. It is small, fast and even enough to draw samples with.
+/// The random number generator SplitMix64: a counter with a mixing function. It is small, fast and good enough for
+/// sampling.
 struct SplitMix(u64);
 
 impl SplitMix {
@@ -43,7 +44,7 @@ impl SplitMix {
         mixed ^ (mixed >> 31)
     }
 
-    /// Returns a number below `limit`, each about as often as any other.
+    /// Returns a number below `limit`, uniformly distributed up to a negligible error.
     fn below(&mut self, limit: usize) -> usize {
         let scaled = (u128::from(self.number()) * limit as u128) >> 64;
         usize::try_from(scaled).unwrap_or_default()

@@ -1,11 +1,10 @@
-//! What a message says, as text to compare: the texts in the arguments of its calls as the model meant them, not as JSON
-//! escapes them.
+//! The text of a message for comparisons, in which strings in the arguments of tool calls are not escaped as JSON.
 
 use lookback_wire::message::Message;
 use lookback_wire::message::PartRef;
 use serde_json::Value;
 
-/// Returns the text of a message. The arguments of a call are its strings and numbers, one a line.
+/// Returns the text of a message. The arguments of a call are shown as their strings and numbers, one per line.
 pub(crate) fn said(message: &Message) -> String {
     if message.tool_calls().next().is_none() {
         return message.text();

@@ -1,4 +1,4 @@
-//! Missed spans: stretches that the model copied from its history, and that its window no longer held word for word.
+//! Missed spans: texts that the model copied from its history after they had left its window.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,27 +10,28 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::said::said;
 use lookback_session::Window;
 
-/// The bytes of the shortest stretch that counts as copied. Shorter ones are mostly idiom.
+/// The fewest bytes of a span. Shorter common texts are mostly idioms.
 const SHORTEST: usize = 30;
-/// The least letters and digits in that many bytes. A rule of dashes is not copied from anywhere.
+/// The fewest letters and digits in that many bytes. For example, a line of dashes does not count as copied.
 const LEAST_LETTERS: usize = 10;
 
-/// The stretches of a history.
+/// The texts of a history, for finding copied spans.
 ///
-/// A stretch does not cross a line break, so a file that is written again is as many spans as it has lines. A span is
-/// known by its runs: each [`SHORTEST`] bytes of it that follow each other.
+/// A span does not cross a line break, so a rewritten file is as many spans as it has lines. Spans are found by their
+/// runs: all sequences of [`SHORTEST`] consecutive bytes.
 #[derive(Default)]
 pub(super) struct Stretches {
-    /// The newest message that contains each run, by its hash. `None` for those of the preamble, which never leaves.
+    /// The newest message that contains each run, by the run's hash. `None` for runs of the preamble, which never
+    /// leaves.
     newest: HashMap<u64, Option<Position>>,
 }
 
-/// What the model copied in one message.
+/// The spans that the model copied in one message.
 #[derive(Default)]
 pub(super) struct Copied {
     /// The number of spans.
     pub(super) spans: u64,
-    /// Those among them that the window did not hold.
+    /// Those that the window did not contain.
     pub(super) missed: Vec<String>,
 }
 
@@ -46,14 +47,14 @@ impl Stretches {
         }
     }
 
-    /// Finds the spans in the model's next message that its history contains, and those of them that its window does
-    /// not.
+    /// Finds the spans in the model's next message that the history contains, and those of them that the window does
+    /// not contain.
     pub(super) fn compare(&self, next: &str, window: &Window<'_>) -> Copied {
         let spans: Vec<&[u8]> = lines(next).flat_map(|line| self.spans(line)).collect();
         let items = || window.view().messages();
         let is_whole = |item: &&Item| item.edits().is_empty() && !item.is_own();
         let whole: HashSet<Position> = items().filter(is_whole).map(|item| item.position()).collect();
-        // The newest message with a run is usually still there.
+        // Usually, the newest message with a run is still in the window.
         let is_gone = |run: &u64| matches!(self.newest.get(run), Some(Some(position)) if !whole.contains(position));
         let mut gone: HashSet<u64> = spans.iter().flat_map(|span| runs(span)).map(hash).filter(is_gone).collect();
         for item in items() {
@@ -73,7 +74,7 @@ impl Stretches {
         Copied { spans: spans.len() as u64, missed: spans.iter().copied().filter(is_missed).map(text).collect() }
     }
 
-    /// Returns the spans of a line: the longest stretches of which the history contains every run.
+    /// Returns the spans of a line: the longest texts all of whose runs are in the history.
     fn spans<'a>(&self, line: &'a [u8]) -> Vec<&'a [u8]> {
         let is_copied = |run: &[u8]| {
             let letters = run.iter().filter(|byte| byte.is_ascii_alphanumeric() || !byte.is_ascii()).count();

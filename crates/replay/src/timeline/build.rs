@@ -1,4 +1,4 @@
-//! Going through a log entry by entry, and writing down what each call saw.
+//! Building a timeline: reading a log entry by entry, and recording the window of each call.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::prices::Price;
 use crate::receipt::{Ledger, Receipt};
 use crate::replay::{Seen, said};
 
-/// A timeline, as far as the log was read.
+/// A timeline, up to the last entry that was read.
 pub(crate) struct Builder<'a> {
     ledger: Ledger<'a>,
     seen: Seen,
@@ -28,7 +28,7 @@ pub(crate) struct Builder<'a> {
     known: HashMap<(Position, RowKind), usize>,
     /// The rows that the newest call sent.
     shown: HashSet<usize>,
-    /// The messages that have arrived since.
+    /// The messages that have arrived since that call.
     arrived: Vec<(Position, Arrival)>,
 }
 
@@ -83,12 +83,12 @@ impl<'a> Builder<'a> {
                 let mark = mark(self.timeline.next_call(), position, compaction);
                 self.timeline.compactions.push(mark);
             }
-            // Preambles and repairs are seen in what is shown, and the ledger has the rest.
+            // The view shows preambles and repairs, and the ledger handles the rest.
             _ => {}
         }
     }
 
-    /// Begins a branch, of which this is the view: the entries before `end`.
+    /// Begins a branch that goes back to the entries before `end`, with this view.
     pub(crate) fn go_back(&mut self, end: Position, view: View) {
         self.seen.forget_from(end);
         self.past.forget_from(end);
@@ -102,7 +102,7 @@ impl<'a> Builder<'a> {
         self.timeline.rows = self.order.rows().filter_map(|row| rows.get_mut(row)?.take()).collect();
         let Receipt { calls, total, since } = self.ledger.receipt();
         (self.timeline.total, self.timeline.since) = (total, since);
-        // A report that came after a call corrects it.
+        // Usage reports that arrived after a call have corrected its receipt.
         for (call, receipt) in self.timeline.calls.iter_mut().zip(calls) {
             call.receipt = receipt;
         }
@@ -118,7 +118,7 @@ impl<'a> Builder<'a> {
         missed
     }
 
-    /// Writes down what the window of the next call shows.
+    /// Records the window of the next call.
     fn record_window(&mut self) {
         let call = self.timeline.next_call();
         let view = self.ledger.view();
@@ -130,7 +130,7 @@ impl<'a> Builder<'a> {
             self.timeline.preambles.push(SentPreamble { call, preamble: sent.into(), size });
         }
         let mut shown = HashSet::with_capacity(self.shown.len());
-        // From the end, so that what comes before a message that is known can be put there.
+        // From the end, so that a new row can be inserted before a known one.
         let mut behind: Option<usize> = None;
         for item in view.messages().rev() {
             let kind = kind(view, item);
@@ -182,7 +182,7 @@ impl<'a> Builder<'a> {
             if key.iter().any(|key| self.known.contains_key(key)) {
                 continue;
             }
-            // It was never sent: a part that no provider takes, or a message that left before the first call.
+            // The message was never sent: no provider accepts it, or it left before the next call.
             let fate = match (self.past.dropped(position), hidden(&arrival.edits)) {
                 _ if !on_path(position) => Fate::Abandoned,
                 (Some(decision), _) => Fate::Decided { action: decision.action, reason: decision.reason },
@@ -215,7 +215,7 @@ fn is_same(one: &Preamble, other: &Preamble) -> bool {
     is_same(&one.system, &other.system) && is_same(&one.tools, &other.tools)
 }
 
-/// Adds a state. The one of the same call was never seen.
+/// Adds a state. It replaces a state of the same call, which was never sent.
 fn push(row: &mut Row, state: State) {
     if row.states.last().is_some_and(|last| last.call == state.call) {
         row.states.pop();
@@ -223,7 +223,7 @@ fn push(row: &mut Row, state: State) {
     row.states.push(state);
 }
 
-/// Notes that a row is not sent from a call on.
+/// Records that a row is not sent from a call on.
 fn leave(rows: &mut [Row], row: usize, call: u64, fate: Fate) {
     if let Some(row) = rows.get_mut(row).filter(|row| row.states.last().is_some_and(|state| state.is_shown)) {
         push(row, State { call, is_shown: false, fate, tokens: 0, edits: Arc::default() });
@@ -243,7 +243,7 @@ fn kind(view: &View, item: &Item) -> RowKind {
     }
 }
 
-/// Returns what was done with a message of the window.
+/// Returns the fate of a message of the window.
 fn fate(past: &PastDecisions, item: &Item) -> Fate {
     if let Some((action, reason)) = past.shortened(item, None) {
         return Fate::Decided { action, reason };

@@ -8,10 +8,10 @@ use lookback_session::adapter::{Step, walk};
 use lookback_store::{LogName, Store, StoreError};
 
 impl Timeline {
-    /// Reads what each call of a session saw. The session need not be open. The cost of
-    /// this grows with the whole history.
+    /// Computes the timeline of a session, which need not be open. The cost grows with the whole history.
     ///
-    /// The counter and the price are those of a [receipt](crate::receipt::Receipt::load). A log that does not exist has no calls.
+    /// The counter and the price are used as for a [receipt](crate::receipt::Receipt::load). A log that does not exist
+    /// has no calls.
     ///
     /// # Errors
     /// Returns an error if the store fails.

@@ -1,12 +1,12 @@
-//! Timelines: what the model saw at each call of a session, what it did not see, and why.
+//! Timelines: the messages that the model saw at each call of a session, those that it did not see, and the reasons.
 //!
-//! A timeline is computed from the log alone, because the view of the entries before an answer is what the model was
+//! A timeline is computed only from the log: the view of the entries before an answer is the window that the model was
 //! sent. To make one, see [`Timeline::load`].
 //!
-//! It has a [`Row`] for each message, in the order in which they are shown, and each row has its [`State`]s: from which
-//! call on the message was sent, from which call on less of it was shown, and from which call on it was gone. So it grows
-//! with the messages and with what became of them, and not with messages times calls. The window of a call is what the
-//! rows show there:
+//! It has a [`Row`] for each message, in the order in which they are shown. Each row has its [`State`]s: the call from
+//! which on the message was sent, the call from which on less of it was shown, and the call from which on it was gone.
+//! So its size grows with the messages and their changes, and not with messages times calls. The window of a call
+//! consists of the rows that are shown there:
 //!
 //! ```
 //! # futures_lite::future::block_on(async {
@@ -57,7 +57,7 @@ pub(crate) use self::build::Builder;
 use crate::receipt::{CallReceipt, ReceiptTotal};
 use crate::recording::{RecordedMessage, Recording};
 
-/// The calls of a session, and what each of them saw.
+/// The calls of a session, and the messages that each of them sent.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Timeline {
@@ -69,7 +69,7 @@ pub struct Timeline {
     pub rows: Vec<Row>,
     /// The compactions, in order.
     pub compactions: Vec<CompactionMark>,
-    /// The system prompts and tools, each with the call from which on it was sent.
+    /// The system prompts and tools, each with the first call that sent them.
     pub preambles: Vec<SentPreamble>,
     /// The sums of the calls.
     pub total: ReceiptTotal,
@@ -81,53 +81,53 @@ pub struct Timeline {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Call {
-    /// What it sent and cost.
+    /// The tokens and the cost of the call.
     pub receipt: CallReceipt,
-    /// When the answer arrived, if that is known.
+    /// The time of the answer's arrival, if known.
     pub time: Option<Millis>,
-    /// The size of the window, as it was counted.
+    /// The size of the window, by Lookback's count.
     pub window: Totals,
     /// The tokens of the system prompt and tools.
     pub preamble_tokens: u64,
-    /// Names in the answer that had been in the history, and were no longer in the window.
+    /// Names in the answer that were in the history, but no longer in the window.
     pub missed: Vec<Missed>,
 }
 
-/// A name that the model used, and that was no longer in its window.
+/// A name that the model used after it had left the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Missed {
     /// The name.
     pub name: String,
-    /// The newest entry that has it.
+    /// The newest entry that contains it.
     pub position: Position,
 }
 
-/// A message, and what became of it.
+/// A message, and its states over the calls.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Row {
     /// The position of its entry in the log.
     pub position: Position,
-    /// What it is.
+    /// The kind of message.
     pub kind: RowKind,
     /// The whole message.
     pub message: Arc<Message>,
-    /// When it arrived, if that is known.
+    /// The time of its arrival, if known.
     pub time: Option<Millis>,
-    /// The tokens that it had when it arrived.
+    /// Its tokens when it arrived.
     pub tokens: u64,
-    /// What became of it, from the call on for which it was there.
+    /// Its states, beginning with the first call after its arrival.
     pub states: Vec<State>,
 }
 
-/// What a row of a timeline is.
+/// The kind of a row of a timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RowKind {
     /// A message of the conversation.
     Message,
-    /// An answer of the model that the client did not get, or a result that it did not give.
+    /// An answer of the model that the client did not get, or a tool result that the client did not send.
     Aside,
     /// A note from Lookback, such as a fact sheet.
     Note,
@@ -153,7 +153,7 @@ impl RowKind {
     }
 }
 
-/// What became of a message, from one call on.
+/// The state of a message, from one call on.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct State {
@@ -161,15 +161,15 @@ pub struct State {
     pub call: u64,
     /// Whether the message is sent.
     pub is_shown: bool,
-    /// What was done with it, and why.
+    /// The treatment of the message, and its reason.
     pub fate: Fate,
-    /// The tokens that it has as it is sent.
+    /// The tokens of the message as sent.
     pub tokens: u64,
-    /// The edits under which it is sent.
+    /// The edits of the message as sent.
     pub edits: Arc<[Edit]>,
 }
 
-/// What was done with a message, and why.
+/// The treatment of a message, and its reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fate {
@@ -179,21 +179,21 @@ pub enum Fate {
     Repaired,
     /// A decision of the engine.
     Decided {
-        /// What was done.
+        /// The action.
         action: Action,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// Another message took its place: a newer summary or index, or another system message.
     Replaced,
-    /// It is sent at another place from then on.
+    /// From this call on, it is sent at another place.
     Moved,
-    /// The client changed its history, and it is on a branch that was left.
+    /// The client changed its history, and the message is on an abandoned branch.
     Abandoned,
 }
 
 impl Fate {
-    /// Returns one word for it.
+    /// Returns the fate as one word.
     pub fn as_str(&self) -> &'static str {
         match self {
             Fate::Whole | Fate::Decided { action: Action::Keep, .. } => "kept",
@@ -229,9 +229,9 @@ pub struct CompactionMark {
     pub call: u64,
     /// Its position in the log.
     pub position: Position,
-    /// Why it was made at lower limits than usual, if it was.
+    /// Its occasion, if it was made at lower limits than usual.
     pub occasion: Option<Occasion>,
-    /// The limit that was exceeded, if that is known.
+    /// The limit that was exceeded, if known.
     pub limit: Option<ExceededLimit>,
     /// The totals of the window before.
     pub before: Totals,
@@ -243,7 +243,7 @@ pub struct CompactionMark {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExceededLimit {
-    /// What it limits.
+    /// The measure that it limits.
     pub measure: Measure,
     /// The amount in the window.
     pub actual: u64,
@@ -257,7 +257,7 @@ pub struct ExceededLimit {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct SentPreamble {
-    /// The call from which on it was sent.
+    /// The first call that sent it.
     pub call: u64,
     /// The system prompt and the tools.
     pub preamble: Arc<Preamble>,
@@ -266,7 +266,7 @@ pub struct SentPreamble {
 }
 
 impl Timeline {
-    /// Returns the number of the call that would be made now. It is the last one that the states of rows know.
+    /// Returns the number of the call that would be made now. It is the largest number in the states of rows.
     pub fn next_call(&self) -> u64 {
         self.calls.len() as u64 + 1
     }
@@ -276,14 +276,14 @@ impl Timeline {
         self.calls.get(usize::try_from(number.checked_sub(1)?).ok()?)
     }
 
-    /// Returns the rows that a call sent, each with its state there. The [next call](Timeline::next_call) sends those of
-    /// the window as it is now.
+    /// Returns the rows that a call sent, each with its state at that call. The [next call](Timeline::next_call) sends
+    /// the rows of the current window.
     pub fn window(&self, call: u64) -> impl Iterator<Item = (&Row, &State)> {
         self.rows.iter().filter_map(move |row| Some((row, row.at(call)?))).filter(|(_, state)| state.is_shown)
     }
 
-    /// Returns the rows that a call sent in another way than another call, each with its states at both: what came, what
-    /// left, and of what less or more is shown.
+    /// Returns the rows that two calls sent differently, each with its states at both: rows that were added, that left,
+    /// or of which more or less is shown.
     pub fn difference(&self, before: u64, after: u64) -> impl Iterator<Item = (&Row, Option<&State>, Option<&State>)> {
         self.rows.iter().filter_map(move |row| {
             let (from, to) = (row.at(before), row.at(after));
@@ -292,8 +292,8 @@ impl Timeline {
         })
     }
 
-    /// Returns the conversation as a recording, to be replayed under another policy: the messages of the branch that it is
-    /// on, as they arrived, with the newest system prompt and tools.
+    /// Returns the conversation as a recording, for replaying it under another policy: the messages of the current
+    /// branch as they arrived, with the newest system prompt and tools.
     pub fn recording(&self, id: impl Into<String>) -> Recording {
         let is_said = |row: &&Row| {
             let last = row.states.last().map(|state| state.fate);
@@ -314,7 +314,7 @@ impl Timeline {
 }
 
 impl Row {
-    /// Returns who wrote the message, in a word: `system`, `user`, `assistant` or `tool`.
+    /// Returns the message's role as one word: `system`, `user`, `assistant` or `tool`.
     pub fn role(&self) -> &'static str {
         match self.message.role() {
             Role::System => "system",
@@ -324,7 +324,7 @@ impl Row {
         }
     }
 
-    /// Returns what had become of the message at a call; `None` if it was not there yet.
+    /// Returns the state of the message at a call; `None` if it had not arrived yet.
     pub fn at(&self, call: u64) -> Option<&State> {
         self.states.get(self.states.partition_point(|state| state.call <= call).checked_sub(1)?)
     }

@@ -1,6 +1,6 @@
-//! The order of rows: that in which their messages are shown, with those that are gone where they stood.
+//! The order of rows: the order in which messages are shown, with removed ones at their former places.
 
-/// Rows in their order, which can be inserted anywhere.
+/// An ordered list of rows, with insertion at any place.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Order {
     /// The rows by their places.
@@ -15,7 +15,7 @@ impl Order {
         self.places.get(row).copied().unwrap_or(self.rows.len())
     }
 
-    /// Puts the next row at a place, or at the end, and returns its place.
+    /// Inserts the next row at a place, or at the end, and returns its place.
     pub(super) fn insert(&mut self, place: Option<usize>) -> usize {
         let (row, place) = (self.places.len(), place.unwrap_or(self.rows.len()).min(self.rows.len()));
         for behind in self.rows.get(place..).unwrap_or_default() {
@@ -28,7 +28,7 @@ impl Order {
         place
     }
 
-    /// Returns the place of the first row for which this is true.
+    /// Returns the place of the first row that meets a condition.
     pub(super) fn find(&self, is_it: impl Fn(usize) -> bool) -> Option<usize> {
         self.rows.iter().position(|row| is_it(*row))
     }

@@ -17,7 +17,7 @@ fn read(text: &str) -> Vec<Recording> {
     Recording::read(text, "file", None).unwrap()
 }
 
-/// Returns the messages as they would be sent.
+/// Returns the messages as JSON, as they would be sent.
 fn wire(recording: &Recording) -> Vec<&str> {
     recording.messages.iter().map(|recorded| recorded.message.wire().unwrap().raw.get()).collect()
 }
@@ -183,8 +183,7 @@ fn lines_of_no_conversation_are_no_recording() {
 fn a_long_file_takes_time_by_its_length() {
     let mut lines = Vec::new();
     for n in 0..20_000_usize {
-        // One message of many lines, each with a call and a result beside it: the worst case for putting a message
-        // together.
+        // One message of many lines, each with a call and a result next to it: the worst case for assembling a message.
         let call = format!(r#"[{{"type":"tool_use","id":"t{n}","name":"f","input":{{}}}}]"#);
         let parent = if n == 0 { "null".to_owned() } else { format!("\"a{}\"", n - 1) };
         lines.push(format!(

@@ -1,5 +1,5 @@
-//! The receipt of a session: it is what a replay reports, it can be read from the log at any time, and without a window
-//! it is the session that leaves out nothing.
+//! The receipt of a session: it equals the replay's report, it can be computed at any time, and its cost without a
+//! window equals the cost of a session that leaves out nothing.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read the environment")]
 #![allow(clippy::cast_possible_truncation)]
@@ -39,7 +39,8 @@ fn example() -> Recording {
     Recording::read(include_str!("../../../../examples/session.jsonl"), "session", None).unwrap().remove(0)
 }
 
-/// Replays a recording, and returns its report, and the store with its session. `None` if a window exceeds a hard limit.
+/// Replays a recording, and returns its report, and the store with its session. `None` if a window exceeds a hard
+/// limit.
 fn replayed(recording: &Recording, settings: &Settings, price: &Price) -> Option<(Report, MemoryStore)> {
     block_on(async {
         let mut on_call = |_: &ReplayedCall| ControlFlow::Continue(());
@@ -58,7 +59,7 @@ fn receipt(store: &MemoryStore, settings: &Settings, price: &Price) -> Receipt {
     block_on(Receipt::load(store, &name(), &*settings.counter, price)).unwrap()
 }
 
-/// Returns the store that the first records of a log would be in.
+/// Returns a store with only the first records of a log.
 fn first_records(store: &MemoryStore, records: u64) -> MemoryStore {
     let first = MemoryStore::new();
     block_on(async {
@@ -95,7 +96,8 @@ fn the_receipt_of_a_replayed_session_is_the_report_of_the_replay() {
             let (report, store) = replayed(&recording, &settings, &price(name)).unwrap();
             let receipt = receipt(&store, &settings, &price(name));
             same_as_report(&receipt, &report);
-            // After the pause of the recording, the default compacts, and some windows are too small for a cache.
+            // After the pause in the recording, the default policy compacts, and some windows are too small for a
+            // cache.
             let may_be_cold = policy == "none" && name != "uncached";
             assert!(receipt.calls.iter().any(|call| call.cold) || !may_be_cold, "the recording has a pause");
         }
@@ -142,7 +144,7 @@ fn a_compaction_is_named_where_it_breaks_the_prefix() {
     assert!(compacted.iter().all(|call| call.prefix_break == Some(PrefixBreak::Compaction)), "{compacted:?}");
 }
 
-/// Opens a session from which nothing leaves.
+/// Opens a session whose window keeps everything.
 fn open() -> Session {
     let settings = Settings::default().policy(Policy::never_compact());
     block_on(Session::open(MemoryStore::new(), "s", settings)).unwrap()
@@ -195,14 +197,14 @@ fn reasoning_that_the_provider_drops_after_its_turn_is_not_paid_for_with_a_windo
     block_on(async {
         let settings = Settings::for_model(Dialect::OpenAiResponses, "gpt-5").policy(Policy::never_compact());
         let mut session = Session::open(MemoryStore::new(), "s", settings).await.unwrap();
-        // The last goes back to where the first turn was under way.
+        // The last one goes back to a point at which the first turn was open.
         for history in [&first, &[turn.clone(), vec![ask("more")]].concat(), &first] {
             session.sync(history.clone()).await.unwrap();
             session.window().await.unwrap();
             session.push(answer.clone()).await.unwrap();
         }
         let receipt = Receipt::for_session(&session, &price("openai")).await.unwrap();
-        // The reasoning and the call are an answer each.
+        // The reasoning and the call are separate answers.
         let [.., first, second, third] = receipt.calls[..] else { panic!("{:?}", receipt.calls) };
         let hidden = (20_000 / 4 * 3 - 650) / 4;
         assert!(first.sent_tokens > hidden && first.sent_tokens == third.sent_tokens, "{first:?} {third:?}");
@@ -266,7 +268,7 @@ fn what_was_reported_is_what_was_sent_whether_it_was_recorded_before_the_answer_
             let parts = call.cache_read_tokens + call.cache_write_tokens + call.uncached_tokens;
             assert_eq!(parts, call.sent_tokens);
         }
-        // The first call has nothing that could have left, so that it costs the same without a window.
+        // Nothing can have left before the first call, so it costs the same without a window.
         let first = corrected.calls[0];
         assert!(first.cost > 0.0 && (first.cost - first.cost_without_window).abs() < 1e-12, "{first:?}");
         assert!(corrected.total.compactions > 0);
@@ -285,7 +287,7 @@ fn a_log_that_is_not_there_has_no_calls_and_a_damaged_one_is_an_error() {
     });
 }
 
-/// The same cases each time. Set `PROPTEST_CASES` and `PROPTEST_RNG_SEED` to search for others.
+/// Runs the same cases each time. Set `PROPTEST_CASES` and `PROPTEST_RNG_SEED` to search for others.
 fn config() -> Config {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     Config {

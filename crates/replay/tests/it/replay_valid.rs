@@ -1,4 +1,4 @@
-//! A replay and `check` agree on which requests are valid, for generated histories in each dialect, which is
+//! A replay and `check` agree on which requests are valid, for generated histories in each dialect, which must be
 //! recognized.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read the environment")]
@@ -24,7 +24,7 @@ use lookback_wire::{
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
-/// The same cases each time. Set `PROPTEST_CASES` and `PROPTEST_RNG_SEED` to search for others.
+/// Runs the same cases each time. Set `PROPTEST_CASES` and `PROPTEST_RNG_SEED` to search for others.
 fn config() -> Config {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     Config {
@@ -76,7 +76,7 @@ fn holds(case: &Case) -> Result<(), TestCaseError> {
         let prices = Prices::builtin();
         let price = prices.find(prices.names().next().unwrap()).unwrap();
         let replayed = replay(recording, settings.clone(), price, 0, &mut on_call);
-        // A hard limit may end the replay. Then it ends both.
+        // A hard limit may end the replay. It then also ends the other one.
         let (Ok(Replay { report, .. }), Ok(windows)) = (block_on(replayed), windows(recording, settings)) else {
             return Ok(());
         };
@@ -98,7 +98,7 @@ proptest! {
         holds(&case)?;
     }
 
-    /// A recording is never read in another dialect than the one that something in it identifies.
+    /// If anything in a recording identifies a dialect, the recording is read in that dialect.
     #[test]
     fn a_recording_is_read_in_the_dialect_that_it_was_written_in(case in case()) {
         let messages = Run::from_case(&case).elements();

@@ -1,4 +1,4 @@
-//! Timelines: the rows of a call are what it sent, and what is gone has the reason that the engine had.
+//! Timelines: the rows of a call are the messages it sent, and removed messages have the engine's reason.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ fn timeline(store: &dyn Store, name: &LogName) -> Timeline {
     block_on(Timeline::load(store, name, &Estimate::default(), price)).unwrap()
 }
 
-/// The law: at each call, the rows that are shown are the messages of the view before its answer, in its order.
+/// Asserts the law that at each call, the shown rows are the messages of the view before its answer, in the same order.
 #[track_caller]
 pub(crate) fn shows_what_each_call_saw(store: &dyn Store, name: &LogName) {
     let price = Prices::builtin().find("anthropic-5m").unwrap();
@@ -55,7 +55,7 @@ pub(crate) fn shows_what_each_call_saw(store: &dyn Store, name: &LogName) {
 const POLICIES: [&str; 5] =
     ["default", "none", "tokens:max_tokens=16000,target_tokens=8000", "rolling-summary", "managed-window"];
 
-/// The example, replayed with a policy into a store, and how many identifiers its calls missed.
+/// Replays the example with a policy into a store. Returns the store, the log, and the number of missed identifiers.
 fn example(policy: &str) -> (Arc<MemoryStore>, LogName, u64) {
     let text = include_str!("../../../../examples/session.jsonl");
     let recording = Recording::read(text, "session", None).unwrap().remove(0);

@@ -20,18 +20,18 @@ use lookback_store::now;
 use lookback_summarize::calls;
 
 impl Session {
-    /// Takes up a summary that is ready, or begins the one that the engine asks for, unless one is being made. Returns
-    /// the entries that were written. An error is logged and changes nothing.
+    /// Takes up a summary that is ready, or begins the requested one, unless another is being made. Returns the entries
+    /// that were written. An error is logged and changes nothing.
     pub(crate) async fn begin(&mut self, request: SummaryRequest) -> Vec<Entry> {
         let dropped = is_gone(&request.claim, self.engine.view());
         let mut request = Some(request);
         let begun = self.take_up_or_start(&mut request).await;
-        // The engine asks only once for messages that it has dropped.
+        // The engine requests a summary of dropped messages only once.
         if dropped
             && let Some(request) = request
             && !self.summaries.missed.push(request)
         {
-            tracing::warn!(session = %self.name, "what was dropped long ago will be in no summary, since none is made");
+            tracing::warn!(session = %self.name, "too many messages wait for a summary: the oldest will be in none");
         }
         match begun {
             Ok(entries) => entries,
@@ -42,7 +42,7 @@ impl Session {
         }
     }
 
-    /// Takes the request if it starts the work on it.
+    /// Does the work of [`Session::begin`]. Takes the request out of the option if the work on it starts.
     async fn take_up_or_start(&mut self, request: &mut Option<SummaryRequest>) -> Result<Vec<Entry>, Error> {
         if matches!(&self.summaries.work, Work::Ours { .. }) && !self.ours_is_over() {
             return Ok(Vec::new());
@@ -51,11 +51,11 @@ impl Session {
         match self.poll_summary().await? {
             SummaryPoll::TakenUp(entries) => Ok(entries),
             SummaryPoll::Wait => Ok(Vec::new()),
-            // Without the runtime that the summarizer needs, every try would fail as the first one did.
+            // Without the runtime that the summarizer needs, every try would fail like the first one.
             SummaryPoll::Free(_) if self.summaries.options.spawner.lacks_runtime() => Ok(Vec::new()),
             SummaryPoll::Free(free) => {
                 self.catch_up().await?;
-                // Other writers may have had their entries summarized: then the window must be decided on again.
+                // If other writers have written meanwhile, such as a summary, the window must be decided on again.
                 if self.engine.end() == end
                     && let Some(request) = request.take()
                 {
@@ -75,13 +75,13 @@ impl Session {
         let claim = request.claim.clone();
         let model = summaries.options.summarizer.model().to_owned();
         let id = unique();
-        // Before the claim is written, too: whoever finds it there finds that somebody works on it.
+        // Before the claim is written: a reader of the claim must find that this process works on it.
         let (at_work, by) = (AtWork::on(&id), Maker::here());
         let note = Note::Started { id: id.clone(), by, claim: claim.clone(), model, until, failures };
         self.engine.hold_limits();
         self.summary_pending = true;
-        // Before the claim is written: if this future is dropped meanwhile, the channel closes, which shows that nobody
-        // works on it.
+        // Also before the claim is written: if this future is dropped meanwhile, the closed channel shows that the work
+        // has ended.
         let (closes, done) = async_channel::bounded(1);
         summaries.work = Work::Ours { id: id.clone(), done, until: Instant::now() + time_limit + GRACE };
         match note.append(&*self.store, &summaries.log, end).await {
@@ -121,7 +121,7 @@ impl Session {
     }
 }
 
-/// An identifier that nothing else has: it is made of the process, the time, and a counter.
+/// Returns a unique identifier, made from the process, the time, and a counter.
 fn unique() -> String {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());

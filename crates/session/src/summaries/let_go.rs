@@ -1,4 +1,4 @@
-//! What leaves the window without a summary, because two summaries of it did not pass their check.
+//! Messages that leave the window without a summary, because two summaries of them did not pass their check.
 
 use lookback_engine::plan::Verdict;
 use lookback_engine::policy::{Index, Policy, Stage};
@@ -11,19 +11,19 @@ use super::note::let_go;
 use crate::{Error, Session};
 use lookback_store::StoreError;
 
-/// What came of letting messages leave.
+/// The result of letting messages leave.
 pub(super) enum LetGo {
-    /// They have left: the entries that record it.
+    /// They have left. These entries record it.
     Left(Vec<Entry>),
-    /// They left before, or no limit is exceeded anymore.
+    /// They had already left, or no limit is exceeded anymore.
     Nothing,
     /// Signed reasoning of an open tool loop forbids a change now.
     Waits,
 }
 
 impl Session {
-    /// Lets what a refused summary would have covered leave the window without it. `end` is the end of the log of
-    /// summaries, with the note that says so.
+    /// Lets the messages of a refused summary leave the window without it. `end` is the end of the log of summaries,
+    /// after the note of the refusal.
     pub(super) async fn let_go(&mut self, claim: &SummaryClaim, end: u64) -> Result<LetGo, Error> {
         let leave = |engine: &mut Engine| {
             let view = engine.view();
@@ -42,7 +42,7 @@ impl Session {
         }
         self.report(&written);
         match let_go().append(&*self.store, &self.summaries.log, end).await {
-            // Somebody else has written it down.
+            // Another session has recorded it.
             Err(StoreError::Conflict { .. }) => {}
             result => result?,
         }
@@ -51,9 +51,9 @@ impl Session {
     }
 }
 
-/// Returns the policy by which the messages of a claim leave without a summary: the session's own, which drops where it
-/// would summarize. So the summary before it stays, and an index lists the names of what leaves. The messages after
-/// those of the claim stay for the next summary.
+/// Returns the policy by which the messages of a claim leave without a summary. It is the session's own, but drops
+/// where that would summarize. So the previous summary stays, and an index lists the names in the dropped messages. The
+/// messages after those of the claim stay for the next summary.
 fn without_summary(policy: &Policy, claim: &SummaryClaim, view: &View) -> Policy {
     let mut policy = policy.clone();
     for stage in &mut policy.stages {
@@ -61,7 +61,7 @@ fn without_summary(policy: &Policy, claim: &SummaryClaim, view: &View) -> Policy
             *stage = Stage::Drop;
         }
     }
-    // The names of what leaves stay.
+    // The names in the dropped messages stay in the index.
     policy.index = policy.index.or(Some(Index::default()));
     let end = claim.covers.iter().map(|span| span.end).max().unwrap_or_default();
     let counts = |position| position >= end && Some(position) != view.summary_position();

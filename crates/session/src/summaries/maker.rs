@@ -1,4 +1,5 @@
-//! Who makes a summary, so that others on the same machine can tell whether it is still there.
+//! The identity of the process that makes a summary, so that others on the same machine can check whether it still
+//! runs.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -10,25 +11,25 @@ use serde::{Deserialize, Serialize};
 /// The claims that this process works on.
 static AT_WORK: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// What stands for the machine where the system tells nothing of processes: this process alone.
+/// A machine name for this process alone. It is used if the system gives no information about processes.
 static ALONE: OnceLock<String> = OnceLock::new();
 
 /// A process that makes a summary.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Maker {
-    /// Where processes have these numbers: a machine since it was started, and one of its containers.
+    /// The scope of the process number: a boot of a machine, and one of its containers.
     machine: String,
     process: u32,
-    /// When the process began, as the machine counts. Another process may get its number later.
+    /// The start time of the process, in the system's own unit. Another process may get the same number later.
     begun: u64,
 }
 
-/// Whether somebody who has begun a summary still works on it.
+/// Whether the maker of a summary still works on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
     Here,
     Gone,
-    /// It is on another machine, or the system does not tell.
+    /// The maker is on another machine, or the system does not report its processes.
     Unknown,
 }
 
@@ -38,12 +39,12 @@ enum ProcessState {
         begun: u64,
     },
     Gone,
-    /// The system does not tell.
+    /// The system does not report it.
     Unknown,
 }
 
 impl Maker {
-    /// This process.
+    /// Returns this process.
     pub(super) fn here() -> Maker {
         let process = std::process::id();
         match (machine(), process_state(process)) {
@@ -56,7 +57,7 @@ impl Maker {
         }
     }
 
-    /// Whether it still works on this claim.
+    /// Returns whether the maker still works on this claim.
     pub(super) fn presence(&self, claim: &str) -> Presence {
         let here = Maker::here();
         if *self == here {
@@ -73,7 +74,7 @@ impl Maker {
     }
 }
 
-/// The work of this process on a claim. It ends when this is dropped, as it is with a job that nobody runs to its end.
+/// The work of this process on a claim. It ends when this is dropped, also if the job is dropped before its end.
 pub(super) struct AtWork(String);
 
 impl AtWork {
@@ -93,7 +94,7 @@ fn at_work() -> MutexGuard<'static, BTreeSet<String>> {
     AT_WORK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What stands for the place whose processes `/proc` lists; `None` if there is no such folder, as only Linux has one.
+/// Returns an identifier of the boot and the process namespace, from Linux's `/proc`; `None` on other systems.
 fn machine() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let numbers = std::fs::read_link("/proc/self/ns/pid").ok()?;
@@ -103,7 +104,7 @@ fn machine() -> Option<String> {
 fn process_state(process: u32) -> ProcessState {
     match std::fs::read(format!("/proc/{process}/stat")) {
         Ok(stat) => running(&String::from_utf8_lossy(&stat)),
-        // Where the processes of other users are hidden, so is the first one.
+        // If the system hides other users' processes, it also hides process 1. Then a missing process may still run.
         Err(error) if error.kind() == ErrorKind::NotFound && std::fs::read("/proc/1/stat").is_ok() => {
             ProcessState::Gone
         }
@@ -111,15 +112,15 @@ fn process_state(process: u32) -> ProcessState {
     }
 }
 
-/// Reads what `/proc/PROCESS/stat` says: the number, the name in brackets, the state, and further numbers.
+/// Reads the contents of `/proc/PROCESS/stat`: the number, the name in brackets, the state, and further numbers.
 fn running(stat: &str) -> ProcessState {
-    /// The place of the time of the beginning behind the state.
+    /// The index of the start time among the fields after the state.
     const BEGUN: usize = 18;
-    // The name may have spaces and brackets of its own.
+    // The name may contain spaces and brackets.
     let Some((_, rest)) = stat.rsplit_once(')') else { return ProcessState::Unknown };
     let mut fields = rest.split_whitespace();
     match (fields.next(), fields.nth(BEGUN).map(str::parse::<u64>)) {
-        // It has ended, and its parent has not asked how.
+        // The process has ended, but its parent has not waited for it.
         (Some("Z" | "X" | "x"), _) => ProcessState::Gone,
         (Some(_), Some(Ok(begun))) => ProcessState::Runs { begun },
         _ => ProcessState::Unknown,

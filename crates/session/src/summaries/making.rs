@@ -1,4 +1,4 @@
-//! Making one summary, beside its session, which may be closed before it is done.
+//! Making one summary in the background, even if the session is closed before it is done.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use lookback_summarize::{
     Spawner, Summarizer, SummarizerError, Summary, SummaryFaults, SummarySource, SummaryTask, run,
 };
 
-/// The check of fewer bytes takes a few milliseconds.
+/// Below this many bytes, a check takes a few milliseconds and runs without another thread.
 const AT_ONCE: u64 = 64 << 10;
 
-/// Everything that making one summary needs.
+/// The inputs for making one summary.
 pub(super) struct Making {
     pub(super) store: Arc<dyn Store>,
     pub(super) session: LogName,
     pub(super) log: LogName,
-    /// The position in the log for the result. If the claim expires first, another writer takes this position.
+    /// The position of the result in the log. If the claim expires first, another writer takes this position.
     pub(super) at: u64,
     pub(super) summarizer: Arc<dyn Summarizer>,
     pub(super) spawner: Spawner,
@@ -35,26 +35,26 @@ pub(super) struct Making {
     pub(super) id: String,
     pub(super) claim: SummaryClaim,
     pub(super) failures: u32,
-    /// What is summarized, for the check. Empty if nothing is checked.
+    /// The messages to summarize, for the check. Empty if summaries are not checked.
     pub(super) messages: Vec<Arc<Message>>,
 }
 
 /// A summary that was made.
 enum Made {
     Passed(Summary),
-    /// It did not pass its check, and neither did the one before it.
+    /// Neither this summary nor the one before it passed the check.
     Refused(Arc<SummaryFaults>),
 }
 
-/// Why no summary was made. Its text contains nothing of the messages.
+/// The reason why no summary was made. Its text quotes nothing from the messages.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoSummary {
     /// The summary was not finished within its time limit.
     #[error("the summary was not finished within its time limit")]
     Late,
-    /// Whoever made the summary is gone: its process has ended, or nobody ran the work to its end.
-    #[error("whoever made the summary is gone")]
+    /// The maker of the summary stopped before it was done: its process has ended, or its job was dropped.
+    #[error("the process that made the summary has ended, or dropped the work")]
     Gone,
     /// The summarizer panicked, with this message if it was a constant.
     #[error("{0}")]
@@ -62,7 +62,7 @@ pub enum NoSummary {
     /// The summarizer failed.
     #[error(transparent)]
     Summarizer(#[from] SummarizerError),
-    /// The window could not take the summary up.
+    /// The engine rejected the summary.
     #[error(transparent)]
     Rejected(#[from] SummaryRejected),
     /// The store failed, so the summary was lost.
@@ -101,7 +101,7 @@ impl Making {
     async fn within_time(&self, task: SummaryTask) -> Result<Made, NoSummary> {
         let late = async {
             async_io::Timer::after(self.time_limit).await;
-            // A summarizer that tries again and again knows why.
+            // A summarizer that keeps retrying knows the cause.
             Err(self.summarizer.trouble().map_or(NoSummary::Late, NoSummary::Summarizer))
         };
         future::or(self.make_checked(task), late).await
@@ -130,14 +130,14 @@ impl Making {
         Ok(Made::Refused(faults))
     }
 
-    /// Prepares the check: on a thread of a pool, if that would hold an executor up.
+    /// Prepares the check. If that takes long, it runs on a thread of a pool, so that the executor is not blocked.
     async fn source(&self, previous: Option<String>) -> SummarySource {
         let messages = self.messages.clone();
         let prepare = move || SummarySource::new(messages.iter().map(|message| &**message), previous.as_deref());
         if self.claim.size.bytes < AT_ONCE { prepare() } else { blocking::unblock(prepare).await }
     }
 
-    /// Checks a summary, on a thread of a pool if that would hold an executor up.
+    /// Checks a summary. If that takes long, it runs on a thread of a pool, so that the executor is not blocked.
     async fn check(&self, source: &Arc<SummarySource>, text: &str, aim: u64) -> SummaryFaults {
         let (source, text, counter) = (source.clone(), text.to_owned(), self.counter.clone());
         let check = move || source.check(&text, aim, &*counter);
@@ -146,7 +146,7 @@ impl Making {
 
     async fn make_once(&self, task: SummaryTask) -> Result<Summary, NoSummary> {
         match AssertUnwindSafe(run(&*self.summarizer, task, &*self.counter)).catch_unwind().await {
-            // No model was asked, because nothing was said: there is nothing to take up.
+            // The messages have no text, so no model was asked.
             Ok(Ok(summary)) if summary.text.is_empty() => Err(SummaryRejected::Empty.into()),
             Ok(Ok(summary)) => Ok(summary),
             Ok(Err(error)) => {

@@ -6,7 +6,7 @@ use lookback_engine::transcript::Position;
 use lookback_engine::view::View;
 use lookback_engine::{SummaryClaim, SummaryRequest};
 
-/// How many requests are kept. If the summarizer is gone for good, memory must not fill up.
+/// The most requests to keep. If the summarizer never works again, memory must not fill up.
 const MOST: usize = 256;
 
 /// Requests whose messages have left the window and are in no summary.
@@ -14,12 +14,12 @@ const MOST: usize = 256;
 pub(super) struct Missed {
     /// The next summary covers these.
     waiting: Vec<SummaryRequest>,
-    /// The summary that this session is making covers these. They wait again if nothing comes of it.
+    /// The summary that this session is making covers these. If it fails, they wait again.
     in_work: Vec<SummaryRequest>,
 }
 
 impl Missed {
-    /// Adds a request. Returns `false` if the oldest one was given up for it.
+    /// Adds a request. Returns `false` if the oldest one was discarded to make room.
     pub(super) fn push(&mut self, request: SummaryRequest) -> bool {
         let is_full = self.waiting.len() >= MOST;
         if is_full {
@@ -40,17 +40,18 @@ impl Missed {
         self.in_work.retain(|missed| !missed.messages.is_empty());
     }
 
-    /// Nothing came of the summary that was being made: its messages wait again.
+    /// Lets the messages of a failed summary wait again.
     pub(super) fn wait_again(&mut self) {
         let later = std::mem::take(&mut self.waiting);
         self.waiting.append(&mut self.in_work);
         self.waiting.extend(later);
     }
 
-    /// Returns the request extended by all that waits, which is in work from now on. What may be erased is in none.
+    /// Returns the request, extended by all waiting ones, which are in work from now on. Requests with messages that
+    /// left the branch or may be erased are discarded.
     pub(super) fn take_into(&mut self, request: SummaryRequest, view: &View) -> SummaryRequest {
         let mut gone = std::mem::take(&mut self.waiting);
-        // The session went back to before the others: nobody needs a summary of them.
+        // If the session went back to before them, a summary of them is useless.
         let is_there = |span: &Range<Position>| view.is_on_path(span) && span.start >= view.erased_before();
         gone.retain(|missed| missed.claim.covers.iter().all(is_there));
         let mut all = request.clone();

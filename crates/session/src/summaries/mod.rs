@@ -1,9 +1,9 @@
-//! Summaries in the background: one at a time for each session, over all processes, made while the session goes on.
+//! Summaries in the background: one at a time for each session, over all processes, while the session continues.
 //!
-//! A session's summaries have a log of their own. Whoever wants to make one first writes a claim into that log, and the
-//! store lets one of several claims win. The maker writes the result into the same log, even if the session has been
-//! closed. The next window of any process takes the summary up. If the summary does not pass its check, and the second
-//! one neither, what it would have covered leaves the window without it.
+//! A session's summaries have a separate log. Before a session makes a summary, it writes a claim into that log, and
+//! the store accepts only one of several concurrent claims. The maker writes the result into the same log, even if the
+//! session has been closed. The next window of any process takes the summary up. If neither the summary nor a second
+//! one passes the check, the messages leave the window without a summary.
 
 mod begin;
 mod let_go;
@@ -29,11 +29,11 @@ pub(super) use old::old_summaries;
 pub use take_up::{NewestSummary, newest_summary};
 pub use wait::pending;
 
-/// How much longer its claim holds: time to write the result.
+/// The time for writing the result, for which a claim stays valid after the summary's time limit.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long a session waits before it looks again whether another process is done.
+/// The interval at which a session checks whether another process is done.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// The same, if somebody waits for the summary.
+/// The same, if a caller waits for the summary.
 const SHORT_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How a session's summaries are made, and the state of the current one.
@@ -49,13 +49,13 @@ pub(super) struct Summaries {
 enum Work {
     /// There is none.
     None,
-    /// This session has begun one. `done` closes when it has ended, also if it was canceled.
+    /// This session has begun one. `done` closes when it has ended or was canceled.
     Ours { id: String, done: async_channel::Receiver<()>, until: Instant },
-    /// Another process makes one, or one has failed lately. There is nothing to do until then.
+    /// Another process makes one, or one has failed recently. There is nothing to do before `until`.
     Wait { until: Instant },
 }
 
-/// When a time in the newest note was first read.
+/// The moment at which the newest note was first read.
 struct Seen {
     /// The end of the log with that note.
     end: u64,
@@ -89,7 +89,7 @@ impl fmt::Debug for Summaries {
 }
 
 impl Session {
-    /// Whether a summary that this session had begun has ended, or is late.
+    /// Whether a summary that this session has begun has ended, or is late.
     fn ours_is_over(&self) -> bool {
         matches!(&self.summaries.work, Work::Ours { done, until, .. } if done.is_closed() || Instant::now() > *until)
     }
@@ -100,20 +100,20 @@ impl Session {
         self.engine.hold_limits();
     }
 
-    /// Lets the limits wait no longer.
+    /// Stops the limits from waiting.
     fn release_limits(&mut self) {
         (self.summary_pending, self.drops) = (false, false);
         self.engine.release_limits();
     }
 
-    /// Keeps the limits without a summary while somebody may be making one, of whom nobody knows whether he is still there.
-    /// What is dropped meanwhile is in the next summary.
+    /// Enforces the limits without a summary, while a maker that may be gone may be making one. The next summary covers
+    /// the messages that are dropped meanwhile.
     fn drop_at_limits(&mut self) {
         self.release_limits();
         self.drops = true;
     }
 
-    /// Puts the summaries off: a store that fails must not keep a window from being sent.
+    /// Postpones summaries after an error, because a failing store must not keep a window from being sent.
     fn waive(&mut self, error: &super::Error) {
         tracing::warn!(session = %self.name, %error, "the summaries of a session cannot be reached");
         self.summaries.work = Work::Wait { until: Instant::now() + POLL_INTERVAL };

@@ -18,10 +18,10 @@ impl Summaries {
     }
 }
 
-/// The last note before `end`.
+/// Returns the last note before `end`. A summary or a refusal counts only directly after its own claim.
 async fn note_before(store: &dyn Store, log: &LogName, end: u64) -> Result<Option<Note>, StoreError> {
     let bodies = store.read(log, end.saturating_sub(2)..end).await?;
-    // A note that cannot be read may be from a newer version. It counts as none, and a newer note follows it.
+    // A note that cannot be read may be from a newer version. It is ignored, and the next note is appended after it.
     let mut notes = bodies.iter().rev().map(|body| serde_json::from_str::<Note>(body).ok());
     let (note, before) = (notes.next().flatten(), notes.next().flatten());
     let follows = |note: &Note| match note {

@@ -1,4 +1,4 @@
-//! The notes in the log of a session's summaries: the newest one says what the state is.
+//! The notes in the log of a session's summaries. The newest one is the current state.
 
 use std::time::Duration;
 
@@ -17,18 +17,18 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Note {
-    /// A claim: somebody makes a summary, until `until` at the latest. No other claim has this `id`. If it is known that
-    /// whoever makes it is gone, the claim is over.
+    /// A claim: a process makes a summary, until `until` at the latest. No other claim has this `id`. If the maker is
+    /// known to be gone, the claim is over.
     Started {
         id: String,
-        /// Who makes it.
+        /// The process that makes the summary.
         by: Maker,
         claim: SummaryClaim,
         model: String,
         until: Millis,
         failures: u32,
     },
-    /// The summary, right behind its claim. If that claim has another `id`, the session was erased and begun again
+    /// The summary, directly after its claim. If that claim has another `id`, the session was deleted and created again
     /// meanwhile, and the summary belongs to another conversation.
     Made {
         id: String,
@@ -37,17 +37,17 @@ pub(super) enum Note {
         model: String,
         tokens_before: u64,
         tokens_after: u64,
-        /// How many tries in a row had failed before. If the session rejects this summary, that is one more.
+        /// The number of failed tries in a row before. If the session rejects this summary, that is one more.
         failures: u32,
     },
-    /// Two summaries did not pass their check, right behind their claim as [`Note::Made`]. What they would have covered is
-    /// to leave the window without a summary.
+    /// Two summaries did not pass their check. Like [`Note::Made`], it directly follows its claim. The claim's messages
+    /// must leave the window without a summary.
     Refused { id: String, claim: SummaryClaim },
-    /// Nothing came of it. The next try is at `retry`.
+    /// No summary was made. The next try is at `retry`.
     Failed { reason: String, failures: u32, retry: Millis },
 }
 
-/// Returns an error if a body is no note.
+/// Returns an error if a record's body is not a note.
 pub(crate) fn check(body: &str) -> serde_json::Result<()> {
     serde_json::from_str::<Note>(body).map(|_| ())
 }
@@ -59,26 +59,26 @@ impl Note {
     }
 }
 
-/// The note that a try failed, after `failures` earlier ones in a row.
+/// Returns the note of a failed try, after `failures` earlier ones in a row.
 pub(super) fn failed(reason: String, failures: u32) -> Note {
     let retry = now().unwrap_or_default().saturating_add(millis(wait(failures)));
     Note::Failed { reason, failures: failures.saturating_add(1), retry }
 }
 
-/// The note that what a refused summary would have covered is no longer waited for: the next one may begin at once.
+/// Returns the note that a refused summary is settled, so the next one may begin at once.
 pub(super) fn let_go() -> Note {
     let reason = "the summary did not pass its check".to_owned();
     Note::Failed { reason, failures: 0, retry: now().unwrap_or_default() }
 }
 
-/// The note that a summary is given up, because what it covers is erased: the next one may begin at once.
+/// Returns the note that a summary is given up because its messages are erased. The next one may begin at once.
 pub(super) fn given_up() -> Note {
-    let reason = "what the summary would have covered was erased".to_owned();
+    let reason = "the messages of the summary were erased".to_owned();
     Note::Failed { reason, failures: 0, retry: now().unwrap_or_default() }
 }
 
-/// The wait before the next try, after `failures` failures in a row before this one: none after the first, then 1, 2, 4
-/// seconds.
+/// Returns the wait before the next try, after a failure with `failures` earlier ones in a row: none after the first,
+/// then 1, 2, 4 seconds, and so on.
 pub(super) fn wait(failures: u32) -> Duration {
     match failures.checked_sub(1) {
         None => Duration::ZERO,

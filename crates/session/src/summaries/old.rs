@@ -1,4 +1,4 @@
-//! Erasing the texts of summaries that were made long ago, or from what is erased; and giving up the one that is being made.
+//! Erasing the texts of summaries that are old or made from erased messages, and giving up one that is being made.
 
 use lookback_engine::view::View;
 
@@ -8,11 +8,11 @@ use crate::erase::Sources;
 use crate::{Error, Session, TRIES};
 use lookback_store::{LogName, Store, StoreError, Tombstone, checksum};
 
-/// How many notes are read at once.
+/// The number of notes in one read.
 const PAGE: u64 = 256;
 
-/// What takes the place of the summaries of a session that cover only what is old, or were made from what is erased, and the
-/// bytes of these notes. Of those that are only old, the newest is kept, unless it covers nothing that belongs to the branch
+/// Returns the replacements for the notes of summaries that cover only old messages, or were made from erased ones, and
+/// the bytes of these notes. The newest note is kept even if it is old, unless nothing that it covers is on the branch
 /// of the view.
 pub(crate) async fn old_summaries(
     store: &dyn Store,
@@ -46,7 +46,7 @@ pub(crate) async fn old_summaries(
 }
 
 impl Session {
-    /// Gives up the summary that somebody is making of what is erased: a note takes the place where it would be written.
+    /// Gives up a summary that is being made from erased messages: a note takes the position of its result.
     pub(crate) async fn give_up_summary(&self, sources: &Sources) -> Result<(), Error> {
         for _ in 0..TRIES {
             let Newest { end, note } = self.summaries.newest(&*self.store).await?;
@@ -55,7 +55,7 @@ impl Session {
                 _ => return Ok(()),
             }
             match given_up().append(&*self.store, &self.summaries.log, end).await {
-                // It was written just now, and is found as one that was made.
+                // Another note was just written, such as the result. Look again.
                 Err(StoreError::Conflict { .. }) => {}
                 written => return Ok(written?),
             }

@@ -21,29 +21,29 @@ use lookback_store::StoreError;
 
 /// The result of polling the newest note.
 pub(super) enum SummaryPoll {
-    /// Nobody makes a summary, so one may be begun.
+    /// No summary is being made, so one may be begun.
     Free(Free),
-    /// Somebody makes one, or it is too early for another try.
+    /// A summary is being made, or it is too early for another try.
     Wait,
-    /// A summary was taken up, or what a refused one would have covered has left: the entries that record it.
+    /// A summary was taken up, or the messages of a refused one have left. These entries record it.
     TakenUp(Vec<Entry>),
 }
 
-/// Where the claim of the next summary goes.
+/// The position for the claim of the next summary.
 #[derive(Clone, Copy)]
 pub(super) struct Free {
     /// The end of the log of summaries.
     pub(super) end: u64,
-    /// How many tries in a row have failed.
+    /// The number of failed tries in a row.
     pub(super) failures: u32,
 }
 
-/// The newest summary, whether or not it is taken up.
+/// The newest summary, even if it is not taken up yet.
 #[derive(Debug)]
 pub struct NewestSummary {
     /// Its text.
     pub text: String,
-    /// The entries of the window that it will replace. Empty if it is taken up.
+    /// The entries of the window that it will replace. Empty once it is taken up.
     pub replaces: Vec<Range<Position>>,
 }
 
@@ -63,11 +63,11 @@ impl Recorded for Answer {
 }
 
 impl Session {
-    /// Takes up a summary that is ready, and finds out whether the limits must wait for one. Returns the entries that
+    /// Takes up a summary that is ready, and updates whether the limits must wait for one. Returns the entries that
     /// were written. An error is logged and changes nothing.
     pub(crate) async fn tend(&mut self) -> Vec<Entry> {
         if self.engine.settings().policy.summary().is_none() {
-            // Nobody will take up a summary that ends from now on, so nobody waits for one.
+            // The policy no longer summarizes, so no summary will be taken up, and the limits need not wait.
             if self.ours_is_over() {
                 self.summaries.work = Work::None;
             }
@@ -75,7 +75,7 @@ impl Session {
             return Vec::new();
         }
         let due = match &self.summaries.work {
-            // The limits wait for nothing: whoever looked last was interrupted.
+            // The limits wait although no summary is known: the last poll was interrupted.
             Work::None => self.summary_pending,
             Work::Ours { .. } => self.ours_is_over(),
             Work::Wait { until } => Instant::now() >= *until,
@@ -95,7 +95,7 @@ impl Session {
 
     /// Reads the newest note, and takes up a summary that is ready.
     pub(super) async fn poll_summary(&mut self) -> Result<SummaryPoll, Error> {
-        // Nobody looks before our own summary has ended, or is late.
+        // While our own summary is in time, this is not called. So if the claim is ours, the work has ended or is late.
         let ours = match &self.summaries.work {
             Work::Ours { id, .. } => Some(id.clone()),
             Work::None | Work::Wait { .. } => None,
@@ -109,7 +109,7 @@ impl Session {
                 let is_ours = ours.is_some_and(|ours| ours == id);
                 let presence = by.presence(&id);
                 if is_ours || presence != Presence::Gone && self.summaries.left(end, until, patience).is_none() {
-                    // Whoever began it has not come back.
+                    // The maker has not reported a result in time.
                     self.fail(&claim, end, failures, NoSummary::Late).await?;
                     (SummaryPoll::Wait, Work::Wait { until: Instant::now() + wait(failures) })
                 } else if presence == Presence::Gone {
@@ -118,7 +118,7 @@ impl Session {
                     if is_told && wait.is_zero() {
                         (SummaryPoll::Free(Free { end: end + 1, failures: failures.saturating_add(1) }), Work::None)
                     } else {
-                        // If somebody else has written something, such as the summary after all, that is looked at next.
+                        // If another note was written meanwhile, such as the summary after all, poll again at once.
                         let wait = if is_told { wait } else { Duration::ZERO };
                         (SummaryPoll::Wait, Work::Wait { until: Instant::now() + wait })
                     }
@@ -151,19 +151,19 @@ impl Session {
                 LetGo::Waits => (SummaryPoll::Wait, Work::Wait { until: Instant::now() }),
             },
         };
-        // Last, so that nothing has changed if this future is dropped before: the next call looks again.
+        // The state changes last. If this future is dropped before, the next call polls again.
         self.summaries.missed.wait_again();
         self.summaries.work = work;
         match poll {
             SummaryPoll::Free(_) => self.release_limits(),
-            // If it is gone, its claim would hold the limits up for as long as a summary may take.
+            // The maker may be gone. Then its claim would hold up the limits for the whole time limit.
             SummaryPoll::Wait | SummaryPoll::TakenUp(_) if !is_known => self.drop_at_limits(),
             SummaryPoll::Wait | SummaryPoll::TakenUp(_) => self.hold_limits(),
         }
         Ok(poll)
     }
 
-    /// What a summary covers has left the window.
+    /// Resets the state after the messages of a claim have left the window.
     fn done(&mut self, claim: &SummaryClaim, entries: Vec<Entry>) -> SummaryPoll {
         self.summaries.missed.forget(&claim.covers);
         self.summaries.missed.wait_again();
@@ -179,11 +179,11 @@ impl Session {
         Ok(self.commit(accept).await?.outcome)
     }
 
-    /// Writes down that nothing came of a summary, and reports it. Returns `false` if somebody else was faster.
+    /// Records that a summary failed, and reports it. Returns `false` if another writer was faster.
     async fn fail(&mut self, claim: &SummaryClaim, end: u64, failures: u32, reason: NoSummary) -> Result<bool, Error> {
         let note = failed(reason.to_string(), failures);
         match note.append(&*self.store, &self.summaries.log, end).await {
-            // Somebody else has written it down.
+            // Another writer has recorded something.
             Err(StoreError::Conflict { .. }) => return Ok(false),
             result => result?,
         }
@@ -193,8 +193,8 @@ impl Session {
     }
 }
 
-/// The running summary, for a reader that changes nothing. If one is ready but not taken up yet, that one. One that was
-/// erased says nothing, and counts as none.
+/// Returns the newest summary without changing the session: one that is ready but not taken up yet, or else the running
+/// summary. An erased summary counts as none.
 pub async fn newest_summary(session: &Session) -> Result<Option<NewestSummary>, Error> {
     let Newest { note, .. } = session.summaries.newest(&*session.store).await?;
     Ok(match note {

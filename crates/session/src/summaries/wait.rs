@@ -13,10 +13,10 @@ use lookback_store::now;
 use lookback_summarize::Job;
 
 impl Summaries {
-    /// The time left until a moment that the newest note names; `None` if it is over.
+    /// Returns the time left until a moment in the newest note; `None` if the moment has passed.
     ///
-    /// The clock of whoever wrote it may be wrong, and its process may be gone. So the wait ends at the latest `most`
-    /// after the note was first read here, which is as long as this session would have claimed itself.
+    /// The writer's clock may be wrong, and its process may be gone. So the wait ends `most` after the note was first
+    /// read here, at the latest.
     pub(super) fn left(&mut self, end: u64, until: Millis, most: Duration) -> Option<Duration> {
         let seen = self.seen.take().filter(|seen| seen.end == end);
         let first = self.seen.insert(seen.unwrap_or(Seen { end, first: Instant::now() })).first;
@@ -25,15 +25,15 @@ impl Summaries {
         (!left.is_zero()).then_some(left)
     }
 
-    /// How long a claim holds.
+    /// Returns how long a claim is valid.
     pub(super) fn patience(&self) -> Duration {
         self.options.time_limit.saturating_add(GRACE)
     }
 }
 
 impl Session {
-    /// Waits until no summary is being made, and takes it up: for callers that would rather wait than exceed their
-    /// limits. After a failed summary it does not wait for the next try.
+    /// Waits until no summary is being made, and takes up the result. It is for callers that prefer waiting to
+    /// exceeding their limits. After a failed summary, it does not wait for the next try.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -46,9 +46,9 @@ impl Session {
 }
 
 /// Takes up the summary that is ready, or begins the one that is due. If one is being made, returns a future that
-/// resolves when this should be called again; `None` if there is nothing to wait for.
+/// resolves when this function should be called again; `None` if there is nothing to wait for.
 ///
-/// It does the same as [`Session::wait_for_summary`], for callers that let others use the session while they wait.
+/// It is [`Session::wait_for_summary`] for callers that let others use the session while they wait.
 ///
 /// # Errors
 /// Returns an error if the store fails.
@@ -64,7 +64,7 @@ pub async fn pending(session: &mut Session) -> Result<Option<Job>, Error> {
             Work::Ours { done, until, .. } => {
                 let (done, until) = (done.clone(), *until);
                 return Ok(Some(Box::pin(async move {
-                    // The channel is closed at the end, and nothing is sent.
+                    // Nothing is sent over the channel. It closes at the end of the work.
                     let ended = async { _ = done.recv().await };
                     let late = async { _ = async_io::Timer::at(until).await };
                     future::or(ended, late).await;
@@ -79,7 +79,7 @@ pub async fn pending(session: &mut Session) -> Result<Option<Job>, Error> {
                     Some(Note::Started { until, .. }) if session.summaries.left(end, until, patience).is_some() => {
                         return Ok(Some(Box::pin(async { _ = async_io::Timer::after(SHORT_POLL_INTERVAL).await })));
                     }
-                    // It has just ended, or it cannot be taken up yet: a second look tells which.
+                    // The summary has just ended, or cannot be taken up yet. Poll once more to find out.
                     Some(Note::Made { .. } | Note::Refused { .. }) if !std::mem::replace(&mut seen, true) => {}
                     Some(Note::Failed { retry, failures, .. })
                         if session.summaries.left(end, retry, wait(failures)).is_none()

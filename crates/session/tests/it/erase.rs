@@ -1,4 +1,4 @@
-//! Erasing what was said long ago: it is gone for good, and the session goes on as if nothing had happened.
+//! Erasing old messages: they are gone for good, and the session continues without them.
 
 use std::ops::Range;
 use std::path::Path;
@@ -31,7 +31,7 @@ use lookback_tokens::Estimate;
 use lookback_wire::message::{Message, ToolCall};
 
 const SECRET: &str = "hunter2";
-/// A secret that is a name, too: it goes into every text that is made from messages.
+/// A secret that is also a name in the sense of the index, so it gets into every text that is made from messages.
 const NAME: &str = "hunter2_4711";
 const LONG_AGO: Millis = 1_700_000_000_000;
 const DAY: Millis = 86_400_000;
@@ -48,7 +48,7 @@ fn open(store: &Arc<dyn Store>, limit: u64) -> Session {
     block_on(Session::open(store.clone(), "chat", settings(limit))).unwrap()
 }
 
-/// A session with a message of each day, of which the window shows the last four. Those of the first days have the secret.
+/// A session with one message per day. The window shows the last four. The messages of the first days have the secret.
 fn filled(store: &Arc<dyn Store>, days: u64) -> Session {
     let mut session = open(store, 4);
     for day in 0..days {
@@ -78,7 +78,7 @@ fn holds(folder: &Path, text: &str) -> bool {
     })
 }
 
-/// The records of a store that have a text.
+/// The records of a store that contain a text.
 fn quoting(store: &dyn Store, text: &str) -> Vec<String> {
     let mut quoting = Vec::new();
     for LogInfo { name, records, .. } in block_on(store.list("")).unwrap() {
@@ -91,7 +91,7 @@ fn quoting(store: &dyn Store, text: &str) -> Vec<String> {
     quoting
 }
 
-/// Every kind of store, each in a place of its own in this folder.
+/// Every kind of store, each in its own place in this folder.
 fn everywhere(folder: &Path) -> Vec<(&'static str, Arc<dyn Store>)> {
     let mut stores: Vec<(&'static str, Arc<dyn Store>)> = vec![
         ("memory", Arc::new(MemoryStore::new())),
@@ -111,14 +111,14 @@ fn time_of(day: u64) -> Option<Millis> {
     Some(LONG_AGO + Millis::try_from(day).unwrap() * DAY)
 }
 
-/// What was said before the first day ended.
+/// Selects the messages of the first day.
 fn first_day() -> OldContents {
     OldContents::default().before(LONG_AGO + DAY)
 }
 
-/// Asserts that nothing is left of the name, neither in a store nor in what is sent.
+/// Asserts that the name is neither in the store's records, nor in its files, nor in the window.
 fn is_gone(kind: &str, folder: &Path, store: &Arc<dyn Store>, session: &mut Session) {
-    // Whoever has it open reads what was made anew at its next write.
+    // An open session reads the rewritten entries when it catches up.
     block_on(session.catch_up()).unwrap();
     assert_eq!(quoting(&**store, NAME), [""; 0], "{kind}");
     block_on(store.vacuum()).unwrap();
@@ -147,7 +147,7 @@ fn the_names_of_what_is_erased_leave_the_index_and_the_next_window() {
         };
         let mut session = open();
         say(&mut session, 0..40);
-        // Somebody who has the session open all the time.
+        // Another session object that is open all the time.
         let mut other = open();
         let window = adapter::preview(&session).to_json().unwrap();
         assert!(window.contains(NAME) && window.contains("kept_0815"), "{kind}: the index has both: {window}");
@@ -158,7 +158,7 @@ fn the_names_of_what_is_erased_leave_the_index_and_the_next_window() {
             let window = block_on(session.window()).unwrap().to_json().unwrap();
             assert!(window.contains("kept_0815"), "{kind}: what is kept is still listed: {window}");
         }
-        // With all that has left, its last name goes, too.
+        // When everything that has left is erased, its last name leaves the index, too.
         block_on(session.erase(&all())).unwrap();
         assert_eq!(quoting(&*store, "kept_0815"), [""; 0], "{kind}");
         say(&mut session, 40..80);
@@ -169,7 +169,7 @@ fn the_names_of_what_is_erased_leave_the_index_and_the_next_window() {
     }
 }
 
-/// A session whose running summary says this, and is made at once.
+/// A session whose running summary has this text, and is made at once.
 fn summarizing(store: &Arc<dyn Store>, summary: &'static str) -> Session {
     summarizing_with(store, summary, |options| options.spawner(block_on))
 }
@@ -196,7 +196,8 @@ fn speak(session: &mut Session, days: Range<u64>) {
     }
 }
 
-/// A session whose first message has the name, and so have a summary, a note and facts that were made from it.
+/// A session whose first message has the name, with a summary, a note and facts that were made from it and have it,
+/// too.
 fn with_derived(store: &Arc<dyn Store>) -> (Session, Memory) {
     let mut session = summarizing(store, "The password is hunter2_4711.");
     speak(&mut session, 0..30);
@@ -241,7 +242,7 @@ fn what_was_made_from_what_is_erased_is_erased_with_it() {
         for memory in [&memory, &again] {
             assert_eq!(facts(memory), ["It rains."], "{kind}");
         }
-        // The next summary takes the place of the one that says nothing any more.
+        // The next summary replaces the erased one.
         speak(&mut session, 31..60);
         assert_eq!(session.view().summary().unwrap().text, "They spoke.", "{kind}");
         is_gone(kind, folder.path(), &store, &mut session);
@@ -279,7 +280,7 @@ fn messages_without_a_date_are_told_of_and_erased_by_their_entries() {
         is_gone(kind, folder.path(), &store, &mut session);
         assert_eq!(block_on(adapter::erasable(&mut session, &all())).unwrap(), ErasedContents::default(), "{kind}");
 
-        // What the window shows can be erased by its entry, as long as the next call does not need it.
+        // A message in the window can be erased by its entry, unless the next call needs it.
         let shown: Vec<u64> = session.view().messages().map(|item| item.position()).collect();
         let by_entry = |at: u64| OldContents::default().entries(std::iter::once(at..at + 1));
         let erasable = block_on(adapter::erasable(&mut session, &by_entry(shown[1]))).unwrap();
@@ -343,7 +344,7 @@ fn what_was_erased_is_in_no_file_and_no_index() {
         }
         assert_eq!(block_on(store.search(None, &Query::new("day"), 9)).unwrap().len(), 4, "{name}");
         assert!(block_on(verify(&*store, |_| {})).unwrap().faults.is_empty(), "{name}");
-        // The session goes on, here and after it is opened again.
+        // The window is the same here and after the session is opened again.
         assert_eq!(adapter::preview(&session).to_json().unwrap(), shown, "{name}");
         let mut session = open(&store, 4);
         assert_eq!(adapter::preview(&session).to_json().unwrap(), shown, "{name}");
@@ -364,7 +365,7 @@ fn what_waited_for_the_index_is_not_left_in_the_pages_of_another_log() {
     let record = |text: String| Record::new(format!("{{\"said\":\"{text}\"}}")).text(text);
     block_on(store.append(&secret, 0, (0..61).map(|at| record(text(SECRET, at))).collect(), None)).unwrap();
     assert!(holds(folder.path(), &format!("{SECRET}x7x7=")), "its terms wait");
-    // In one append, what waits goes into the index, and the pages that it had are used again.
+    // In one append, pending texts go into the index, and their pages are reused.
     let long = |at: u64| record(text("word", at).repeat(usize::try_from(at % 5 + 1).unwrap()));
     block_on(store.append(&other, 0, (0..120).map(long).collect(), None)).unwrap();
     assert_eq!(block_on(store.delete(&[secret])).unwrap(), 1);
@@ -474,7 +475,7 @@ fn a_branch_that_crosses_what_is_old_holds_nothing_up() {
         block_on(session.window()).unwrap();
         synced
     };
-    // The first 150 messages of a branch that is left for one that begins after 70 of them.
+    // A branch of 150 messages. The client then leaves it for one that begins after 70 of them.
     for count in 1..=150 {
         sync(&mut session, history(count, &format!("message {}", count - 1)));
     }
@@ -484,7 +485,7 @@ fn a_branch_that_crosses_what_is_old_holds_nothing_up() {
     }
     let middle = block_on(session.history()).unwrap()[60].arrival.time.unwrap();
     block_on(session.erase(&OldContents::default().before(middle))).unwrap();
-    // The newest message is changed, and nothing but it is new.
+    // The newest message is changed, and is the only new one.
     let changed = (0..200).map(|n| match n {
         199 => "changed".to_owned(),
         n if n < 70 => format!("message {n}"),
@@ -537,7 +538,8 @@ fn a_client_that_resends_its_history_is_known_after_an_erasure() {
     let synced = block_on(other.sync(changed)).unwrap();
     assert_eq!((synced.known, synced.new, synced.left), (200, 1, 1), "it changes what came after the erasure");
 
-    // It changes what came before: the session has too little to go back, and begins anew with what the client has.
+    // The client changes an earlier message: the session cannot go back that far, and restarts with the client's
+    // history.
     let mut changed = history(150);
     changed[100] = Message::user("another one");
     let synced = block_on(other.sync(changed.clone())).unwrap();
@@ -576,7 +578,7 @@ fn an_erasure_that_was_broken_off_is_finished_by_the_next() {
     let shown = adapter::preview(&session).to_json().unwrap();
     let erasable = block_on(adapter::erasable(&mut session, &all())).unwrap();
     block_on(session.erase(&all())).unwrap_err();
-    // Half of it is erased. Nobody goes back there any more, and everybody can go on.
+    // Half of the log is erased. No session goes back there, and every session can continue.
     let left = block_on(open(&inner, 4).history()).unwrap().len() as u64;
     assert!(left > 4 && left < 100, "{left}");
     assert_eq!(adapter::preview(&open(&inner, 4)).to_json().unwrap(), shown);
@@ -599,13 +601,13 @@ fn a_session_that_is_deleted_while_it_is_opened_is_not_damaged() {
     assert!(!deletes.load(Ordering::SeqCst), "it was deleted between two reads");
 }
 
-/// A store of which others make use at the wrong moment.
+/// A store that fails or changes at the wrong moment.
 #[derive(Debug)]
 struct Meddled {
     inner: Arc<dyn Store>,
-    /// Erases the first half of what it is told to, and fails.
+    /// Whether the next erasure stops after half of its entries, and fails.
     breaks: Arc<AtomicBool>,
-    /// Deletes the log that is read next, before it reads what a checkpoint refers to.
+    /// Whether the log is deleted during the next read, before the entries that a checkpoint refers to are read.
     deletes: Arc<AtomicBool>,
 }
 

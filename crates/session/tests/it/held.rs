@@ -1,12 +1,13 @@
-//! What a test holds back until it lets it go: so it says what comes first, on a machine of any speed.
+//! A gate that a test opens when it wants work to continue. So the order of events does not depend on the machine's
+//! speed.
 
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// More than anything takes here, on any machine, and less than the claim of a summary holds.
+/// A time limit that no step here reaches, even on a slow machine, and that is shorter than a summary's claim.
 pub(crate) const LONGEST: Duration = Duration::from_secs(60);
 
-/// Holds those who wait until they are let go; or for so long that a test fails which waits for them.
+/// Blocks waiting threads until the gate is opened, or for [`LONGEST`], so that a failed test ends.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     is_free: Mutex<bool>,

@@ -1,4 +1,4 @@
-//! Limits of a live session: limits that change, limits that are checked only now and then, and overflow.
+//! Limits of a live session: limits that change, limits that are checked only at times, and overflow.
 
 use std::sync::{Arc, Mutex};
 
@@ -147,7 +147,7 @@ fn an_overflow_shortens_large_results_from_the_oldest_on() {
         round(&mut session, number, 4_000);
     }
     let before = block_on(session.window()).unwrap().tokens();
-    // A tenth too long in the provider's own numbers.
+    // Too long by a tenth, in the provider's own numbers.
     block_on(session.overflow(too_long(Some(220_000), Some(200_000)))).unwrap();
     let window = block_on(session.window()).unwrap();
     assert!(window.tokens() <= before * 200 / 220, "{before} to {}", window.tokens());
@@ -206,7 +206,7 @@ fn without_numbers_it_takes_ten_requests_at_most_too() {
         requests += 1;
     }
     assert_eq!(requests, 10);
-    // A message that comes in between begins the count anew.
+    // A message in between restarts the count.
     say(&mut session, "and now?");
     say(&mut session, "anything?");
     block_on(session.overflow(too_long(None, None))).unwrap();
@@ -291,7 +291,7 @@ fn proactive_compaction_does_not_make_the_window_slide_in_the_middle_of_a_turn()
         }
         assert_eq!(shown(&mut session).len(), expected);
     }
-    // Over its share it is cut at once.
+    // Above its share of the context window, the window is cut at once.
     let policy = lookback_presets::named("managed-window:window_size=4,proactive_compression=0.5").unwrap();
     let settings = Settings::default().policy(policy).model_window(2_000);
     let mut session = block_on(Session::open(MemoryStore::new(), "chat", settings)).unwrap();
@@ -311,7 +311,7 @@ fn messages_that_a_client_syncs_or_replaces_give_overflow_its_tries_back() {
         let mut session = Session::open(MemoryStore::new(), "chat", Settings::default()).await.unwrap();
         session.sync(all.clone()).await.unwrap();
         while session.overflow(long).await.is_ok() {}
-        // The same again is no message.
+        // Repeating the same history adds no message.
         session.sync(all.clone()).await.unwrap();
         assert!(session.overflow(long).await.is_err());
         all.append(&mut some("second"));

@@ -69,7 +69,7 @@ fn short(item: &Item) -> String {
 }
 
 fn resumes(dialect: Dialect, store: impl IntoStore + Clone) {
-    // There a system prompt stands outside, and a window begins with a person.
+    // In the other dialects, the system prompt is sent outside the messages, and a window begins with a user message.
     let fits = |vector: &Vector| vector.policy.is_none() && vector.history.iter().all(|entry| !entry.starts_with("s:"));
     let vectors = vectors().into_iter().filter(|vector| dialect == Dialect::OpenAiChat || fits(vector));
     for (number, vector) in vectors.enumerate() {
@@ -101,7 +101,7 @@ fn resumes(dialect: Dialect, store: impl IntoStore + Clone) {
             let request = lookback_wire::dialect::Request::decode(body, Some(dialect)).unwrap();
             let findings = dialect.check(&request);
             assert!(findings.is_empty(), "{}: {findings:?}", vector.name);
-            // All of it can still be read.
+            // The whole history can still be read.
             let history = session.history().await.unwrap();
             let kept = vector.history.iter().filter(|entry| !entry.starts_with("n:")).count();
             assert!(vector.turns == 0 || history.len() >= kept, "{}", vector.name);

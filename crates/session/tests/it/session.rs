@@ -1,4 +1,4 @@
-//! Sessions over each store: opened again, synchronized, branched, shared.
+//! Sessions over each store: reopened, synchronized, branched, shared.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -147,7 +147,7 @@ fn an_edit_makes_a_branch_and_a_shorter_history_too() {
         let synced = block_on(session.sync(history[..3].to_vec())).unwrap();
         assert_eq!((synced.known, synced.new, synced.left), (3, 0, 7));
         assert_eq!(block_on(session.history()).unwrap().len(), 3);
-        // What was left is in the log, and the client may come back to it as to something new.
+        // The old branch is in the log. If the client returns to it, its messages count as new.
         let synced = block_on(session.sync(history)).unwrap();
         assert_eq!((synced.known, synced.new, synced.left), (3, 7, 0));
         assert_eq!(count(&mut session), 22);
@@ -270,7 +270,7 @@ fn a_phrase_is_found_word_for_word_and_a_search_is_limited_to_who_spoke_and_when
         block_on(session.push(Message::assistant("the open port, then"))).unwrap();
         block_on(session.append(Batch::default().label(Label::default().agent("scout")))).unwrap();
         block_on(session.push(Message::assistant("open it"))).unwrap();
-        // The agent is not the person who asks it.
+        // Search terms distinguish messages of the agent from those of the person.
         block_on(session.push(Message::user("open another"))).unwrap();
         let found = |query: Query, most| {
             let found = block_on(session.search(query, most)).unwrap();
@@ -290,11 +290,11 @@ fn a_phrase_is_found_word_for_word_and_a_search_is_limited_to_who_spoke_and_when
     });
 }
 
-/// What a client does with a history.
+/// An operation of a client.
 #[derive(Debug, Clone)]
 enum Turn {
     Push(u64),
-    /// Sends a history: so many of its messages are kept, and so many new ones follow.
+    /// Sends a history: the first messages of the session, up to this number, and these new ones.
     Sync(usize, Vec<u64>),
     Window,
     Reopen,
@@ -377,7 +377,7 @@ fn a_session_is_read_by_number_tag_and_text() {
         let mut session = open(&store, settings(4));
         assert_eq!(read(&mut session, all()).len(), 9);
         assert_eq!(read(&mut session, all().limit(2)), ["port number 4", "port number 5"]);
-        // An exchange is not read in part.
+        // A tool exchange is never read in part.
         assert_eq!(read(&mut session, all().limit(7)).len(), 6);
         assert_eq!(read(&mut session, all().tag("b")).len(), 6);
         assert_eq!(read(&mut session, all().tag("a").tag("b")).len(), 6);
@@ -400,7 +400,7 @@ fn the_newest_messages_are_those_of_the_branch() {
             block_on(session.push(message(n))).unwrap();
             window(&mut session);
         }
-        // Another way is taken twice, the second time from before the first.
+        // The history branches twice, the second time before the first branch.
         for (kept, new) in [(40, 100..130), (20, 200..205)] {
             let history: Vec<_> = block_on(session.history()).unwrap();
             let history = history.into_iter().take(kept).map(|entry| Arc::unwrap_or_clone(entry.arrival.message));
@@ -504,7 +504,7 @@ fn messages_and_what_they_evict_are_one_write() {
     });
 }
 
-/// Counts how often a store in memory is read from.
+/// A store in memory that counts reads.
 #[derive(Debug, Default)]
 struct Counted {
     store: MemoryStore,
@@ -591,7 +591,7 @@ fn a_push_returns_the_positions_of_its_messages() {
         };
         let mut session = open(&store, Settings::default().policy(policy));
         assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), [0]);
-        // The same again is ignored.
+        // A repeated system message is ignored.
         assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), Vec::<u64>::new());
         assert_eq!(block_on(session.append(["one", "two"].map(Message::user).to_vec())).unwrap(), [1, 2]);
         // Another writer was faster.
@@ -615,7 +615,7 @@ fn a_push_returns_the_positions_of_its_messages() {
         };
         assert_eq!(managed.iter().map(text).collect::<Vec<_>>(), ["seven", "eight"]);
         assert!(managed[1] > managed[0] + 1, "{managed:?}");
-        // What another dialect says in one message may need two.
+        // One message of another dialect may need two here.
         let results = r#"{"role":"user","content":[
             {"type":"tool_result","tool_use_id":"c1","content":"1"},{"type":"tool_result","tool_use_id":"c2","content":"2"}]}"#;
         let results = Dialect::Anthropic.decode(results).unwrap();

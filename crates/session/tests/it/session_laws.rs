@@ -1,4 +1,4 @@
-//! The laws of a session over random operations in any order: its window can always be sent, and its history has every
+//! The laws of a session under random operations in any order: its window can always be sent, and its history has every
 //! message since it was last replaced.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")]
@@ -53,14 +53,14 @@ enum Op {
     Reopen,
     /// Another session of the same name pushes.
     Other,
-    /// Summaries are made at once from now on, or only when it is said.
+    /// From now on, summaries are made at once, or only by `Make`.
     Instant(bool),
-    /// Those that wait are made.
+    /// Waiting summaries are made.
     Make,
-    /// Those that wait come to nothing.
+    /// Waiting summaries are dropped.
     Kill,
     Settled,
-    /// Everything that is old is erased, or only what was said before the running summary was made.
+    /// All old messages are erased, or only those from before the running summary was made.
     Erase {
         summarized: bool,
     },
@@ -128,7 +128,7 @@ struct Life {
     number: usize,
     /// The digests of the messages that were erased.
     erased: HashSet<u128>,
-    /// Nothing but summaries has ever taken a message from the window.
+    /// Whether messages have left the window only for summaries so far.
     only_summaries: bool,
 }
 
@@ -279,7 +279,7 @@ impl Life {
                 if self.session.view().erased_before() == 0 || synced.known > 0 {
                     assert_eq!(synced.new, *new as u64);
                 } else {
-                    // It went back to before an erasure, and began anew with what the client has.
+                    // The client went back to before an erasure, so the session restarted with the client's history.
                     self.erased.clear();
                 }
                 let again = block_on(self.session.sync(self.expected.clone())).unwrap();
@@ -314,7 +314,7 @@ impl Life {
                 if *summarized || erasable.bytes == 0 {
                     assert_eq!(adapter::preview(&self.session).to_json().unwrap(), before);
                 }
-                // Only what was made from the messages is made anew.
+                // Only texts that were made from the messages are rewritten.
                 assert_eq!(self.said(), said);
                 let left = block_on(self.session.history()).unwrap();
                 let left: HashSet<u128> = left.iter().map(|entry| entry.arrival.message.digest()).collect();
@@ -344,7 +344,7 @@ impl Life {
         self.holds();
     }
 
-    /// The messages of the window that somebody said.
+    /// The messages of the window that are not Lookback's own.
     fn said(&self) -> Vec<(u64, u128)> {
         let said = self.session.view().messages().filter(|item| !item.is_own());
         said.map(|item| (item.position(), item.message().digest())).collect()
@@ -380,7 +380,7 @@ impl Life {
                 gone.extend(summary.covers.iter().cloned().flatten());
                 at = summary.replaces;
             }
-            // A result that came when a stand-in had been sent waits beside the window.
+            // A result that arrived after its stand-in had been sent is not in the window yet.
             for entry in history.iter().filter(|entry| entry.arrival.message.tool_results().count() == 0) {
                 assert!(entry.shown || gone.contains(&entry.position), "{} is lost", entry.position);
             }
@@ -388,7 +388,7 @@ impl Life {
     }
 }
 
-/// The sources of a window say of each of its messages what it was made of, and whether it is that.
+/// Checks the sources of a window: the entries of each message, and whether it is unchanged.
 fn agree(window: &Window<'_>) {
     let (messages, sources) = (window.messages().unwrap(), window.sources().unwrap());
     assert_eq!(messages.len(), sources.len());
@@ -406,7 +406,7 @@ fn agree(window: &Window<'_>) {
             SourceKind::Changed => assert!(!is_same && items.iter().any(|item| !item.is_own()), "{raw}"),
             SourceKind::Own => assert!(items.iter().all(|item| item.is_own()), "{raw}"),
         }
-        // It shows its own words, and nobody else's.
+        // An unedited message shows only its own words.
         for item in window.view().messages().filter(|item| item.edits().is_empty() && !item.is_own()) {
             let text = item.message().text();
             let words: Vec<_> = text.split_whitespace().take(2).collect();
@@ -423,7 +423,7 @@ fn open(
     jobs: &Arc<Mutex<Vec<Job>>>,
     instant: &Arc<AtomicBool>,
 ) -> Session {
-    // A model of the provider whose rules are checked.
+    // A model of the provider, because the rules depend on the model.
     let model = match dialect {
         Dialect::Anthropic => "claude-opus-5",
         Dialect::Bedrock => "amazon.nova-pro-v1:0",

@@ -1,4 +1,4 @@
-//! One session shared by tasks, threads and processes: all push at once, make windows and take up summaries.
+//! One session shared by tasks, threads and processes, which push, make windows and take up summaries concurrently.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -16,11 +16,11 @@ use lookback_sqlite::SqliteStore;
 use lookback_store::{Durability, FileStore, MemoryStore, Store, StoreError};
 use lookback_wire::message::Message;
 
-/// The store that a process of [`a_process_pushes`] is to push into, and its name.
+/// The variables with the store that a process of [`a_process_pushes`] pushes into, and with the writer's name.
 const STORE: &str = "LOOKBACK_TEST_SHARED";
 const WRITER: &str = "LOOKBACK_TEST_SHARED_BY";
 
-/// A store of the kind that the path is of: a file of SQLite's ends in `.db`.
+/// Opens the store at a path: SQLite if the path ends in `.db`, and files otherwise.
 fn at(path: &Path) -> Arc<dyn Store> {
     if path.extension().is_some_and(|kind| kind == "db") {
         return Arc::new(SqliteStore::open_with(path, Durability::System).unwrap());
@@ -35,10 +35,10 @@ fn open(store: Arc<dyn Store>) -> Session {
     block_on(Session::open(store, "shared", Settings::default().policy(policy))).unwrap()
 }
 
-/// Pushes messages one by one, and takes a window now and then.
+/// Pushes messages one by one, and makes a window from time to time.
 fn push(session: &mut Session, writer: &str, count: usize) {
     for number in 0..count {
-        // So many writers may keep one waiting for longer than it has patience.
+        // With so many writers, one may run out of tries.
         while let Err(error) = block_on(session.push(Message::user(format!("{writer} says {number}.")))) {
             assert!(matches!(error, Error::Store(StoreError::Locked { .. } | StoreError::Overtaken { .. })), "{error}");
         }
@@ -53,7 +53,7 @@ fn push(session: &mut Session, writer: &str, count: usize) {
     }
 }
 
-/// Every message is there once, in its writer's order; and summaries followed each other.
+/// Asserts that every message is there once, in its writer's order, and that summaries continue each other.
 fn holds_all(store: Arc<dyn Store>, writers: &[String], count: usize) {
     let mut session = open(store);
     let history = block_on(session.history()).unwrap();

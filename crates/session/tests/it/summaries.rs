@@ -1,4 +1,4 @@
-//! Summaries in the background: each is made once and taken up whole, and if one fails, nothing is lost.
+//! Summaries in the background: each is made once and taken up completely, and if one fails, no message is lost.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ use lookback_wire::{
 
 type Answer = dyn Fn(usize, &SummaryTask) -> Result<String, SummarizerError> + Send + Sync;
 
-/// A summarizer of a test: answers by the number of the call, after it was let go.
+/// A summarizer for tests: answers by the number of the call, after its gate was opened.
 #[derive(Clone)]
 struct Scripted {
     answer: Arc<Answer>,
@@ -47,7 +47,7 @@ impl Scripted {
         Scripted { answer: Arc::new(answer), calls: Arc::default(), held: None }
     }
 
-    /// One whose answers wait until they are let go.
+    /// A summarizer whose answers wait until the gate is opened.
     fn held(answer: impl Fn(usize, &SummaryTask) -> Result<String, SummarizerError> + Send + Sync + 'static) -> Self {
         Scripted { held: Some(Arc::default()), ..Scripted::new(answer) }
     }
@@ -168,7 +168,7 @@ fn one_summary_is_made_at_a_time_whoever_asks() {
         let mut two = open(&store, settings(3, 100), &model);
         assert_eq!((texts(&mut one).len(), texts(&mut two).len()), (5, 5));
         model.let_go();
-        // Whichever comes later takes up what the other has had made.
+        // The second session takes up the summary that the first has made.
         block_on(two.wait_for_summary()).unwrap();
         assert_eq!((texts(&mut two)[0].as_str(), model.calls()), ("short", 1));
         say(&mut one, 5);
@@ -187,7 +187,7 @@ fn a_summarizer_that_fails_is_empty_or_panics_loses_nothing_and_is_reported() {
     ];
     for answer in answers {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-        // The first two calls go wrong, the third does not.
+        // The first two calls fail, the third succeeds.
         let model = Scripted::new(move |call, _| if call < 2 { answer() } else { Ok("fine".into()) });
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = told.clone();
@@ -200,7 +200,7 @@ fn a_summarizer_that_fails_is_empty_or_panics_loses_nothing_and_is_reported() {
         let shown = texts(&mut session);
         assert_eq!(shown.len(), 4, "what has no summary stays: {shown:?}");
         assert!(matches!(told.lock().unwrap()[0], CompactionOutcome::Failed { .. }));
-        // After the second failure in a row it waits a second.
+        // After the second failure in a row, the session waits a second.
         std::thread::sleep(Duration::from_millis(1_100));
         say(&mut session, 4);
         texts(&mut session);
@@ -298,7 +298,7 @@ fn a_summary_is_cut_to_what_a_hard_limit_leaves_beside_what_stays() {
     assert!((50..180).contains(&summary.size.tokens), "{summary:?}");
 }
 
-/// A store in memory whose first append to a log of summaries is made, and never comes back.
+/// A store in memory whose first append to a log of summaries is made, but never returns.
 #[derive(Debug, Default)]
 struct Sticks {
     inner: MemoryStore,
@@ -393,7 +393,7 @@ fn who_is_behind_has_nothing_summarized_again_and_gets_a_valid_window() {
     say(&mut two, 4);
     block_on(one.wait_for_summary()).unwrap();
     block_on(one.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))).unwrap();
-    // It has not read that there is a summary, nor of the call, for which a provider wants a result.
+    // The second session has read neither the summary nor the tool call, for which a provider requires a result.
     assert_eq!(two.view().messages().count(), 5);
     let window = block_on(two.window()).unwrap().to_json().unwrap();
     let request = Request::decode(window.clone(), Some(Dialect::OpenAiChat)).unwrap();
@@ -423,7 +423,7 @@ fn a_summary_of_a_session_that_was_erased_is_not_taken_up_by_the_next_of_its_nam
         say(&mut session, number);
     }
     block_on(session.enforce_limits()).unwrap();
-    // The first one is written, or tried to be, while the second is made.
+    // While the second one is being made, the first one ends and tries to write its result.
     secret.let_go();
     ended.recv_timeout(LONGEST).unwrap();
     slow.let_go();
@@ -496,7 +496,7 @@ fn at_the_hard_limit_nothing_waits_and_the_summary_still_comes() {
     assert!(shown[0].contains("message 0"), "what was dropped meanwhile is in the summary: {shown:?}");
 }
 
-/// The numbers that are in none of these texts.
+/// The numbers of the messages that are in none of these texts.
 fn missing(texts: &[String], numbers: std::ops::Range<usize>) -> Vec<usize> {
     numbers.filter(|number| !texts.iter().any(|text| text.contains(&format!("message {number} says")))).collect()
 }
@@ -573,7 +573,7 @@ fn a_purged_session_takes_its_summary_with_it() {
 #[test]
 fn a_summary_with_many_words_around_it_is_taken() {
     over_each(|store| {
-        // The summary itself is within its budget; what is said around it is the policy's.
+        // The budget limits only the summary itself. The wording around it comes from the policy.
         let mut settings = settings(3, 100);
         let wording = format!("{}{{summary}}", "words ".repeat(300));
         settings.policy.stages = vec![Stage::Summarize(Summarize { budget: 100, wording, ..Summarize::default() })];
@@ -598,7 +598,7 @@ fn nobody_waits_for_a_summary_that_the_policy_no_longer_wants() {
         assert_eq!(texts(&mut session).len(), 5);
         session.set_policy(Policy::unlimited());
         model.let_go();
-        // In a thread of its own: it went on for ever, and left no room for a timer.
+        // On a separate thread, because a regression would loop forever without yielding to a timer.
         let (tell, done) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             block_on(session.wait_for_summary()).unwrap();
@@ -608,7 +608,7 @@ fn nobody_waits_for_a_summary_that_the_policy_no_longer_wants() {
     });
 }
 
-/// A note as it stands in a log of summaries, of which only what tells who wrote it and when it is over is changed.
+/// Appends a copy of the newest note in a log of summaries, with changes such as another maker or end.
 fn noted(store: &Arc<dyn Store>, log: &LogName, change: impl FnOnce(&mut serde_json::Value)) {
     let end = block_on(store.head(log, None)).unwrap().unwrap().end;
     let body = block_on(store.read(log, end - 1..end)).unwrap().remove(0);
@@ -633,13 +633,13 @@ fn a_claim_of_a_wrong_clock_stops_summaries_no_longer_than_a_reader_is_patient()
     block_on(dead.enforce_limits()).unwrap();
     let log = dead.name().summary_of();
     drop(dead);
-    // Another began one on another machine, with a clock that is years ahead, and died.
+    // A process on another machine, with a clock that is years ahead, began a summary and died.
     noted(&store, &log, |note| {
         note["until"] = i64::MAX.into();
         note["id"] = "another".into();
         note["by"]["machine"] = "another".into();
     });
-    // Five seconds of grace are added to what a summary may take.
+    // The claim is valid for the time limit plus five seconds of grace.
     let mut session = open(&store, settings(2, 100), &model)
         .with_summarizer(SummaryOptions::new(model.clone()).time_limit(Duration::ZERO));
     let shown = texts(&mut session);

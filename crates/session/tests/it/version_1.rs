@@ -1,4 +1,4 @@
-//! Logs as version 1 writes them (`tests/logs/`): whatever changes later, they open and show the same.
+//! Logs as version 1 writes them (`tests/logs/`): later versions must open them and show the same windows.
 
 use std::path::PathBuf;
 use std::sync::Arc;

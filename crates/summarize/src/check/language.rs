@@ -1,23 +1,23 @@
-//! The language of a text, as far as letters and frequent words tell: enough to notice that a summary changed it.
+//! The language of a text, guessed from its letters and frequent words, to detect summaries in another language.
 
-/// The weight of letters, in Latin letters, below which a text is too short to tell its script.
+/// A text with less weight, in Latin letters, is too short to recognize its script.
 const SHORT: u64 = 60;
-/// The frequent words that a source must have at least, and a summary.
+/// The fewest frequent words of the main language in a source and in a summary, for comparing their languages.
 const SOURCE_WORDS: u64 = 20;
 const SUMMARY_WORDS: u64 = 6;
-/// One language must have this many times the frequent words of another.
+/// A summary must have this many times more frequent words of the new language than of the old one.
 const CLEARLY: u64 = 3;
-/// A source has less than one part in this many of a script or language that it hardly has.
+/// A source hardly has a script or language if that is at most one in this many of its letters or words.
 const HARDLY: u64 = 20;
-/// No frequent word has more bytes.
+/// The most bytes of a frequent word.
 const LONGEST_WORD: usize = 8;
 
 const LATIN: &str = "Latin letters";
 
-/// A script: its name, how many Latin letters one of its letters is worth, and the ranges of its letters.
+/// A script: its name, the weight of one of its letters in Latin letters, and the ranges of its letters.
 type Script = (&'static str, u64, &'static [(char, char)]);
 
-/// The scripts that are told apart. Chinese and Japanese are one, since they share letters.
+/// The scripts that are distinguished. Chinese and Japanese are one, because they share characters.
 const SCRIPTS: [Script; 9] = [
     (LATIN, 1, &[('A', 'Z'), ('a', 'z'), ('\u{c0}', '\u{24f}'), ('\u{1e00}', '\u{1eff}')]),
     (
@@ -40,7 +40,7 @@ const SCRIPTS: [Script; 9] = [
     ("Thai", 1, &[('\u{e00}', '\u{e7f}')]),
 ];
 
-/// Frequent words of languages in Latin letters: such as are rare in the others, and are no words of code.
+/// Frequent words of languages in Latin letters, chosen to be rare in the other languages and in code.
 const WORDS: [(&str, &[&str]); 7] = [
     (
         "English",
@@ -63,17 +63,17 @@ const WORDS: [(&str, &[&str]); 7] = [
     ("Dutch", &["het", "een", "niet", "voor", "zijn", "wordt", "met", "aan", "ook", "naar", "deze", "maar", "werd"]),
 ];
 
-/// A summary in another language than what it summarizes.
+/// The languages of a summary and its source, if they differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OtherLanguage {
-    /// The language, or the letters, of what people and the model said.
+    /// The language of the messages of people and the model, or the name of its script.
     pub source: &'static str,
-    /// The language, or the letters, of the summary.
+    /// The language of the summary, or the name of its script.
     pub summary: &'static str,
 }
 
-/// How many letters of each script and how many frequent words of each language a text has.
+/// The weight of letters of each script, and the number of frequent words of each language, in a text.
 #[derive(Default)]
 pub(super) struct Tally {
     letters: [u64; SCRIPTS.len()],
@@ -87,7 +87,7 @@ impl Tally {
         tally
     }
 
-    /// Adds a text. Code, paths and names do not count, which are in Latin letters whatever the language.
+    /// Adds a text. Code, paths and names are ignored, because they are in Latin letters in every language.
     pub(super) fn add(&mut self, text: &str) {
         let is_code = |chunk: &str| {
             let mark = |sign: char| sign.is_ascii_digit() || "_/\\{}<>=();[]|$#@".contains(sign);
@@ -112,8 +112,8 @@ impl Tally {
         }
     }
 
-    /// Returns the language that most of the text is in, or else its letters. `None` if no script has more than half
-    /// of the letters.
+    /// Returns the main language of the text, or the name of its script if the language is unknown. `None` if no script
+    /// has more than half of the letters.
     fn main(&self) -> Option<&'static str> {
         let (most, script) = self.letters.iter().zip(&SCRIPTS).map(|(letters, (name, ..))| (*letters, *name)).max()?;
         if most * 2 <= self.total() {
@@ -128,7 +128,7 @@ impl Tally {
     }
 }
 
-/// Whether most of a text is in a language, as [`OtherLanguage`] names it.
+/// Whether a text is mainly in a language. The language has the same name as in [`OtherLanguage`].
 pub(crate) fn is_in(text: &str, language: &str) -> bool {
     Tally::from_text(text).main() == Some(language)
 }
@@ -139,7 +139,7 @@ pub(super) fn other(source: &Tally, summary: &Tally) -> Option<OtherLanguage> {
     if before < SHORT || after < SHORT {
         return None;
     }
-    // A script that the source hardly has took over, or the one that it is written in is gone.
+    // A script that the source hardly has is the main one now, or the source's main script is almost gone.
     let mut scripts = source.letters.iter().zip(&summary.letters);
     let changed = scripts.any(|(old, new)| {
         let came = new * 2 >= after && old * HARDLY <= before;

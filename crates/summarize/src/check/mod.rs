@@ -1,9 +1,8 @@
-//! Checking a summary against what it replaces, before it is published.
+//! Checking a summary against its source before it is published.
 //!
-//! The check is made of rules that can be followed, and asks no model. It notices names and numbers that nobody
-//! mentioned, names that the model needs and no longer finds, another language, and orders that were copied from the
-//! output of tools. It cannot notice a false sentence that is made of true names, and no order in words of the
-//! summarizer's own.
+//! The check uses deterministic rules and no model. It finds invented names and numbers, names that the model needs but
+//! the summary lacks, a change of language, and orders copied from the output of tools. It cannot find a false sentence
+//! made of true names, or an order in the summarizer's own words.
 
 mod language;
 mod numbers;
@@ -27,20 +26,20 @@ pub use language::OtherLanguage;
 pub(super) use language::is_in;
 pub(super) use orders::is_order;
 
-/// The most faults of one kind that are named.
+/// The most faults of one kind that are reported.
 const MOST: usize = 16;
 /// An identifier is needed if the model has used it again in at least this many messages,
 const LEAST_USES: u64 = 4;
-/// and in at least half as many as the one that it used most.
+/// and in at least half as many as the identifier that it used most.
 const OF_THE_MOST: u64 = 2;
 /// The most identifiers that a summary must name.
 const MOST_NEEDED: usize = 8;
-/// Together they take at most this part of the summary.
+/// The needed identifiers take at most one part in this many of the summary's tokens.
 const SHARE: u64 = 8;
-/// Shorter sentences of a tool's output may stand in a summary by chance.
+/// A sentence with fewer words may occur in both a tool's output and a summary by chance.
 const LEAST_WORDS: usize = 4;
 
-/// Names in mixed letters that every model knows, and writes in full if the conversation has only `.ts` or `pg`.
+/// Well-known names that look like identifiers. A model may write them even if the conversation has only `.ts` or `pg`.
 const KNOWN: [&str; 22] = [
     "javascript",
     "typescript",
@@ -66,7 +65,7 @@ const KNOWN: [&str; 22] = [
     "node.js",
 ];
 
-/// What is wrong with a summary. It is empty if the summary passes.
+/// The faults of a summary. Empty if the summary passes the check.
 ///
 /// ```
 /// use lookback_wire::message::Message;
@@ -81,31 +80,32 @@ const KNOWN: [&str; 22] = [
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct SummaryFaults {
-    /// The identifiers and numbers of the summary that occur neither in its source nor in the summary before it. At
+    /// The identifiers and numbers of the summary that occur neither in the messages nor in the previous summary. At
     /// most 16.
     #[debug("{:?}", Redacted(invented))]
     pub invented: Vec<String>,
-    /// The identifiers that the model used again most, and that the summary does not name.
+    /// The needed identifiers that the summary does not name.
     #[debug("{:?}", Redacted(missing))]
     pub missing: Vec<String>,
-    /// All the identifiers that the summary must name, those that are missing among them. At most 8, the most used
-    /// first.
+    /// All identifiers that the summary must name, because the model has used them again most. At most 8, the most used
+    /// first. They include the missing ones.
     #[debug("{:?}", Redacted(needed))]
     pub needed: Vec<String>,
-    /// The language, if it is not that of the conversation.
+    /// The languages, if the summary's is not that of the conversation.
     pub language: Option<OtherLanguage>,
-    /// The sentences that order the model to do something, and were copied from the output of a tool. At most 16.
+    /// The sentences that give orders to the model and were copied from the output of a tool. At most 16.
     #[debug("{:?}", Redacted(orders))]
     pub orders: Vec<String>,
 }
 
 impl SummaryFaults {
-    /// Returns whether nothing is wrong.
+    /// Returns whether there are no faults.
     pub fn is_empty(&self) -> bool {
         self.invented.is_empty() && self.missing.is_empty() && self.language.is_none() && self.orders.is_empty()
     }
 
-    /// Says to a model what was wrong, and what to do. The orders are not quoted: it might follow them.
+    /// Describes the faults to the model, with instructions. It does not quote the orders, because the model might
+    /// follow them.
     pub(super) fn to_model(&self) -> String {
         let mut text = "Your last summary was refused.".to_owned();
         let mut say = |words: &str, names: &[String]| {
@@ -132,27 +132,27 @@ impl SummaryFaults {
     }
 }
 
-/// What a summary is made of, prepared for checking summaries of it.
+/// The source of a summary, prepared for checks.
 ///
-/// Its size and the time to make it are linear in the length of the messages.
+/// Its size, and the time to prepare it, are linear in the length of the messages.
 pub struct SummarySource {
-    /// The letters and digits of what people, the model and the summary before it said, in lower case.
+    /// The letters and digits of the messages of people and the model, and of the previous summary, in lower case.
     said: String,
-    /// The same of the output of tools.
+    /// The letters and digits of the output of tools, in lower case.
     told: String,
     names: HashSet<String>,
     numbers: HashSet<String>,
-    /// What the model used again, the most used first.
+    /// The needed identifiers, the most used first.
     uses: Vec<String>,
-    /// The marks of chat templates in what people and the model said.
+    /// The marks of chat templates in messages of people and the model.
     marks: HashSet<&'static str>,
     language: Tally,
-    /// A summary may number the messages.
+    /// The number of messages. A summary may refer to them by number.
     messages: u64,
 }
 
 impl SummarySource {
-    /// Prepares messages, and the summary of what came before them.
+    /// Prepares the messages, and the previous summary.
     pub fn new<'a>(messages: impl IntoIterator<Item = &'a Message>, previous: Option<&str>) -> Self {
         let mut source = SummarySource {
             said: String::new(),
@@ -166,7 +166,7 @@ impl SummarySource {
         };
         let mut uses = Uses::default();
         if let Some(previous) = previous {
-            // It is the first passage that the summarizer reads.
+            // The previous summary is the first passage that the summarizer reads.
             source.messages += 1;
             source.hear(previous, false);
             source.language.add(previous);
@@ -195,7 +195,7 @@ impl SummarySource {
 
     fn hear(&mut self, text: &str, by_tool: bool) {
         let letters = if by_tool { &mut self.told } else { &mut self.said };
-        // So that no name goes on from one message to the next.
+        // The line break keeps names from spanning two messages.
         letters.push('\n');
         letters.extend(squeezed(text));
         self.names.extend(identifiers(text).map(key));
@@ -205,10 +205,10 @@ impl SummarySource {
         }
     }
 
-    /// Returns what is wrong with a summary that was to have at most this many tokens.
+    /// Returns the faults of a summary that may have at most this many tokens.
     ///
-    /// Upper and lower case, punctuation, separators in numbers and the number of a line behind a file are no
-    /// differences. A path is known if each of its parts is. Numbers of one or two digits are not compared.
+    /// It ignores case, punctuation, separators in numbers, and a line number after a file name. A path is known if
+    /// each of its parts is. Numbers of one or two digits are not compared.
     pub fn check(&self, summary: &str, tokens: u64, counter: &dyn TokenCounter) -> SummaryFaults {
         let needed = self.needed(tokens, counter);
         let missing = needed.iter().filter(|name| !names(summary, name)).cloned().collect();
@@ -261,7 +261,7 @@ impl SummarySource {
     fn needed(&self, tokens: u64, counter: &dyn TokenCounter) -> Vec<String> {
         let mut left = tokens / SHARE;
         let fits = |name: &&String| {
-            // With what stands between two names.
+            // Two tokens for the separator between names.
             let cost = counter.text(name).saturating_add(2);
             let fits = cost <= left;
             left = left.saturating_sub(if fits { cost } else { 0 });
@@ -272,7 +272,7 @@ impl SummarySource {
 
     fn orders(&self, summary: &str) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
-        // Line by line: two lines that were chosen from different places are no sentence.
+        // Line by line, because two lines from different places do not form a sentence.
         let sentences = |line: &str| iter::once(line.trim().to_owned()).chain(units(line));
         for line in summary.lines().flat_map(sentences) {
             if found.len() < MOST && self.is_copied_order(&line) && !found.contains(&line) {
@@ -295,7 +295,7 @@ impl SummarySource {
 }
 
 impl fmt::Debug for SummarySource {
-    /// Leaves out what was said.
+    /// Leaves out the contents of the messages.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SummarySource").field("messages", &self.messages).finish_non_exhaustive()
     }
@@ -305,7 +305,7 @@ impl fmt::Debug for SummarySource {
 #[derive(Default)]
 struct Uses {
     seen: HashSet<String>,
-    /// For each identifier: in how many messages, and the number of the last one.
+    /// For each identifier: the number of messages with it, and the index of the last one.
     counts: HashMap<String, (u64, u64)>,
     tools: HashSet<String>,
     messages: u64,
@@ -320,8 +320,8 @@ impl Uses {
         }
     }
 
-    /// Counts what the model says in a message and had seen before. The names of tools and of their arguments are no
-    /// choice of the model's, and numbers in arguments are mostly limits.
+    /// Counts the identifiers in the model's message that it had seen before. It ignores names of tools and arguments,
+    /// because the model does not choose them, and numbers in arguments, because they are mostly limits.
     fn count(&mut self, message: &Message) {
         self.messages += 1;
         let mut texts = Vec::new();
@@ -348,7 +348,7 @@ impl Uses {
     fn most(self) -> Vec<String> {
         let tools = self.tools;
         let mut counts: Vec<_> = self.counts.into_iter().filter(|(name, _)| !tools.contains(name)).collect();
-        // The most used first, then the last used, and then by name, so that the order is always the same.
+        // The most used first, then the last used, then by name, for a deterministic order.
         counts.sort_unstable_by(|(a, of_a), (b, of_b)| of_b.cmp(of_a).then_with(|| a.cmp(b)));
         let most = counts.first().map_or(0, |(_, (count, _))| *count);
         let least = LEAST_USES.max(most.div_ceil(OF_THE_MOST));
@@ -367,12 +367,12 @@ pub(super) fn names(summary: &str, name: &str) -> bool {
     let short = if is_hash { name.get(..7) } else { None };
     let mut parts = name.rsplit('/');
     let last = key(parts.next().unwrap_or_default());
-    // `cli` alone may be any word.
+    // A short last part, such as `cli`, may be any word, so the part before it must match, too.
     let end = if last.len() < 4 { key(parts.next().unwrap_or_default()) + &last } else { last };
     text.contains(&end) || short.is_some_and(|short| text.contains(&key(short)))
 }
 
-/// Whether an identifier is a word, or an amount: `and/or`, `CI/CD`, `1.5GB`, `JavaScript`.
+/// Whether an identifier is a common word or an amount, such as `and/or`, `CI/CD`, `1.5GB` or `JavaScript`.
 fn is_common(name: &str) -> bool {
     let is_word = |part: &str| part.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'-');
     let is_choice = name.contains('/') && name.split('/').count() <= 3 && name.split('/').all(is_word);
@@ -381,7 +381,7 @@ fn is_common(name: &str) -> bool {
     is_choice || is_amount || KNOWN.contains(&name.to_lowercase().as_str())
 }
 
-/// Returns the letters and digits of a text, in lower case: what is left of a name however it is written.
+/// Returns the letters and digits of a text, in lower case, so that spellings of a name compare equal.
 fn key(text: &str) -> String {
     squeezed(text).collect()
 }

@@ -1,8 +1,8 @@
-//! The numbers of a text, however their digits are grouped.
+//! The numbers of a text, regardless of how their digits are grouped.
 
-/// Numbers of fewer digits are not compared: a summary may count what it tells of.
+/// Numbers with fewer digits are not compared, because a summary may count things.
 const LEAST: usize = 3;
-/// Longer numbers are data. None of them is multiplied.
+/// Numbers with more digits are data, so a suffix such as `k` does not scale them.
 const LONG: usize = 12;
 
 /// A number: digits with single separators between them, such as `64,000`, `10.0.0.1` or `3.5`.
@@ -49,13 +49,14 @@ fn separates(sign: char) -> bool {
 }
 
 impl<'a> Number<'a> {
-    /// Returns the number as it is written.
+    /// Returns the number as written in the text.
     pub(super) fn text(&self) -> &'a str {
         self.text
     }
 
-    /// Returns the digits that must stand in the source if a summary has this number. There are none if the number is
-    /// short, part of a name, a share, or rounded, as `128k` is. Of a decimal number they are those before its point.
+    /// Returns the digits that the source must have if a summary has this number. There are none if the number is
+    /// short, part of a name, a percentage, or rounded, such as `128k`. For a decimal number, they are the digits
+    /// before the point.
     pub(super) fn wanted(&self) -> Vec<String> {
         let within = |sign: char| sign.is_alphanumeric() || sign == '_';
         if self.before.is_some_and(within) || matches!(self.after, Some('k' | 'K' | 'M' | '%')) {
@@ -74,8 +75,8 @@ impl<'a> Number<'a> {
         wanted.into_iter().filter(|digits| digits.len() >= LEAST).collect()
     }
 
-    /// Returns the digits that a summary may take from this number of the source: all of them, each group, and `64000`
-    /// of `64k`.
+    /// Returns the digits that a summary may use for this number of the source: all digits, each group, and `64000` for
+    /// `64k`.
     pub(super) fn forms(&self) -> impl Iterator<Item = String> + use<'a> {
         let groups = self.groups();
         let all = groups.concat();
@@ -96,7 +97,7 @@ impl<'a> Number<'a> {
     }
 }
 
-/// Whether groups of digits are thousands: `64,000`.
+/// Whether the groups are thousands, as in `64,000`.
 fn in_thousands(groups: &[&str]) -> bool {
     groups.split_first().is_some_and(|(first, rest)| {
         (1..=3).contains(&first.len()) && !rest.is_empty() && rest.iter().all(|group| group.len() == 3)

@@ -1,6 +1,6 @@
-//! Orders to the model in the output of tools, as far as their words betray them.
+//! Orders to the model in the output of tools, recognized by typical words.
 
-/// What only a chat template writes, or a client that wraps its own words.
+/// Marks that only chat templates write, or clients around their own texts.
 pub(super) const MARKS: [&str; 12] = [
     "<|im_start|>",
     "<|im_end|>",
@@ -16,11 +16,11 @@ pub(super) const MARKS: [&str; 12] = [
     "<system-reminder>",
 ];
 
-/// Verbs and objects of sentences that want earlier words forgotten.
+/// Verbs and objects of sentences that order the model to forget earlier instructions.
 const FORGET: [&str; 5] = ["ignore", "disregard", "forget", "override", "bypass"];
 const WORDS: [&str; 8] = ["instruction", "prompt", "rules", "guideline", "directions", "previous", "prior", "above"];
 
-/// Words that speak to the reader, and want something.
+/// Phrases that address the reader and demand something.
 const ORDERS: [&str; 19] = [
     "you must",
     "you should",
@@ -43,7 +43,7 @@ const ORDERS: [&str; 19] = [
     "pretend",
 ];
 
-/// Whether a line speaks to the model, and orders it to do something.
+/// Whether a line gives an order to the model.
 pub(crate) fn is_order(line: &str) -> bool {
     if MARKS.iter().any(|mark| line.contains(mark)) {
         return true;

@@ -53,7 +53,7 @@ fn estimate(text: &str) -> u64 {
     Estimate::default().text(text)
 }
 
-// What Crux asserts of `summarizeMessages`.
+// The assertions of Crux's tests for `summarizeMessages`.
 
 #[test]
 fn the_transcript_is_numbered_lines_with_roles() {
@@ -175,7 +175,7 @@ fn what_holds_a_summarizer_is_one() {
 
 // Splitting.
 
-/// A model with a context window. It refuses what does not fit, and answers with the first words that it reads.
+/// A model with a context window. It refuses requests that do not fit, and answers with the first words of the others.
 #[derive(Debug)]
 struct Narrow {
     window: u64,
@@ -268,7 +268,7 @@ fn answers_to_a_schema_that_only_grow_are_an_error() {
     assert!(matches!(failed, Err(SummarizerError::NoProgress { .. })), "{failed:?}");
 }
 
-// Facts by a schema of the caller's.
+// Facts by a schema from the caller.
 
 #[cfg(feature = "facts")]
 mod facts {
@@ -448,7 +448,7 @@ fn texts() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..20).prop_map(|pieces| pieces.concat())
 }
 
-/// The same cases each time; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` hunt for others.
+/// Runs the same cases each time. `PROPTEST_CASES` and `PROPTEST_RNG_SEED` select others.
 pub(crate) fn config() -> Config {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     Config {
@@ -491,7 +491,7 @@ proptest! {
         let mut rest = units.iter();
         let text = summary.unwrap().text;
         let whole: Vec<&str> = text.lines().collect();
-        // If no unit fits, the summary is one unit that was cut.
+        // If no unit fits, the summary is the beginning of one unit.
         if whole.len() > 1 {
             for line in whole {
                 prop_assert!(rest.any(|unit| unit.trim() == line.trim()), "{line:?} of {units:?}");

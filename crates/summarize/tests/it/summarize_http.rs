@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 
 const KEY: &str = "sk-very-secret-0123456789";
 const SAID: &str = "the blue whale sings at night";
-/// More than anything takes here, on any machine.
+/// A time limit that no operation here reaches, even on a slow machine.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// A request as the server saw it.
@@ -116,7 +116,7 @@ fn write(mut stream: TcpStream, reply: Reply) {
             "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n{more}\r\n"
         )
     };
-    // The client may be gone.
+    // The client may have closed the connection.
     let _ = match reply {
         Reply::Json(status, body) => {
             let body = body.to_string();
@@ -321,7 +321,7 @@ fn a_server_that_says_how_long_to_wait_is_believed() {
     assert_eq!(ask(&openai(&server)).unwrap(), "Fine.");
     assert!(start.elapsed() >= Duration::from_millis(300));
 
-    // The wait is longer than the time that is left, so there is no other try.
+    // The wait is longer than the remaining time, so there is no other try.
     let server = serve(|_, _| Reply::With(429, "retry-after: 1000", refusal("rate_limit_exceeded")));
     assert!(matches!(ask(&openai(&server)), Err(SummarizerError::Status { status: 429, tries: 1, .. })));
 }
@@ -357,7 +357,7 @@ fn why_a_try_failed_is_told_when_time_is_up() {
 #[test]
 fn why_a_try_failed_is_told_when_the_time_of_a_session_is_up() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    // The next try is later than the session waits for a summary.
+    // The next try is after the session's time limit for a summary.
     let limits = HttpLimits::default().time(2 * LONGEST).wait(LONGEST);
     let model = OpenAi::new("m").with_base(&format!("http://{closed}")).with_limits(limits);
     let (tell, told) = std::sync::mpsc::channel();
@@ -441,7 +441,7 @@ fn no_request_is_larger_than_the_window() {
     let window = 1_500;
     let counter = Arc::new(lookback_tokens::OpenAiCounter::new(Vocabulary::O200k));
     let counts = counter.clone();
-    // It counts the whole body, which is a little more than a provider counts.
+    // The server counts the whole body, which is a little more than a provider counts.
     let server = serve(move |_, seen| {
         let text = |pointer: &str| counts.text(seen.body.pointer(pointer).unwrap().as_str().unwrap());
         let sent = text("/messages/0/content") + text("/messages/1/content") + 8;

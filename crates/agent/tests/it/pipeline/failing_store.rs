@@ -22,16 +22,16 @@ use lookback_wire::{
 
 use super::{Slow, asks};
 
-/// A store whose next writes fail as a test wants.
+/// A store whose next writes fail as the test specifies.
 #[derive(Debug, Default)]
 struct Shaky(MemoryStore, std::sync::Mutex<VecDeque<Fault>>);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// The write is not made.
+    /// The write fails before it is made.
     Before,
-    /// The write is made, and reported as failed.
+    /// The write is made, but reported as failed.
     After,
 }
 
@@ -84,7 +84,7 @@ impl Store for Shaky {
     }
 }
 
-/// Calls until the store accepts the write.
+/// Repeats a call until the store accepts the write.
 macro_rules! stubborn {
     ($failed:ident, $call:expr) => {
         loop {
@@ -149,7 +149,7 @@ fn results_of_the_same_words_are_not_taken_for_one_another() {
     }
 }
 
-/// The calls that an entry has results of.
+/// Returns the identifier of the call whose result an entry has.
 fn result_of(entry: &Entry) -> Option<String> {
     let Entry::Message(arrival) = entry else { return None };
     arrival.message.tool_results().next().map(|(_, result)| result.call_id.clone())
@@ -201,7 +201,7 @@ impl Middleware for Sorry {
     }
 }
 
-/// A long session in a store that can be made to fail, and a run that has handed out its first call.
+/// Creates a long session in a store that can fail, and a run that has returned its first call.
 async fn at_first_call(run: impl FnOnce(Session) -> Pipeline) -> (Arc<Shaky>, Pipeline, lookback_agent::Call) {
     let store = Arc::new(Shaky::default());
     let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
@@ -263,7 +263,7 @@ fn an_answer_that_failed_in_the_store_is_reported_once() {
     }
 }
 
-/// Records the compaction that it sees after the model's answer, by the messages that it left.
+/// Records the compaction that it sees after the model's answer, by the number of messages that the compaction left.
 struct Compactions(Arc<std::sync::Mutex<Vec<Option<u64>>>>);
 
 impl Middleware for Compactions {

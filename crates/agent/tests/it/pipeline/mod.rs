@@ -1,4 +1,4 @@
-//! The pipeline: middleware in a chain, by vectors, and what no middleware may do to a run, however it fails.
+//! The pipeline: chains of middleware, by vectors, and runs that survive every failure of middleware.
 
 mod failing;
 mod failing_store;
@@ -16,12 +16,12 @@ fn middleware_is_a_chain() {
     vectors::run::hold("pipeline.json");
 }
 
-/// An answer that asks for one page.
+/// An answer with a call that reads one page.
 fn asks(number: u64) -> Message {
     Message::assistant_with_calls("", [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))])
 }
 
-/// Which messages of the log are Lookback's own.
+/// Returns for each message of the log whether it is Lookback's own.
 async fn origins(run: &Pipeline) -> std::collections::HashMap<u64, bool> {
     let entries = run.session().store().read(run.session().name(), 0..u64::MAX).await.unwrap();
     let entries = (0..).zip(entries.iter().map(|entry| serde_json::from_str::<Entry>(entry).unwrap()));

@@ -92,7 +92,7 @@ fn what_was_told_to_a_run_that_is_over_is_not_shown_to_the_next_and_what_is_reme
             assert!(sent.contains("Count to three.") && sent.contains("One, two, three."), "{here}: {sent}");
             assert_eq!(sent.matches("Write no files.").count(), 1, "{here}: {sent}");
             vectors::assert_valid(dialect, &serde_json::from_str(&sent).unwrap(), &here);
-            // It was dropped from the window, and stays in the log.
+            // The note has left the window, but stays in the log.
             let log = store.read(run.session().name(), 0..u64::MAX).await.unwrap().concat();
             assert!(log.contains("Two calls are left."), "{here}");
         });

@@ -1,4 +1,4 @@
-//! Middleware that takes long, and callers that do not wait.
+//! Slow middleware, and callers that do not wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use lookback_wire::message::{Message, ToolCall};
 
 use super::{Slow, asks, origins};
 
-/// Calls as an impatient caller does: drops the future while it waits, and calls again.
+/// Calls like an impatient caller: drops the future while it waits, and calls again.
 macro_rules! impatient {
     ($dropped:ident, $call:expr) => {
         loop {
@@ -95,7 +95,7 @@ fn a_middleware_that_is_back_is_asked_again_and_its_late_reaction_is_ignored() {
         let mut run = Pipeline::new(session).with_settings(Late(wait.into(), newest.clone()), settings);
         run.start(Message::user("Read every page.")).await.unwrap();
         let mut iteration = 0;
-        // It comes back at an unknown time.
+        // The middleware returns at an unknown time.
         while newest.load(Ordering::Relaxed) < 2 && iteration < 2_000 {
             iteration = run.next().await.unwrap().unwrap().iteration;
             _ = release.send(());
@@ -110,7 +110,7 @@ fn a_middleware_that_is_back_is_asked_again_and_its_late_reaction_is_ignored() {
     });
 }
 
-/// Waits at one event until it is released, and records what it was asked.
+/// A middleware that waits at one event until it is released, and records its events.
 struct Held {
     at: &'static str,
     begun: std::sync::mpsc::Sender<()>,
@@ -119,7 +119,8 @@ struct Held {
     held: bool,
 }
 
-/// The other side of a middleware that waits: when it began to, what releases it, and what it was asked.
+/// The test's side of a [`Held`] middleware: it learns when the middleware begins to wait, releases it, and has its
+/// events.
 struct Holder {
     begun: std::sync::mpsc::Receiver<()>,
     release: std::sync::mpsc::Sender<()>,
@@ -161,7 +162,7 @@ fn unlimited() -> MiddlewareSettings {
     MiddlewareSettings::default().time_limit(std::time::Duration::ZERO)
 }
 
-/// Calls until the middleware waits, and drops the future then.
+/// Repeats a call until the middleware waits, and then drops the future.
 macro_rules! dropped_while_held {
     ($holder:ident, $call:expr) => {
         loop {
@@ -243,7 +244,7 @@ fn a_middleware_that_was_busy_is_told_all_that_left_meanwhile() {
         run.start(Message::user("Read every page.")).await.unwrap();
         let heard = || holder.asked.lock().unwrap().len();
         let (mut iteration, mut before) = (0, 0);
-        // It comes back at an unknown time.
+        // The middleware returns at an unknown time.
         while iteration < 8 || (heard() == before && iteration < 2_000) {
             iteration = run.next().await.unwrap().unwrap().iteration;
             for tool in run.answered(asks(iteration), None).await.unwrap() {

@@ -1,4 +1,4 @@
-//! What is sent at each call of a run, and what leaves the window.
+//! The windows of a run's calls, and the messages that leave them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,7 +69,7 @@ fn what_one_middleware_did_no_other_undoes() {
     }
 }
 
-/// Reports what has left the window.
+/// Records the messages that have left the window.
 struct Leavers(Arc<std::sync::Mutex<Vec<u64>>>);
 
 impl Middleware for Leavers {

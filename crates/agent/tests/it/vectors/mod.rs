@@ -1,4 +1,4 @@
-//! Reading the vectors of `corpus/systems/`, and checking what every window of any system must fulfill.
+//! Reading the vectors of `corpus/systems/`, and checking the windows of all systems against the providers' rules.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 
@@ -18,36 +18,36 @@ use serde_json::Value;
 pub struct Vector {
     /// The behavior in words, unique in its file.
     pub name: String,
-    /// Where it is known from: `document`, `tests`, `behavior`, or `fault B2`.
+    /// The source of the behavior: `document`, `tests`, `behavior`, or `fault B2`.
     pub source: String,
     /// Options, named as in the system's document.
     #[serde(default)]
     pub options: Value,
-    /// What is done, in order.
+    /// The calls, in order.
     #[serde(default)]
     pub steps: Vec<Step>,
-    /// Why ours differs from the original, where it does.
+    /// The reason why ours differs from the original, if it does.
     pub differs: Option<String>,
-    /// What the original gives where ours differs.
+    /// The result of the original, if ours differs.
     pub original: Option<Value>,
 }
 
-/// One call, and what comes of it.
+/// One call, and its expected result.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
     /// The call, named as in the system's document.
     pub call: String,
-    /// What it is given.
+    /// The arguments.
     #[serde(default)]
     pub with: Value,
-    /// What it gives; absent, that does not matter.
+    /// The expected result. If it is absent, the result is not checked.
     pub gives: Option<Value>,
-    /// What its error says; absent, it succeeds.
+    /// The expected text of the error. If it is absent, the call must succeed.
     pub fails: Option<String>,
 }
 
-/// The vectors of a file of `corpus/systems/`.
+/// Reads the vectors of a file in `corpus/systems/`.
 pub fn vectors(file: &str) -> Vec<Vector> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/systems").join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -67,14 +67,14 @@ pub fn vectors(file: &str) -> Vec<Vector> {
     vectors
 }
 
-/// A list of messages in a provider's JSON.
+/// Decodes a list of messages from a provider's JSON.
 pub fn messages(dialect: Dialect, list: &Value) -> Vec<Message> {
     let of =
         |message: &Value| dialect.decode(&message.to_string()).unwrap_or_else(|error| panic!("{error}: {message}"));
     list.as_array().unwrap_or_else(|| panic!("no list of messages: {list}")).iter().map(of).collect()
 }
 
-/// What messages are in a provider's JSON.
+/// Encodes messages as a provider's JSON.
 pub fn json<'a>(dialect: Dialect, messages: impl IntoIterator<Item = &'a Message>) -> Value {
     let of = |message: &Message| -> Vec<Value> {
         let converted = dialect.convert(message).unwrap();
@@ -83,7 +83,7 @@ pub fn json<'a>(dialect: Dialect, messages: impl IntoIterator<Item = &'a Message
     messages.into_iter().flat_map(of).collect()
 }
 
-/// Holds a window to the rules of its provider.
+/// Asserts that a window meets the rules of its provider.
 pub fn assert_valid(dialect: Dialect, window: &Value, vector: &str) {
     if window.as_array().is_some_and(Vec::is_empty) {
         return;

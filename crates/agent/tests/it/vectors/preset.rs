@@ -42,7 +42,7 @@ impl Preset {
         let settings: Vec<String> = options.map(|(key, value)| format!("{key}={}", plain(value))).collect();
         let policy =
             presets::named_with(preset, settings.iter().map(String::as_str)).map_err(|error| error.to_string())?;
-        // Strands' messages are Bedrock's.
+        // Strands uses Bedrock's format.
         let dialect = if preset == "managed-window" { Dialect::Bedrock } else { Dialect::OpenAiChat };
         let settings = Settings::default().dialect(dialect).policy(policy).model_window(200_000);
         Ok(Preset { engine: Engine::new(settings), asked: Vec::new() })
@@ -75,7 +75,7 @@ impl Preset {
         }
     }
 
-    /// Returns the messages that are sent, which must be valid for the provider.
+    /// Returns the sent messages, after checking that they are valid for the provider.
     fn sent(&self, here: &str) -> Value {
         let dialect = self.engine.settings().dialect;
         let encoded = self.engine.view().encode(dialect).unwrap();

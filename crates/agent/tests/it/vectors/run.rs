@@ -57,7 +57,7 @@ pub fn hold(file: &str) {
         let known = ["document", "tests", "behavior", "ours"].contains(&vector.source.as_str());
         assert!(known || vector.source.starts_with("fault "), "{file}: `{}`: {}?", vector.name, vector.source);
         assert!(names.insert(&vector.name), "{file}: `{}` stands twice", vector.name);
-        // In parallel, since some wait for a time limit.
+        // In parallel, because some wait for a time limit.
         std::thread::scope(|scope| {
             for dialect in Dialect::ALL {
                 scope.spawn(move || {
@@ -79,7 +79,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
         let settings = lookback_engine::Settings::default().dialect(dialect);
         let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
         let (asked, used) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
-        // What a middleware that hangs waits for. Kept to the end of the run.
+        // The channels on which hanging middleware waits, kept until the end of the run.
         let mut held = Vec::new();
         let mut run = Pipeline::new(session);
         for middleware in &vector.middleware {
@@ -137,7 +137,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
         let asked = std::mem::take(&mut *asked.lock().unwrap());
         let mut session = run.into_session();
         let results: Vec<_> = adapter::entries(&mut session).await.unwrap().iter().filter_map(result_of).collect();
-        // The session is valid and can go on.
+        // The session is valid and can continue.
         session.push(Message::user("Go on.")).await.unwrap();
         let sent = serde_json::from_str(&session.window().await.unwrap().to_json().unwrap()).unwrap();
         assert_valid(dialect, &sent, here);
@@ -150,7 +150,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
     })
 }
 
-/// The notes in the log that were not there before.
+/// Collects the notes in the log that are new.
 async fn collect_notes(run: &mut Pipeline, iteration: u64, notes: &mut BTreeMap<u64, Vec<String>>) {
     let known: usize = notes.values().map(Vec::len).sum();
     let entries = run.session().store().read(run.session().name(), 0..u64::MAX).await.unwrap();
@@ -169,13 +169,13 @@ fn result_of(entry: &Entry) -> Option<String> {
     arrival.message.tool_results().next().map(|_| arrival.message.text())
 }
 
-/// An answer, repeated as often as it says.
+/// Returns an answer as many times as its member `times` says.
 fn repeated(said: &Value) -> Vec<Value> {
     let times = said["times"].as_u64().unwrap_or(1);
     std::iter::repeat_n(said.clone(), usize::try_from(times).unwrap()).collect()
 }
 
-/// The calls of an answer, with their results. `{n}` is the iteration.
+/// Returns the calls of an answer, with their results. `{n}` in a text is replaced by the iteration.
 fn results(said: &Value, iteration: usize) -> Vec<(ToolCall, Result<String, String>)> {
     let calls = said["calls"].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().replace("{n}", &iteration.to_string());
@@ -234,7 +234,7 @@ fn place(
     run.with_settings(Probe { middleware, asked, wait: Mutex::new(wait) }, settings)
 }
 
-/// A middleware that does what its vector says, and records when it was asked.
+/// A middleware that behaves as its vector specifies, and records its events.
 struct Probe {
     middleware: Value,
     asked: Arc<Mutex<Vec<String>>>,

@@ -10,7 +10,7 @@ use std::thread;
 use lookback_wire::dialect::{Dialect, Request};
 use serde_json::{Value, json};
 
-/// What the endpoint does with a request that it accepts.
+/// The endpoint's reaction to a request that it accepts.
 pub(crate) enum Reply {
     Say(&'static str),
     Call(Vec<(&'static str, Value)>),
@@ -20,7 +20,7 @@ pub(crate) enum Reply {
     Close,
     /// No answer ever comes.
     Hold,
-    /// A refusal as too long, whatever the limit.
+    /// A refusal as too long, regardless of the limit.
     Refuse,
 }
 
@@ -30,13 +30,13 @@ pub(crate) struct Options {
     pub(crate) dialect: Dialect,
     /// Requests with more tokens are refused. A token is four bytes.
     pub(crate) limit: Option<u64>,
-    /// Whether a refusal says by how much.
+    /// Whether a refusal states the limit and the request's tokens.
     pub(crate) numbers: bool,
     /// The input tokens to report, instead of those of the request.
     pub(crate) usage: Option<u64>,
 }
 
-/// A request that came.
+/// A request that the endpoint received.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) body: Value,
@@ -78,7 +78,7 @@ impl Upstream {
         Upstream { base, options, held, log }
     }
 
-    /// Returns the requests so far, after checking that all kept the rules.
+    /// Returns the requests so far, after checking that none broke a rule.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         let log = self.log.lock().unwrap();
         assert!(log.faults.is_empty(), "{:?}: {:#?}", self.options.dialect, log.faults);
@@ -125,13 +125,13 @@ fn answer(stream: TcpStream, options: Options, log: &Mutex<Log>, script: &Script
         Reply::Close => {}
         Reply::Hold => {
             tell.send(()).unwrap();
-            // Until the client is gone.
+            // Waits until the client closes the connection.
             _ = reader.read(&mut [0]);
         }
     }
 }
 
-/// What is wrong with a request.
+/// Returns the faults of a request.
 fn faults(dialect: Dialect, start: &str, header: impl Fn(&str) -> Option<String>, bytes: &[u8]) -> Vec<String> {
     let mut faults = Vec::new();
     let mut demand = |kept: bool, what: String| {
@@ -196,7 +196,7 @@ fn said(options: Options, tokens: u64, number: usize, text: &str, calls: &[(&str
     body.to_string()
 }
 
-/// A refusal from the vectors of `corpus/errors`, with these numbers instead of its own.
+/// Returns a refusal from the vectors of `corpus/errors`, with its numbers replaced by these.
 fn too_long(options: Options, tokens: u64) -> String {
     let (file, name, numbers) = match (options.dialect, options.numbers) {
         (Dialect::Anthropic, true) => ("anthropic", "the prompt is too long", ["219898", "200000"]),
@@ -216,6 +216,6 @@ fn too_long(options: Options, tokens: u64) -> String {
 
 fn write(mut stream: TcpStream, status: u16, body: &str) {
     let head = format!("HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\nconnection: close\r\n");
-    // The client may be gone.
+    // The client may have closed the connection.
     _ = stream.write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes());
 }

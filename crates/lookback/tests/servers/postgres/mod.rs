@@ -111,17 +111,17 @@ fn a_deadlock_is_tried_again() {
     let database = url.rsplit('/').next().unwrap();
     let deadlocks = format!("SELECT coalesce(sum(deadlocks), 0) FROM pg_stat_database WHERE datname = '{database}'");
     let begun = Instant::now();
-    // The other one may be late on a busy machine. Then there is no deadlock, and it is tried once more.
+    // On a busy machine, the other client may be late. Then there is no deadlock, and the test tries once more.
     while server.sql("postgres", &deadlocks) == "0" {
         assert!(begun.elapsed() < LONGEST, "there was no deadlock");
         for log in &logs {
             block_on(store.append(log, 0, vec![Record::new("{}")], None)).unwrap();
         }
-        // Somebody else locks the second log, and then the first one, which the erasure has locked meanwhile.
+        // Another client locks the second log, and then the first one, which the erasure has locked meanwhile.
         std::thread::scope(|scope| {
             let other = scope.spawn(|| {
                 let lock = |log: &str| format!("SELECT 1 FROM lookback.logs WHERE name = '{log}' FOR UPDATE;");
-                // It may be the one that the server ends.
+                // The server may end this one to resolve the deadlock.
                 server.try_sql(&url, &format!("BEGIN; {} SELECT pg_sleep(0.7); {} COMMIT;", lock("b"), lock("a")))
             });
             std::thread::sleep(Duration::from_millis(300));
@@ -134,7 +134,7 @@ fn a_deadlock_is_tried_again() {
     }
 }
 
-/// What a server says that ends at once, also where a client waits for something else.
+/// The message of a server that ends at once. It may come where a client waits for another one.
 const ENDS: &[u8] = b"N\0\0\0\x2dSWARNING\0C57P02\0Mterminating connection\0\0";
 
 #[test]
@@ -150,7 +150,7 @@ fn a_server_that_ends_while_a_connection_begins_is_tried_again() {
         for client in listener.incoming() {
             let mut client = client.unwrap();
             if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
-                // It has no TLS, and ends when it is told who connects.
+                // The server has no TLS, and ends when the client sends its user name.
                 client.read_exact(&mut [0; 8]).unwrap();
                 client.write_all(b"N").unwrap();
                 let _ = client.read(&mut [0; 1024]).unwrap();
@@ -199,7 +199,7 @@ fn many_writers_of_a_server_that_restarts_lose_and_double_nothing() {
     let written: Vec<u64> = std::thread::scope(|scope| {
         let write = &write;
         let writers: Vec<_> = (0..16).map(|number| scope.spawn(move || write(number))).collect();
-        // To the server and all that it has started: what they do is canceled, or they end at once.
+        // The server and its child processes cancel their queries, or end at once.
         for signal in ["INT", "TERM", "QUIT"] {
             go_on();
             server.signal(signal);
@@ -227,7 +227,7 @@ fn a_pooler_in_transaction_mode_changes_nothing() {
          auth_type = any\npool_mode = transaction\nunix_socket_dir =\nmax_client_conn = 100\ndefault_pool_size = 4\n",
         server.port
     );
-    // With this kind of authentication, users are those of the databases.
+    // With this kind of authentication, PgBouncer takes the users from the database settings.
     let settings = settings.replace("\n[pgbouncer]", " user=me\n[pgbouncer]");
     let path = folder.path().join("pgbouncer.ini");
     std::fs::write(&path, settings).unwrap();

@@ -1,4 +1,4 @@
-//! Databases that cannot be used: each has an error that says why, before anything is written, and without a password.
+//! Databases that cannot be used: each gives an error with the reason, before any write, and without a password.
 
 use std::process::Command;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::backend::{Backend, LONGEST};
 use crate::deaf::{Deaf, chained};
 use crate::process::free_port;
 
-/// What stays so is told at once, however long a store may try.
+/// Connects, and returns the error. Permanent faults are reported at once, even if a store may try for a long time.
 fn refused(url: &str) -> StoreError {
     refused_within(url, LONGEST)
 }
@@ -44,7 +44,7 @@ fn a_database_that_cannot_be_used_is_refused_with_its_reason() {
     assert!(matches!(refused(&nobody), StoreError::Denied { .. }));
     assert_eq!(server.sql(&url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'lookback'"), "0");
 
-    // Tables of somebody else, and tables of a newer version.
+    // Tables of another program, and tables of a newer version.
     server.sql(&url, "CREATE SCHEMA lookback; CREATE TABLE lookback.logs (mine int)");
     assert!(matches!(refused(&url), StoreError::NotAStore { .. }));
     let url = server.database();
@@ -52,7 +52,7 @@ fn a_database_that_cannot_be_used_is_refused_with_its_reason() {
     server.sql(&url, "UPDATE lookback.version SET version = 9");
     assert!(matches!(refused(&url), StoreError::Newer { found: 9, known: 1, .. }));
 
-    // An encoding in which not every name can be written.
+    // An encoding that cannot express every name.
     server.sql("postgres", "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'");
     let error = refused(&server.url("latin"));
     assert!(error.to_string().contains("UTF8"), "{error}");
@@ -61,7 +61,7 @@ fn a_database_that_cannot_be_used_is_refused_with_its_reason() {
 #[test]
 fn why_a_server_could_not_be_reached_is_told_when_time_is_up() {
     let patience = Duration::from_secs(2);
-    // One refuses, one closes each connection, and one closes the first and is silent then.
+    // One refuses connections, one closes each, and one closes the first and is silent on the others.
     let (closing, silent) = (Deaf::closing(), Deaf::silent_after(1));
     for port in [free_port(), closing.port, silent.port] {
         let error = refused_within(&format!("postgres://me:secret@127.0.0.1:{port}/x?sslmode=disable"), patience);
@@ -107,7 +107,7 @@ fn a_server_that_only_reads_or_has_a_full_disk_says_so_and_goes_on_later() {
     let log = "one".parse().unwrap();
     let append = |at: u64| {
         let record = vec![lookback_store::Record::new("{\"a\":\"secret\"}").text("secret")];
-        // Each with a connection of its own, because the setting is for new ones.
+        // A new connection for each append, because the setting applies to new ones only.
         block_on(lookback_store::Store::append(&connect(&url), &log, at, record, None))
     };
     append(0).unwrap();
@@ -118,7 +118,7 @@ fn a_server_that_only_reads_or_has_a_full_disk_says_so_and_goes_on_later() {
     server.sql("postgres", &format!("ALTER DATABASE {database} RESET default_transaction_read_only"));
     append(1).unwrap();
 
-    // The error that the server gives if its disk is full. A disk that is really full would stop the other tests.
+    // The error of a server whose disk is full. A disk that is really full would stop the other tests.
     server.sql(
         &url,
         "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -176,7 +176,7 @@ fn a_server_with_a_certificate_is_asked_for_it() {
     let store = connect(&format!("{url}?sslmode=verify-full&sslrootcert={certificate}"));
     assert_eq!(server.sql("postgres", encrypted), "t");
     drop(store);
-    // Not with the certificates of the system, and not under another name.
+    // The certificate is accepted neither by the system's authorities nor under another host name.
     for wrong in [
         format!("{url}?sslmode=verify-full"),
         format!("{}?sslmode=verify-full&sslrootcert={certificate}", url.replace("localhost", "127.0.0.1")),

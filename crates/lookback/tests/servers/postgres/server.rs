@@ -1,4 +1,4 @@
-//! A server of PostgreSQL in a folder of its own, on a free port. It ends with the test, however the test ends.
+//! A PostgreSQL server in a temporary folder, on a free port. It ends with the test, even if the test is killed.
 
 use std::fs;
 use std::io::Write;
@@ -15,10 +15,10 @@ use tempfile::TempDir;
 use crate::backend::{Backend, Connected, LONGEST};
 use crate::process::{Process, Shared, free_port, listens};
 
-/// Where Debian puts the programs of the server, which are not on the path.
+/// Debian's folder for the programs of the server, which is not on the path.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// The server refuses to run as root, and so runs as another user then.
+/// Returns the command to run as another user if this one is root, because the server refuses to run as root.
 pub(crate) fn as_user(command: &[String]) -> Vec<String> {
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout.trim_ascii() == b"0";
     let mut whole = Vec::new();
@@ -81,7 +81,7 @@ impl Server {
         server
     }
 
-    /// The server that all tests share which do not stop it.
+    /// The server that is shared by all tests that do not stop it.
     pub(crate) fn shared() -> Arc<Server> {
         static SHARED: Shared<Server> = Shared::new();
         SHARED.get(Server::new)
@@ -100,7 +100,7 @@ impl Server {
         command.extend(settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]));
         let command = as_user(&command);
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
-        // What is left of a server that was killed keeps the next one from starting for a moment.
+        // The remains of a killed server keep the next one from starting for a moment.
         let starts = |_: i32| {
             *self.process.lock().unwrap() = Some(Process::start(&command, &self.folder.path().join("log")));
             listens(self.port, Duration::from_secs(10))
@@ -124,7 +124,7 @@ impl Server {
         format!("postgres://me@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// The process of the server, and those that it has started.
+    /// The server's process and its child processes.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let pid = fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap();
         let pid = pid.lines().next().unwrap().to_owned();
@@ -133,7 +133,7 @@ impl Server {
         [pid.as_str()].into_iter().chain(children.split_whitespace()).map(|pid| pid.parse().unwrap()).collect()
     }
 
-    /// Runs a statement by `psql`, and returns what it prints.
+    /// Runs a statement with `psql`, and returns its output.
     pub(crate) fn sql(&self, database: &str, sql: &str) -> String {
         self.try_sql(database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
@@ -167,7 +167,7 @@ impl Backend for Server {
         Ok(Arc::new(block_on(PostgresStore::connect_with(url, patience))?))
     }
 
-    /// A fast shutdown: it ends the connections that are open.
+    /// A fast shutdown, which closes open connections.
     fn stop(&self) {
         self.process.lock().unwrap().take();
     }

@@ -56,7 +56,7 @@ fn a_session_that_is_not_used_expires_with_its_facts() {
         session.push(Message::user("apple")).await.unwrap();
         Memory::open(store.clone(), "chat").await.unwrap().learn("apples are red").await.unwrap();
         assert_eq!(store.list("").await.unwrap().len(), 2);
-        // Using the session keeps its facts, too.
+        // Using the session also keeps its facts from expiring.
         for _ in 0..4 {
             std::thread::sleep(Duration::from_secs(2));
             session.push(Message::user("pear")).await.unwrap();
@@ -165,7 +165,7 @@ fn what_outlived_an_earlier_log_is_not_read_as_the_new_one() {
     block_on(async {
         let old = vec![record("apple").checkpoint(true), record("pear").checkpoint(true)];
         store.append(&log, 0, old, None).await.unwrap();
-        // As a server does whose memory is full.
+        // A server whose memory is full does the same.
         server.cli(&["DEL", &format!("{prefix}{{|chat}}")]);
         assert_eq!(store.tail(&log).await.unwrap(), None);
         store.append(&log, 0, vec![record("plum")], None).await.unwrap();

@@ -1,4 +1,4 @@
-//! Servers that cannot be used: each has an error that says why, before anything is written, and without a password.
+//! Servers that cannot be used: each gives an error with the reason, before any write, and without a password.
 
 use std::process::Command;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn without_secrets(refused: StoreError) -> StoreError {
     refused
 }
 
-/// What stays so is told at once, however long a store may try.
+/// Connects, and returns the error. Permanent faults are reported at once, even if a store may try for a long time.
 fn refused(url: &str) -> StoreError {
     refused_within(url, LONGEST)
 }
@@ -42,7 +42,7 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason() {
     }
     drop(connect(&with(":hunter2")));
 
-    // Keys of a newer version, and keys of somebody else.
+    // Keys of a newer version, and keys of another program.
     let server = Server::with(&[]);
     server.cli(&["SET", "newer:version", "9"]);
     server.cli(&["SET", "mine:version", "hello"]);
@@ -58,7 +58,7 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason() {
     let error = refused(&url("guest").replace("redis://", "redis://guest:secret@"));
     assert!(matches!(error, StoreError::Denied { .. }), "{error:?}");
     assert_eq!(server.cli(&["EXISTS", "guest:version"]), "0");
-    // Servers that know nothing of each other.
+    // Servers that do not form a cluster.
     let error = refused(&format!("redis://127.0.0.1:{},127.0.0.1:{}", server.port, Server::shared().port));
     assert!(matches!(error, StoreError::Url { .. }), "{error:?}");
     // A database that the server does not have.
@@ -69,7 +69,7 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason() {
 #[test]
 fn why_a_server_could_not_be_reached_is_told_when_time_is_up() {
     let patience = Duration::from_secs(2);
-    // One refuses, one closes each connection, and one closes the first and is silent then.
+    // One refuses connections, one closes each, and one closes the first and is silent on the others.
     let (closing, silent) = (Deaf::closing(), Deaf::silent_after(1));
     for port in [free_port(), closing.port, silent.port] {
         let error = refused_within(&format!("redis://me:secret@127.0.0.1:{port}"), patience);
@@ -127,7 +127,7 @@ fn a_server_whose_disk_is_full_says_so_and_goes_on_later() {
     let append = |at: u64| block_on(connect(&url).append(&log, at, record(), None));
     append(0).unwrap();
     server.stop();
-    // What is written into this file finds no space, as on a full disk.
+    // Writes to this file find no space, as on a full disk.
     let folder = server.folder.path().join("appendonlydir");
     let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
     let file = files.into_iter().find(|file| file.to_string_lossy().ends_with(".incr.aof")).unwrap();
@@ -137,7 +137,7 @@ fn a_server_whose_disk_is_full_says_so_and_goes_on_later() {
     server.start();
     let mut end = block_on(connect(&url).head(&log, None)).unwrap().map_or(0, |head| head.end);
     let begun = std::time::Instant::now();
-    // The server notices when it writes next, which may be after it has answered.
+    // The server notices at its next write, which may be after its answer.
     let refused = loop {
         match append(end) {
             Ok(()) => end += 1,
@@ -177,7 +177,7 @@ fn a_server_with_a_certificate_is_asked_for_it() {
     let url = format!("rediss://localhost:{port}");
     block_on(conformance::conforms(connect(&format!("{url}/?cacert={certificate}"))));
     drop(connect(&format!("{url}/?insecure=true")));
-    // Not with the certificates of the system, and not under another name.
+    // The certificate is accepted neither by the system's authorities nor under another host name.
     for wrong in [url.clone(), format!("rediss://127.0.0.1:{port}/?cacert={certificate}")] {
         let error = refused(&wrong);
         assert!(matches!(error, StoreError::Unreachable { .. }), "{wrong}: {error:?}");

@@ -1,4 +1,4 @@
-//! Servers of Redis in folders of their own, on free ports. They end with the test, however the test ends.
+//! Redis servers in temporary folders, on free ports. They end with the test, even if the test is killed.
 
 use std::fs;
 use std::process::Command;
@@ -40,31 +40,31 @@ impl Server {
         server
     }
 
-    /// The server that all tests share which do not stop it.
+    /// The server that is shared by all tests that do not stop it.
     pub(crate) fn shared() -> Arc<Server> {
         static SHARED: Shared<Server> = Shared::new();
         SHARED.get(Server::new)
     }
 
-    /// The URL of a store that is empty.
+    /// The URL of an empty store.
     pub(crate) fn url(&self) -> String {
         let prefix = self.prefixes.fetch_add(1, Ordering::SeqCst);
         format!("redis://127.0.0.1:{}/?prefix=test-{prefix}", self.port)
     }
 
-    /// What is in the files to which each change is appended.
+    /// The contents of the append-only files.
     pub(crate) fn files(&self) -> Vec<u8> {
         let files = fs::read_dir(self.folder.path().join("appendonlydir")).unwrap();
         files.flat_map(|file| fs::read(file.unwrap().path()).unwrap()).collect()
     }
 
-    /// Runs a command by `redis-cli`, and returns what it prints.
+    /// Runs a command with `redis-cli`, and returns its output.
     pub(crate) fn cli(&self, command: &[&str]) -> String {
         cli(self.port, command)
     }
 }
 
-/// Runs a command by `redis-cli`, and returns what it prints.
+/// Runs a command with `redis-cli`, and returns its output.
 pub(crate) fn cli(port: u16, command: &[&str]) -> String {
     let done = Command::new("redis-cli").args(["-p", &port.to_string()]).args(command).output().unwrap();
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
@@ -96,7 +96,7 @@ impl Backend for Server {
         command.extend(self.settings.iter().map(String::as_str));
         *self.process.lock().unwrap() = Some(Process::start(&command, &folder.join("log")));
         let begun = Instant::now();
-        // One that asks for a password answers, too.
+        // A server that requires a password also answers.
         while !["PONG", "NOAUTH Authentication required."].contains(&&*self.cli(&["PING"])) {
             assert!(begun.elapsed() < LONGEST, "the server does not start");
             std::thread::sleep(Duration::from_millis(20));

@@ -1,4 +1,4 @@
-//! Several servers that act as one: a cluster, and a primary with replicas that Sentinel looks after.
+//! Several servers that act as one: a cluster, and a primary with replicas under Sentinel.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::process::{Process, free_port, wait_for};
 
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
-/// Waits until a command answers so.
+/// Waits until a condition holds.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_so() {
@@ -45,7 +45,7 @@ fn a_store_in_a_cluster_conforms() {
     let nodes = cluster();
     let hosts: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port)).collect();
     block_on(conformance::conforms(connect(&format!("redis://{}/?prefix=a", hosts.join(",")))));
-    // One of them is enough to find the others.
+    // The address of one node is enough to find the others.
     let url = format!("redis://{}", hosts[0]);
     let stores: Vec<Arc<dyn Store>> = (0..4).map(|_| Arc::new(connect(&url)) as Arc<dyn Store>).collect();
     conformance::keeps_every_append(&stores, 10);
