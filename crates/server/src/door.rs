@@ -1,4 +1,4 @@
-//! The address of a server on the network, and who may use it.
+//! The network address of a server, and its access rules.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,27 +9,26 @@ use tokio::runtime::Runtime;
 use crate::serving::{ConnectionLimits, ServeError, asked_to_stop, bind, listen};
 use crate::token::Token;
 
-/// The address of a server, and who may use it.
+/// The network address of a server, and its access rules.
 #[derive(Debug, Clone)]
 pub struct Door {
     /// The address to listen on. With port 0, the system picks a free port.
     pub address: SocketAddr,
     /// The token that each request must carry. Required if other machines can reach the address.
     pub token: Option<Token>,
-    /// The host names that clients may use, with or without a port, besides `localhost` and the address itself.
+    /// The host names that clients may use, with or without a port, in addition to `localhost` and the address itself.
     ///
-    /// A request with any other `Host` is refused, so that no web page can reach the server through a host name of its
-    /// own.
+    /// A request with any other `Host` is refused, so that no web page can reach the server through its own host name.
     pub hosts: Vec<String>,
     /// The limits for connections and requests.
     pub limits: ConnectionLimits,
 }
 
 impl Door {
-    /// Serves until the process is asked to stop, and then gives open requests this much time to finish.
+    /// Serves until the process is asked to stop. Then gives open requests this much time to finish.
     ///
-    /// `service` makes the service, which has to check who asks. `ready` is called with the address, including the port that
-    /// the system picked, when the server listens.
+    /// `service` creates the service, which must check access. `ready` is called with the address, including the port
+    /// that the system picked, when the server listens.
     pub(crate) fn serve(
         self,
         runtime: fn() -> Result<Runtime, ServeError>,

@@ -1,6 +1,6 @@
-//! The connections of a server: what each of them does, and which leaves if another one needs its place.
+//! The connections of a server: their states, and which one is closed to make room for another.
 //!
-//! Whoever opens connections and says nothing on them would otherwise keep all others out, and hold up the end of the server.
+//! Otherwise a client could occupy all connections without sending anything, and delay the shutdown of the server.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -16,27 +16,27 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-/// How often a place is looked for while there is none.
+/// How often a full server looks for a connection to close.
 const LOOKS_EVERY: Duration = Duration::from_millis(20);
-/// How long a connection that waits for a request keeps its place if another one needs it.
+/// How long a connection that waits for a request is safe from being closed to make room.
 const WAITS: Duration = Duration::from_millis(250);
-/// How long one keeps it whose request does not come on.
+/// How long a connection whose request has stalled is safe from being closed to make room.
 const STALLS: Duration = Duration::from_secs(5);
 
-/// Marks an answer that has no end: nobody waits for it.
+/// Marks an endless answer, which a shutdown need not wait for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Endless;
 
-/// What a connection does.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Doing {
-    /// No request has come, or only the beginning of one.
+    /// No request, or only the beginning of one, has arrived.
     Waiting,
-    /// The body of a request has not come whole.
+    /// The body of a request has not arrived completely.
     Receiving,
-    /// A request is answered.
+    /// A request is being answered.
     Answering,
-    /// The answer has no end.
+    /// An endless answer is being sent.
     Following,
 }
 
@@ -50,9 +50,9 @@ pub(crate) struct Guest {
 #[derive(Debug)]
 struct State {
     doing: Doing,
-    /// Since when, or since when nothing more has come.
+    /// The time when this state began, or when the last bytes of a request arrived.
     since: Instant,
-    /// Whether a request has come on it.
+    /// Whether a request has arrived on it.
     has_asked: bool,
     is_leaving: bool,
 }
@@ -72,7 +72,7 @@ impl Guest {
         (state.doing, state.since) = (doing, Instant::now());
     }
 
-    /// Takes a request, of which the head has come.
+    /// Takes a request whose head has arrived.
     pub(crate) fn asks(self: Arc<Self>, body: Incoming) -> Asked {
         self.does(if body.is_end_stream() { Doing::Answering } else { Doing::Receiving });
         self.state().has_asked = true;
@@ -87,7 +87,7 @@ impl Guest {
         answer.map(|body| Answered { body, guest: self })
     }
 
-    /// Takes note that the body of a request goes on, or has come whole.
+    /// Records that more of a request's body has arrived, or all of it.
     fn receives(&self, is_whole: bool) {
         let mut state = self.state();
         if state.doing == Doing::Receiving {
@@ -96,13 +96,13 @@ impl Guest {
         }
     }
 
-    /// Waits until another connection needs the place.
+    /// Waits until this connection has to make room.
     pub(crate) async fn is_to_leave(&self) {
         self.leave.notified().await;
     }
 
-    /// Returns whether nothing is lost if it is closed now: no request came on it, the rest of one does not come for so long, or
-    /// its answer has no end.
+    /// Returns whether nothing is lost by closing it now: no request has arrived, the rest of one has stalled for this
+    /// long, or its answer is endless.
     pub(crate) fn may_go(&self, stalls: Duration) -> bool {
         let state = self.state();
         match state.doing {
@@ -132,8 +132,8 @@ impl Guests {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place. If there is none, the connection leaves that has waited longest for a request, or else the one whose
-    /// request stalls for longest. What is answered is never broken off.
+    /// Waits for a place. If there is none, closes the connection that has waited longest for a request, or otherwise
+    /// the one whose request has stalled longest. Never interrupts an answer.
     pub(crate) async fn place(self: &Arc<Self>) -> Option<Place> {
         loop {
             match timeout(LOOKS_EVERY, self.places.clone().acquire_owned()).await {
@@ -166,7 +166,7 @@ impl Guests {
     }
 }
 
-/// The place of a connection, until this is dropped.
+/// The place of a connection. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) guest: Arc<Guest>,
@@ -181,7 +181,7 @@ impl Drop for Place {
     }
 }
 
-/// The body of a request, of which it is known whether it has come.
+/// The body of a request, which reports its progress to the connection.
 #[derive(Debug)]
 pub(crate) struct Asked {
     body: Incoming,
@@ -214,12 +214,12 @@ impl HttpBody for Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        // Nobody waits for the rest.
+        // The rest is not needed.
         self.guest.receives(true);
     }
 }
 
-/// The body of an answer, of which it is known when it ends.
+/// The body of an answer, which reports its end to the connection.
 #[derive(Debug)]
 pub(crate) struct Answered {
     body: Body,
@@ -279,7 +279,7 @@ mod tests {
         assert!(places[2].guest.may_go(STALLS) && !places[0].guest.may_go(STALLS));
         places.pop();
         places.push(next.await.unwrap().unwrap());
-        // Then one whose request does not come on.
+        // Then a connection whose request has stalled makes room.
         does(&places[1].guest, Doing::Receiving, Duration::from_secs(6));
         does(&places[2].guest, Doing::Receiving, Duration::from_secs(1));
         let next = tokio::spawn({

@@ -1,4 +1,4 @@
-//! The host that a request names.
+//! Checks of the host that a request names.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -6,12 +6,12 @@ use axum::http::header::HOST;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri};
 
-/// Checks that a request names one host, and the same host everywhere. Which hosts are served is checked elsewhere.
+/// Checks that a request names exactly one host. Which hosts are served is checked elsewhere.
 ///
-/// A request that names two hosts is suspect: a proxy and this server could each read a different one.
+/// A request that names two hosts is suspicious: a proxy and this server could each read a different one.
 ///
 /// # Errors
-/// Returns what is wrong, in a sentence for the sender.
+/// Returns the error as a sentence for the sender.
 pub(crate) fn says_host(target: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
     one_host(target, headers).map(|_| ())
 }
@@ -32,7 +32,7 @@ fn one_host(target: &Uri, headers: &HeaderMap) -> Result<Authority, &'static str
     }
 }
 
-/// Returns whether this is a host or a host and a port, without a user, and not a list.
+/// Returns whether this is a single host, with or without a port, and without a user name.
 fn is_plain(authority: &Authority) -> bool {
     let host = authority.host();
     let is_name = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
@@ -42,8 +42,8 @@ fn is_plain(authority: &Authority) -> bool {
     !host.is_empty() && (is_name || is_address()) && (port.is_empty() || is_port())
 }
 
-/// Returns whether a request names this machine as its host, once, so that no web page can have led a browser here through a
-/// host name of its own.
+/// Returns whether a request names this machine as its one host. Then no web page can have led a browser here through
+/// its own host name.
 pub(crate) fn is_local(target: &Uri, headers: &HeaderMap) -> bool {
     let Ok(host) = one_host(target, headers) else { return false };
     let name = host.host().trim_matches(['[', ']']);
@@ -59,8 +59,8 @@ pub(crate) fn is_one_of(target: &Uri, headers: &HeaderMap, hosts: &[String]) -> 
     })
 }
 
-/// Returns whether a request names its host by the address that the server listens on: by any, if it listens on all. No page
-/// can give an address a name of its own.
+/// Returns whether a request names the address that the server listens on as its host, or any address if the server
+/// listens on all. Web pages cannot use an address as their own host name.
 pub(crate) fn is_at(target: &Uri, headers: &HeaderMap, listens: IpAddr) -> bool {
     let Ok(host) = one_host(target, headers) else { return false };
     let named = host.host().trim_matches(['[', ']']).parse();

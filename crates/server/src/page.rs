@@ -1,11 +1,11 @@
-//! The page that a request comes from, as far as browsers tell.
+//! Checks of the page that a request comes from, based on the headers of browsers.
 
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue};
 
-/// Returns whether a page of another site asks. `may_follow` says whether a link from one may be followed.
+/// Returns whether a request comes from a page of another site. `may_follow` allows links from such a page.
 ///
-/// Programs that are no browsers say nothing of this, and are not pages.
+/// Programs other than browsers do not send these headers, and count as no page.
 pub(crate) fn is_foreign(headers: &HeaderMap, may_follow: bool) -> bool {
     let host = headers.get(HOST).map(HeaderValue::as_bytes).unwrap_or_default();
     let is_own = |origin: &HeaderValue| {
@@ -20,7 +20,7 @@ pub(crate) fn is_foreign(headers: &HeaderMap, may_follow: bool) -> bool {
     headers.get_all(ORIGIN).iter().any(|origin| !is_own(origin)) || (is_elsewhere && !is_followed)
 }
 
-/// Returns the one origin that a request has, if it is one of these.
+/// Returns the request's origin, if it is the only one and is in the list.
 pub(crate) fn named<'a>(headers: &'a HeaderMap, origins: &[String]) -> Option<&'a HeaderValue> {
     let mut given = headers.get_all(ORIGIN).iter();
     let origin = given.next()?;
@@ -31,7 +31,7 @@ pub(crate) fn named<'a>(headers: &'a HeaderMap, origins: &[String]) -> Option<&'
     origins.iter().any(is_it).then_some(origin)
 }
 
-/// Returns whether a text is an origin, as browsers write one: a scheme and a host, and a port if it is not the usual one.
+/// Returns whether a text is an origin as browsers write it: a scheme and a host, and a port if it is not the default.
 pub(crate) fn is_origin(text: &str) -> bool {
     let Some((scheme, host)) = text.split_once("://") else { return false };
     let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));

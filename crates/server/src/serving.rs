@@ -1,4 +1,4 @@
-//! What all servers share: a runtime, an address to listen on, and connections with limits.
+//! The shared part of all servers: a runtime, an address to listen on, and connections with limits.
 
 use std::io;
 use std::net::SocketAddr;
@@ -29,7 +29,7 @@ use crate::guests::{Guest, Guests};
 /// The pause after the system failed to accept a connection, for example because the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// An error that keeps a server from serving.
+/// An error that prevents a server from serving.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
@@ -61,12 +61,13 @@ pub enum ServeError {
 /// The limits for the connections and requests of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionLimits {
-    /// The maximum number of open connections, at least 1. If there are as many, one that waits for a request makes room, and
-    /// without any, further clients wait until a connection is closed.
+    /// The maximum number of open connections, at least 1. At the maximum, a new client replaces a connection that
+    /// waits for a request, or waits if there is none.
     pub connections: usize,
-    /// The time limit for the head of a request, and for the pause between two requests. Then the connection is closed.
+    /// The time limit for the head of a request, and for the pause between two requests. After it, the connection is
+    /// closed.
     pub head: Duration,
-    /// The time limit from the head of a request to its answer. Then the request is answered with status 408.
+    /// The time limit from the head of a request to its answer. After it, the request is answered with status 408.
     ///
     /// It is also how long a client may stop reading an answer before its connection is closed. It should be longer
     /// than the [time limit of a call](crate::mcp::Server::with_deadline).
@@ -80,8 +81,8 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Returns an answer to a request whose body may not have been read. The client is told not to use the connection again: what
-/// is left of the body would be taken for the next request, so the server closes it.
+/// Returns an answer to a request whose body may not have been read. It closes the connection, because the rest of the
+/// body would be taken for the next request.
 pub(crate) fn unread<B>(mut response: Response<B>) -> Response<B> {
     response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     response
@@ -92,8 +93,8 @@ pub(crate) fn runtime() -> Result<Runtime, ServeError> {
     Builder::new_current_thread().enable_all().build().map_err(ServeError::Start)
 }
 
-/// The stack of a thread, in bytes. Without optimization, the tokenizer's table of 1.2 MB is made on the stack of each thread
-/// that counts tokens, before it goes to the heap.
+/// The stack size of a thread, in bytes. Without optimization, each thread that counts tokens builds the tokenizer's
+/// table of 1.2 MB on its stack before it goes to the heap.
 const STACK: usize = 8 << 20;
 
 /// Creates a runtime with a thread for each processor.
@@ -122,7 +123,8 @@ pub(crate) fn asked_to_stop() -> Result<impl Future<Output = ()> + Send + 'stati
     })
 }
 
-/// Returns the signals that ask the process to read its configuration again. There are none on some systems.
+/// Returns a channel of the signals that ask the process to read its configuration again. Some systems have no such
+/// signal.
 pub(crate) fn asked_to_reload() -> Result<Receiver<()>, ServeError> {
     let (asked, again) = channel(1);
     #[cfg(unix)]
@@ -136,7 +138,7 @@ pub(crate) fn asked_to_reload() -> Result<Receiver<()>, ServeError> {
     Ok(again)
 }
 
-/// Listens on an address, and tells which one it is: with port 0, the system picks a port.
+/// Listens on an address. Also returns the address with the port that the system picked for port 0.
 pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let fault = |source| ServeError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(fault)?;
@@ -144,12 +146,12 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr
     Ok((listener, address))
 }
 
-/// How long the rest of a request is waited for when its connection is to be closed.
+/// How long the rest of a request may stall when its connection is to be closed.
 const STALLS: Duration = Duration::from_secs(2);
-/// How often it is looked whether it still comes.
+/// How often that is checked.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
-/// Serves connections until `stop`, and then gives open requests this much time to finish.
+/// Serves connections until `stop` completes. Then gives open requests this much time to finish.
 pub(crate) async fn listen(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -172,7 +174,7 @@ pub(crate) async fn listen(
             sleep(PAUSE).await;
             continue;
         };
-        // Further clients wait in the queue of the system.
+        // Further clients wait in the system's queue.
         let place = tokio::select! {
             () = &mut stop => break,
             place = guests.place() => place,
@@ -187,7 +189,7 @@ pub(crate) async fn listen(
                 () = place.guest.is_to_leave() => return,
                 _ = ends.changed() => return,
             };
-            // Whoever cannot shake hands has nothing to say.
+            // A failed handshake needs no answer.
             if let Ok(Ok(stream)) = shaken {
                 converse(stream, router, limits, &place.guest, ends).await;
             }
@@ -199,7 +201,8 @@ pub(crate) async fn listen(
     let _ = timeout(grace, async { while connections.join_next().await.is_some() {} }).await;
 }
 
-/// Serves one connection until it is closed. When `ends` fires, or another one needs its place, finishes the open request only.
+/// Serves one connection until it is closed. When `ends` fires, or the connection has to make room, finishes only the
+/// open request.
 async fn converse<S: AsyncRead + AsyncWrite + Send + 'static>(
     stream: S,
     router: Router,
@@ -207,12 +210,12 @@ async fn converse<S: AsyncRead + AsyncWrite + Send + 'static>(
     guest: &Arc<Guest>,
     mut ends: watch::Receiver<()>,
 ) {
-    // A client that stops reading an answer has gone, or occupies the connection on purpose.
+    // A client that stops reading has disconnected, or occupies the connection on purpose.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limits.request));
     let stream = Box::pin(stream);
     let mut http = http1::Builder::new();
-    // The pause between two requests is a wait for a head too.
+    // The timeout also covers the pause between two requests.
     http.timer(TokioTimer::new()).header_read_timeout(limits.head);
     let (router, asking) = (TowerToHyperService::new(router), guest.clone());
     let service = service_fn(move |request: Request<Incoming>| {
@@ -228,7 +231,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Send + 'static>(
         () = guest.is_to_leave() => {}
     }
     connection.as_mut().graceful_shutdown();
-    // An answer that has begun is finished. Nobody is waited for who has not said what is to be answered.
+    // Finishes an answer that has begun, but does not wait for an incomplete request.
     while !guest.may_go(STALLS) {
         tokio::select! {
             _ = connection.as_mut() => return,

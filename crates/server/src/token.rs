@@ -7,8 +7,8 @@ use axum::http::header::AUTHORIZATION;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// A secret that every request must carry as `Authorization: Bearer TOKEN`. Browsers carry it in an address once, and then a
-/// digest of it in a cookie. Its `Debug` output hides the secret.
+/// A secret that every request must carry as `Authorization: Bearer TOKEN`. Browsers send it in an address once, and
+/// then its digest in a cookie. The `Debug` output hides the secret.
 ///
 /// ```
 /// use lookback_server::Token;
@@ -62,7 +62,7 @@ impl Token {
         given.as_bytes().ct_eq(self.0.as_bytes()).into()
     }
 
-    /// Returns a digest, from which a token that cannot be guessed cannot be found.
+    /// Returns a digest of the token, from which a random token cannot be found.
     pub(crate) fn digest(&self) -> String {
         Sha256::digest(&self.0).iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"))
     }

@@ -1,4 +1,4 @@
-//! The way to the upstreams: requests go out as they came, and answers come back as they are.
+//! The HTTP client for upstreams: sends requests unchanged, and returns answers unchanged.
 
 use std::error::Error;
 use std::io;
@@ -24,7 +24,7 @@ use crate::gateway::config::upstream::Upstream;
 use crate::gateway::http::answers;
 use crate::gateway::http::headers;
 
-/// How long a connection without a request is kept.
+/// How long an idle connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
 
 /// A request without its body.
@@ -36,8 +36,8 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Returns the head of a body that Lookback wrote: it is not compressed, whatever the one that came was, and the answer
-    /// has to be read, because it may call tools that the client does not have.
+    /// Returns the head for a body that Lookback wrote. The body is not compressed, and the answer must be readable,
+    /// because it may call tools that the client does not have.
     pub(crate) fn own(&self) -> Head {
         let mut own = self.clone();
         own.headers.remove(CONTENT_ENCODING);
@@ -46,7 +46,7 @@ impl Head {
     }
 }
 
-/// Why an upstream did not answer.
+/// The reason that an upstream did not answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unanswered {
     #[error("the address of the request is not valid")]
@@ -55,7 +55,7 @@ pub(crate) enum Unanswered {
     Request(#[from] axum::http::Error),
     #[error("the upstream cannot be reached")]
     Unreachable(#[from] hyper_util::client::legacy::Error),
-    /// There was not even a connection when time was up.
+    /// No connection could be made within the time limit.
     #[error("the upstream cannot be reached: there was no connection within {0:?}")]
     NoConnection(Duration),
     #[error("the upstream did not answer in time")]
@@ -79,7 +79,7 @@ impl Unanswered {
     }
 }
 
-/// Makes connections within a time limit, with the handshake of TLS.
+/// Makes connections, including the TLS handshake, within a time limit.
 #[derive(Clone)]
 struct Connector {
     https: HttpsConnector<HttpConnector>,
@@ -120,7 +120,7 @@ impl Client {
         http.enforce_http(false);
         let provider = rustls::crypto::ring::default_provider();
         let roots = HttpsConnectorBuilder::new().with_provider_and_native_roots(provider.clone());
-        // Without certificates of the system, those of Mozilla are used.
+        // Falls back to Mozilla's certificates if the system has none.
         let with_roots = match roots {
             Ok(with_roots) => with_roots,
             Err(_) => match HttpsConnectorBuilder::new().with_provider_and_webpki_roots(provider) {
@@ -137,8 +137,8 @@ impl Client {
         Client { hyper, patience: timeouts.answer }
     }
 
-    /// Sends a request to an upstream, and returns its answer, whatever its status is. Redirects are not followed,
-    /// because a key must go nowhere else.
+    /// Sends a request to an upstream, and returns its answer with any status. Does not follow redirects, because a key
+    /// must not be sent elsewhere.
     pub(crate) async fn send(
         &self,
         upstream: &Upstream,
@@ -152,7 +152,7 @@ impl Client {
         let length = request.body().size_hint().exact();
         *request.headers_mut() = head.headers.clone();
         headers::to_pass_on(request.headers_mut());
-        // Without a key of the client's own, the upstream's is used.
+        // A request without a key gets the upstream's.
         if headers::credential(request.headers(), request.uri().query()).is_empty()
             && let Some((name, key)) = upstream.credential(dialect)
         {
@@ -161,7 +161,7 @@ impl Client {
             }
             request.headers_mut().insert(name, key);
         }
-        // A body that was cut is shorter than the one that came.
+        // A shortened body has another length than the one that arrived.
         if let Some(length) = length
             && request.headers().contains_key(CONTENT_LENGTH)
         {

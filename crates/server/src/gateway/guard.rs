@@ -1,7 +1,8 @@
-//! Who may use a gateway without keys: the programs of its machine, and the hosts and pages that the configuration names.
+//! Access to a gateway without keys: for programs on its machine, and for hosts and web pages that the configuration
+//! names.
 //!
-//! Whoever reaches such a gateway may use it, and the browser of its machine reaches it for any page that it shows. So a
-//! request has to call the gateway by a name that it has, and no page of another site may ask.
+//! Anyone who can reach such a gateway may use it, and a browser on its machine can reach it for any page that it
+//! shows. So a request must use a host name of the gateway, and must not come from a page of another site.
 
 use std::sync::Arc;
 
@@ -20,21 +21,19 @@ use crate::host::{is_at, is_local, is_one_of, says_host};
 use crate::page::{is_foreign, named};
 use crate::serving::unread;
 
-/// Why a request may not use the gateway.
+/// The reason that a request may not use the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 enum Barred {
     #[error("{0}")]
     NoHost(&'static str),
-    #[error(
-        "this gateway has another name; name this one with --allow-host or `hosts`, or give clients keys ([[key]])"
-    )]
+    #[error("the request names an unknown host; allow it with --allow-host or `hosts`, or give clients keys ([[key]])")]
     Host,
-    #[error("a page of another site asks; name its origin with --allow-origin or `origins` if it may")]
+    #[error("the request comes from a page of another site; allow its origin with --allow-origin or `origins`")]
     Page,
 }
 
 impl Barred {
-    /// Tells the client.
+    /// Returns the answer for the client.
     fn answer(self, dialect: Option<Dialect>) -> Response<Body> {
         let status = match self {
             Barred::NoHost(_) => StatusCode::BAD_REQUEST,
@@ -44,11 +43,11 @@ impl Barred {
     }
 }
 
-/// Passes a request on if it may use the gateway, whatever its path is.
+/// Passes a request on if it may use the gateway, with any path.
 pub(super) async fn admit(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response<Body> {
     let current = shared.current();
     let origin = named(request.headers(), &current.config.origins).cloned();
-    // A page cannot have a key of the gateway, unless it was given one.
+    // A page cannot have a key of the gateway unless its user gave it one, so keys need no further check.
     if current.config.keys.is_empty()
         && let Err(barred) = check(&shared, &current.config, &request, origin.is_some())
     {
@@ -65,7 +64,8 @@ pub(super) async fn admit(State(shared): State<Arc<Shared>>, request: Request, n
     readable(answer, origin)
 }
 
-/// Checks that a request names the gateway as its users do, and comes from no page of another site, or from one that is named.
+/// Checks that a request uses a host name of the gateway, and comes from no page of another site except one that is
+/// allowed.
 fn check(shared: &Shared, config: &Config, request: &Request, is_named: bool) -> Result<(), Barred> {
     let (target, headers) = (request.uri(), request.headers());
     says_host(target, headers).map_err(Barred::NoHost)?;
@@ -75,13 +75,13 @@ fn check(shared: &Shared, config: &Config, request: &Request, is_named: bool) ->
     if !is_ours {
         return Err(Barred::Host);
     }
-    // Links lead to the pages of the inspector, and nowhere else.
+    // Only the pages of the inspector may be opened by links from other sites.
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let may_follow = is_read && target.path().starts_with("/inspect");
     if !is_named && is_foreign(headers, may_follow) { Err(Barred::Page) } else { Ok(()) }
 }
 
-/// Answers a browser that asks what a page may ask for, before the page asks. `None` if it does not.
+/// Answers a preflight request of a browser. `None` if the request is not one.
 fn permission(method: &Method, headers: &HeaderMap) -> Option<Response<Body>> {
     if *method != Method::OPTIONS {
         return None;
@@ -98,7 +98,7 @@ fn permission(method: &Method, headers: &HeaderMap) -> Option<Response<Body>> {
     Some(answer)
 }
 
-/// Lets the page of an origin read an answer. An upstream knows nothing of the page.
+/// Lets pages of an origin read an answer. The upstream knows nothing of the page.
 fn readable(mut answer: Response<Body>, origin: HeaderValue) -> Response<Body> {
     let headers = answer.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);

@@ -1,4 +1,4 @@
-//! The inspector of the gateway's store, under `/inspect`: each key sees the sessions of its tenant.
+//! The inspector of the gateway's store, under `/inspect`. Each key sees the sessions of its tenant.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,10 +21,10 @@ use crate::gateway::http::headers;
 use crate::gateway::rest::{Fault, PRICES, admit};
 use crate::inspect::{Inspector, pages, secured};
 
-/// How many tenants have an inspector. With more, they read their sessions again.
+/// The most tenants with an inspector. Beyond that, all inspectors are dropped, and read their sessions again.
 const MOST: usize = 64;
 
-/// The inspectors that were used, which know what they have read.
+/// The inspectors by tenant. They cache the sessions that they have read.
 type Inspectors = Arc<Mutex<HashMap<Option<Tenant>, Inspector>>>;
 
 /// Returns the service.
@@ -36,7 +36,7 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
         .layer(from_fn(keyed))
 }
 
-/// Takes the key as the password that a browser asks for.
+/// Takes the password of basic authentication as the key.
 async fn keyed(mut request: Request, next: Next) -> Response {
     if let Some(key) = password(request.headers()) {
         request.headers_mut().remove(header::AUTHORIZATION);
@@ -61,7 +61,7 @@ fn password(headers: &HeaderMap) -> Option<HeaderValue> {
     HeaderValue::from_bytes(decoded.get(at + 1..)?).ok()
 }
 
-/// Gives a request the inspector of what its key reaches.
+/// Attaches the inspector of a key's tenant to a request.
 async fn of_tenant(
     State(inspectors): State<Inspectors>,
     Extension(admission): Extension<Admission>,

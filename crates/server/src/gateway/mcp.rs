@@ -1,4 +1,4 @@
-//! The memory of the gateway's store for clients of the Model Context Protocol, under `/mcp`.
+//! The memory of the gateway's store for MCP clients, under `/mcp`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::gateway::admission::Shared;
 use crate::gateway::rest::{Fault, admit};
 use crate::mcp::{Server, http};
 
-/// The session that the tools use if a call names no other.
+/// The session of the tools, if a call names no other.
 const SESSION: &str = "mcp";
 
 /// Returns the service.

@@ -1,7 +1,7 @@
 //! A gateway in front of models: clients keep their code, and change one address.
 //!
-//! A request of a conversation goes into a session of the store. As long as it is within the limits, it is forwarded as
-//! the bytes that came. Past them, it is sent with the session's window. Whatever else comes passes through.
+//! A request of a conversation goes into a session of the store. If it is within the limits, it is forwarded unchanged,
+//! byte for byte. A larger one is sent with the session's window. All other requests pass through.
 
 mod admission;
 mod client;
@@ -73,11 +73,13 @@ impl Gateway {
         }
     }
 
-    /// Returns the policy of a gateway: that of production, but the limit is so high that most conversations are never cut.
+    /// Returns the default policy of a gateway: that of production, but with a limit so high that most conversations
+    /// are never cut.
     ///
-    /// The limit is 45 % of the model's context window. Gemini CLI, the first of the known clients, compacts at half of it;
-    /// Codex does so at 61 % (of 400,000 tokens, it keeps 128,000 for the answer, and compacts at nine tenths of the rest),
-    /// and Qwen Code at 70 %. If the model is unknown, nothing is cut until the upstream refuses a request as too long.
+    /// The limit is 45 % of the model's context window. Of the known clients, Gemini CLI compacts first, at half of it.
+    /// Codex does so at 61 % (of 400,000 tokens, it keeps 128,000 for the answer, and compacts at nine tenths of the
+    /// rest), and Qwen Code at 70 %. If the model is unknown, nothing is cut until the upstream refuses a request as
+    /// too long.
     pub fn policy() -> Policy {
         use lookback_engine::policy::Limits;
         use lookback_engine::policy::Tokens;
@@ -87,8 +89,8 @@ impl Gateway {
         Policy { limits: share(0.45), target: Some(share(0.225)), cold: None, ..production }
     }
 
-    /// Sets the configuration. Its `store` and `policy` are texts that whoever calls this has to read; see
-    /// [`Gateway::new`] and [`Gateway::with_policy`].
+    /// Sets the configuration. The caller has to read its texts `store` and `policy` itself; see [`Gateway::new`] and
+    /// [`Gateway::with_policy`].
     #[must_use]
     pub fn with_config(self, config: Config) -> Gateway {
         Gateway { config, ..self }
@@ -101,15 +103,15 @@ impl Gateway {
         self
     }
 
-    /// Sets the policy of all windows. What it does to results as they arrive is left out, because requests are forwarded
-    /// as they came.
+    /// Sets the policy of all windows. Its changes of results as they arrive are left out, because requests are
+    /// forwarded unchanged.
     #[must_use]
     pub fn with_policy(self, policy: Policy) -> Gateway {
         Gateway { policy, ..self }
     }
 
-    /// Sets how the configuration is read again when the process gets the signal `SIGHUP`. If `None` is returned, the
-    /// gateway goes on with what it has.
+    /// Sets how the configuration is read again when the process gets the signal `SIGHUP`. If the function returns
+    /// `None`, the gateway keeps its configuration.
     ///
     /// The address, the number of connections and TLS do not change before the next start.
     #[must_use]
@@ -125,9 +127,9 @@ impl Gateway {
 
     /// Serves clients until the process is asked to stop, and then finishes open answers.
     ///
-    /// Calls `ready` with the address, including the port that the system picked, when the gateway listens. Before that, it
-    /// loads what calls need and makes some calls to itself, on ports of the loopback interface, so that its first answer
-    /// is as quick as the next ones.
+    /// Calls `ready` with the address, including the port that the system picked, when the gateway listens. Before
+    /// that, it loads tables and makes some calls to itself, on ports of the loopback interface, so that its first
+    /// answer is as fast as later ones.
     ///
     /// # Errors
     /// Returns an error if the configuration cannot be used, if the gateway cannot listen on the address, or if the
@@ -140,7 +142,7 @@ impl Gateway {
         let served = runtime.block_on(async {
             let loading = tokio::task::spawn_blocking(rehearsal::load);
             let (shared, reload, limits, grace) = self.parts(address);
-            // If it failed, the first call that needs it would tell.
+            // If loading failed, the first call that needs the tables will report it.
             let _ = loading.await;
             rehearsal::rehearse(&shared).await;
             let (listener, bound) = bind(address).await?;

@@ -1,4 +1,4 @@
-//! A rehearsal: before a gateway listens, it calls itself, so that the first client does not wait for what is made once.
+//! A rehearsal: before a gateway listens, it calls itself, so that the first client need not wait for one-time work.
 
 use std::future::pending;
 use std::io;
@@ -24,10 +24,10 @@ use crate::gateway::config::upstream::Upstream;
 use crate::gateway::router::router;
 use crate::serving::{ConnectionLimits, listen};
 
-/// How long it may take at most. After that, the gateway listens all the same.
+/// The most time for the rehearsal. After that, the gateway listens anyway.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// The path of a call, what is asked, and what is answered, in each dialect.
+/// The path, the request and the answer of a call in each dialect.
 const CALLS: [(&str, &str, &str); 4] = [
     (
         "/v1/chat/completions",
@@ -51,16 +51,16 @@ const CALLS: [(&str, &str, &str); 4] = [
     ),
 ];
 
-/// Loads the tables that calls need: of tokenizers, models and prices, and of the words that searches know.
+/// Loads the tables that calls need: tokenizers, models, prices, and the words of searches.
 pub(super) fn load() {
     lookback_tokens::load();
     let _ = Prices::builtin();
     let _ = lookback_store::search::terms(&Record::new("{}").text("Hello"));
 }
 
-/// Opens the store, and makes a call of each dialect through a gateway beside this one, whose store is memory, and whose
-/// upstream is here. What is only made once is made then. Nothing is told of it, and whatever fails will be told by real
-/// calls.
+/// Opens the store, and makes a call of each dialect through a second gateway with a store in memory and an upstream in
+/// this process. This triggers all one-time work. Nothing is logged, and failures are ignored, because real calls would
+/// report them.
 pub(super) async fn rehearse(shared: &Shared) {
     let opened = async {
         let _ = shared.store.probe().await;
@@ -86,12 +86,12 @@ async fn calls(current: &Current) -> io::Result<()> {
     }
 }
 
-/// The address of a listener, as that of an upstream.
+/// Returns the address of a listener as an upstream.
 fn at(listener: &TcpListener) -> io::Result<Upstream> {
     format!("http://{}", listener.local_addr()?).parse().map_err(io::Error::other)
 }
 
-/// Makes the calls, one after the other.
+/// Makes the calls one after the other.
 async fn ask(client: &Client, gateway: &Upstream) {
     for (path, asked, _) in CALLS {
         let headers = HeaderMap::from_iter([

@@ -34,11 +34,11 @@ pub(super) fn router(shared: Arc<Shared>) -> Router {
         .merge(rest::router(&shared))
         .merge(mcp::router(&shared))
         .merge(inspect::router(&shared))
-        // Around all of them: what a page of another site may not ask for, it may ask for under no path.
+        // Around all routes, so that pages of other sites are refused for every path.
         .layer(from_fn_with_state(shared, guard::admit))
 }
 
-/// Tells that requests are served, and whether they are recorded: if they cannot be, they pass.
+/// Reports that requests are served, and whether they are recorded. If they cannot be recorded, they pass unchanged.
 async fn is_ready(State(shared): State<Arc<Shared>>) -> String {
     let patience = shared.current().config.timeouts.store;
     match shared.readiness.fault(&*shared.store, patience).await {
@@ -47,7 +47,7 @@ async fn is_ready(State(shared): State<Arc<Shared>>) -> String {
     }
 }
 
-/// Answers a request that is not one about the gateway itself.
+/// Answers a request that is not for the gateway itself.
 async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let answer = answer(shared.clone(), request).await;
     shared.metrics.answered(answer.status());
@@ -100,7 +100,7 @@ async fn answer(shared: Arc<Shared>, request: Request) -> Response<Body> {
                 let unread = Unread::Nesting;
                 return answers::error(unread.status(), &unread.to_string(), Some(dialect));
             }
-            // It is read once more for that, so only if it matters.
+            // Reads the body once more for the model, so only if the model matters.
             let named = || if route.needs_model() { text.as_deref().and_then(body::model_of) } else { None };
             let asked = model.clone().or_else(named);
             let Some(upstream) = route.upstream(Some(dialect), asked.as_deref(), &head.headers) else {

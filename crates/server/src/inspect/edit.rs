@@ -1,6 +1,6 @@
-//! What may be changed, if the inspector was started so: a fact is forgotten, a blocker resolved, a session deleted.
+//! Changes through the inspector, if they are enabled: forget a fact, resolve a blocker, delete a session.
 //!
-//! A page asks first, and only its form changes something.
+//! A page asks for confirmation first, and only its form makes the change.
 
 use axum::Extension;
 use axum::extract::{Form, Query};
@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::{Fault, Inspector};
 
-/// What is asked for: in an address first, and then by a form.
+/// A requested change: first in an address, and then in a form.
 #[derive(Deserialize)]
 pub(super) struct Wish {
     name: String,
@@ -34,7 +34,7 @@ enum Kind {
     Delete,
 }
 
-/// The page that asks.
+/// Returns the page that asks for confirmation.
 pub(super) async fn ask(
     Extension(inspector): Extension<Inspector>,
     Query(wish): Query<Wish>,
@@ -44,13 +44,13 @@ pub(super) async fn ask(
     Ok(Html(change.to_html(log.as_str(), None)).into_response())
 }
 
-/// Does what a form asks for.
+/// Makes the change of a form.
 pub(super) async fn make(
     Extension(inspector): Extension<Inspector>,
     Form(wish): Form<Wish>,
 ) -> Result<Response, Fault> {
     let log = inspector.editable(&wish.name).await?;
-    // It may have been changed by others since the page was shown.
+    // The fact or session may have changed since the page was shown.
     let change = wish.change(&inspector, &log).await?;
     let memory = inspector.memory(&log).await?;
     let why = wish.why.trim();
@@ -94,7 +94,7 @@ impl Wish {
 }
 
 impl Inspector {
-    /// Returns the name of a session that may be changed.
+    /// Returns the name of a session, or an error if changes are not enabled.
     async fn editable(&self, name: &str) -> Result<LogName, Fault> {
         if !self.may_edit {
             return Err(Fault::new(

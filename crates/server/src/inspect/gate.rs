@@ -1,4 +1,4 @@
-//! Who may look: whoever has the token, if there is one, from a page of this server or from no page.
+//! Access checks of the inspector: the token, the host name, and the page that a request comes from.
 
 use std::net::IpAddr;
 
@@ -13,11 +13,11 @@ use crate::page::is_foreign;
 use crate::serving::unread;
 use crate::token::Token;
 
-/// What a request must have.
+/// The requirements for requests.
 #[derive(Debug, Clone)]
 pub(super) struct Gate {
     pub(super) token: Option<Token>,
-    /// The hosts that may be named besides this machine.
+    /// The host names that are allowed in addition to this machine.
     pub(super) hosts: Vec<String>,
     /// The address that the server listens on.
     pub(super) listens: IpAddr,
@@ -25,14 +25,14 @@ pub(super) struct Gate {
     pub(super) may_edit: bool,
 }
 
-/// Passes a request on if it may look, and tells browsers what they may do with the answer.
+/// Passes a request on if it meets the requirements, and adds security headers to the answer.
 pub(super) async fn admit(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     if let Err((status, says)) = gate.check(&request) {
         return secured(unread((status, format!("{says}\n")).into_response()));
     }
     let (target, headers) = (request.uri(), request.headers());
     if let Some(token) = &gate.token {
-        // The address with the token is opened once. From then on, the browser has a cookie.
+        // The address with the token is opened once. From then on, the browser sends a cookie.
         if given(target).is_some_and(|given| token.is(&given)) {
             return secured(remembered(target, headers, token));
         }
@@ -50,20 +50,20 @@ impl Gate {
         let (target, headers) = (request.uri(), request.headers());
         let is_form = *request.method() == Method::POST && self.may_edit;
         if !is_form && !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Err((StatusCode::METHOD_NOT_ALLOWED, "this server only shows"));
+            return Err((StatusCode::METHOD_NOT_ALLOWED, "this server is read-only"));
         }
         says_host(target, headers).map_err(|wrong| (StatusCode::BAD_REQUEST, wrong))?;
         let is_ours = is_local(target, headers)
             || is_one_of(target, headers, &self.hosts)
             || is_at(target, headers, self.listens);
         if !is_ours {
-            return Err((StatusCode::FORBIDDEN, "this server has another name; name this one with --allow-host"));
+            return Err((StatusCode::FORBIDDEN, "the request names an unknown host; allow it with --allow-host"));
         }
-        // No page of another site reads from here, or has work done here. A link from one may be followed.
+        // Pages of other sites may neither read from here nor cause work here. Links from them may be followed.
         if is_foreign(headers, !is_form) {
-            return Err((StatusCode::FORBIDDEN, "a page of another site asks"));
+            return Err((StatusCode::FORBIDDEN, "the request comes from a page of another site"));
         }
-        // Browsers say with every form where it comes from.
+        // Browsers send the origin with every form.
         if is_form && !headers.contains_key(header::ORIGIN) {
             return Err((StatusCode::FORBIDDEN, "the form does not say which page it comes from"));
         }
@@ -71,18 +71,19 @@ impl Gate {
     }
 }
 
-/// The members of an address, as they are written.
+/// Returns the members of an address's query, not decoded.
 fn members(target: &Uri) -> impl Iterator<Item = &str> {
     target.query().unwrap_or_default().split('&').filter(|member| !member.is_empty())
 }
 
-/// The token in an address. A `+` in it is a `+`.
+/// Returns the token in an address. A `+` in it stays a `+`.
 fn given(target: &Uri) -> Option<String> {
     let given = members(target).find_map(|member| member.strip_prefix("token="))?;
     percent_decode_str(given).decode_utf8().ok().map(Into::into)
 }
 
-/// The name of the cookie. Browsers give cookies to all ports of a host, and there may be another inspector.
+/// Returns the name of the cookie. It contains the port, because browsers send cookies to all ports of a host, and
+/// several inspectors may run.
 fn cookie_name(headers: &HeaderMap) -> String {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let port = host.rsplit_once(':').map(|(_, port)| port).filter(|port| port.parse::<u16>().is_ok());
@@ -96,8 +97,9 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
     pairs.find(|(named, _)| *named == name).map(|(_, value)| value)
 }
 
-/// Leads to the same page without the token in its address. The cookie has a digest of the token, because browsers give it to
-/// other programs on this host, too: whoever has it may look here, but cannot use the token elsewhere.
+/// Redirects to the same page without the token in its address, and sets a cookie. The cookie has a digest of the
+/// token, because browsers also send it to other programs on this host. The digest opens this inspector, but nothing
+/// else.
 fn remembered(target: &Uri, headers: &HeaderMap, token: &Token) -> Response {
     let others: Vec<&str> = members(target).filter(|member| !member.starts_with("token=")).collect();
     let query = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
@@ -110,7 +112,7 @@ fn remembered(target: &Uri, headers: &HeaderMap, token: &Token) -> Response {
     response
 }
 
-/// Adds what a browser has to know of every answer.
+/// Adds security headers to an answer.
 pub(crate) fn secured(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in [
@@ -121,7 +123,7 @@ pub(crate) fn secured(mut response: Response) -> Response {
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
-    // The page's own policy is in the page. This one holds for everything else, and for frames.
+    // A page has its own policy in a `meta` element. This one is for all other answers, and for frames.
     let policy = HeaderValue::from_static("frame-ancestors 'none'; object-src 'none'; base-uri 'none'");
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(policy);
     response

@@ -1,4 +1,4 @@
-//! Serves the inspector on an address of its own.
+//! Serves the inspector on its own address.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{Inspector, pages};
 use crate::door::Door;
 use crate::serving::{ServeError, wide_runtime};
 
-/// How long requests may take that are under way when the process is asked to stop.
+/// How long open requests may take after the process was asked to stop.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Serves the pages until the process is asked to stop.

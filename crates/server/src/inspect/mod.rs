@@ -1,7 +1,7 @@
-//! The inspector: pages that show what a model saw of the sessions of a store, at every call.
+//! The inspector: pages that show, for each call of a store's sessions, what a model saw.
 //!
-//! It only reads, unless it may [change](Inspector::with_edits) a few things. Contents of sessions are text in its pages, and a
-//! page loads nothing from elsewhere.
+//! It is read-only, unless [changes](Inspector::with_edits) are enabled. Contents of sessions are escaped in its pages,
+//! and pages load nothing from elsewhere.
 
 mod edit;
 mod gate;
@@ -38,19 +38,19 @@ pub use self::http::serve;
 use self::shelf::{Edition, Known, Shelf};
 use crate::guests::Endless;
 
-/// Why the log of a session cannot be read.
+/// The reason that a damaged session cannot be read.
 const DAMAGED: &str = "its log is damaged";
-/// How long the overview reads sessions that it does not know yet, and how long it searches facts.
+/// How long the overview reads new sessions, and how long it searches facts.
 const PATIENCE: Duration = Duration::from_millis(700);
-/// How many bytes a session has at most that the overview waits for.
+/// The largest session that the overview waits for, in bytes.
 const SOON: u64 = 16 << 20;
-/// How many messages a search finds at most, and how many facts.
+/// The most messages that a search finds, and the most facts.
 const MOST_FOUND: usize = 50;
-/// How often it is looked whether a session went on.
+/// How often the log of a followed session is checked.
 const LOOKS_EVERY: Duration = Duration::from_millis(500);
-/// How many pages are told at once whether theirs went on. The others ask again after a while.
+/// The most pages that are notified of changes. Others have to ask again.
 const MOST_FOLLOWERS: usize = 32;
-/// How long these wait before they ask again.
+/// How long those pages wait before they ask again.
 const ASKS_EVERY: Duration = Duration::from_secs(10);
 
 /// The inspector of a store.
@@ -73,11 +73,11 @@ pub struct Inspector {
     store: Arc<dyn Store>,
     place: Arc<str>,
     shelf: Arc<Shelf>,
-    /// The workspace whose shared facts a session knows.
+    /// Returns the workspace whose shared facts a session knows.
     workspace: Arc<dyn Fn(&LogName) -> String + Send + Sync>,
-    /// One policy is tried out at a time: that takes long, and a core.
+    /// Lets one policy be tried out at a time, because a trial takes long and occupies a core.
     trial: Arc<Semaphore>,
-    /// The places of the pages that are told what happens.
+    /// The places of the pages that are notified of changes.
     followers: Arc<Semaphore>,
     may_edit: bool,
 }
@@ -89,9 +89,9 @@ impl fmt::Debug for Inspector {
 }
 
 impl Inspector {
-    /// Creates the inspector of a store. `place` names the store to people, and the prices are those of all costs.
+    /// Creates the inspector of a store. `place` is the store's name for people. The prices determine all costs.
     pub fn new(store: impl IntoStore, place: impl Into<Arc<str>>, price: Price) -> Inspector {
-        // The counter of a session that is opened without a model.
+        // The same counter as that of a session without a model.
         let counter = Settings::for_model(lookback_wire::dialect::Dialect::default(), "gpt-4o").counter;
         let store = store.into_store();
         Inspector {
@@ -105,20 +105,20 @@ impl Inspector {
         }
     }
 
-    /// Sets which workspace's facts a session knows. Usually, all know those of [`Memory::WORKSPACE`].
+    /// Sets the workspace of each session, whose facts it knows. By default, all sessions use [`Memory::WORKSPACE`].
     #[must_use]
     pub fn with_workspaces(self, of: impl Fn(&LogName) -> String + Send + Sync + 'static) -> Inspector {
         Inspector { workspace: Arc::new(of), ..self }
     }
 
-    /// Lets its pages forget a fact, resolve a blocker, and delete a session. Each is asked for twice.
+    /// Lets its pages forget facts, resolve blockers and delete sessions. Each change asks for confirmation.
     #[must_use]
     pub fn with_edits(self) -> Inspector {
         Inspector { may_edit: true, ..self }
     }
 }
 
-/// Returns the pages of an inspector, which an extension of each request names. Whoever serves them has to check who asks.
+/// Returns the routes of an inspector, which each request must have as an extension. The caller must check access.
 pub(crate) fn pages(prefix: &str) -> Router {
     let at = |path: &str| format!("{prefix}/{path}");
     Router::new()
@@ -150,7 +150,7 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
     let mut sessions = Vec::with_capacity(logs.len());
     for log in logs {
         if log.records == 0 {
-            // It was opened and never used, or it cannot be read.
+            // The session was opened but never used, or it cannot be read.
             let fault = match inspector.store.info(&log.name).await {
                 Err(StoreError::Damaged { .. }) => DAMAGED,
                 Err(StoreError::Newer { .. }) => "a newer version of Lookback wrote it",
@@ -160,7 +160,7 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
             continue;
         }
         let mut known = inspector.shelf.known(&log);
-        // The page does not wait for the others, which are read in the background.
+        // All other sessions are read in the background, and the page does not wait for them.
         if matches!(known, Known::Unread(_)) && log.bytes <= SOON && Instant::now() < until {
             inspector.shelf.learn(&log).await?;
             known = inspector.shelf.known(&log);
@@ -211,7 +211,7 @@ async fn page(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
         Some(_) => inspector.trial.clone().acquire_owned().await.ok(),
         None => None,
     };
-    // Dropped with this future if whoever asked has left.
+    // Dropped with this future if the client disconnects.
     let (waits, is_waited_for) = oneshot::channel::<Infallible>();
     let html = tokio::task::spawn_blocking(move || {
         let _permit = permit;
@@ -251,11 +251,11 @@ struct Rows {
     row: Option<usize>,
 }
 
-/// The contents of one row, or of all: the whole message, and what was sent of it.
+/// Returns the contents of one row, or of all rows: the whole message, and its forms under other edits.
 async fn part(Extension(inspector): Extension<Inspector>, Query(asked): Query<Rows>) -> Result<Response, Fault> {
     let log = inspector.known(&asked.name).await?;
     let read = inspector.shelf.read(&log).await?;
-    // The rows of a page have the numbers that they had when it was made.
+    // The rows are numbered as when the page was made.
     if read.edition.to_string() != asked.edition {
         return Err(Fault::new(StatusCode::CONFLICT, "the session has changed since the page was made"));
     }
@@ -275,7 +275,7 @@ struct OfCall {
     call: u64,
 }
 
-/// The exact request of a call, to be copied.
+/// Returns the exact request of a call, for copying.
 async fn request(Extension(inspector): Extension<Inspector>, Query(asked): Query<OfCall>) -> Result<Response, Fault> {
     let log = inspector.known(&asked.name).await?;
     let read = inspector.shelf.read(&log).await?;
@@ -285,7 +285,7 @@ async fn request(Extension(inspector): Extension<Inspector>, Query(asked): Query
     Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
 }
 
-/// Tells the edition of a log whenever it changes. If too many listen, tells it once, and when to ask again.
+/// Sends the edition of a log whenever it changes. If too many pages listen, sends it once, with a time to ask again.
 async fn live(Extension(inspector): Extension<Inspector>, Query(place): Query<Place>) -> Result<Response, Fault> {
     let log = inspector.known(&place.name).await?.name;
     let store = inspector.store.clone();
@@ -299,7 +299,7 @@ async fn live(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
     };
     let told = stream::unfold((store, log, None, place), move |(store, log, before, place)| async move {
         loop {
-            // A store that fails for a while tells nothing.
+            // Sends nothing while the store fails.
             let edition = store.info(&log).await.map(|log| log.map(|log| Edition::from_info(&log)));
             if let Ok(edition) = edition
                 && before != Some(edition)
@@ -315,7 +315,7 @@ async fn live(Extension(inspector): Extension<Inspector>, Query(place): Query<Pl
 }
 
 impl Inspector {
-    /// Returns what is known of the log of a session, which must exist.
+    /// Returns the information about a session's log, which must exist.
     async fn known(&self, name: &str) -> Result<LogInfo, Fault> {
         let log: LogName = name.parse().map_err(|_| Fault::no_session())?;
         match self.store.info(&log).await? {
@@ -324,8 +324,8 @@ impl Inspector {
         }
     }
 
-    /// Finds facts that fit some words, as far as there is time: those of the sessions that were used last come first. Returns
-    /// also whether all were searched. `derived` are the logs beside the sessions' own: which of them have facts.
+    /// Finds facts by words within a time limit, in the most recently used sessions first. Also returns whether all
+    /// sessions were searched. `derived` contains the names of derived logs, which show which sessions have facts.
     async fn facts_with(
         &self,
         words: &str,
@@ -335,7 +335,7 @@ impl Inspector {
         let until = Instant::now() + PATIENCE;
         let (mut found, mut workspaces) = (Vec::new(), HashSet::new());
         for session in sessions {
-            // Facts that sessions share are looked for once.
+            // Shared facts are searched once.
             let is_first = workspaces.insert((self.workspace)(session));
             if !is_first && !derived.contains(&session.facts_of()) {
                 continue;
@@ -345,7 +345,7 @@ impl Inspector {
             }
             let facts = match self.memory(session).await?.search(words, MOST_FOUND).await {
                 Ok(facts) => facts,
-                // Those of the others are shown all the same.
+                // A damaged log must not hide the facts of others.
                 Err(MemoryError::Store(StoreError::Damaged { .. })) => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -355,13 +355,13 @@ impl Inspector {
         Ok((found, true))
     }
 
-    /// Returns the facts that a session knows.
+    /// Opens the memory of a session.
     async fn memory(&self, log: &LogName) -> Result<Memory, Fault> {
         Ok(Memory::open_in(self.store.clone(), log.as_str(), &(self.workspace)(log)).await?)
     }
 }
 
-/// What is answered if a page cannot be shown.
+/// The answer if a page cannot be shown.
 #[derive(Debug)]
 struct Fault {
     status: StatusCode,

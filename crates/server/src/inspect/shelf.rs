@@ -1,4 +1,4 @@
-//! Sessions that were read: their timelines while they are looked at, and the figures of all of them.
+//! A cache of sessions that were read: some timelines, and the figures of all sessions.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use lookback_store::LogInfo;
 use lookback_store::{LogName, Store, StoreError};
 use lookback_tokens::TokenCounter;
 
-/// How many timelines are kept.
+/// The most timelines that are kept.
 const MOST: usize = 16;
 
-/// What a log was when it was read. It is another one once the log has grown, or was deleted and made anew.
+/// The edition of a log when it was read. It differs once the log has grown, or was deleted and created again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Edition {
     pub(super) records: u64,
@@ -44,29 +44,29 @@ pub(super) struct Read {
     pub(super) pairs: Pairs,
 }
 
-/// What is known of the figures of a session.
+/// The known figures of a session.
 #[derive(Debug, Clone)]
 pub(super) enum Known {
-    /// They are these.
+    /// The current figures.
     Figures(Figures),
     /// The log is damaged.
     Damaged,
-    /// They were not read yet, or the log was another one. Those of that one are shown meanwhile.
+    /// The figures were not read yet, or only for an earlier edition. Those of the earlier edition are shown meanwhile.
     Unread(Option<Figures>),
 }
 
-/// The sessions that were read.
+/// The cache of sessions that were read.
 pub(super) struct Shelf {
     store: Arc<dyn Store>,
     counter: Arc<dyn TokenCounter>,
     price: Price,
-    /// The timelines, the last used last.
+    /// The timelines, the most recently used last.
     timelines: Mutex<Vec<(LogName, Arc<Read>)>>,
-    /// The figures; `None` if the log is damaged.
+    /// The figures. `None` if the log is damaged.
     figures: Mutex<HashMap<LogName, (Edition, Option<Figures>)>>,
-    /// One session is read at a time to be looked at, so that nobody waits for the same twice.
+    /// Lets one timeline be read at a time, so that concurrent requests do not read the same one twice.
     reading: tokio::sync::Mutex<()>,
-    /// Whether figures are read in the background.
+    /// Whether figures are being read in the background.
     is_reading_on: AtomicBool,
 }
 
@@ -91,14 +91,14 @@ impl Shelf {
         &self.price
     }
 
-    /// Returns the timeline of a session of which this is the log now.
+    /// Returns the timeline of a session whose log is in this state.
     pub(super) async fn read(&self, log: &LogInfo) -> Result<Arc<Read>, StoreError> {
         let edition = Edition::from_info(log);
         if let Some(read) = self.taken(&log.name, edition) {
             return Ok(read);
         }
         let _reading = self.reading.lock().await;
-        // Somebody else may have waited for the same.
+        // Another request may have read it meanwhile.
         if let Some(read) = self.taken(&log.name, edition) {
             return Ok(read);
         }
@@ -122,7 +122,7 @@ impl Shelf {
         Some(read)
     }
 
-    /// Makes the timeline of a session. It takes long, and others are served meanwhile.
+    /// Computes the timeline of a session. It takes long, so it runs on a blocking thread.
     async fn timeline(&self, log: &LogName) -> Result<Timeline, StoreError> {
         let (store, counter, price, log) = (self.store.clone(), self.counter.clone(), self.price.clone(), log.clone());
         let handle = tokio::runtime::Handle::current();
@@ -131,7 +131,7 @@ impl Shelf {
             Ok(made) => made,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
-                // The server stops. Nobody waits for the answer any more.
+                // The server stops, and the answer is not needed.
                 Err(_) => Ok(Timeline::default()),
             },
         }
@@ -143,7 +143,7 @@ impl Shelf {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner).remove(log);
     }
 
-    /// Returns what is known of the figures of a session.
+    /// Returns the known figures of a session.
     pub(super) fn known(&self, log: &LogInfo) -> Known {
         match self.figures.lock().unwrap_or_else(PoisonError::into_inner).get(&log.name) {
             Some((edition, figures)) if *edition == Edition::from_info(log) => {
@@ -154,10 +154,10 @@ impl Shelf {
         }
     }
 
-    /// Reads the figures of a session. If its log is damaged, that is known from then on.
+    /// Reads the figures of a session. Remembers a damaged log as such.
     pub(super) async fn learn(&self, log: &LogInfo) -> Result<(), StoreError> {
         let edition = Edition::from_info(log);
-        // The timelines of those that are looked at are kept, and not these.
+        // Uses a cached timeline, but does not add others to the cache.
         let figures = match self.taken(&log.name, edition) {
             Some(read) => Some(Figures::from_timeline(&read.timeline)),
             None => match self.timeline(&log.name).await {
@@ -170,7 +170,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Reads the figures of sessions in the background, one after the other, unless some are being read.
+    /// Reads the figures of sessions in the background, one after the other, unless that is already running.
     pub(super) fn read_on(shelf: &Arc<Shelf>, logs: Vec<LogInfo>) {
         if logs.is_empty() || shelf.is_reading_on.swap(true, Ordering::AcqRel) {
             return;
@@ -178,14 +178,14 @@ impl Shelf {
         let reader = Reader(shelf.clone());
         tokio::spawn(async move {
             for log in logs {
-                // One that cannot be read now stays unread, and is tried again when somebody looks.
+                // A session that cannot be read stays unread, and is tried again at the next request.
                 let _ = reader.0.learn(&log).await;
             }
         });
     }
 }
 
-/// Whoever reads in the background. Others may do so once it has ended, however it ended.
+/// A background reader. Dropping it lets another one start, even after a panic.
 struct Reader(Arc<Shelf>);
 
 impl Drop for Reader {

@@ -1,4 +1,4 @@
-//! Trying out a policy: the session is replayed under it, in memory.
+//! A trial of a policy: replays a session under it, in memory.
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -15,17 +15,17 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::sync::oneshot::error::TryRecvError;
 
-/// A session that was replayed under another policy.
+/// The result of a trial: the timeline, and the policy as TOML.
 pub(super) struct Tried {
     pub(super) timeline: Timeline,
     pub(super) toml: String,
 }
 
-/// The longest policy that is read, in bytes.
+/// The longest text of a policy, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// Replays a session under a policy, or says what is wrong with it. No file is read: a policy is a preset or text. It ends early
-/// if nobody waits for it any more.
+/// Replays a session under a policy, or returns the error of the policy. Reads no files: a policy is a preset or TOML
+/// or JSON text. Stops early if the client disconnects.
 pub(super) fn replayed(
     text: &str,
     timeline: &Timeline,

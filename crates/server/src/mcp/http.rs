@@ -46,7 +46,7 @@ pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Resu
     door.serve(runtime, GRACE, router, ready)
 }
 
-/// Answers a request that was let in: whoever calls this has checked who sends it, and to which host.
+/// Answers a request. The caller must have checked its sender and its host.
 pub(crate) async fn answer(server: Server, request: Request) -> Response {
     let config = StreamableHttpServerConfig::default().disable_allowed_hosts();
     service(server, config).handle(request).await.map(Body::new)

@@ -27,7 +27,7 @@ pub(super) struct Lines<R, W> {
     /// The part of the current line that has been read. A read may be canceled at any time, and the next one
     /// continues.
     line: Vec<u8>,
-    /// If the current line is too long, and the rest of it is skipped: the identifier that it has.
+    /// The identifier of the current line, if it is too long and its rest is being skipped.
     skips: Option<Value>,
     /// The answer to an invalid line. Empty if it is in the output and only needs to be flushed.
     rejection: Option<Vec<u8>>,
@@ -49,7 +49,7 @@ impl UnderWay {
 /// The result of reading a line.
 enum Line {
     Whole(Vec<u8>),
-    /// With the identifier that it has.
+    /// The line is too long. Contains its identifier.
     TooLong(Value),
     End,
 }
@@ -176,7 +176,7 @@ where
                 }
                 Ok(None) => {}
                 Err(mut refusal) => {
-                    // The answer to the request that is open would be the second one.
+                    // If a request with this identifier is open, it must get only one answer.
                     let is_open = |id: RequestId| self.under_way.places().contains_key(&id);
                     if serde_json::from_value(refusal.id.clone()).is_ok_and(is_open) {
                         refusal.id = Value::Null;
@@ -193,11 +193,11 @@ where
     }
 }
 
-/// Why a line is not taken, and the request that waits for an answer to it.
+/// A refused line: the error, and the identifier of the request.
 struct Refusal {
     code: ErrorCode,
     says: String,
-    /// Null if it cannot be read, which JSON-RPC requires then.
+    /// The identifier, or null if it cannot be read, as JSON-RPC requires.
     id: Value,
 }
 
@@ -212,7 +212,7 @@ impl Refusal {
 
 /// Parses a line.
 ///
-/// Returns `None` if the line needs no answer, and why it is refused as the error if the line is not a message.
+/// Returns `None` if the line needs no answer. Returns a refusal if the line is not a message.
 fn read(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
     if line.is_empty() {
@@ -223,7 +223,7 @@ fn read(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
     }
     let value: Value = serde_json::from_slice(line).map_err(|error| Refusal {
         code: ErrorCode::PARSE_ERROR,
-        // It tells the column, and quotes nothing.
+        // The error contains the column, but quotes nothing.
         says: format!("the line is not JSON: {error}; send one message per line"),
         id: id_in(line).unwrap_or_default(),
     })?;
@@ -241,8 +241,8 @@ fn read(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Refusal> {
     }
 }
 
-/// Returns the member `id` of an object that cannot be read as a whole: it is cut off, has half of a character, or is nested too
-/// deep. Whoever sent it waits for an answer to this identifier.
+/// Returns the member `id` of an object that cannot be parsed as a whole: it is cut off, contains half of a character,
+/// or is nested too deep. The client waits for an answer with this identifier.
 fn id_in(line: &[u8]) -> Option<Value> {
     let (mut depth, mut at) = (0_usize, 0_usize);
     while let Some(byte) = line.get(at) {
@@ -254,7 +254,7 @@ fn id_in(line: &[u8]) -> Option<Value> {
                 let begin = at;
                 at += end_of_string(line.get(at..)?)?;
                 let rest = line.get(at + 1..)?.trim_ascii_start();
-                // Of the outermost object, and no text in it.
+                // A key of the outermost object, not of an inner one.
                 let is_id = depth == 1 && line.first() == Some(&b'{') && line.get(begin..at)? == b"id";
                 if is_id && let Some(value) = rest.strip_prefix(b":") {
                     return scalar(value.trim_ascii_start());
@@ -267,7 +267,7 @@ fn id_in(line: &[u8]) -> Option<Value> {
     None
 }
 
-/// Returns where a string ends, behind the quotation mark that begins it.
+/// Returns the index of the quotation mark that ends a string. The text begins after the opening one.
 fn end_of_string(rest: &[u8]) -> Option<usize> {
     let mut is_escaped = false;
     rest.iter().position(|byte| {
@@ -277,7 +277,7 @@ fn end_of_string(rest: &[u8]) -> Option<usize> {
     })
 }
 
-/// Reads the string or the number that a text begins with.
+/// Parses the string or the number at the beginning of a text.
 fn scalar(text: &[u8]) -> Option<Value> {
     let end = match text.split_first()? {
         (b'"', rest) => end_of_string(rest)? + 2,
@@ -326,7 +326,7 @@ mod tests {
     use super::*;
     use crate::mcp::Server;
 
-    /// A client of a server in the same process, with pipes as small as these.
+    /// Creates a client of a server in the same process, connected by pipes of this size in bytes.
     async fn client(pipe: usize) -> (WriteHalf<DuplexStream>, Answers<BufReader<ReadHalf<DuplexStream>>>) {
         let server = Server::new(Memory::open(MemoryStore::new(), "mcp").await.unwrap());
         let (near, far) = tokio::io::duplex(pipe);
@@ -359,7 +359,7 @@ mod tests {
     async fn a_client_that_does_not_read_is_not_read_from() {
         let (mut asks, mut answers) = client(4_096).await;
         let mut asked = 0;
-        // Few answers fit into the pipe; of what is asked, some lines wait in buffers.
+        // Few answers fit into the pipe. Some requests wait in buffers.
         while asked < 10_000 {
             let line = request(asked + 1, "tools/list", json!({}));
             if timeout(Duration::from_secs(2), asks.write_all(line.as_bytes())).await.is_err() {
@@ -368,7 +368,8 @@ mod tests {
             asked += 1;
         }
         assert!(asked >= MOST_UNDER_WAY as u64 && asked < 400, "{asked}");
-        // Once it reads, all that was taken is answered. (The last one may have been written in part.)
+        // Once the client reads, everything that was taken is answered. (The last request may have been written in
+        // part.)
         let mut answered = std::collections::BTreeSet::new();
         while (answered.len() as u64) < asked {
             let answer = next(&mut answers).await;
@@ -398,7 +399,7 @@ mod tests {
             let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
             let lines = request(id, "tools/list", json!({})) + &cancelled.to_string() + "\n";
             asks.write_all(lines.as_bytes()).await.unwrap();
-            // Whoever cancels may be answered none the less.
+            // A canceled request may still get an answer.
             let _ = timeout(Duration::from_millis(1), answers.next_line()).await;
         }
         asks.write_all(request(5_000, "ping", json!({})).as_bytes()).await.unwrap();
@@ -418,7 +419,7 @@ mod tests {
             (r#"{"id": 3}"#, ErrorCode::INVALID_REQUEST, Value::Null),
             (r#"{"method": "ping", "id": 3}"#, ErrorCode::INVALID_REQUEST, json!(3)),
             (r#"{"method": "ping", "id": 18446744073709551615}"#, ErrorCode::INVALID_REQUEST, json!(u64::MAX)),
-            // Whoever asks so waits for an answer to the identifier.
+            // The client waits for an answer with this identifier.
             (
                 r#"{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"recall","arguments":{"query":"\ud83d"}}}"#,
                 ErrorCode::PARSE_ERROR,
@@ -442,7 +443,7 @@ mod tests {
             let answer = next(&mut answers).await;
             assert_eq!((&answer["error"]["code"], answer.get("id")), (&json!(code.0), Some(&id)), "{line}: {answer}");
         }
-        // What is not JSON can be no text either.
+        // Invalid UTF-8 is not JSON either.
         asks.write_all(b"\xff\xfe\n").await.unwrap();
         assert_eq!(next(&mut answers).await["error"]["code"], ErrorCode::PARSE_ERROR.0);
         // A notification is never answered.

@@ -1,8 +1,7 @@
 //! The tool `remember_messages`, which keeps messages of a conversation in its session, so that `recall` finds them
 //! later.
 //!
-//! The protocol does not tell a server what is said in a conversation, so `recall` can only find what the model passes
-//! on.
+//! The protocol does not show a server the conversation, so `recall` can find only messages that the model passes on.
 
 use lookback_engine::Settings;
 use lookback_facts::Memory;
@@ -53,7 +52,7 @@ pub(super) fn schema() -> Value {
     })
 }
 
-/// One message: what is compared to recognize it.
+/// One message in the form that is compared to recognize it.
 type Said = (Role, String);
 
 /// Keeps messages, and replies with their entries.

@@ -19,7 +19,7 @@ pub(super) enum Place {
     Messages(LogName, RangeInclusive<Position>),
     /// The fact sheet of a session.
     Facts(LogName),
-    /// The fact sheet of what the sessions of the workspace share.
+    /// The fact sheet of the facts that sessions of the workspace share.
     Shared,
 }
 

@@ -1,4 +1,4 @@
-//! Fact sheets as text: of a session, and of what all sessions share.
+//! Fact sheets as text: of a session, and of the shared facts.
 
 use lookback_facts::{Facts, Memory, MemoryError, Scope, Sheet, SheetOptions, sheet};
 use lookback_store::LogName;

@@ -44,7 +44,7 @@ pub fn serve(server: Server) -> Result<(), ServeError> {
         }
         Ok(())
     });
-    // A thread may still wait for standard input. Nobody needs it any more.
+    // A thread may still wait for standard input, which is no longer needed.
     runtime.shutdown_background();
     served
 }

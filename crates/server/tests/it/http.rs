@@ -43,7 +43,7 @@ fn request(length: usize) -> String {
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"0"}}}"#;
 
-/// Sends a request and reads its answer, however that is framed.
+/// Sends a request and reads its answer, with either framing.
 fn ask(stream: &mut TcpStream) -> String {
     write!(stream, "{}{INITIALIZE}", request(INITIALIZE.len())).unwrap();
     let mut answer = String::new();
@@ -100,7 +100,7 @@ fn a_body_that_does_not_end_is_answered_in_time() {
 fn who_comes_when_all_connections_are_taken_waits_for_one() {
     let long = Duration::from_secs(300);
     let address = listening(ConnectionLimits { connections: 2, head: long, request: long });
-    // Their requests are on their way.
+    // The requests of two clients are still incomplete.
     let mut open: Vec<TcpStream> = (0..2).map(|_| connect(address)).collect();
     for stream in &mut open {
         write!(stream, "{}{{", request(INITIALIZE.len())).unwrap();
@@ -127,7 +127,7 @@ fn who_says_nothing_keeps_nobody_out() {
         match number % 3 {
             0 => {}
             1 => write!(stream, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX-Slow: ").unwrap(),
-            // One that has asked, and may ask on.
+            // A client that has sent a request, and may send more.
             _ => assert!(ask(&mut stream).starts_with("HTTP/1.1 200 OK")),
         }
         kept.push(stream);

@@ -1,4 +1,4 @@
-//! Tests of the server with the official client: what it lists, what it shows, and what it hides.
+//! Tests of the server with the official client: what it lists, shows, and hides.
 
 use std::sync::Arc;
 
@@ -20,17 +20,17 @@ use rmcp::{ErrorData, ServiceExt};
 
 type Client = RunningService<RoleClient, ()>;
 
-/// The memory of a session.
+/// Opens the memory of a session.
 async fn memory(store: &Arc<dyn Store>, session: &str) -> Memory {
     Memory::open(store.clone(), session).await.unwrap()
 }
 
-/// A client of a server in the same process, which shows the session `mcp` alone.
+/// Returns a client of a server in the same process that shows only the session `mcp`.
 async fn client_of(store: &Arc<dyn Store>) -> Client {
     connect(Server::new(memory(store, "mcp").await)).await
 }
 
-/// A client of a server that shows all sessions.
+/// Returns a client of a server that shows all sessions.
 async fn client_of_all(store: &Arc<dyn Store>) -> Client {
     connect(Server::new(memory(store, "mcp").await).with_any_session()).await
 }
@@ -243,7 +243,7 @@ async fn what_is_remembered_can_be_read() {
     assert_eq!(read(&client, "lookback://facts/shared").await.unwrap(), nothing);
 }
 
-/// Returns the text of a prompt, or the error of the protocol.
+/// Returns the text of a prompt, or the protocol error.
 async fn prompt(client: &Client, name: &str, session: Option<&str>) -> Result<String, ErrorData> {
     let mut asked = GetPromptRequestParams::new(name);
     if let Some(session) = session {

@@ -1,4 +1,4 @@
-//! Tests of the tools: the official client calls them, for the right session, and gets errors that say what is wrong.
+//! Tests of the tools with the official client: they act on the right session, and their errors name the problem.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -51,7 +51,7 @@ async fn the_tools_are_the_librarys_and_one_that_gives_recall_something_to_read(
     let known = tools::tools();
     for (listed, known) in listed.iter().zip(&known) {
         assert_eq!(&*listed.name, known.name);
-        // The server describes `recall` in its own words.
+        // The server has its own description of `recall`.
         assert_eq!(listed.description.as_deref() == Some(known.description), known.name != "recall");
         assert_eq!(Value::Object((*listed.input_schema).clone()), known.parameters);
     }
@@ -129,12 +129,12 @@ async fn messages_that_cannot_be_kept_are_told_and_none_is() {
     }
     let nothing = call(&client, "recall", json!({"from": 0})).await.unwrap();
     assert!(nothing.contains("this session has no messages"), "{nothing}");
-    // So messages are written in requests.
+    // Requests to a model have messages of this form.
     let other = json!({"messages": [{"role": "user", "content": "Hello"}]});
     assert_eq!(call(&client, "remember_messages", other).await.unwrap(), "1 message is kept as #0; recall finds them.");
 }
 
-/// A store in which no search ever ends, and which knows why.
+/// A store whose searches never end, and that knows the cause.
 #[derive(Debug)]
 struct Endless(MemoryStore);
 
@@ -200,7 +200,7 @@ async fn a_call_that_takes_too_long_is_answered_and_holds_up_no_other() {
     assert!(!slow.is_finished() || begun.elapsed() > Duration::from_secs(2));
     let told = slow.await.unwrap().unwrap_err();
     assert!(told.contains("no answer within 2s"), "{told}");
-    // The model reads why, as whoever reads a log does.
+    // The model reads the cause, like a reader of the log.
     assert!(told.contains("the connection was refused"), "{told}");
 }
 
@@ -229,7 +229,7 @@ async fn what_is_wrong_is_told_in_the_result() {
         ("memory_forget", json!({"id": "f7"}), "f7"),
         ("memory_get", json!({"id": "seven"}), "is not a fact's identifier"),
         ("memory_preference", json!({"content": "x".repeat(100_000)}), "Nothing was done"),
-        // Whoever may not name a session is not told that one could.
+        // A client that may not name a session does not learn that others can.
         ("memory_get", json!({"session": "private"}), "memory_get has no argument \"session\""),
     ] {
         let told = call(&client, tool, arguments).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Who asks: the client that a request comes from, as far as its keys tell.
+//! The caller of a request, as its keys identify it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,29 +21,29 @@ use crate::gateway::http::headers;
 
 /// The client that a request comes from.
 pub(crate) struct Caller {
-    /// The tenant whose sessions it reaches, if the gateway has keys.
+    /// The tenant whose sessions it may reach. `None` if the gateway has no keys.
     pub(crate) tenant: Option<Tenant>,
-    /// A name for the owner of its provider's key, if it has one.
+    /// A name for the account of its provider's key, if it has one.
     pub(crate) account: Option<String>,
-    /// What is added to its requests, if its key says so.
+    /// The additions that its key sets.
     adds: Option<Vec<Add>>,
-    /// Ends when the answer does.
+    /// Marks the request as open until the answer ends.
     _open: Option<Open>,
 }
 
-/// Why a request is not let in.
+/// The reason that a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refused {
     /// It has no key of the gateway.
     NoKey,
     /// Its head is too long.
     Long,
-    /// It has to wait.
+    /// It exceeds a rate limit.
     Busy(Busy),
 }
 
 impl Caller {
-    /// Lets a request in. A key of the gateway is removed from the headers.
+    /// Admits a request. Removes a key of the gateway from its headers.
     pub(crate) fn admit(
         config: &Config,
         clients: &Arc<Clients>,
@@ -65,7 +65,7 @@ impl Caller {
         Ok(Caller { tenant, account, adds, _open: open })
     }
 
-    /// Returns what is added to its requests to an upstream: what its key says, or the upstream, or the whole
+    /// Returns the additions to its requests to an upstream. The key overrides the upstream, which overrides the whole
     /// configuration.
     pub(crate) fn adds<'a>(&'a self, upstream: &'a Upstream, config: &'a Config) -> &'a [Add] {
         self.adds.as_deref().or(upstream.adds()).unwrap_or(&config.adds)
@@ -73,7 +73,7 @@ impl Caller {
 }
 
 impl Refused {
-    /// Tells the client.
+    /// Returns the answer for the client.
     pub(crate) fn answer(self, dialect: Option<Dialect>) -> Response<Body> {
         let busy = |words: &str, seconds: u64| {
             let mut response = answers::error(StatusCode::TOO_MANY_REQUESTS, words, dialect);
@@ -86,11 +86,11 @@ impl Refused {
             }
             Refused::Long => answers::error(
                 StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-                "the head of the request has more bytes than this gateway takes",
+                "the head of the request has more bytes than this gateway accepts",
                 dialect,
             ),
             Refused::Busy(Busy::Rate(wait)) => {
-                // A part of a second is waited for, too.
+                // A fraction of a second is rounded up.
                 busy(
                     "the rate limit of this gateway is reached",
                     wait.as_millis().div_ceil(1000).try_into().unwrap_or(60),
@@ -101,11 +101,11 @@ impl Refused {
     }
 }
 
-/// The characters of an account's name.
+/// The number of characters in an account's name.
 pub(crate) const ACCOUNT: usize = 16;
 
-/// Returns a name for the account that a credential belongs to; `None` if there is no credential. The credential cannot
-/// be found from it.
+/// Returns a name for the account of a credential, as a keyed hash from which the credential cannot be found. `None` if
+/// there is no credential.
 fn account(credential: &[u8]) -> Option<String> {
     if credential.is_empty() {
         return None;
@@ -116,8 +116,8 @@ fn account(credential: &[u8]) -> Option<String> {
     Some(begin.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Returns the workspace of a session: whose shared facts it knows. Sessions of a tenant share theirs; without tenants, those of
-/// an account do, which is in the names of its sessions.
+/// Returns the workspace of a session, which determines the shared facts. Sessions of a tenant share a workspace.
+/// Without tenants, sessions of an account do; its name is part of the session's name.
 pub(crate) fn workspace<'a>(tenant: Option<&Tenant>, session: &'a LogName) -> &'a str {
     let account = session.as_str().rsplit_once('@').map(|(_, rest)| rest.split(['/', '~']).next().unwrap_or(rest));
     account.filter(|account| tenant.is_none() && account.len() == ACCOUNT).unwrap_or(Memory::WORKSPACE)

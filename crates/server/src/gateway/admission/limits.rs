@@ -1,4 +1,4 @@
-//! How much each client may ask for: requests a minute, and requests at once.
+//! The rate limits of each client: requests per minute, and concurrent requests.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,30 +8,30 @@ use axum::http::{HeaderMap, Uri};
 
 use crate::gateway::config::Limits;
 
-/// The most clients that are remembered. If there are more, those that have nothing open begin anew.
+/// The most clients that are remembered. Beyond that, clients without open requests start over.
 const MOST: usize = 65_536;
 
-/// What each client has asked for lately.
+/// The recent requests of each client.
 #[derive(Default)]
 pub(crate) struct Clients(Mutex<HashMap<String, Client>>);
 
 #[derive(Default)]
 struct Client {
     open: usize,
-    /// When its requests so far have been paid for. It may be ahead of time by a minute at most.
+    /// The time up to which its requests are paid for. At most a minute ahead of now.
     paid: Option<Instant>,
 }
 
-/// Why a request has to wait.
+/// The reason that a request has to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// The client asks too often, and may ask again after this time.
+    /// The client sends requests too often, and may send the next one after this time.
     Rate(Duration),
     /// The client has too many open requests.
     Concurrent,
 }
 
-/// An open request of a client. It is over when this is dropped.
+/// An open request of a client. Dropping it closes the request.
 pub(crate) struct Open {
     clients: Arc<Clients>,
     name: String,
@@ -46,7 +46,7 @@ impl Drop for Open {
     }
 }
 
-/// Returns whether a request's head has more bytes than it may have.
+/// Returns whether a request's head has more bytes than the limit.
 pub(crate) fn is_long(target: &Uri, headers: &HeaderMap, limits: &Limits) -> bool {
     let target = target.path_and_query().map_or(0, |target| target.as_str().len());
     let headers = headers.iter().map(|(name, value)| name.as_str().len() + value.len());
@@ -69,7 +69,7 @@ impl Clients {
         }
         if let Some(rate) = limits.requests_per_minute {
             const MINUTE: Duration = Duration::from_secs(60);
-            // Each request costs its share of a minute. A client may be a minute ahead: then it has to wait.
+            // Each request costs its share of a minute. A client that is a minute ahead has to wait.
             let paid = client.paid.map_or(now, |paid| paid.max(now)) + MINUTE / rate.max(1);
             if let Some(ahead) = paid.checked_duration_since(now + MINUTE).filter(|ahead| !ahead.is_zero()) {
                 return Err(Busy::Rate(ahead));

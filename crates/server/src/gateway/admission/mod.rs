@@ -1,4 +1,4 @@
-//! An admission: a request with all that it needs of the gateway, and what all requests share.
+//! An admitted request with its context, and the state that all requests share.
 
 pub(crate) mod caller;
 pub(crate) mod limits;
@@ -26,17 +26,17 @@ use crate::gateway::report::payoff::Payoff;
 use crate::host;
 use crate::page::is_foreign;
 
-/// Takes what happens, for a log.
+/// Receives events, for a log.
 pub(crate) type EventLog = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// What all requests share.
+/// The state that all requests share.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
-    /// The stores of the tenants, once they were used.
+    /// The stores of tenants that have been used.
     stores: Mutex<HashMap<Tenant, Arc<dyn Store>>>,
     /// The address that the gateway listens on.
     pub(crate) listens: SocketAddr,
-    /// What may change while the gateway serves.
+    /// The configuration in use, which may change while the gateway serves.
     current: RwLock<Arc<Current>>,
     pub(crate) lines: Lines,
     pub(crate) clients: Arc<Clients>,
@@ -47,18 +47,18 @@ pub(crate) struct Shared {
     log: Option<EventLog>,
 }
 
-/// A configuration in use.
+/// A configuration in use, with the policies and the client made from it.
 pub(crate) struct Current {
     pub(crate) config: Config,
     pub(crate) policy: Policy,
-    /// The same, with summaries.
+    /// The policy with summaries.
     pub(crate) summarizing: Policy,
-    /// The same, for conversations that the provider shortens: nothing is cut unless a request is refused as too long.
+    /// The policy for conversations that the provider shortens: cuts only if a request is refused as too long.
     pub(crate) yielding: Policy,
     pub(crate) client: Client,
 }
 
-/// A request, with all that it needs of the gateway. Whatever changes meanwhile, it is served as it was let in.
+/// An admitted request with its context. Later changes of the configuration do not affect it.
 #[derive(Clone)]
 pub(crate) struct Admission {
     pub(crate) shared: Arc<Shared>,
@@ -66,17 +66,17 @@ pub(crate) struct Admission {
     pub(crate) caller: Arc<Caller>,
 }
 
-/// Why a caller may not learn what the gateway keeps.
+/// The reason that a caller may not read the gateway's store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotLetIn {
-    #[error("web pages may not read what the gateway keeps")]
+    #[error("web pages may not read the sessions of this gateway")]
     WebPage,
-    #[error("without keys, what the gateway keeps is read on its own machine only; add [[key]]")]
+    #[error("without keys, the sessions of this gateway can be read only on its own machine; add [[key]]")]
     Elsewhere,
 }
 
 impl Admission {
-    /// Returns the store, as far as the caller sees it.
+    /// Returns the part of the store that the caller may see.
     ///
     /// # Errors
     /// Returns an error if the store of the tenant cannot be opened.
@@ -89,13 +89,13 @@ impl Admission {
         Ok(store)
     }
 
-    /// Checks that the caller may learn what the gateway keeps: with a key, or without keys on the gateway's own machine.
+    /// Checks that the caller may read the store: with a key, or, if there are no keys, on the gateway's own machine.
     ///
     /// # Errors
-    /// Returns why not.
+    /// Returns the reason if the caller may not.
     pub(crate) fn let_in(&self, target: &Uri, headers: &HeaderMap) -> Result<(), NotLetIn> {
         let is_local = self.shared.listens.ip().is_loopback() && host::is_local(target, headers);
-        // Only browsers send an origin. Of what they fetch without one, a link that is followed is let in.
+        // Only browsers send an origin. Requests of browsers without one are admitted only if they follow a link.
         if headers.contains_key(header::ORIGIN) || is_foreign(headers, true) {
             Err(NotLetIn::WebPage)
         } else if self.caller.tenant.is_none() && !is_local {
@@ -112,9 +112,9 @@ impl Current {
         Current::with_client(config, policy, client)
     }
 
-    /// The same, with the connections that there are already.
+    /// Creates it with an existing client, and so with its open connections.
     pub(crate) fn with_client(config: Config, policy: Policy, client: Client) -> Current {
-        // What comes is sent as it came until the window is cut, so nothing may be done to it as it arrives.
+        // Requests are forwarded unchanged until the window is cut, so results must not be changed as they arrive.
         let policy = Policy { arrival: None, caps: None, repeats: None, ..policy };
         let summarizing = summarizing(&policy);
         let yielding = Policy { limits: Limits::default(), target: None, cold: None, payback: None, ..policy.clone() };
@@ -123,7 +123,7 @@ impl Current {
 }
 
 impl Shared {
-    /// Begins to serve at an address.
+    /// Creates the state of a gateway that listens on an address.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         current: Current,
@@ -148,7 +148,7 @@ impl Shared {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Uses another configuration from now on.
+    /// Replaces the configuration, if the new one is valid.
     pub(crate) fn renew(&self, config: Config, policy: Policy) {
         match config.check().and_then(|()| config.check_address(self.listens)) {
             Ok(()) => {
@@ -170,7 +170,7 @@ impl Shared {
         Ok((store, true))
     }
 
-    /// Reads in the background what the sessions of a store have learned of the models' tokens.
+    /// Reads the token calibrations of a store's sessions in the background.
     pub(crate) fn recall(self: &Arc<Self>, store: Arc<dyn Store>) {
         let shared = self.clone();
         tokio::spawn(async move { shared.lines.calibrations.recall(&store).await });
@@ -182,7 +182,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether anything is logged of a call.
+    /// Returns whether calls are logged.
     pub(crate) fn has_log(&self) -> bool {
         self.log.is_some()
     }

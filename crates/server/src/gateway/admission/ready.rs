@@ -1,4 +1,4 @@
-//! Whether what is served can be recorded, for whoever watches the gateway.
+//! Whether requests can be recorded, for monitoring.
 
 use std::time::{Duration, Instant};
 
@@ -6,15 +6,16 @@ use lookback_store::{Store, StoreError};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
-/// How long what was found is taken for what is. Anybody may ask, and as often.
+/// How long a result is reused. Anyone may send such requests, and often.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// When the store was tried last, and what was wrong with it.
+/// The time and the result of the last probe of the store.
 #[derive(Debug, Default)]
 pub(crate) struct Readiness(Mutex<Option<(Instant, Option<&'static str>)>>);
 
 impl Readiness {
-    /// Returns why nothing can be recorded now; `None` if it can. Whoever asks meanwhile waits for the same answer.
+    /// Returns the reason that nothing can be recorded now, or `None` if the store works. Concurrent callers share one
+    /// probe.
     pub(crate) async fn fault(&self, store: &dyn Store, patience: Duration) -> Option<&'static str> {
         let mut found = self.0.lock().await;
         if let Some((when, fault)) = *found
@@ -34,7 +35,7 @@ impl Readiness {
 
 const SILENT: &str = "the store does not answer";
 
-/// Says what is wrong. Where the store is, is nobody's business here.
+/// Describes an error without the location of the store, which callers must not learn.
 fn said(error: &StoreError) -> &'static str {
     match error {
         StoreError::Full { .. } => "no space is left for the store",

@@ -1,4 +1,4 @@
-//! What a gateway adds to the requests of conversations, if it is asked to.
+//! The optional additions of a gateway to the requests of conversations.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde::de::IntoDeserializer as _;
 use serde::de::value::{Error as DeError, StrDeserializer};
 
-/// Something that a gateway adds to the requests of conversations.
+/// An addition of a gateway to the requests of conversations.
 ///
 /// ```
 /// use lookback_server::gateway::Add;
@@ -20,21 +20,21 @@ use serde::de::value::{Error as DeError, StrDeserializer};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Add {
-    /// A note with what is known, and notes with what changes.
+    /// A note with the fact sheet, and notes about its changes.
     FactSheet,
-    /// The tools with which a model writes facts and finds them. The gateway answers their calls.
+    /// The tools with which a model writes and finds facts. The gateway answers their calls.
     MemoryTools,
-    /// The tool with which a model reads what has left its window. The gateway answers its calls.
+    /// The tool with which a model reads messages that have left its window. The gateway answers its calls.
     Recall,
-    /// Notes, if the model's calls bring nothing new.
+    /// Notes to the model if its tool calls bring nothing new.
     Progress,
-    /// The member by which Anthropic caches a conversation as far as it goes, if the client marks nothing itself.
+    /// The member that makes Anthropic cache the whole conversation, if the client sets no cache markers itself.
     CacheMarkers,
-    /// A summary of what leaves the window.
+    /// A summary of the messages that leave the window.
     Summaries,
 }
 
-/// A text that names nothing that can be added.
+/// A text that names no addition.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a gateway can add fact-sheet, memory-tools, recall, progress, cache-markers and summaries, but not `{name}`")]
 pub struct UnknownAdd {
@@ -52,7 +52,7 @@ impl FromStr for Add {
 }
 
 impl Add {
-    /// Returns whether a model learns by it what the gateway keeps.
+    /// Returns whether it shows the model something from the gateway's store.
     pub(crate) fn shows_memory(self) -> bool {
         match self {
             Add::FactSheet | Add::MemoryTools | Add::Recall => true,

@@ -1,4 +1,4 @@
-//! The gateway's own keys: who may use it, and which tenant's sessions they reach.
+//! The gateway's own keys, and the tenants whose sessions they reach.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use subtle::ConstantTimeEq as _;
 use crate::gateway::config::adds::Add;
 use crate::gateway::http::headers;
 
-/// The beginning of every key, by which people and scanners of secrets recognize one.
+/// The prefix of every key, by which people and secret scanners recognize one.
 const BEGIN: &str = "lookback_";
 
-/// A key that lets a client in. Only its hash is kept.
+/// A key for a client. Only its hash is kept.
 ///
 /// ```
 /// use lookback_server::gateway::Key;
@@ -38,14 +38,15 @@ pub struct Key {
     adds: Option<Vec<Add>>,
 }
 
-/// An error that keeps a key from being made: the system has no random numbers.
+/// A key could not be generated, because the system has no random numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the system has no random numbers")]
 #[non_exhaustive]
 pub struct NoRandom;
 
 impl Key {
-    /// Makes a key, and returns it with what is kept of it. It has 256 random bits, so its hash needs no salt.
+    /// Generates a key. Returns the secret, and the key with its hash. The secret has 256 random bits, so the hash
+    /// needs no salt.
     ///
     /// # Errors
     /// Returns an error if the system has no random numbers.
@@ -62,12 +63,12 @@ impl Key {
         self.name.as_str()
     }
 
-    /// Returns the tenant whose sessions the key reaches. If the configuration names none, it has the name of the key.
+    /// Returns the tenant whose sessions the key reaches. By default, the tenant has the name of the key.
     pub(crate) fn tenant(&self) -> &Tenant {
         self.tenant.as_ref().unwrap_or(&self.name)
     }
 
-    /// Returns what is added to the requests of its client, if that is said.
+    /// Returns the additions to the requests of its client, if the key sets any.
     pub(crate) fn adds(&self) -> Option<&[Add]> {
         self.adds.as_deref()
     }
@@ -116,9 +117,9 @@ fn hash<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[u8; SHA256_OUTPUT
     Ok(hash)
 }
 
-/// Finds the key that a request has, and removes it from the headers: it is for the gateway, and goes nowhere else.
+/// Finds the key of a request, and removes it from the headers, because it must not be passed on.
 ///
-/// A client has it in `x-lookback-key`, or where it has its provider's key if the gateway has a key for the upstream.
+/// A client sends it in `x-lookback-key`, or in place of its provider's key if the gateway has a key for the upstream.
 pub(crate) fn take<'a>(keys: &'a [Key], headers: &mut HeaderMap) -> Option<&'a Key> {
     let given = headers.remove(headers::KEY);
     let mut found = given.as_ref().and_then(|given| find(keys, given.as_bytes()));
@@ -132,7 +133,7 @@ pub(crate) fn take<'a>(keys: &'a [Key], headers: &mut HeaderMap) -> Option<&'a K
     found
 }
 
-/// Compares with all keys, in a time that tells nothing of them.
+/// Compares with all keys, in a time that reveals nothing about them.
 fn find<'a>(keys: &'a [Key], given: &[u8]) -> Option<&'a Key> {
     let given = hashed(given);
     let mut found = None;

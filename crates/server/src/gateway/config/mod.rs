@@ -1,4 +1,4 @@
-//! The configuration of a gateway, as one TOML file says it.
+//! The configuration of a gateway, as read from a TOML file.
 
 pub(crate) mod adds;
 pub(crate) mod keys;
@@ -24,7 +24,7 @@ use crate::page::is_origin;
 
 /// The configuration of a gateway.
 ///
-/// What is not said has the default of each field.
+/// Omitted fields have defaults.
 ///
 /// ```
 /// use lookback_server::gateway::{Config, ConfigError};
@@ -53,52 +53,53 @@ use crate::page::is_origin;
 pub struct Config {
     /// The address to listen on.
     pub listen: Option<SocketAddr>,
-    /// The store that the sessions are kept in: a path or an address.
+    /// The store of the sessions: a path or a URL.
     pub store: Option<String>,
-    /// The host names that clients without keys may use, with or without a port, besides `localhost` and the address itself:
-    /// the name of a container, for example.
+    /// The host names that clients without keys may use, with or without a port, in addition to `localhost` and the
+    /// address itself: the name of a container, for example.
     pub hosts: Vec<String>,
-    /// The origins of the web pages that may make model calls, such as `https://app.example`. The default is none.
+    /// The origins of web pages that may make model calls, such as `https://app.example`. The default is none.
     pub origins: Vec<String>,
     /// The policy of all windows: a preset with settings, or a file.
     pub policy: Option<String>,
-    /// The share of sessions that are left alone, from 0 to 1, so that it can be seen whether windows pay. The default is 0.
+    /// The share of sessions that are left alone, from 0 to 1, so that it can be measured whether windows pay. The
+    /// default is 0.
     pub holdout: f64,
-    /// What is added to the requests of conversations. The default is nothing. An upstream may have its own list, which counts
-    /// more, and a key another, which counts most.
+    /// The additions to the requests of conversations. The default is none. The list of an upstream overrides this one,
+    /// and the list of a key overrides both.
     pub adds: Vec<Add>,
-    /// The model that writes summaries, if they are added. Without one, they are put together from the conversation's own
-    /// sentences.
+    /// The model that writes summaries, if they are added. Without one, a summary consists of sentences of the
+    /// conversation.
     pub(crate) summarizer: Option<SummaryModel>,
-    /// The servers that requests go to.
+    /// The upstreams.
     #[serde(rename = "upstream")]
     pub upstreams: Vec<Upstream>,
     /// The keys of the clients. If there are any, a request without one of them is refused.
     #[serde(rename = "key")]
     pub keys: Vec<Key>,
-    /// How much clients may ask for.
+    /// The limits for clients.
     pub(crate) limits: Limits,
-    /// How long the gateway waits.
+    /// The time limits.
     pub(crate) timeouts: Timeouts,
-    /// If it is set, the gateway listens for TLS.
+    /// The certificate and key for TLS. Without them, the gateway serves plain HTTP.
     pub tls: Option<Tls>,
 }
 
-/// How much clients may ask for.
+/// The limits for clients.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Limits {
     /// The most bytes of a request's body. The default is 64 MiB.
     pub body: usize,
-    /// The most bytes of a request's head: its headers and its path. The default is 64 KiB. More than 408 KiB are not read in
-    /// any case.
+    /// The most bytes of a request's head: its headers and its path. The default is 64 KiB. The server never reads more
+    /// than 408 KiB.
     pub(crate) head: usize,
-    /// How deep the JSON of a model call may be nested. The default is no limit: the gateway reads any depth.
+    /// The deepest nesting of a model call's JSON. The default is no limit.
     pub(crate) nesting: Option<usize>,
-    /// The most requests a minute of one client. The default is no limit.
+    /// The most requests per minute of one client. The default is no limit.
     pub(crate) requests_per_minute: Option<u32>,
-    /// The most requests of one client that are open at once, streams among them. The default is no limit.
+    /// The most requests of one client that are open at once, including streams. The default is no limit.
     pub(crate) concurrent: Option<usize>,
     /// The most open connections. Further clients wait. The default is 4096.
     pub(crate) connections: usize,
@@ -117,12 +118,12 @@ impl Default for Limits {
     }
 }
 
-/// How long the gateway waits. In the file, these are seconds.
+/// The time limits. In the file, they are in seconds.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// For the head of a request, and between two requests of a connection. The default is 75 seconds.
+    /// For the head of a request, and for the pause between two requests of a connection. The default is 75 seconds.
     #[serde(deserialize_with = "seconds")]
     pub(crate) head: Duration,
     /// Between two pieces of a request's body. The default is 30 seconds.
@@ -137,10 +138,10 @@ pub struct Timeouts {
     /// Between two pieces of an answer, and for a client to read one. The default is 300 seconds.
     #[serde(deserialize_with = "seconds")]
     pub(crate) pause: Duration,
-    /// For the store. Then a request passes as it came. The default is 5 seconds.
+    /// For the store. After it, a request passes unchanged. The default is 5 seconds.
     #[serde(deserialize_with = "seconds")]
     pub(crate) store: Duration,
-    /// For open answers to finish, when the gateway is asked to stop. The default is 30 seconds.
+    /// For open answers to finish after the gateway was asked to stop. The default is 30 seconds.
     #[serde(deserialize_with = "seconds")]
     pub(crate) stop: Duration,
 }
@@ -160,12 +161,12 @@ impl Default for Timeouts {
     }
 }
 
-/// The files that a gateway proves its name with.
+/// The files for TLS.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Tls {
-    /// The certificate, and those that it rests on, in PEM.
+    /// The certificate and its chain, in PEM.
     pub(crate) certificate: PathBuf,
     /// The private key of the certificate, in PEM.
     pub(crate) key: PathBuf,
@@ -187,40 +188,44 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Er
     if read.is_zero() { Err(wrong()) } else { Ok(read) }
 }
 
-/// A mistake in the configuration of a gateway.
+/// An error in the configuration of a gateway.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// The text is not TOML, or has a field that there is not, or a value that the field does not take.
+    /// The text is not TOML, or has an unknown field or an invalid value.
     #[error("{}{fault}", place(*.line))]
     #[non_exhaustive]
     Syntax {
-        /// The line, from 1; `None` if no line alone is wrong.
+        /// The line, from 1. `None` if the error is not in a single line.
         line: Option<usize>,
-        /// What the parser says.
+        /// The message of the parser.
         fault: String,
     },
-    /// This is no host.
-    #[error("`{0}` is no host; --allow-host and `hosts` take a name, or a name and a port, such as gateway.lan:8787")]
+    /// The text is not a host.
+    #[error(
+        "`{0}` is not a host; --allow-host and `hosts` take a name, or a name and a port, such as gateway.lan:8787"
+    )]
     Host(String),
-    /// This is no origin.
-    #[error("`{0}` is no origin; --allow-origin and `origins` take a scheme and a host, such as https://app.example")]
+    /// The text is not an origin.
+    #[error(
+        "`{0}` is not an origin; --allow-origin and `origins` take a scheme and a host, such as https://app.example"
+    )]
     Origin(String),
     /// There is no upstream.
     #[error("there is no upstream; add [[upstream]] with a url, or --upstream URL")]
     NoUpstream,
-    /// This upstream is the gateway itself.
+    /// An upstream is the gateway itself.
     #[error("the upstream {url} is this gateway itself, which listens on {listens}; name the server of the provider")]
     #[non_exhaustive]
     Itself {
-        /// Its place among the upstreams, from 0.
+        /// The index of the upstream, from 0.
         place: usize,
         /// Its address.
         url: String,
         /// The address of the gateway.
         listens: SocketAddr,
     },
-    /// It is not said in which format the summarizer is asked.
+    /// The summarizer has no dialect.
     #[error("the summarizer has no `dialect`: it is `anthropic` or `openai-chat`, as its server expects")]
     NoDialect,
     /// The holdout is not a share.
@@ -229,13 +234,13 @@ pub enum ConfigError {
     /// Two upstreams have this name.
     #[error("two upstreams have the name `{0}`")]
     SameUpstream(String),
-    /// One upstream takes all the requests that another after it would take.
+    /// An earlier upstream takes all requests of this one.
     #[error(
         "no request would go to the upstream {url}: one before it takes the same; give it a `name`, `path` or `models`"
     )]
     #[non_exhaustive]
     NeverChosen {
-        /// Its place among the upstreams, from 0.
+        /// The index of the upstream, from 0.
         place: usize,
         /// Its address.
         url: String,
@@ -243,26 +248,26 @@ pub enum ConfigError {
     /// Two keys have this name.
     #[error("two keys have the name `{0}`")]
     SameKey(String),
-    /// This upstream has a key of its own, but clients need none, so that whoever can reach the gateway could use it.
+    /// This upstream has its own key, but clients need none, so that anyone who can reach the gateway could use it.
     #[error(
         "the upstream {0} has a key, and no [[key]] says who may use it; `lookback serve --new-key NAME` makes one"
     )]
     OpenKey(String),
-    /// A file of TLS has no certificate.
+    /// A TLS file has no certificate.
     #[error("{}: there is no certificate in PEM", .0.display())]
     NoCertificate(PathBuf),
-    /// A file of TLS cannot be used.
+    /// A TLS file cannot be used.
     #[error("{}: {fault}", path.display())]
     #[non_exhaustive]
     Tls {
         /// The file.
         path: PathBuf,
-        /// Why it cannot be used.
+        /// The reason.
         fault: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// Returns the line, from 1, that a byte of a text is in.
+/// Returns the line of a byte in a text, from 1.
 pub(crate) fn line_at(text: &str, byte: usize) -> Option<usize> {
     Some(text.get(..byte)?.matches('\n').count() + 1)
 }
@@ -275,8 +280,7 @@ impl Config {
     /// Reads a configuration.
     ///
     /// # Errors
-    /// Returns an error with its line if the text is not TOML, or has a field that there is not, or a value that the
-    /// field does not take.
+    /// Returns an error with its line if the text is not TOML, or has an unknown field or an invalid value.
     pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
         toml::from_str(text).map_err(|error| {
             let line = error.span().and_then(|span| line_at(text, span.start));
@@ -284,7 +288,7 @@ impl Config {
         })
     }
 
-    /// Returns the configuration with the relative paths of its files taken from a folder, such as that of its own file.
+    /// Resolves the relative paths of files against a folder, such as that of the configuration file.
     #[must_use]
     pub fn within(mut self, folder: &Path) -> Config {
         let place = |text: &str| match text.contains(':') {
@@ -292,7 +296,7 @@ impl Config {
             true => text.to_owned(),
             false => folder.join(text).to_string_lossy().into_owned(),
         };
-        // A slash at the end says that a store is a folder, and joining keeps it.
+        // A final slash marks a store as a folder, and joining keeps it.
         self.store = self.store.map(|store| place(&store));
         let is_file = |policy: &str| [".toml", ".json"].iter().any(|end| policy.ends_with(end));
         self.policy = self.policy.map(|policy| if is_file(&policy) { place(&policy) } else { policy });
@@ -300,10 +304,10 @@ impl Config {
         self
     }
 
-    /// Checks what no field tells alone.
+    /// Checks everything that involves several fields.
     ///
     /// # Errors
-    /// Returns any [`ConfigError`] but [`ConfigError::Syntax`].
+    /// Returns any [`ConfigError`] except [`ConfigError::Syntax`].
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.upstreams.is_empty() {
             return Err(ConfigError::NoUpstream);
@@ -342,8 +346,8 @@ impl Config {
         self.tls.as_ref().map(acceptor).transpose().map(drop)
     }
 
-    /// Checks that no upstream is the gateway itself, if it listens on this address: each request would come back to it until
-    /// no connection is left.
+    /// Checks that no upstream is the gateway itself, if it listens on this address. Otherwise each request would come
+    /// back to it until no connection is left.
     ///
     /// # Errors
     /// Returns [`ConfigError::Itself`].

@@ -1,11 +1,11 @@
-//! Where in the text of a configuration a mistake is that no field tells alone.
+//! The lines of errors in the text of a configuration, for errors that involve several fields.
 
 use toml::de::{DeTable, DeValue};
 
 use crate::gateway::config::{Config, ConfigError, line_at};
 
 impl Config {
-    /// Returns the line, from 1, on which the text of a configuration has a field outside its tables; `None` if it does not.
+    /// Returns the line, from 1, of a top-level field in the text of a configuration. `None` if there is no such field.
     ///
     /// ```
     /// use lookback_server::gateway::Config;
@@ -20,8 +20,8 @@ impl Config {
 }
 
 impl ConfigError {
-    /// Returns the line, from 1, of a configuration's text that the mistake is in; `None` if it is not in one line, or if
-    /// the message tells the line.
+    /// Returns the line, from 1, of the error in the text of a configuration. `None` if it is not in a single line, or
+    /// if the message contains the line.
     ///
     /// ```
     /// use lookback_server::gateway::Config;
@@ -49,7 +49,8 @@ impl ConfigError {
     }
 }
 
-/// Returns the line of the last field with this name in a list of tables whose place, from 0, and value are those.
+/// Returns the line of the last field with this name in a list of tables for which `is` holds. `is` gets the index of
+/// the table, from 0, and the value of the field.
 fn line_in_tables(text: &str, list: &str, field: &str, is: impl Fn(usize, &str) -> bool) -> Option<usize> {
     let table = DeTable::parse(text).ok()?;
     let (_, tables) = table.get_ref().iter().find(|(key, _)| key.get_ref() == list)?;

@@ -1,4 +1,4 @@
-//! The model that writes summaries of what leaves a window.
+//! The model that writes summaries for a gateway.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ use crate::gateway::config::upstream::{Base, base, secret};
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SummaryModel {
     model: String,
-    /// The address up to the path of the API; without it, that of the provider.
+    /// The address up to the path of the API. The default is the provider's.
     #[serde(default)]
     url: Option<Address>,
     #[serde(default)]
@@ -25,7 +25,7 @@ pub struct SummaryModel {
     key: Option<HeaderValue>,
 }
 
-/// The format that it is asked in.
+/// The dialect of the requests for summaries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Form {
@@ -54,13 +54,13 @@ impl fmt::Debug for SummaryModel {
 }
 
 impl SummaryModel {
-    /// Returns whether it is said in which format it is asked. No name of a model tells that, and one provider's server does not
-    /// understand the other's format.
+    /// Returns whether the dialect is set. It cannot be found from the name of a model, and the servers do not
+    /// understand each other's dialect.
     pub(crate) fn has_dialect(&self) -> bool {
         self.dialect.is_some()
     }
 
-    /// Has a session ask this model for its summaries.
+    /// Makes a session use this model for its summaries.
     pub(crate) fn summarize(&self, session: Session) -> Session {
         let key = self.key.as_ref().and_then(|key| key.to_str().ok());
         match self.dialect {
@@ -88,7 +88,7 @@ impl SummaryModel {
     }
 }
 
-/// Returns a policy that summarizes what it would drop.
+/// Returns a policy that summarizes messages before it drops them.
 pub(crate) fn summarizing(policy: &Policy) -> Policy {
     let mut policy = policy.clone();
     let summarizes = policy.stages.iter().any(|stage| matches!(stage, Stage::Summarize(_)));

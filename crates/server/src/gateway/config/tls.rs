@@ -11,7 +11,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::gateway::config::{ConfigError, Tls};
 
-/// Reads the files that a server proves its name with.
+/// Reads the TLS certificate and key.
 pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ConfigError> {
     fn fault<E: Error + Send + Sync + 'static>(path: &Path) -> impl Fn(E) -> ConfigError {
         move |error| ConfigError::Tls { path: path.to_owned(), fault: Box::new(error) }

@@ -1,4 +1,4 @@
-//! The servers behind the gateway, and which of them a request goes to.
+//! The upstreams of a gateway, and the routing of requests to them.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -12,7 +12,7 @@ use crate::gateway::config::adds::Add;
 use crate::gateway::http::endpoint;
 use crate::gateway::http::headers;
 
-/// A server behind the gateway: a provider, or another gateway.
+/// An upstream of a gateway: a provider, or another gateway.
 ///
 /// ```
 /// use lookback_wire::dialect::Dialect;
@@ -30,22 +30,22 @@ pub struct Upstream {
     base: Base,
     #[serde(default, deserialize_with = "dialect")]
     dialect: Option<Dialect>,
-    /// What the header `x-lookback-upstream` calls it.
+    /// Its name for the header `x-lookback-upstream`.
     #[serde(default)]
     name: Option<String>,
-    /// The beginning of the paths of its requests, which is not passed on.
+    /// The prefix of its requests' paths, which is not passed on.
     #[serde(default, deserialize_with = "prefix")]
     path: Option<String>,
-    /// Its models, with `*` for any text; if there are none, it takes all.
+    /// Its models, with `*` for any text. If the list is empty, it takes all models.
     #[serde(default)]
     models: Vec<String>,
     /// Its key, for clients that have a key of the gateway.
     #[serde(default, rename = "key-env", deserialize_with = "secret")]
     key: Option<HeaderValue>,
-    /// The paths that its key is also for, besides those of model calls, with `*` for any text.
+    /// Paths that its key may be used for, in addition to those of model calls, with `*` for any text.
     #[serde(default, deserialize_with = "patterns")]
     paths: Vec<String>,
-    /// What is added to its requests.
+    /// The additions to its requests.
     #[serde(default)]
     adds: Option<Vec<Add>>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct Base {
     path: String,
 }
 
-/// Why a text names no upstream.
+/// A text does not name an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadUpstream {
@@ -69,7 +69,7 @@ pub enum BadUpstream {
     /// The rest is not an address.
     #[error("an upstream is an address such as https://api.openai.com, or DIALECT=ADDRESS")]
     Address,
-    /// The address has a part that an upstream may not have.
+    /// The address has a part that is not allowed.
     #[error("the address of an upstream has no {0}")]
     Part(&'static str),
 }
@@ -95,7 +95,7 @@ impl FromStr for Base {
         let uri: Uri = url.parse().map_err(|_| BadUpstream::Address)?;
         let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"));
         let (Some(scheme), Some(authority)) = (scheme, uri.authority()) else { return Err(BadUpstream::Address) };
-        // A key there would end up in logs of others.
+        // A key in the address would end up in logs.
         if authority.as_str().contains('@') {
             return Err(BadUpstream::Part("user name and password"));
         }
@@ -132,7 +132,7 @@ fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D
     }
 }
 
-/// Reads a key from the environment variable that is named.
+/// Reads a key from an environment variable, whose name is the value.
 pub(crate) fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<HeaderValue>, D::Error> {
     let wrong = |variable: &str| {
         serde::de::Error::custom(format!("the environment variable {variable} is not set, or has no key"))
@@ -171,7 +171,7 @@ impl fmt::Debug for Upstream {
 }
 
 impl Upstream {
-    /// Returns the dialect of the requests that it takes; `None` if it takes all.
+    /// Returns the dialect of the requests that it takes. `None` if it takes all.
     pub fn dialect(&self) -> Option<Dialect> {
         self.dialect
     }
@@ -181,12 +181,12 @@ impl Upstream {
         self.name.as_deref()
     }
 
-    /// Returns what is added to its requests, if that is said.
+    /// Returns the additions to its requests, if it sets any.
     pub(crate) fn adds(&self) -> Option<&[Add]> {
         self.adds.as_deref()
     }
 
-    /// Returns whether a gateway that listens on an address, and has these names, would be this upstream.
+    /// Returns whether this upstream is a gateway that listens on this address and has these host names.
     pub(crate) fn is_at(&self, listens: SocketAddr, hosts: &[String]) -> bool {
         let Ok(origin) = self.base.origin.parse::<Uri>() else { return false };
         let usual = if origin.scheme_str() == Some("https") { 443 } else { 80 };
@@ -196,9 +196,9 @@ impl Upstream {
         }
         let (own, is_everywhere) = (listens.ip(), listens.ip().is_unspecified());
         match host.parse::<IpAddr>() {
-            // What is sent to all addresses comes to this machine.
+            // A connection to the unspecified address goes to this machine.
             Ok(address) if address.is_unspecified() => own.is_loopback() || is_everywhere,
-            // An address that can be listened on is one of this machine.
+            // If a socket can be bound to the address, it belongs to this machine.
             Ok(address) if is_everywhere => address.is_loopback() || UdpSocket::bind((address, 0)).is_ok(),
             Ok(address) => address == own,
             Err(_) if host.eq_ignore_ascii_case("localhost") => own.is_loopback() || is_everywhere,
@@ -208,7 +208,7 @@ impl Upstream {
         }
     }
 
-    /// Returns whether it has a key of its own.
+    /// Returns whether it has its own key.
     pub(crate) fn has_key(&self) -> bool {
         self.key.is_some()
     }
@@ -228,8 +228,9 @@ impl Upstream {
         }
     }
 
-    /// Returns whether its key is for such a request: a model call, or one whose path the configuration names. What else a
-    /// provider's key opens, such as files and what others have stored, is nobody's who only has a key of the gateway.
+    /// Returns whether its key may be used for a request: a model call, or one whose path the configuration names.
+    /// Clients with a key of the gateway must not get access to anything else that the provider's key opens, such as
+    /// stored files.
     pub(crate) fn opens(&self, method: &Method, path_and_query: &str) -> bool {
         let path = path_and_query.split('?').next().unwrap_or_default();
         let is_named = || self.paths.iter().any(|pattern| matches(pattern, path));
@@ -241,24 +242,24 @@ impl Upstream {
         self.models.iter().any(|pattern| matches(pattern, model))
     }
 
-    /// Returns whether each request that another upstream could take goes to this one, if this one comes first.
+    /// Returns whether this upstream, if it comes first, takes every request that another one could take.
     pub(crate) fn hides(&self, other: &Upstream) -> bool {
         let models = match self.models.as_slice() {
             [] => other.models.is_empty(),
             ours => !other.models.is_empty() && other.models.iter().all(|pattern| ours.contains(pattern)),
         };
-        // A header can still name one that has a name.
+        // A named upstream can still be chosen by a header.
         other.name.is_none() && self.dialect == other.dialect && self.path == other.path && models
     }
 
-    /// Returns the address of a request there. A beginning of the path that the upstream's address has already, such as
-    /// `/v1`, is not repeated.
+    /// Returns the address of a request at this upstream. A prefix of the path that the upstream's address already ends
+    /// with, such as `/v1`, is not repeated.
     pub(crate) fn address(&self, path_and_query: &str) -> Result<Uri, axum::http::uri::InvalidUri> {
         let mut rest = path_and_query;
         let begins = |rest: &str, path: &str| {
             rest.strip_prefix(path).is_some_and(|after| after.is_empty() || after.starts_with(['/', '?']))
         };
-        // The longest end of our path that theirs begins with.
+        // The longest suffix of the address that the path begins with.
         let ends = self.base.path.char_indices();
         let ends = ends.filter(|(_, char)| *char == '/').filter_map(|(at, _)| self.base.path.get(at..));
         if let Some(same) = ends.into_iter().find(|end| begins(rest, end)) {
@@ -268,7 +269,7 @@ impl Upstream {
     }
 }
 
-/// Returns whether a pattern, in which `*` stands for any text, is that of a whole text.
+/// Returns whether a pattern, in which `*` stands for any text, matches a whole text.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some((begin, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(text) = text.strip_prefix(begin) else { return false };
@@ -279,13 +280,13 @@ fn matches(pattern: &str, text: &str) -> bool {
 #[derive(Debug)]
 pub(crate) struct Route<'a> {
     upstreams: Vec<&'a Upstream>,
-    /// The path and the query, without the beginning that chose them.
+    /// The path and the query, without the prefix that chose the upstreams.
     pub(crate) path_and_query: &'a str,
 }
 
 impl<'a> Route<'a> {
-    /// Returns the route of a request: the upstream that a header names, those whose path it begins with, or those
-    /// without a path. `None` if the header names an upstream that there is not.
+    /// Returns the candidates for a request: the upstream that a header names, those with the longest matching prefix,
+    /// or those without a prefix. `None` if the header names an unknown upstream.
     pub(crate) fn find(all: &'a [Upstream], path_and_query: &'a str, headers: &HeaderMap) -> Option<Route<'a>> {
         let rest = |upstream: &Upstream| {
             let rest = path_and_query.strip_prefix(upstream.path.as_deref()?)?;
@@ -295,7 +296,7 @@ impl<'a> Route<'a> {
             let named = all.iter().find(|upstream| upstream.name() == Some(name))?;
             return Some(Route { upstreams: vec![named], path_and_query: rest(named).unwrap_or(path_and_query) });
         }
-        // The longest path is the most exact one.
+        // The longest prefix is the most specific one.
         let path_and_query = all.iter().filter_map(rest).min_by_key(|rest| rest.len()).unwrap_or(path_and_query);
         let is_there = |upstream: &&Upstream| match rest(upstream) {
             Some(rest) => rest.len() == path_and_query.len(),
@@ -311,10 +312,10 @@ impl<'a> Route<'a> {
         self.upstreams.iter().any(|upstream| !upstream.models.is_empty())
     }
 
-    /// Returns the upstream of a request: one with its model, then the first that takes its dialect, or the first that
-    /// takes all.
+    /// Returns the upstream of a request: one with its model, then the first that takes its dialect, then the first
+    /// that takes all dialects.
     ///
-    /// If the path does not tell the dialect, the headers may.
+    /// If the path does not show the dialect, the headers may.
     pub(crate) fn upstream(
         &self,
         dialect: Option<Dialect>,
@@ -339,13 +340,13 @@ impl<'a> Route<'a> {
         exactly
             .or_else(|| all.clone().find(|upstream| takes(upstream)))
             .or_else(|| all.clone().find(|upstream| upstream.dialect.is_none()))
-            // Requests such as a list of models tell nothing, and those of the others tell their dialect. A key must not go
-            // to whoever comes first.
+            // Requests without a dialect, such as for a list of models, are most likely OpenAI's. Other providers'
+            // requests have headers that show the dialect. A key must not go to an arbitrary upstream.
             .or_else(|| all.clone().find(|upstream| dialect.is_none() && upstream.dialect.is_some_and(is_openai)))
     }
 }
 
-/// Returns whether OpenAI's own server speaks the dialect. It speaks both of its dialects.
+/// Returns whether OpenAI's own server speaks the dialect: it speaks both OpenAI dialects.
 fn is_openai(dialect: Dialect) -> bool {
     matches!(dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses)
 }
@@ -373,7 +374,7 @@ mod tests {
         }
     }
 
-    /// The upstream that a request goes to, and its path there.
+    /// Returns the upstream that a request goes to, and its path there.
     fn to(all: &[Upstream], path: &str, headers: &[(&'static str, &str)], model: Option<&str>) -> Option<String> {
         let mut map = HeaderMap::new();
         for (name, value) in headers {

@@ -20,18 +20,18 @@ use crate::gateway::windows::{NoWindow, Windows};
 /// A model call.
 pub(crate) struct Call {
     pub(crate) head: Head,
-    /// The body as it came.
+    /// The body as it arrived.
     pub(crate) body: Bytes,
-    /// The body without its encoding; `None` if it cannot be read.
+    /// The body without its encoding. `None` if it cannot be decoded.
     pub(crate) text: Option<Bytes>,
     pub(crate) dialect: Dialect,
     /// The model, if the path names it.
     pub(crate) model: Option<String>,
-    /// What is added to it.
+    /// The additions to the call.
     pub(crate) adds: Vec<Add>,
 }
 
-/// A call that belongs to a line, and how windows are made for it.
+/// A call that belongs to a line, with everything needed to make its windows.
 pub(super) struct LineCall<'a> {
     pub(super) windows: Windows,
     pub(super) request: RawRequest<'a>,
@@ -42,7 +42,7 @@ pub(super) struct LineCall<'a> {
 /// Finds the line of a call.
 ///
 /// # Errors
-/// Returns why the call passes as it came, if it belongs to no line.
+/// Returns the reason that the call passes unchanged, if it belongs to no line.
 pub(super) async fn find_line<'a>(
     admission: &Admission,
     upstream: &Upstream,
@@ -83,7 +83,7 @@ pub(super) async fn find_line<'a>(
     }
 }
 
-/// Says that the store failed, so that a call passes as it came.
+/// Records a failure of the store, and returns the reason that the call passes unchanged.
 pub(super) fn failed(admission: &Admission, what: &dyn Display) -> Passed {
     admission.shared.metrics.store_failed();
     admission.shared.emit(&Event::failure(what.to_string()));

@@ -11,12 +11,12 @@ use crate::gateway::exchange::relay::Answer;
 use crate::gateway::http::copy::Copy;
 use crate::gateway::http::encoding;
 
-/// The most bytes of an error that are read.
+/// The most bytes of an error body that are read.
 const ERROR: usize = 1 << 20;
-/// How long the beginning of a stream is held back to see whether it begins with an error, if the dialect tells some there.
+/// How long the beginning of a stream is held back, in dialects whose streams may begin with an error.
 const HELD: Duration = Duration::from_millis(1500);
 
-/// Looks whether an answer is an error. If it is one, its words are returned, too.
+/// Returns an answer, and its text if it is an error.
 pub(super) async fn read_error(
     parts: &response::Parts,
     incoming: Incoming,
@@ -38,14 +38,14 @@ pub(super) async fn read_error(
     (answer, Some(error))
 }
 
-/// Reads the beginning of a stream until the model says something, if an error could come instead.
+/// Reads the beginning of a stream until the model says something, if an error could come instead. Returns the error.
 async fn error_at_the_beginning(answer: &mut Answer, dialect: Dialect) -> Option<String> {
     let is_stream = answer.copy().is_some_and(Copy::is_stream);
     if !is_stream || !dialect.has_errors_in_streams() {
         return None;
     }
     let is_open = |answer: &Answer| answer.copy().is_some_and(|copy| !copy.has_begun() && copy.error().is_none());
-    // A piece is read whole or not at all, so nothing is lost when time is up.
+    // Frames are read whole or not at all, so nothing is lost at the timeout.
     let _ = timeout(HELD, async { while is_open(answer) && answer.read().await.is_some() {} }).await;
     answer.copy().filter(|copy| !copy.has_begun()).and_then(Copy::error).map(str::to_owned)
 }

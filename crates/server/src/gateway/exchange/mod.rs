@@ -1,4 +1,4 @@
-//! One model call: from the client to its line, to the upstream, and back.
+//! One model call: from the client to its session, to the upstream, and back.
 
 mod call;
 mod errors;
@@ -35,14 +35,14 @@ use crate::gateway::windows::NoWindow;
 struct Prepared<'a> {
     own: Option<LineCall<'a>>,
     note: Note,
-    /// The body, if it is not the one that came.
+    /// The body, if it differs from the one that arrived.
     body: Option<Bytes>,
     /// The answer, if the call was sent while it was recorded.
     sent: Option<Sent>,
 }
 
 impl Prepared<'_> {
-    /// A call that passes as it came.
+    /// Creates a call that passes unchanged.
     fn passed(why: Passed) -> Self {
         Prepared { own: None, note: Note::passed(why), body: None, sent: None }
     }
@@ -103,7 +103,7 @@ async fn answer(admission: Admission, upstream: &Upstream, call: &Call, mut span
         let (parts, incoming) = answer.into_parts();
         let pause = admission.current.config.timeouts.pause;
         let (answer, error) = match &own {
-            // Nothing is done about what belongs to no line.
+            // Calls without a line are not retried.
             None => (Answer::new(incoming, None, pause), None),
             Some(_) => read_error(&parts, incoming, call.dialect, pause).await,
         };
@@ -142,8 +142,8 @@ async fn answer(admission: Admission, upstream: &Upstream, call: &Call, mut span
     }
 }
 
-/// Takes a call over into the session of its line, and makes its window. If the window is certainly all of the call, it is
-/// sent meanwhile.
+/// Takes a call over into the session of its line, and makes its window. If the window certainly equals the call, the
+/// call is sent at the same time.
 async fn prepare<'a, S>(
     admission: &Admission,
     mut own: LineCall<'a>,
@@ -161,7 +161,7 @@ where
     let has_room = windows.has_room(turn, request, preamble);
     let recording = windows.record(turn, request, preamble);
     let (recorded, sent) = if has_room {
-        // If a connection is open, it sends the request before this thread records it.
+        // Lets an open connection send the request before this thread records it.
         let recording = async {
             yield_now().await;
             recording.await
@@ -181,7 +181,7 @@ where
             let body = sending.body.map(Bytes::from);
             Prepared { own: Some(own), note, body, sent }
         }
-        // Its messages are recorded, and only the upstream can say what it takes.
+        // The messages are recorded, and the upstream decides whether it accepts them.
         Err(NoWindow::Session(lookback_session::Error::HardLimitExceeded(_))) => {
             Prepared { sent, ..Prepared::passed(Passed::TooLong) }
         }
@@ -192,14 +192,14 @@ where
     }
 }
 
-/// Adds the note to an answer, and removes what belongs to the connection that it came over.
+/// Adds the note to an answer, and removes hop-by-hop headers.
 fn finish(mut answer: Response<Body>, note: &Note) -> Response<Body> {
     to_pass_back(answer.headers_mut());
     note.write(answer.headers_mut());
     answer
 }
 
-/// Removes what ends with the upstream's connection.
+/// Removes hop-by-hop headers of the upstream's connection.
 pub(crate) fn to_pass_back(headers: &mut HeaderMap) {
     for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "trailer"] {
         headers.remove(name);

@@ -1,4 +1,4 @@
-//! An answer on its way to the client: it passes as bytes, and is recorded before the client has all of it.
+//! An answer on its way to the client: passed on byte by byte, and recorded before the client has all of it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::gateway::report::event::Event;
 use crate::gateway::report::telemetry::CallSpan;
 use crate::gateway::windows::Windows;
 
-/// How long what came before a failure has to be sent.
+/// The time for sending what came before a failure.
 const FLUSH: Duration = Duration::from_millis(10);
 
-/// Why the rest of an answer does not come.
+/// The reason that the rest of an answer is missing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Broken {
     #[error(transparent)]
@@ -31,17 +31,17 @@ pub(crate) enum Broken {
     Late,
 }
 
-/// An answer of an upstream, and what was read of it before it is passed on.
+/// An answer of an upstream, with the pieces that were read ahead.
 pub(crate) struct Answer {
     incoming: Incoming,
-    /// The longest that it takes from one piece to the next.
+    /// The longest pause between two pieces.
     pause: Duration,
     read: VecDeque<Bytes>,
-    /// A copy of what was read; `None` if nobody needs it, or if it cannot be read.
+    /// A copy of what was read. `None` if it is not needed, or if it cannot be decoded.
     copy: Option<Copy>,
-    /// Whether its end was read.
+    /// Whether the end was read.
     is_over: bool,
-    /// Why there is no more, if it broke off.
+    /// The reason that it broke off, if it did.
     broken: Option<Broken>,
 }
 
@@ -55,7 +55,7 @@ impl Answer {
         self.copy.as_ref()
     }
 
-    /// Reads the next piece, and keeps it to be passed on. Returns its bytes; `None` at the end.
+    /// Reads the next piece, and keeps it to be passed on. Returns its length in bytes, or `None` at the end.
     pub(crate) async fn read(&mut self) -> Option<usize> {
         while self.broken.is_none() {
             match self.frame().await {
@@ -73,7 +73,7 @@ impl Answer {
         None
     }
 
-    /// Reads the rest, and keeps it to be passed on, until it has more than `most` bytes.
+    /// Reads the rest, and keeps it to be passed on. Stops after more than `most` bytes.
     pub(crate) async fn read_rest(&mut self, most: usize) {
         let mut length = 0;
         while length <= most
@@ -83,12 +83,12 @@ impl Answer {
         }
     }
 
-    /// Returns what was read and not yet passed on.
+    /// Returns what was read ahead and not passed on yet.
     pub(crate) fn bytes(&self) -> Bytes {
         self.read.iter().flatten().copied().collect()
     }
 
-    /// Returns what is passed on next. `None` at the end.
+    /// Returns the next frame to pass on. `None` at the end.
     async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
         if let Some(data) = self.read.pop_front() {
             return Some(Ok(Frame::data(data)));
@@ -101,7 +101,7 @@ impl Answer {
             },
         };
         self.is_over = true;
-        // A connection that fails at once would not even send what came before.
+        // A connection that fails at once would not even send the pieces before the failure.
         sleep(FLUSH).await;
         Some(Err(broken))
     }
@@ -126,17 +126,17 @@ impl Answer {
     }
 }
 
-/// Passes an answer on. If it belongs to a turn, it is recorded.
+/// Passes an answer on. Records it if it belongs to a turn.
 pub(crate) async fn relay(
     admission: Admission,
     answer: Answer,
     turn: Option<(Windows, Turn)>,
     span: Option<CallSpan>,
 ) -> Body {
-    // What cannot be read cannot be recorded.
+    // An answer that cannot be decoded cannot be recorded.
     let turn = if answer.copy().is_some() { turn } else { None };
     let mut relay = Relay { admission, answer, turn, span };
-    // A client has no use for a part of an answer that is no stream, so it gets nothing before all is recorded.
+    // A client cannot use a part of an answer that is not a stream, so it gets nothing before everything is recorded.
     if relay.turn.is_some() && relay.answer.copy().is_some_and(|copy| !copy.is_stream()) {
         relay.answer.read_rest(copy::MOST).await;
         if relay.answer.is_over {
@@ -150,20 +150,20 @@ pub(crate) async fn relay(
     Body::new(StreamBody::new(pieces))
 }
 
-/// An answer that passes.
+/// An answer that is being passed on.
 struct Relay {
     admission: Admission,
     answer: Answer,
-    /// The turn that it is recorded in, until it is.
+    /// The turn to record the answer in, until it is recorded.
     turn: Option<(Windows, Turn)>,
     span: Option<CallSpan>,
 }
 
 impl Relay {
-    /// Returns what is passed on next. `None` at the end.
+    /// Returns the next frame to pass on. `None` at the end.
     async fn next(&mut self) -> Option<Result<Frame<Bytes>, Broken>> {
         let frame = self.answer.next().await;
-        // The client may go on as soon as it knows that this is the end.
+        // The client may continue as soon as it sees the end, so the answer must be recorded before.
         if frame.as_ref().is_none_or(Result::is_err) || self.answer.copy().is_some_and(Copy::is_complete) {
             self.record().await;
         }
@@ -173,8 +173,8 @@ impl Relay {
         frame
     }
 
-    /// Records the answer if it came whole. The client gets it in any case. If it has gone, nobody waits for the recording:
-    /// it sends what it had with its next request.
+    /// Records the answer if it is complete. The client gets it in any case. If the client has disconnected, the answer
+    /// is not recorded here: the client resends what it received with its next request.
     async fn record(&mut self) {
         if let Some((windows, turn)) = self.turn.take()
             && let Some(response) = self.answer.copy().and_then(Copy::response)
@@ -189,7 +189,7 @@ impl Relay {
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        // The client has gone, and nobody needs the rest.
+        // The client has disconnected, and the rest is not needed.
         if let (Some(_), Some(span)) = (&self.turn, &mut self.span) {
             span.failed("client_gone");
         }

@@ -10,9 +10,10 @@ use crate::gateway::http::headers;
 use crate::gateway::report::note::Note;
 use crate::gateway::windows::NoWindow;
 
-/// How often a window is made smaller because the upstream refuses it as too long.
+/// How often a window is made smaller if the upstream refuses it as too long.
 const TRIES: u32 = 3;
-/// Returns the body for another try, if there is one: a smaller window if it was too long, or a repaired history.
+/// Returns the body for another try: a smaller window if the call was too long, or a repaired history. `None` if
+/// another try would not help.
 pub(super) async fn retry(
     admission: &Admission,
     own: Option<&mut LineCall<'_>>,
@@ -41,7 +42,7 @@ pub(super) async fn retry(
     };
     let sending = match made.await {
         Ok(sending) => sending,
-        // There is nothing left to leave out.
+        // Nothing more can be left out.
         Err(NoWindow::Session(
             lookback_session::Error::Irreducible(_) | lookback_session::Error::HardLimitExceeded(_),
         )) => return None,
@@ -55,10 +56,10 @@ pub(super) async fn retry(
         note.overflows += 1;
         admission.shared.metrics.overflow();
     } else {
-        // If it does not help, the answer would be the same.
+        // Without an improvement, the answer would be the same.
         let refused = std::str::from_utf8(refused).ok()?;
         let helps = match error.refuses_reasoning() {
-            // Only the provider can tell whether that is what it refuses.
+            // Only the provider knows whether the dropped reasoning was the cause.
             true => body != refused,
             false => faults(call, body) < faults(call, refused),
         };
@@ -71,7 +72,7 @@ pub(super) async fn retry(
     sending.body
 }
 
-/// Returns how many rules a body breaks, and how often.
+/// Returns the number of rule violations in a body.
 fn faults(call: &Call, body: &str) -> usize {
     let Ok(request) = Request::decode(body, Some(call.dialect)) else { return usize::MAX };
     let request = match headers::text(&call.head.headers, "anthropic-version") {

@@ -11,18 +11,18 @@ use crate::gateway::report::note::Note;
 use crate::gateway::report::telemetry::CallSpan;
 use crate::gateway::windows::Sending;
 
-/// An answer, after its calls were looked at.
+/// The outcome for an answer after its tool calls were examined.
 pub(super) enum AfterTools {
-    /// It is for the client.
+    /// The answer is for the client.
     Passes(Answer),
-    /// The gateway has answered its calls, and the model is asked on.
+    /// The gateway has answered its tool calls, and sends the next request to the model.
     AskAgain(Sending),
-    /// The model cannot be asked on, and the client has no use for the answer.
+    /// The model cannot be asked again, and the answer is of no use to the client.
     GivenUp(&'static str),
 }
 
-/// Keeps an answer that calls tools of the gateway, and answers the calls. Whether it does is only known at its end, so with
-/// such tools an answer is read as a whole before the client gets any of it.
+/// Answers the calls of the gateway's tools. Whether an answer has such calls is known only at its end. So if tools
+/// were offered, the whole answer is read before the client gets any of it.
 pub(super) async fn answer_tools(
     admission: &Admission,
     own: Option<&LineCall<'_>>,
@@ -41,7 +41,7 @@ pub(super) async fn answer_tools(
         let calls = aside::calls(&response.message, &turn.offered, note.asides)?;
         Some((response, calls))
     });
-    // What broke off breaks off for the client, too.
+    // An answer that broke off does so for the client too.
     let Some((response, calls)) = calls else { return AfterTools::Passes(answer) };
     span.answered(&response);
     if note.asides >= aside::MOST + aside::MORE {

@@ -1,6 +1,6 @@
-//! The gateway's own answers, in the form of the dialect that the client speaks.
+//! The gateway's own answers, in the dialect of the client.
 //!
-//! They have none of the words by which clients recognize that a request is too long.
+//! They avoid the words by which clients recognize that a request is too long.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};

@@ -1,4 +1,4 @@
-//! The body of a request, read within its limits, or passed on as it comes.
+//! The body of a request: read within limits, or passed on piece by piece.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use hyper::body::Body as _;
 use serde::Deserialize;
 use tokio::time::timeout;
 
-/// Why the body of a request was not read.
+/// The reason that the body of a request was not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unread {
-    #[error("the body of the request has more bytes than this gateway takes")]
+    #[error("the body of the request has more bytes than this gateway accepts")]
     Length,
-    #[error("the JSON of the request is nested deeper than this gateway takes")]
+    #[error("the JSON of the request is nested deeper than this gateway accepts")]
     Nesting,
-    #[error("the body of the request did not come in time")]
+    #[error("the body of the request did not arrive in time")]
     Late,
-    #[error("the body of the request did not come whole")]
+    #[error("the body of the request did not arrive completely")]
     Cut,
 }
 
 impl Unread {
-    /// Returns the status of the answer. Clients take 413 for a conversation that is too long, and compact it.
+    /// Returns the status of the answer. It is never 413, because clients then compact their conversation.
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Unread::Length | Unread::Nesting | Unread::Cut => StatusCode::BAD_REQUEST,
@@ -53,9 +53,10 @@ pub(crate) async fn read(mut body: Body, limit: usize, patience: Duration) -> Re
     Ok(body)
 }
 
-/// Returns a body that is passed on as it comes, however long it is. It breaks off if it does not come in time.
+/// Returns a body that is passed on piece by piece, without a limit on its length. It fails if a piece does not arrive
+/// in time.
 pub(crate) fn patient(body: Body, pause: Duration) -> Body {
-    // An empty body has a length, which what is made of pieces does not have.
+    // An empty body has a known length, which a body of pieces does not have.
     if body.is_end_stream() {
         return body;
     }
@@ -78,7 +79,7 @@ pub(crate) fn model_of(body: &[u8]) -> Option<String> {
     serde_json::from_slice::<Asked>(body).ok()?.model
 }
 
-/// Returns how deep a JSON text is nested, as far as its brackets tell.
+/// Returns the nesting depth of a JSON text, counted by its brackets.
 pub(crate) fn nesting(json: &[u8]) -> usize {
     let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
     for byte in json {

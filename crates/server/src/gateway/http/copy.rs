@@ -1,4 +1,4 @@
-//! A copy of an answer, read while the answer passes on as bytes.
+//! A copy of an answer, parsed while the answer is passed on byte by byte.
 
 use axum::http::{HeaderMap, header};
 use lookback_wire::dialect::{Dialect, Response, ResponseStream};
@@ -6,7 +6,7 @@ use lookback_wire::dialect::{Dialect, Response, ResponseStream};
 use crate::gateway::http::encoding::Encoding;
 use crate::gateway::http::headers;
 
-/// The most bytes of an answer that are kept: 64 MiB. A longer one passes, and is not recorded.
+/// The most bytes of an answer that are kept: 64 MiB. A longer answer is passed on, but not recorded.
 pub(crate) const MOST: usize = 64 << 20;
 
 /// A copy of an answer.
@@ -25,7 +25,7 @@ enum CopyBody {
 }
 
 impl Copy {
-    /// Begins a copy of an answer with these headers. `None` if it cannot be read.
+    /// Begins a copy of an answer with these headers. `None` if the encoding cannot be read piece by piece.
     pub(crate) fn new(headers: &HeaderMap, dialect: Dialect) -> Option<Copy> {
         let encoding = Encoding::from_headers(headers, MOST)?;
         let kind = headers::text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
@@ -50,12 +50,12 @@ impl Copy {
         }
     }
 
-    /// Returns whether the answer comes in pieces that the client reads as they come.
+    /// Returns whether the answer is a stream of events.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(self.body, CopyBody::Events(_))
     }
 
-    /// Returns whether the model has said something, or all has come.
+    /// Returns whether the model has said something, or the stream is complete.
     pub(crate) fn has_begun(&self) -> bool {
         match &self.body {
             CopyBody::Events(stream) => stream.has_content() || stream.is_complete(),
@@ -63,12 +63,12 @@ impl Copy {
         }
     }
 
-    /// Returns whether a stream has come to its end.
+    /// Returns whether a stream is complete.
     pub(crate) fn is_complete(&self) -> bool {
         matches!(&self.body, CopyBody::Events(stream) if stream.is_complete())
     }
 
-    /// Returns an error that came in a stream.
+    /// Returns an error event of a stream.
     pub(crate) fn error(&self) -> Option<&str> {
         match &self.body {
             CopyBody::Events(stream) => stream.error(),
@@ -76,7 +76,7 @@ impl Copy {
         }
     }
 
-    /// Returns the answer, if it came whole.
+    /// Returns the answer if it is complete.
     pub(crate) fn response(&self) -> Option<Response> {
         if self.is_broken {
             return None;
@@ -97,7 +97,7 @@ impl Copy {
     }
 }
 
-/// Reads the list of chunks that Gemini sends if no events were asked for.
+/// Parses the list of chunks that Gemini sends if the client asked for no events.
 fn of_list(text: &str, dialect: Dialect) -> Option<Response> {
     let chunks: Vec<&serde_json::value::RawValue> = serde_json::from_str(text).ok()?;
     let mut stream = ResponseStream::new(dialect);

@@ -1,4 +1,4 @@
-//! Bodies that are compressed: reading them while they pass.
+//! Decoding of compressed bodies, piece by piece or as a whole.
 
 use std::io::{Error, Read as _, Result, Write};
 
@@ -10,7 +10,7 @@ use ruzstd::decoding::StreamingDecoder;
 
 use crate::gateway::http::headers;
 
-/// How an answer is compressed that is read while it passes.
+/// The decoder for an answer that is read while it passes.
 pub(crate) enum Encoding {
     Plain,
     Gzip(Box<GzDecoder<Bounded>>),
@@ -19,8 +19,8 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    /// Returns the encoding that the headers name; `None` if it cannot be read piece by piece, such as Zstandard. What is
-    /// decoded has at most so many bytes.
+    /// Returns the decoder for the encoding in the headers, with a limit on the decoded bytes. `None` for encodings
+    /// that cannot be decoded piece by piece, such as Zstandard.
     pub(crate) fn from_headers(headers: &HeaderMap, most: usize) -> Option<Encoding> {
         let out = Bounded { bytes: Vec::new(), left: most };
         Some(match headers::text(headers, header::CONTENT_ENCODING.as_str()) {
@@ -35,13 +35,13 @@ impl Encoding {
     /// Decodes the next bytes. `None` if they are not encoded.
     ///
     /// # Errors
-    /// Returns an error if the bytes are not what the headers say, or become too many: a few may unpack to very many.
+    /// Returns an error if the bytes do not match the encoding, or if they decode to too many bytes.
     pub(crate) fn decode(&mut self, bytes: &[u8]) -> Result<Option<Vec<u8>>> {
         match self {
             Encoding::Plain => Ok(None),
             Encoding::Gzip(decoder) => {
                 decoder.write_all(bytes)?;
-                // What was decoded must not wait for more to come.
+                // Decoded bytes must not wait for the next piece.
                 decoder.flush()?;
                 Ok(Some(decoder.get_mut().take()))
             }
@@ -58,7 +58,7 @@ impl Encoding {
     }
 }
 
-/// What was decoded and not yet taken. It takes no more bytes than are left.
+/// A buffer for decoded bytes, with a limit.
 pub(crate) struct Bounded {
     bytes: Vec<u8>,
     left: usize,
@@ -82,7 +82,7 @@ impl Write for Bounded {
     }
 }
 
-/// Returns a whole body as it is without its encoding. `None` if it cannot be read, or would have more than `most` bytes.
+/// Decodes a whole body. `None` if its encoding is unknown or invalid, or if it would have more than `most` bytes.
 pub(crate) fn decoded(headers: &HeaderMap, body: &Bytes, most: usize) -> Option<Bytes> {
     let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
     let body_bytes: &[u8] = body;
@@ -130,7 +130,7 @@ mod tests {
         out
     }
 
-    /// What `zstd --check` makes of ten bytes. Its last four are a checksum.
+    /// The output of `zstd --check` for ten bytes. Its last four bytes are a checksum.
     const CHECKED: [u8; 23] = [
         0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x68, 0x51, 0x00, 0x00, 0x7b, 0x22, 0x61, 0x22, 0x3a, 0x31, 0x7d, 0x20, 0x20,
         0x20, 0x05, 0xb2, 0x89, 0x1c,

@@ -1,10 +1,10 @@
-//! What a request asks for, told by its path: a model call in some dialect, or something that only passes through.
+//! The endpoint of a request, recognized by its path: a model call in a dialect, or a request that only passes through.
 
 use axum::http::Method;
 use lookback_wire::dialect::Dialect;
 use percent_encoding::percent_decode_str;
 
-/// What a request asks for.
+/// The endpoint of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Endpoint {
     /// A model call.
@@ -14,12 +14,12 @@ pub(crate) enum Endpoint {
         /// The model, if the path names it.
         model: Option<String>,
     },
-    /// Anything else: it passes through, to an upstream of this dialect if the path tells one.
+    /// Any other request. It passes through, to an upstream of this dialect if the path shows one.
     Other(Option<Dialect>),
 }
 
 impl Endpoint {
-    /// Returns the dialect, if the path tells it.
+    /// Returns the dialect, if the path shows it.
     pub(crate) fn dialect(&self) -> Option<Dialect> {
         match self {
             Endpoint::Call { dialect, .. } => Some(*dialect),
@@ -27,8 +27,8 @@ impl Endpoint {
         }
     }
 
-    /// Recognizes a request by its method and path. What comes before the last parts of a path does not matter, because
-    /// providers and clouds put different things there.
+    /// Recognizes a request by its method and the end of its path. The beginning of a path differs between providers
+    /// and clouds.
     pub(crate) fn from_path(method: &Method, path: &str) -> Endpoint {
         let of_gemini = || {
             let (_, last) = path.rsplit_once("/models/")?;
@@ -55,9 +55,9 @@ impl Endpoint {
     }
 }
 
-/// Returns whether a request calls a model, or asks about such a call: what models there are, and what tokens it would have.
+/// Returns whether a request is a model call, or asks about models or the tokens of a call.
 ///
-/// It reads nothing that is stored, and changes nothing.
+/// Such requests read no stored data, and change nothing.
 pub(crate) fn calls_a_model(method: &Method, path: &str) -> bool {
     let parts: Vec<&str> = path.trim_end_matches('/').rsplit('/').take(2).collect();
     match (method, parts.as_slice()) {
@@ -73,7 +73,7 @@ pub(crate) fn calls_a_model(method: &Method, path: &str) -> bool {
     }
 }
 
-/// Returns whether a path leads back to what is above it, so that it would be another one at a server that follows it.
+/// Returns whether a path contains `.` or `..` segments, encoded or not, which a server could resolve to another path.
 pub(crate) fn leads_back(path: &str) -> bool {
     path.split('/').any(|part| {
         let part = percent_decode_str(part).decode_utf8_lossy();

@@ -1,20 +1,20 @@
-//! Headers: what they tell about a request, and which of them are passed on.
+//! Headers: reading them, and removing those that are not passed on.
 
 use axum::http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE};
 use lookback_wire::dialect::Dialect;
 
-/// The beginning of the names of Lookback's own headers.
+/// The prefix of Lookback's own headers.
 pub(crate) const OWN: &str = "x-lookback-";
 
-/// Has a key of the gateway.
+/// The header with a key of the gateway.
 pub(crate) const KEY: &str = "x-lookback-key";
-/// Names one of the upstreams that the configuration has.
+/// The header that names an upstream of the configuration.
 pub(crate) const UPSTREAM: &str = "x-lookback-upstream";
 
-/// Headers in which clients send the keys of providers.
+/// The headers in which clients send keys of providers.
 pub(crate) const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
 
-/// Headers of one connection, which end with it.
+/// Hop-by-hop headers, which belong to a single connection.
 const OF_CONNECTION: [&str; 8] = [
     "connection",
     "keep-alive",
@@ -26,7 +26,7 @@ const OF_CONNECTION: [&str; 8] = [
     "upgrade",
 ];
 
-/// Tells the dialect by a header that only one provider has.
+/// Returns the dialect of a header that only one provider uses.
 pub(crate) fn dialect(headers: &HeaderMap) -> Option<Dialect> {
     if headers.contains_key("anthropic-version") || headers.contains_key("anthropic-beta") {
         return Some(Dialect::Anthropic);
@@ -39,27 +39,26 @@ pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())
 }
 
-/// Returns all headers of a name as one list, which they may be given as.
+/// Returns all headers with a name as one comma-separated list.
 pub(crate) fn list(headers: &HeaderMap, name: &str) -> String {
     headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect::<Vec<_>>().join(",")
 }
 
-/// Removes what ends with a connection, and Lookback's own headers. All other headers stay as they came.
+/// Removes hop-by-hop headers and Lookback's own headers. All other headers stay unchanged.
 pub(crate) fn to_pass_on(headers: &mut HeaderMap) {
     let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
     let named: Vec<HeaderName> =
         named.flat_map(|list| list.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
     named.iter().for_each(|name| drop(headers.remove(name)));
     OF_CONNECTION.into_iter().for_each(|name| drop(headers.remove(name)));
-    // How a message is divided is up to each connection.
+    // The framing of a message is up to each connection.
     headers.remove("transfer-encoding");
     let own: Vec<HeaderName> = headers.keys().filter(|name| name.as_str().starts_with(OWN)).cloned().collect();
     own.iter().for_each(|name| drop(headers.remove(name)));
     headers.remove(HOST);
 }
 
-/// Returns whether a request wants to become a WebSocket. What else a client offers to become, such as HTTP/2, it need not
-/// become.
+/// Returns whether a request asks to become a WebSocket. Other upgrades, such as to HTTP/2, may be ignored.
 pub(crate) fn is_websocket(headers: &HeaderMap) -> bool {
     let names = |name: HeaderName, word: &str| {
         let lists = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
@@ -68,14 +67,14 @@ pub(crate) fn is_websocket(headers: &HeaderMap) -> bool {
     names(UPGRADE, "websocket") && names(CONNECTION, "upgrade")
 }
 
-/// Returns what proves who asks: the first header with a key, or the key in the query. It is only ever hashed.
+/// Returns the credential of a request: the first header with a key, or the key in the query. It is only ever hashed.
 pub(crate) fn credential<'a>(headers: &'a HeaderMap, query: Option<&'a str>) -> &'a [u8] {
     let in_header = CREDENTIALS.into_iter().find_map(|name| headers.get(name)).map(|value| value.as_bytes());
     let in_query = || query?.split('&').find_map(|pair| pair.strip_prefix("key=")).map(str::as_bytes);
     in_header.or_else(in_query).unwrap_or_default()
 }
 
-/// Removes the encodings of an answer that cannot be read while it passes.
+/// Removes the accepted encodings that cannot be decoded piece by piece.
 pub(crate) fn to_read_the_answer(headers: &mut HeaderMap) {
     let Some(accepted) = text(headers, ACCEPT_ENCODING.as_str()) else { return };
     let can_be_read = |encoding: &&str| !matches!(encoding.split(';').next().map(str::trim), Some("zstd" | "*"));

@@ -1,4 +1,4 @@
-//! What only the gateway and the model see: notes that the gateway writes, and calls of tools that it answers itself.
+//! The exchange between gateway and model that the client does not see: notes, and tool calls that the gateway answers.
 
 use std::sync::Arc;
 
@@ -18,24 +18,25 @@ use tokio::task::spawn_blocking;
 
 use crate::gateway::config::adds::Add;
 
-/// How many answers in a row the gateway keeps, to answer their calls itself. Then it tells the model to go on without.
+/// The most answers in a row whose tool calls the gateway answers itself. After that, it tells the model to stop
+/// calling.
 pub(crate) const MOST: u32 = 8;
-/// How many calls of one answer it answers.
+/// The most calls of one answer that the gateway answers.
 const MOST_AT_ONCE: usize = 32;
-/// How many more answers it keeps, before it gives up.
+/// The most further answers with such calls, before the gateway gives up.
 pub(crate) const MORE: u32 = 3;
 
-/// What the model reads in place of a result if it has called the client's tools together with the gateway's. Only the
-/// client can run them, and it does not know of the others.
+/// The result of a client's tool that the model called together with the gateway's tools. Only the client can run it,
+/// and the client does not get this answer.
 const ALONE: &str = "This was not run, because it was called together with a memory tool. Call it again.";
-/// What the model reads when it has called the gateway's tools too often.
+/// The result of a call after too many calls of the gateway's tools.
 const ENOUGH: &str = "This was not done: there were too many calls of memory tools. Go on without them.";
 
 /// A tool that the gateway offers.
 pub(crate) type Offered = tools::Tool;
 
-/// Returns the tools that a request is offered: not those whose names its client has tools of. A tool whose calls stand in
-/// the window is offered as long as they do.
+/// Returns the tools that the gateway offers with a request, except for those with the name of a client's tool. A tool
+/// with calls in the window is offered as long as they are there.
 pub(crate) fn offered(adds: &[Add], request: &RawRequest<'_>, preamble: &Preamble, view: &View) -> Vec<Offered> {
     let messages = view.has_beside().then(|| view.messages()).into_iter().flatten();
     let beside = messages.filter(|item| item.is_beside());
@@ -53,7 +54,7 @@ pub(crate) fn offered(adds: &[Add], request: &RawRequest<'_>, preamble: &Preambl
     tools::tools().into_iter().filter(is_offered).collect()
 }
 
-/// Returns the preamble of a request with the tools that it is offered, because the provider counts them.
+/// Returns the preamble of a request including the offered tools, because the provider counts them.
 pub(crate) fn preamble(request: &RawRequest<'_>, preamble: &Preamble, offered: &[Offered]) -> Preamble {
     if offered.is_empty() {
         return preamble.clone();
@@ -66,7 +67,7 @@ pub(crate) fn preamble(request: &RawRequest<'_>, preamble: &Preamble, offered: &
         .map_or_else(|_| preamble.clone(), |changed| changed.preamble())
 }
 
-/// What watches over an open session.
+/// The middleware of an open session.
 pub(crate) struct Watch {
     memory: Memory,
     sheet: Option<FactSheet>,
@@ -78,7 +79,7 @@ impl Watch {
         Watch { memory, sheet: None, progress: None }
     }
 
-    /// Returns the notes that the model is to read with this request. `new` of the newest messages were not there before.
+    /// Returns the notes for this request. `new` is the number of new messages at its end.
     pub(crate) async fn notes(&mut self, adds: &[Add], session: &Session, asks: bool, new: u64) -> Vec<String> {
         let run = run(session);
         let mut notes = Vec::new();
@@ -88,7 +89,7 @@ impl Watch {
             self.sheet = sheet;
             notes.extend(reaction.notes);
         }
-        // Asking again for the same answer is no progress, and no lack of it.
+        // A request that is sent again shows neither progress nor a lack of it.
         if adds.contains(&Add::Progress) && new > 0 {
             let progress = self.progress.take().unwrap_or_default();
             let (progress, reaction) = ask(progress, events(session.view(), asks, new), run).await;
@@ -98,7 +99,7 @@ impl Watch {
         notes
     }
 
-    /// Answers the calls of an answer that stands at `at` in the log.
+    /// Answers the tool calls of an answer. `at` is the position of the answer in the log.
     pub(crate) async fn results(&mut self, session: &Session, calls: &[OwnCall], at: Option<Position>) -> Vec<Message> {
         let mut results = Vec::new();
         for OwnCall { call, is_ours, is_too_many } in calls {
@@ -113,7 +114,7 @@ impl Watch {
     }
 
     async fn answer(&mut self, session: &Session, call: &ToolCall, at: Option<Position>) -> (String, bool) {
-        // The sheet takes note of what the model says itself, and does not repeat it.
+        // The sheet notes the facts that the model writes itself, so that it does not repeat them.
         if let Some(sheet) = self.sheet.take() {
             let (sheet, reaction) = ask(sheet, vec![Event::BeforeTool(call.clone())], run(session)).await;
             self.sheet = sheet;
@@ -129,16 +130,16 @@ impl Watch {
     }
 }
 
-/// A call of an answer that the client does not get.
+/// A tool call in an answer that the client does not get.
 pub(crate) struct OwnCall {
     call: ToolCall,
-    /// Whether it is of a tool of the gateway.
+    /// Whether it calls a tool of the gateway.
     is_ours: bool,
-    /// Whether there were too many.
+    /// Whether the model made too many calls.
     is_too_many: bool,
 }
 
-/// Returns the calls of an answer, if the gateway answers any of them.
+/// Returns the tool calls of an answer. `None` if the gateway answers none of them.
 pub(crate) fn calls(message: &Message, offered: &[Offered], rounds: u32) -> Option<Vec<OwnCall>> {
     let is_ours = |call: &ToolCall| offered.iter().any(|tool| tool.name == call.name);
     let own = |(number, (_, call)): (usize, (usize, &ToolCall))| {
@@ -157,7 +158,7 @@ pub(crate) async fn write(session: &mut Session, notes: Vec<String>) -> Result<(
     Ok(())
 }
 
-/// Returns a result that the model reads. Not every provider can mark it as an error, and the text says it in any case.
+/// Returns a tool result for the model. Not every provider can mark it as an error, so its text says so too.
 fn result(dialect: Dialect, call: &ToolCall, text: String, failed: bool) -> Message {
     let message = |failed| {
         let result = ToolResult::new(&call.id, text.clone()).with_error(failed).answering(call);
@@ -171,7 +172,7 @@ fn run(session: &Session) -> Run {
     Run::new(session.name().clone(), session.view().clone(), settings.dialect, settings.policy.clone())
 }
 
-/// Asks a middleware about events, on a thread where it may wait for the store. One that panics is not there any more.
+/// Sends events to a middleware, on a thread where it may wait for the store. A middleware that panics is dropped.
 async fn ask<M: Middleware + 'static>(mut middleware: M, events: Vec<Event>, run: Run) -> (Option<M>, Reaction) {
     let asked = spawn_blocking(move || {
         let mut last = Reaction::none();
@@ -186,7 +187,7 @@ async fn ask<M: Middleware + 'static>(mut middleware: M, events: Vec<Event>, run
     }
 }
 
-/// Returns what the newest messages are to the watch over progress: a new task, or the results of an iteration.
+/// Returns the events that the newest messages mean for [`Progress`]: a new task, or the results of an iteration.
 fn events(view: &View, asks: bool, new: u64) -> Vec<Event> {
     if asks {
         return vec![Event::Start, Event::BeforeModel];

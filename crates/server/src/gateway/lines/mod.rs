@@ -1,4 +1,4 @@
-//! The lines of the gateway: the open session of each, and what they have taught together.
+//! The lines of the gateway, with their open sessions and shared token calibrations.
 
 pub(crate) mod aside;
 pub(crate) mod calibrations;
@@ -16,16 +16,16 @@ use crate::gateway::lines::aside::Watch;
 use crate::gateway::lines::calibrations::Calibrations;
 use crate::gateway::report::payoff::Spending;
 
-/// The most sessions that are kept open. Others are opened from the store again, which costs what their window does.
+/// The most open sessions. Others are opened from the store again, which takes as long as reading their window.
 const MOST_OPEN: usize = 512;
 
-/// A line of conversation, with what the gateway attaches to it.
+/// A line, with the state that the gateway attaches to it.
 pub(crate) type Line = conversation::Line<LineState>;
 
 /// The place of a request in a conversation.
 pub(crate) type Place = conversation::Turn<LineState>;
 
-/// An open session, and what watches over it.
+/// An open session, with its middleware.
 pub(crate) struct Open {
     pub(crate) session: Session,
     pub(crate) watch: Watch,
@@ -33,12 +33,12 @@ pub(crate) struct Open {
     pub(crate) summarizer: Option<SummaryModel>,
 }
 
-/// What the gateway attaches to a line.
+/// The state that the gateway attaches to a line.
 #[derive(Default)]
 pub(crate) struct LineState {
-    /// The session, once it was opened. Whoever changes it waits for whoever does.
+    /// The session, once it has been opened. The lock orders the requests of the line.
     pub(crate) session: AsyncMutex<Option<Open>>,
-    /// What it has cost.
+    /// The cost of the line so far.
     spent: Mutex<Spending>,
 }
 
@@ -51,20 +51,20 @@ impl LineState {
 /// The lines of all clients.
 #[derive(Default)]
 pub(crate) struct Lines {
-    /// The lines that were used lately.
+    /// The recently used lines.
     pub(crate) recent: conversation::Lines<LineState>,
-    /// The lines with an open session, and when each was used last when it was looked at.
+    /// The lines with an open session, each with the time of its last use when it was last examined.
     open: Mutex<VecDeque<(Weak<Line>, u64)>>,
-    /// What their token counts have taught.
+    /// The token calibrations that they have learned.
     pub(crate) calibrations: Calibrations,
 }
 
 impl Lines {
-    /// Takes note that the session of a line was opened, and closes one that was not used for long, if there are too many.
+    /// Records that the session of a line was opened. If too many are open, closes one that was not used for long.
     pub(crate) fn opened(&self, line: &Arc<Line>) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.push_back((Arc::downgrade(line), line.used()));
-        // Whoever was used meanwhile gets another chance.
+        // A line that was used since it was last examined is kept for another round.
         for _ in 0..open.len() {
             if open.len() <= MOST_OPEN {
                 return;

@@ -13,9 +13,9 @@ use crate::gateway::lines::aside::Offered;
 pub(crate) struct Turn {
     /// Its place in a conversation.
     pub(crate) place: Place,
-    /// Whether what the provider reports can be compared with what was counted.
+    /// Whether the provider's usage report can be compared with Lookback's count.
     pub(crate) is_measured: bool,
-    /// What is added to the request.
+    /// The additions to the request.
     pub(crate) adds: Vec<Add>,
     /// The upstream that it goes to.
     pub(crate) upstream: String,
@@ -25,21 +25,21 @@ pub(crate) struct Turn {
     pub(crate) offered: Vec<Offered>,
 }
 
-/// The model that a request asks for, as far as windows depend on it.
+/// The model that a request asks for, with everything that windows depend on.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Model {
     /// Its name, if it is known.
     pub(crate) name: Option<String>,
-    /// The most tokens of a request and its answer together, if that is known. It may depend on the request.
+    /// The most tokens of a request and its answer together, if known. It may depend on the request.
     pub(crate) window: Option<u64>,
     /// Whether the provider is asked to shorten the conversation.
     pub(crate) is_shortened: bool,
-    /// Where the request goes, as far as its body and its path tell.
+    /// The destination of the request, as its body and its path show it.
     pub(crate) target: Target,
 }
 
 impl Turn {
-    /// Creates the turn of a request with its place. Nothing is added to a call with which a client compacts its history.
+    /// Creates the turn of a request with its place. A call with which a client compacts its history gets no additions.
     pub(crate) fn new(place: Place, adds: &[Add], upstream: &Upstream, model: Model) -> Turn {
         let adds = if place.is_apart() { Vec::new() } else { adds.to_vec() };
         Turn { place, is_measured: true, adds, upstream: upstream.to_string(), model, offered: Vec::new() }
@@ -52,7 +52,7 @@ impl Turn {
 }
 
 impl Model {
-    /// Reads what a request asks for. The path may name the model, and a header a larger context window.
+    /// Reads the model of a request. The path may name the model, and a header may enlarge its context window.
     pub(crate) fn from_request(request: &RawRequest<'_>, path: &str, betas: &str) -> Model {
         let target = request.target().with_path(path);
         let name = target.model.clone();

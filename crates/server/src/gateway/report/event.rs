@@ -1,4 +1,4 @@
-//! What a gateway tells of its work, for a log. It tells no contents and no keys.
+//! The events of a gateway, for a log. They contain no contents and no keys.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use crate::gateway::client::Unanswered;
 use crate::gateway::config::upstream::Upstream;
 use crate::gateway::report::note::Note;
 
-/// Something that a gateway did.
+/// An event of a gateway.
 ///
-/// Its text is for people; as JSON, it is an object with a member `event`.
+/// Its `Display` text is for people. As JSON, it is an object with a member `event`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -32,7 +32,7 @@ pub enum Event {
         #[serde(flatten)]
         note: Note,
     },
-    /// Something failed. Requests pass all the same.
+    /// Something failed. Requests pass anyway.
     #[non_exhaustive]
     Failure {
         /// What failed.
@@ -43,12 +43,13 @@ pub enum Event {
 }
 
 impl Event {
-    /// Something failed.
+    /// Creates a failure.
     pub(crate) fn failure(what: String) -> Event {
         Event::Failure { what }
     }
 
-    /// An upstream did not answer. What the system says of it tells a wrong address from a wrong certificate.
+    /// Creates a failure about an upstream that did not answer. The system's error distinguishes causes such as a wrong
+    /// address or a wrong certificate.
     pub(crate) fn unanswered(upstream: &Upstream, error: &Unanswered) -> Event {
         Event::failure(format!("{upstream}: {}", chained(error)))
     }

@@ -1,4 +1,4 @@
-//! What the gateway counts, in the text format of Prometheus.
+//! The counters of the gateway, in the text format of Prometheus.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,7 +49,7 @@ impl Metrics {
         add(&self.store);
     }
 
-    /// Counts reasoning that a provider has left out.
+    /// Counts parts of reasoning that a provider has left out.
     pub(crate) fn reasoning_lost(&self, parts: usize) {
         self.reasoning.fetch_add(parts as u64, Ordering::Relaxed);
     }

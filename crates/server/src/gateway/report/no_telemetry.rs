@@ -1,4 +1,4 @@
-//! What stands in for spans and metrics without the feature `otel`: nothing is done.
+//! A replacement for spans and metrics without the feature `otel`. It does nothing.
 
 use axum::http::{HeaderMap, StatusCode};
 use lookback_wire::dialect::{Dialect, Response};

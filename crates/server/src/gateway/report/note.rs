@@ -1,4 +1,4 @@
-//! What the gateway did with a request, told in headers of its answer and in the log.
+//! What the gateway did with a request, for the headers of its answer and for the log.
 
 use std::fmt;
 
@@ -16,27 +16,27 @@ pub struct Note {
     /// The session that the request belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// How it relates to the session: `new`, `continued`, `edited` or `rewritten`.
+    /// How the request relates to the session: `new`, `continued`, `edited` or `rewritten`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<Relation>,
     /// The tokens of the window, by Lookback's count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
-    /// What was left out or shortened, if anything was.
+    /// What was left out or shortened, if anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
-    /// The compaction, if this request made one. Those that follow are cut in the same way.
+    /// The compaction, if this request caused one. Later requests are cut in the same way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compacted: Option<Compacted>,
-    /// Whether the session is held out: it is sent as it comes, for comparison.
+    /// Whether the session is held out: it is sent unchanged, for comparison.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub held_out: bool,
-    /// Why the request passed as it came.
+    /// The reason that the request passed unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed: Option<Passed>,
     /// How often the window was made smaller because the upstream refused it as too long.
     pub overflows: u32,
-    /// How many answers of the model the gateway kept, because they called tools of its own, and asked on.
+    /// The number of the model's answers that the gateway kept and answered itself, because they called its tools.
     #[serde(skip_serializing_if = "is_zero")]
     pub asides: u32,
     /// Whether a history that the upstream refused was sent repaired.
@@ -48,23 +48,23 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// Why a request passes as it came, and belongs to no session.
+/// The reason that a request passes unchanged, and belongs to no session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Passed {
-    /// Its body is compressed in a way that cannot be read.
+    /// Its body is compressed in an unknown way.
     Encoded,
     /// Its body is not a request of the dialect.
     NotUnderstood,
-    /// It asks for a title, a route, a fact or the like.
+    /// It is a side call, for a title, a route, a fact or the like.
     Side,
-    /// The client compacts its history with it.
+    /// The client uses it to compact its history.
     Compaction,
-    /// It names something that the provider has stored, with this member.
+    /// It refers to something that the provider has stored, with this member.
     Stored(&'static str),
-    /// No message of it is from a user.
+    /// It has no user message.
     NoUser,
-    /// What cannot leave its window exceeds what the model takes, so no window would be accepted.
+    /// The messages that cannot leave its window exceed the model's limit, so no window would be accepted.
     TooLong,
     /// The store failed, or did not answer in time.
     StoreFailed,
@@ -91,15 +91,15 @@ impl Serialize for Passed {
     }
 }
 
-/// What a window leaves out.
+/// What a window leaves out, in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Cut {
-    /// The messages that were sent.
+    /// The number of messages that were sent.
     pub sent: u64,
-    /// The messages of the conversation.
+    /// The number of messages of the conversation.
     pub of: u64,
-    /// Those of the messages sent that were shortened.
+    /// The number of sent messages that were shortened.
     pub shortened: u64,
 }
 
@@ -113,13 +113,13 @@ impl fmt::Display for Cut {
     }
 }
 
-/// A compaction: how much it removed, and why.
+/// A compaction: its sizes and its cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Compacted {
-    /// The tokens of the window before, by Lookback's count.
+    /// The tokens of the window before the compaction, by Lookback's count.
     pub before: u64,
-    /// The tokens of the window after.
+    /// The tokens of the window after the compaction.
     pub after: u64,
     /// The limit that was exceeded. `None` if the upstream refused the request.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,15 +137,15 @@ impl fmt::Display for Compacted {
 }
 
 impl Note {
-    /// Returns a note that a request passed as it came.
+    /// Creates the note of a request that passed unchanged.
     pub(crate) fn passed(why: Passed) -> Note {
         Note { passed: Some(why), ..Note::default() }
     }
 
-    /// Returns what there is to tell, as names and values.
+    /// Returns the set fields as names and values.
     fn fields(&self) -> impl Iterator<Item = (&'static str, String)> {
         let fields = [
-            // A name may have characters that no header has.
+            // A name may contain characters that headers do not allow.
             ("session", self.session.as_ref().map(|name| name.escape_default().to_string())),
             ("line", self.line.map(|how| how.to_string())),
             ("window", self.window.map(|tokens| format!("{tokens} tokens"))),

@@ -1,4 +1,4 @@
-//! Whether windows pay: what sessions with a window cost by the provider's own reports, beside some that were left alone.
+//! Whether windows pay: the cost of sessions with a window, by the provider's reports, compared with held-out sessions.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Which sessions are compared.
+/// The arms of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arm {
     /// Sessions that are sent with their window.
@@ -20,7 +20,8 @@ pub(crate) enum Arm {
 impl Arm {
     const ALL: [Arm; 2] = [Arm::Windowed, Arm::HeldOut];
 
-    /// Returns the arm of a session, if this share of all sessions is held out. A session is always in the same one.
+    /// Returns the arm of a session, if this share of all sessions is held out. It depends only on the name and the
+    /// share.
     pub(crate) fn for_session(session: &str, share: f64) -> Arm {
         #[allow(clippy::cast_precision_loss, reason = "a share needs no more than 52 bits")]
         let place = xxh3_64(session.as_bytes()) as f64 / u64::MAX as f64;
@@ -35,10 +36,10 @@ impl Arm {
     }
 }
 
-/// What a session has cost since the gateway started, in each arm: the share may change while it serves.
+/// The cost of a session since the gateway started, in each arm, because the share may change while the gateway serves.
 pub(crate) type Spending = [Spent; 2];
 
-/// What a session has cost in one arm.
+/// The cost of a session in one arm.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spent {
     pub(crate) calls: f64,
@@ -47,19 +48,19 @@ pub(crate) struct Spent {
     pub(crate) dollars: f64,
 }
 
-/// What was spent in both arms.
+/// The sums of both arms, by tenant.
 #[derive(Debug, Default)]
 pub(crate) struct Payoff {
     /// By tenant.
     arms: Mutex<HashMap<Option<Tenant>, [Sums; 2]>>,
 }
 
-/// Sums over the sessions of an arm. A session is one observation, because its calls are alike.
+/// Sums over the sessions of an arm. A session is one observation, because its calls are similar.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sums {
     pub(crate) sessions: f64,
     pub(crate) all: Spent,
-    /// Answers whose cost is not known: no usage was reported, or the model has no price.
+    /// Answers of unknown cost: no usage was reported, or the model has no price.
     pub(crate) unpriced: u64,
     calls_squared: f64,
     turns_squared: f64,
@@ -77,7 +78,8 @@ pub(crate) struct Figure {
 }
 
 /// A ratio of two sums, with its standard error. The error is that of a ratio estimate over sessions: `s / (m sqrt n)`,
-/// where `s` is the deviation of what a session costs from what the ratio predicts, and `m` the mean of the divisor.
+/// where `s` is the deviation of a session's cost from the cost that the ratio predicts, and `m` the mean of the
+/// divisor.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Ratio {
     pub(crate) value: f64,
@@ -85,26 +87,26 @@ pub(crate) struct Ratio {
     pub(crate) sessions: f64,
 }
 
-/// The fewest sessions of each kind that say anything. The error of fewer is itself a guess.
+/// The fewest sessions in each arm for a verdict. With fewer, the error itself is a guess.
 const FEWEST: f64 = 10.0;
 
-/// What the figures say of the windows.
+/// The verdict on windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Verdict {
     /// Sessions with a window cost less.
     Pays,
-    /// They cost more.
+    /// Sessions with a window cost more.
     DoesNotPay,
-    /// The difference is less than twice its standard error, or one of the two has fewer than ten sessions.
+    /// The difference is less than twice its standard error, or an arm has fewer than ten sessions.
     Unclear,
 }
 
 impl Verdict {
-    /// Compares what sessions with a window cost with what those cost that were held out.
+    /// Compares the cost of sessions with a window and of held-out sessions.
     pub(crate) fn from_ratios(windowed: Ratio, held_out: Ratio) -> Verdict {
         let (difference, error) = (windowed.value - held_out.value, windowed.error.hypot(held_out.error));
-        // Neither of two that cannot be compared is less.
+        // A comparison with NaN is false, and so ends in `Unclear`.
         if windowed.sessions.min(held_out.sessions) < FEWEST {
             Verdict::Unclear
         } else if difference < -2.0 * error {
@@ -116,7 +118,7 @@ impl Verdict {
         }
     }
 
-    /// Returns a number for a figure: what pays is above zero.
+    /// Returns the verdict as a number: 1 if windows pay, -1 if they do not.
     fn number(self) -> f64 {
         match self {
             Verdict::Pays => 1.0,
@@ -127,7 +129,7 @@ impl Verdict {
 }
 
 impl Payoff {
-    /// Counts an answer of a session. Without a cost, only that it is not known.
+    /// Counts an answer of a session. If its cost is unknown, counts only that.
     pub(crate) fn count(
         &self,
         tenant: Option<&Tenant>,
@@ -171,14 +173,14 @@ impl Payoff {
         })
     }
 
-    /// Returns what the figures of all tenants say, by what they are of.
+    /// Returns the verdicts over all tenants, per call and per turn.
     pub(crate) fn verdicts(&self) -> [(&'static str, f64); 2] {
         let [windowed, held_out] = self.all();
         let of = |ratio: fn(&Sums) -> Ratio| Verdict::from_ratios(ratio(&windowed), ratio(&held_out)).number();
         [("call", of(Sums::per_call)), ("turn", of(Sums::per_turn))]
     }
 
-    /// Returns the figures.
+    /// Returns the figures for the metrics.
     pub(crate) fn figures(&self) -> [Figure; 9] {
         let arms = self.all();
         let each = |figure: fn(&Sums) -> f64| {
@@ -226,7 +228,7 @@ impl Sums {
         }
     }
 
-    /// Adds what a session has spent, or takes it away.
+    /// Adds a session's spending, times the sign.
     fn add(&mut self, session: &Spent, sign: f64) {
         let Spent { calls, turns, dollars } = *session;
         self.all.calls += sign * calls;

@@ -1,4 +1,5 @@
-//! Spans and metrics of model calls, by OpenTelemetry's conventions for generative AI. They have no contents and no keys.
+//! Spans and metrics of model calls, by OpenTelemetry's conventions for generative AI. They contain no contents and no
+//! keys.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -14,10 +15,10 @@ use opentelemetry::{Context, KeyValue};
 
 use crate::gateway::report::note::Note;
 
-/// Whose spans and metrics they are.
+/// The name of the instrumentation scope.
 const SCOPE: &str = "lookback";
 
-/// The instruments, made when the first call comes: by then whoever exports them is there.
+/// The instruments. They are created at the first call, when the exporters have been set.
 static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(Instruments::new);
 
 struct Instruments {
@@ -45,16 +46,16 @@ impl Instruments {
     }
 }
 
-/// A model call, until its answer is over.
+/// The span of a model call, until its answer ends.
 pub(crate) struct CallSpan {
-    /// `None` if nothing is told of the call.
+    /// The span. `None` if the call is not reported.
     span: Option<BoxedSpan>,
     begun: Instant,
-    /// What the metrics are told apart by.
+    /// The attributes of the metrics.
     attributes: Vec<KeyValue>,
 }
 
-/// The headers of a request, which may name the trace that it belongs to.
+/// The headers of a request, which may name its trace.
 struct Carrier<'a>(&'a HeaderMap);
 
 impl Extractor for Carrier<'_> {
@@ -68,7 +69,7 @@ impl Extractor for Carrier<'_> {
 }
 
 impl CallSpan {
-    /// Begins a call. Its trace is the client's, if the client names one.
+    /// Begins the span of a call. Its trace is the client's, if the client sends one.
     pub(crate) fn begin(dialect: Dialect, headers: &HeaderMap) -> CallSpan {
         let parent = global::get_text_map_propagator(|propagator| {
             propagator.extract_with_context(&Context::new(), &Carrier(headers))
@@ -83,12 +84,12 @@ impl CallSpan {
         CallSpan { span: Some(builder.start_with_context(&tracer, &parent)), begun: Instant::now(), attributes }
     }
 
-    /// Begins a call of which nothing is told.
+    /// Begins a call that is not reported.
     pub(crate) fn untold() -> CallSpan {
         CallSpan { span: None, begun: Instant::now(), attributes: Vec::new() }
     }
 
-    /// Says which model is asked.
+    /// Sets the model of the request.
     pub(crate) fn asks(&mut self, model: &str) {
         if let Some(span) = &mut self.span {
             span.update_name(format!("{} {model}", semconv::CHAT));
@@ -96,7 +97,7 @@ impl CallSpan {
         self.attribute(KeyValue::new(semconv::REQUEST_MODEL, model.to_owned()));
     }
 
-    /// Says what was done with the request, and how the upstream answered.
+    /// Sets what was done with the request, and the status of the upstream's answer.
     pub(crate) fn noted(&mut self, note: &Note, status: StatusCode) {
         let Some(span) = &mut self.span else { return };
         if let Some(session) = &note.session {
@@ -118,7 +119,7 @@ impl CallSpan {
         }
     }
 
-    /// Says what the provider reported.
+    /// Sets the usage that the provider reported.
     pub(crate) fn answered(&mut self, response: &Response) {
         if let Some(model) = &response.model {
             self.attribute(KeyValue::new(semconv::RESPONSE_MODEL, model.clone()));
@@ -133,7 +134,7 @@ impl CallSpan {
         }
     }
 
-    /// Says why the answer did not come, or not whole.
+    /// Sets the reason that the answer is missing or incomplete.
     pub(crate) fn failed(&mut self, why: impl Into<String>) {
         let why = why.into();
         if let Some(span) = &mut self.span {

@@ -1,4 +1,4 @@
-//! Who may read the sessions of the gateway's store, by REST or as a client of MCP.
+//! Access to the sessions of the gateway's store, for the REST API and for MCP clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::serving::unread;
 /// The time limit of a call.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Lets a request in that may read what the gateway keeps.
+/// Admits a request that may read the gateway's store.
 ///
-/// With keys, a client reaches what its tenant has. Without any, a client has to be on this machine, as the gateway is.
+/// With keys, a client may read the data of its tenant. Without keys, a client must be on the gateway's own machine.
 pub(crate) async fn admit(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response<Body> {
     let current = shared.current();
     let target = request.uri().clone();

@@ -1,4 +1,4 @@
-//! Facts: what is known beyond the window, who said so, and what was known before.
+//! Facts in the REST API.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use super::time::rfc3339;
 use crate::gateway::admission::Admission;
 use crate::gateway::admission::caller::workspace;
 
-/// The name under which shared facts are read, for which no session is named.
+/// The session name under which shared facts are read.
 const NOBODY: &str = "lookback";
 
-/// The identifier of a fact: `f12` is a session's, and `s3` is shared.
+/// The identifier of a fact: `f12` belongs to a session, and `s3` is shared.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = FactId, example = "f12", pattern = "^[fs](0|[1-9][0-9]{0,18})$")]
 pub(super) struct Id(String);
@@ -36,42 +36,42 @@ pub(super) struct Facts {
     facts: Vec<Fact>,
 }
 
-/// A fact that is known now.
+/// A current fact.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Fact {
-    /// Its identifier: `f12` is a session's, and `s3` is shared.
+    /// Its identifier: `f12` belongs to a session, and `s3` is shared.
     id: String,
-    /// What it is.
+    /// Its kind.
     #[schema(value_type = Kind)]
     kind: FactKind,
-    /// What is known.
+    /// The fact as a sentence.
     text: String,
-    /// What it is about.
+    /// Its subject.
     about: Option<String>,
-    /// The highest confidence of all who said it, from 0 to 1.
+    /// The highest confidence of all its statements, from 0 to 1.
     confidence: f64,
-    /// The highest trust of all who said it.
+    /// The highest trust of all its statements.
     #[schema(value_type = Level)]
     trust: Trust,
-    /// Who said it first.
+    /// The first speaker.
     by: By,
-    /// The tool, if a tool said it.
+    /// The name of the tool, if a tool stated it.
     tool: Option<String>,
-    /// The session that it was said in.
+    /// The session in which it was stated.
     session: Option<String>,
     /// The entry of that session's log.
     entry: Option<u64>,
-    /// How often it was said again.
+    /// How often it was confirmed.
     confirmations: u64,
-    /// Another fact about the same thing, if neither may replace the other.
+    /// Another fact about the same subject, if neither may replace the other.
     disputes: Option<String>,
     tags: Vec<String>,
-    /// When it was last said.
+    /// When it was last stated.
     #[schema(format = DateTime)]
     said: Option<String>,
 }
 
-/// Who said a fact.
+/// The speaker of a fact.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum By {
@@ -80,25 +80,25 @@ pub(super) enum By {
     Tool,
 }
 
-/// A word by which facts are found.
+/// A word to find facts by.
 #[derive(Deserialize, ToSchema)]
 #[schema(max_length = 200, pattern = r"\S")]
 pub(super) struct Tag(String);
 
-/// A fact to be written, as said by a person.
+/// A fact to be written, stated by a person.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct New {
-    /// What it is.
+    /// Its kind.
     #[schema(value_type = Kind)]
     kind: FactKind,
-    /// What is known.
+    /// The fact as a sentence.
     #[schema(max_length = 2000, pattern = r"\S")]
     text: String,
-    /// What it is about. Two facts about the same thing replace or dispute each other.
+    /// Its subject. Two facts about the same subject replace or dispute each other.
     #[schema(max_length = 200, pattern = r"\S")]
     about: Option<String>,
-    /// From 0 to 1.
+    /// The confidence, from 0 to 1.
     #[schema(minimum = 0, maximum = 1, default = 1)]
     confidence: Option<f64>,
     #[serde(default)]
@@ -108,20 +108,20 @@ pub(super) struct New {
     #[serde(default)]
     #[schema(max_items = 32)]
     supersedes: Vec<Id>,
-    /// Whether all sessions know it. The default depends on the kind: constraints and preferences are shared.
+    /// Whether all sessions share it. The default depends on the kind: constraints and preferences are shared.
     shared: Option<bool>,
 }
 
-/// What became of a fact that was written.
+/// The result of writing a fact.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Stated {
-    /// Its identifier, or that of the fact that says the same.
+    /// Its identifier, or that of the existing fact with the same content.
     id: String,
-    /// Whether it is new. Otherwise a fact that says the same was confirmed.
+    /// Whether it is new. Otherwise an existing fact with the same content was confirmed.
     new: bool,
     /// The facts that it replaced.
     supersedes: Vec<String>,
-    /// A fact that it contradicts and may not replace.
+    /// A fact that it contradicts but may not replace.
     disputes: Option<String>,
 }
 
@@ -135,28 +135,28 @@ pub(super) struct OfFact {
     fact: Id,
 }
 
-/// Why a fact is forgotten.
+/// The reason for forgetting a fact.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Why {
-    /// For those who read its history.
+    /// The reason, for its history.
     #[param(max_length = 2000)]
     why: Option<String>,
 }
 
-/// What resolved a blocker.
+/// The resolution of a blocker.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Resolution {
-    /// In words.
+    /// What resolved it, as a sentence.
     #[schema(max_length = 2000, pattern = r"\S")]
     with: String,
 }
 
-/// List what a session knows
+/// List the facts of a session
 ///
-/// Its own facts, and those that it shares with others: all sessions of a tenant, or without tenants, of an account.
+/// Includes facts that it shares with others: with all sessions of a tenant, or, without tenants, of an account.
 #[utoipa::path(get, path = "/sessions/{session}/facts", tag = "facts",
     params(Named),
     responses(
@@ -172,7 +172,7 @@ pub(super) async fn of_session(
 
 /// List shared facts
 ///
-/// Those of the tenant, or without tenants, those that belong to no account.
+/// Lists those of the tenant, or, without tenants, those that belong to no account.
 #[utoipa::path(get, path = "/facts", tag = "facts", responses(
     (status = 200, description = "The facts that all sessions share", body = Facts), Faults,
 ))]
@@ -186,7 +186,7 @@ pub(super) async fn shared(Extension(admission): Extension<Admission>) -> Result
 #[utoipa::path(post, path = "/sessions/{session}/facts", tag = "facts", request_body = New,
     params(Named),
     responses(
-        (status = 201, description = "What became of the fact", body = Stated), Faults,
+        (status = 201, description = "The result of writing the fact", body = Stated), Faults,
     ))]
 pub(super) async fn state(
     Extension(admission): Extension<Admission>,
@@ -236,11 +236,11 @@ pub(super) async fn show(
 
 /// Forget a fact
 ///
-/// It leaves all fact sheets. Its history stays readable.
+/// Removes it from all fact sheets. Its history stays readable.
 #[utoipa::path(delete, path = "/sessions/{session}/facts/{fact}", tag = "facts",
     params(OfFact, Why),
     responses(
-        (status = 204, description = "It is forgotten"), Faults,
+        (status = 204, description = "The fact is forgotten"), Faults,
     ))]
 pub(super) async fn forget(
     Extension(admission): Extension<Admission>,
@@ -260,7 +260,7 @@ pub(super) async fn forget(
 #[utoipa::path(post, path = "/sessions/{session}/facts/{fact}/resolve", tag = "facts", request_body = Resolution,
     params(OfFact),
     responses(
-        (status = 204, description = "It is resolved"), Faults,
+        (status = 204, description = "The blocker is resolved"), Faults,
     ))]
 pub(super) async fn resolve(
     Extension(admission): Extension<Admission>,
@@ -274,7 +274,7 @@ pub(super) async fn resolve(
 
 async fn memory(admission: &Admission, Name(session): &Name) -> Result<Memory, Fault> {
     let (store, name): (_, LogName) = (admission.store()?, session.parse()?);
-    // One that has facts alone is the one that is named.
+    // A session that has only facts is found by its exact name.
     let has_facts = store.head(&name.facts_of(), None).await?.is_some();
     let name = if has_facts { name } else { called(admission, &*store, &name).await?.unwrap_or(name) };
     open(admission, store, &name).await
@@ -296,7 +296,7 @@ impl From<memory::Fact> for Fact {
         let (by, tool) = match by {
             Speaker::Person => (By::Person, None),
             Speaker::Tool(name) => (By::Tool, Some(name)),
-            // Whoever it is, it is not a person, and has no name.
+            // Speakers of other kinds are not persons, and have no names.
             _ => (By::Model, None),
         };
         Fact {
@@ -318,7 +318,7 @@ impl From<memory::Fact> for Fact {
     }
 }
 
-/// What a fact is.
+/// The kind of a fact.
 pub(super) struct Kind;
 
 impl ToSchema for Kind {}
@@ -327,13 +327,13 @@ impl PartialSchema for Kind {
     fn schema() -> RefOr<Schema> {
         one_of(
             FactKind::ALL,
-            "What is true instead of something that was believed, something that must hold in any case, something that prevents \
-             progress until it is resolved, how someone wants things done, what was decided, or what was found out.",
+            "The kind of a fact: a correction of something that was believed, a constraint that must always hold, a \
+             blocker that prevents progress until it is resolved, a preference, a decision, or a finding.",
         )
     }
 }
 
-/// How far a fact can be trusted.
+/// The degree of trust in a fact.
 pub(super) struct Level;
 
 impl ToSchema for Level {
@@ -344,7 +344,7 @@ impl ToSchema for Level {
 
 impl PartialSchema for Level {
     fn schema() -> RefOr<Schema> {
-        one_of(Trust::ALL, "How far a fact can be trusted.")
+        one_of(Trust::ALL, "The degree of trust in a fact.")
     }
 }
 

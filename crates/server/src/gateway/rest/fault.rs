@@ -1,4 +1,4 @@
-//! Why a call is not answered, in the form of the gateway's other errors.
+//! The errors of the REST API, in the form of the gateway's other errors.
 
 use axum::body::Body;
 use axum::extract::rejection::{JsonRejection, PathRejection, QueryRejection};
@@ -13,18 +13,18 @@ use utoipa::{IntoResponses, ToSchema};
 
 use crate::gateway::http::answers;
 
-/// Why a call is not answered.
+/// The reason that a call is not answered.
 #[derive(Debug)]
 pub(crate) struct Fault {
     status: StatusCode,
     message: String,
 }
 
-/// The answers of all calls that fail.
+/// The responses of calls that fail.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "for the document")]
 pub(super) enum Faults {
-    /// The request is wrong, is not let in, or asks for what there is not.
+    /// The request is invalid, is not allowed, or names something that does not exist.
     #[response(status = "4XX")]
     Request(FaultBody),
     /// The store failed.
@@ -36,15 +36,15 @@ pub(super) enum Faults {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Error)]
 pub(super) struct FaultBody {
-    /// What is wrong.
+    /// The error.
     error: FaultText,
 }
 
-/// What is wrong.
+/// The kind and the message of an error.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ErrorText)]
 pub(super) struct FaultText {
-    /// In words, for people.
+    /// The message, for people.
     message: String,
     /// The kind of error, such as `not_found_error`.
     r#type: String,
@@ -79,7 +79,7 @@ impl From<BadFactId> for Fault {
 }
 
 impl From<StoreError> for Fault {
-    /// What the store says may name its place, which is nobody's business here.
+    /// Replaces the message of the store, which may reveal its location.
     fn from(error: StoreError) -> Fault {
         match error {
             StoreError::Damaged { .. } => Fault::new(

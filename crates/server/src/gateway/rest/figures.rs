@@ -1,4 +1,4 @@
-//! What sessions with a window cost, and what those without one cost.
+//! The cost of sessions with and without a window, in the REST API.
 
 use axum::Extension;
 use axum::Json;
@@ -9,7 +9,7 @@ use super::fault::Faults;
 use crate::gateway::admission::Admission;
 use crate::gateway::report::payoff::{self, Verdict};
 
-/// What sessions cost since the gateway started, by the provider's own reports.
+/// The cost of sessions since the gateway started, by the provider's own reports.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Payoff {
     /// Sessions that are sent with their window.
@@ -22,7 +22,7 @@ pub(super) struct Payoff {
     per_turn: Verdict,
 }
 
-/// What sessions of one kind cost.
+/// The cost of sessions in one arm.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Arm {
     /// Sessions with an answer whose cost is known.
@@ -33,11 +33,11 @@ pub(super) struct Arm {
     turns: f64,
     /// Answers whose cost is not known.
     unpriced_calls: u64,
-    /// What the answers cost, in US dollars.
+    /// The cost of the answers, in US dollars.
     dollars: f64,
-    /// What a call costs.
+    /// The cost of a call.
     per_call: Option<Figure>,
-    /// What a turn costs.
+    /// The cost of a turn.
     per_turn: Option<Figure>,
 }
 
@@ -45,13 +45,13 @@ pub(super) struct Arm {
 #[derive(Serialize, ToSchema)]
 pub(super) struct Figure {
     dollars: f64,
-    /// Its standard error, with each session as one observation. Unknown with a single session.
+    /// Its standard error, with each session as one observation. Unknown for a single session.
     error: Option<f64>,
 }
 
 /// Show whether windows pay
 #[utoipa::path(get, path = "/payoff", tag = "figures", responses(
-    (status = 200, description = "What sessions cost", body = Payoff), Faults,
+    (status = 200, description = "The cost of sessions", body = Payoff), Faults,
 ))]
 pub(super) async fn payoff(Extension(admission): Extension<Admission>) -> Json<Payoff> {
     let [windowed, held_out] = admission.shared.payoff.sums_for(admission.caller.tenant.as_ref());

@@ -1,4 +1,4 @@
-//! Reading again what has left the window: one session's messages by number or by words, or those of all.
+//! Search and recall in the REST API: one session's messages by position or by words, or those of all sessions.
 
 use axum::Extension;
 use axum::Json;
@@ -16,25 +16,25 @@ use super::number::Number;
 use super::sessions::{Name, Named, bounded, existing};
 use crate::gateway::admission::Admission;
 
-/// What to recall.
+/// The search in a session.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Asked {
-    /// Words. What is in quotation marks is a phrase.
+    /// The words to search for. Text in quotation marks is a phrase.
     query: String,
-    /// How many messages to skip. The default is 0.
+    /// The number of messages to skip. The default is 0.
     offset: Option<Number>,
-    /// The most messages.
+    /// The maximum number of messages.
     #[param(minimum = 1, maximum = 50, default = 5)]
     limit: Option<usize>,
 }
 
-/// The messages that were recalled, the best first.
+/// The messages that were found, the best match first.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Recalled {
     passages: Vec<Passage>,
-    /// Whether there are more.
+    /// Whether there are more messages.
     more: bool,
 }
 
@@ -48,14 +48,14 @@ pub(super) struct OfMessage {
     entry: Number,
 }
 
-/// Which part of a message to read.
+/// The part of a message to read.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Part {
-    /// How many characters to skip. The default is 0.
+    /// The number of characters to skip. The default is 0.
     offset: Option<Number>,
-    /// The most characters.
+    /// The maximum number of characters.
     #[param(minimum = 1, maximum = 8000, default = 8000)]
     limit: Option<usize>,
 }
@@ -65,29 +65,29 @@ pub(super) struct Part {
 pub(super) struct Passage {
     /// Its position in the log.
     entry: u64,
-    /// Who speaks: `user`, `assistant`, `system`, `lookback`, or `tool result of NAME`.
+    /// The speaker: `user`, `assistant`, `system`, `lookback`, or `tool result of NAME`.
     who: String,
     /// Whether it is on a branch that the conversation has left.
     left: bool,
     /// Its text, or a part of it.
     text: String,
-    /// The characters of the whole message.
+    /// The length of the whole message in characters.
     length: u64,
 }
 
-/// What to search for.
+/// The search in all sessions.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Sought {
-    /// Words; what is in quotation marks is a phrase.
+    /// The words to search for. Text in quotation marks is a phrase.
     query: String,
-    /// The most messages.
+    /// The maximum number of messages.
     #[param(minimum = 1, maximum = 100, default = 10)]
     limit: Option<usize>,
 }
 
-/// The messages that a search found, the best first.
+/// The messages that a search found, the best match first.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Found {
     found: Vec<Hit>,
@@ -100,16 +100,16 @@ pub(super) struct Hit {
     session: String,
     /// Its position in the log.
     entry: u64,
-    /// The passage of it that fits best.
+    /// Its best matching passage.
     excerpt: String,
 }
 
 /// Recall messages
 ///
-/// Finds messages of a session, also those that have left the window, and returns the passage of each that fits best.
+/// Finds messages of a session, including those that have left the window, and returns each best matching passage.
 #[utoipa::path(get, path = "/sessions/{session}/recall", tag = "sessions",
     params(Named, Asked),
-    responses((status = 200, description = "What was recalled", body = Recalled), Faults))]
+    responses((status = 200, description = "The messages that were found", body = Recalled), Faults))]
 pub(super) async fn recall(
     Extension(admission): Extension<Admission>,
     named: Result<Path<Named>, PathRejection>,
@@ -145,7 +145,7 @@ pub(super) async fn message(
 
 /// Search all sessions
 #[utoipa::path(get, path = "/search", tag = "sessions", params(Sought), responses(
-    (status = 200, description = "What was found", body = Found), Faults,
+    (status = 200, description = "The messages that were found", body = Found), Faults,
 ))]
 pub(super) async fn search(
     Extension(admission): Extension<Admission>,

@@ -1,4 +1,4 @@
-//! What was said in a session, and what the model sees of it.
+//! The messages and the window of a session in the REST API.
 
 use std::borrow::Cow;
 
@@ -22,17 +22,17 @@ use super::sessions::{Named, bounded, existing};
 use super::time::rfc3339;
 use crate::gateway::admission::Admission;
 
-/// The most messages of a page.
+/// The most messages on a page.
 const MOST: usize = 200;
 
-/// Which messages to list.
+/// The page of messages to list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Page {
-    /// The entry that the page ends before: `before` of the page after it. The default is the newest page.
+    /// Ends the page before this entry: the `before` of a newer page. The default is the newest page.
     before: Option<Number>,
-    /// The most messages.
+    /// The maximum number of messages.
     #[param(minimum = 1, maximum = 200, default = 50)]
     limit: Option<usize>,
 }
@@ -51,24 +51,24 @@ pub(super) struct Messages {
 pub(super) struct Listed {
     /// Its position in the log.
     entry: u64,
-    /// Who speaks.
+    /// The speaker.
     role: Speaker,
     /// Whether the window still shows it.
     in_window: bool,
     /// Its tokens.
     tokens: u64,
-    /// When it came.
+    /// When it arrived.
     #[schema(format = DateTime)]
     time: Option<String>,
     /// Its text.
     text: String,
-    /// The message as it came, in its provider's format: usually one object, and one for each item of a message of OpenAI's
-    /// Responses.
+    /// The message as it arrived, in its provider's format: usually one object, or one for each item of a message in
+    /// OpenAI's Responses.
     #[schema(value_type = Vec<Object>)]
     wire: Vec<Box<RawValue>>,
 }
 
-/// Who speaks.
+/// The speaker of a message.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Speaker {
@@ -78,14 +78,14 @@ pub(super) enum Speaker {
     Tool,
 }
 
-/// What a model call would send of a session now.
+/// The window that a model call would send now.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Window {
-    /// The format of the messages.
+    /// The dialect of the messages.
     dialect: String,
     /// The tokens, by Lookback's count.
     tokens: u64,
-    /// The messages of the conversation, in the window or not.
+    /// The number of messages in the conversation.
     history: u64,
     /// The messages, in the provider's format.
     #[schema(value_type = Vec<Object>)]
@@ -94,7 +94,7 @@ pub(super) struct Window {
 
 /// List messages
 ///
-/// The newest page comes first, and within a page the oldest message.
+/// The newest page comes first. Within a page, the oldest message comes first.
 #[utoipa::path(get, path = "/sessions/{session}/messages", tag = "sessions",
     params(Named, Page),
     responses(
@@ -109,7 +109,7 @@ pub(super) async fn list(
     let limit = bounded(limit, 50, MOST)?;
     let (store, name) = existing(&admission, &named.session).await?;
     let mut session = Session::open(store, name.as_str(), Settings::default()).await?;
-    // One more tells whether there are older ones.
+    // One more message shows whether there are older ones.
     let mut newest = adapter::newest(&mut session, 0..before.map_or(u64::MAX, Number::get), limit + 1).await?;
     let has_more = newest.len() > limit;
     newest.drain(..newest.len().saturating_sub(limit));
@@ -120,7 +120,7 @@ pub(super) async fn list(
 
 /// Show the window
 ///
-/// The messages that a model call would send now. Nothing is recorded, because no call is made.
+/// Returns the messages that a model call would send now. Records nothing, because it makes no call.
 #[utoipa::path(get, path = "/sessions/{session}/window", tag = "sessions",
     params(Named),
     responses(
@@ -134,7 +134,7 @@ pub(super) async fn window(
     let session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
     let wire = session.view().messages().find_map(|item| item.message().wire());
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
-    // What has to be repaired depends on the format.
+    // The repairs depend on the message format.
     let session = Session::open(store, name.as_str(), Settings::default().dialect(dialect)).await?;
     let window = adapter::preview(&session);
     let messages = window.messages().map_err(Error::from)?.into_iter().map(Cow::into_owned).collect();

@@ -1,6 +1,6 @@
-//! What the gateway answers itself: the sessions, facts and figures of its store, as REST under `/lookback`.
+//! The gateway's REST API under `/lookback`: the sessions, facts and figures of its store.
 //!
-//! The OpenAPI document is made from this code, so it says what the code does.
+//! The OpenAPI document is generated from this code, so the two cannot disagree.
 
 mod access;
 mod facts;
@@ -45,11 +45,11 @@ pub(super) fn router(shared: &Arc<Shared>) -> Router {
         .route("/lookback/", any(unknown))
         .route("/lookback/{*path}", any(unknown))
         .layer(from_fn_with_state(shared.clone(), admit));
-    // The document has nothing of anybody, and a client needs it before it knows what to send.
+    // The document contains no data, and a client needs it before it knows what to send.
     router.route("/lookback/openapi.json", get(move || async move { document }))
 }
 
-/// Returns the calls, and the document that describes them.
+/// Returns the routes, and the document that describes them.
 fn described() -> (Router, utoipa::openapi::OpenApi) {
     let router = OpenApiRouter::new()
         .routes(routes!(sessions::list))
@@ -73,13 +73,13 @@ fn described() -> (Router, utoipa::openapi::OpenApi) {
 #[openapi(
     info(
         title = "Lookback",
-        description = "The sessions of a gateway: what was said, what the model saw of it, what it cost, and what is \
-                       known. A gateway without keys answers its own machine only, and needs none.",
+        description = "The sessions of a gateway: their messages, windows, costs and facts. A gateway without keys \
+                       answers only requests from its own machine, and needs no key.",
     ),
     tags(
-        (name = "sessions", description = "Conversations, and what was sent of them"),
-        (name = "facts", description = "What is known beyond the window"),
-        (name = "figures", description = "What windows cost, and what sessions cost without them"),
+        (name = "sessions", description = "Conversations and their windows"),
+        (name = "facts", description = "Knowledge beyond the window"),
+        (name = "figures", description = "The cost of sessions with and without windows"),
     ),
     security(("key" = []), ("bearer" = [])),
     components(schemas(FaultBody, FaultText, Id, Kind, Level, Name, Number)),
@@ -87,7 +87,7 @@ fn described() -> (Router, utoipa::openapi::OpenApi) {
 )]
 struct Document;
 
-/// The ways to send a key of the gateway.
+/// Adds the ways to send a key of the gateway to the document.
 struct Keys;
 
 impl utoipa::Modify for Keys {
@@ -104,7 +104,7 @@ impl utoipa::Modify for Keys {
 mod tests {
     use super::described;
 
-    /// To write it anew after a change: `UPDATE_OPENAPI=1 cargo test -p lookback-server openapi`.
+    /// To update the document after a change: `UPDATE_OPENAPI=1 cargo test -p lookback-server openapi`.
     #[test]
     fn the_openapi_document_of_the_docs_is_the_one_that_is_served() {
         let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");

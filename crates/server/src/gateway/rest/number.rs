@@ -1,9 +1,9 @@
-//! A number that a caller gives: the position of an entry, or how much to skip.
+//! A number from a caller: the position of an entry, or a number of items to skip.
 
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-/// A number as far as all readers of JSON are exact: up to 2^53 - 1.
+/// A number that every JSON parser reads exactly: up to 2^53 - 1.
 #[derive(Clone, Copy, Deserialize, ToSchema)]
 #[serde(try_from = "u64")]
 #[schema(value_type = u64, minimum = 0, maximum = 9007199254740991_u64)]

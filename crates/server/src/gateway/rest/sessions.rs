@@ -1,4 +1,4 @@
-//! Sessions: which there are, what is known about one, and what its calls cost.
+//! The sessions and their calls in the REST API.
 
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ use super::time::rfc3339;
 use crate::gateway::admission::Admission;
 use crate::gateway::admission::caller::ACCOUNT;
 
-/// The most sessions of a page.
+/// The most sessions on a page.
 const MOST: usize = 1000;
-/// The prices that calls are counted at, if none are named.
+/// The default prices of calls.
 pub(crate) const PRICES: &str = "anthropic-5m";
 
 /// The name of a session: no part between slashes is empty, `.` or `..`, and no character is a control character or a
@@ -43,19 +43,19 @@ pub(super) struct Named {
     pub(super) session: Name,
 }
 
-/// Which sessions to list.
+/// The page of sessions to list.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Page {
-    /// The name that the page begins after: `next` of the page before.
+    /// Begins the page after this name: the `next` of the previous page.
     after: Option<String>,
-    /// The most sessions.
+    /// The maximum number of sessions.
     #[param(minimum = 1, maximum = 1000, default = 100)]
     limit: Option<usize>,
 }
 
-/// A page of sessions, by name.
+/// A page of sessions, sorted by name.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Sessions {
     sessions: Vec<Listed>,
@@ -68,9 +68,9 @@ pub(super) struct Sessions {
 pub(super) struct Listed {
     /// Its name.
     session: String,
-    /// The entries of its log.
+    /// The number of entries in its log.
     entries: u64,
-    /// The bytes of its log.
+    /// The size of its log in bytes.
     bytes: u64,
     /// When it was created.
     #[schema(format = DateTime)]
@@ -80,7 +80,7 @@ pub(super) struct Listed {
     used: Option<String>,
 }
 
-/// What is known about a session.
+/// The state of a session.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Shown {
     /// Its name.
@@ -91,11 +91,11 @@ pub(super) struct Shown {
     /// When it was last written or read.
     #[schema(format = DateTime)]
     used: Option<String>,
-    /// The messages of the conversation.
+    /// The number of messages in the conversation.
     messages: u64,
-    /// The entries of its log.
+    /// The number of entries in its log.
     entries: u64,
-    /// The messages in the window.
+    /// The number of messages in the window.
     window_messages: u64,
     /// The tokens of the window, by Lookback's count.
     window_tokens: u64,
@@ -108,30 +108,30 @@ pub(super) struct Calls {
     total: Total,
 }
 
-/// What a model call sent and cost.
+/// A model call: its tokens and its cost.
 #[derive(Serialize, ToSchema)]
 pub(super) struct Call {
     /// The number of the call, from 1.
     call: u64,
     /// The position of its answer in the log.
     entry: u64,
-    /// The messages that were sent.
+    /// The number of messages that were sent.
     messages: u64,
     /// Input tokens.
     sent_tokens: u64,
-    /// Those of them that were read from the provider's cache.
+    /// Input tokens that were read from the provider's cache.
     cache_read_tokens: u64,
-    /// Those of them that were written to the provider's cache.
+    /// Input tokens that were written to the provider's cache.
     cache_write_tokens: u64,
-    /// The others.
+    /// All other input tokens.
     uncached_tokens: u64,
     /// The tokens of the answer.
     output_tokens: u64,
     /// The cost of the input, in US dollars.
     cost: f64,
-    /// What the input would have cost without a window, in US dollars.
+    /// The cost of the input without a window, in US dollars.
     cost_without_window: f64,
-    /// Whether a compaction was made since the call before.
+    /// Whether there was a compaction since the previous call.
     compacted: bool,
     /// Whether the provider reported the tokens.
     reported: bool,
@@ -151,14 +151,14 @@ pub(super) struct Total {
     /// In US dollars.
     cost_without_window: f64,
     compactions: u64,
-    /// Calls that do not extend the one before.
+    /// Calls that do not extend the previous one.
     prefix_breaks: u64,
     reported_calls: u64,
-    /// What the window saved, in US dollars. Below zero, it cost more.
+    /// The cost that the window saved, in US dollars. Negative if the window cost more.
     saved: f64,
 }
 
-/// Which prices to use.
+/// The prices to use.
 #[derive(Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
@@ -192,7 +192,7 @@ pub(super) async fn list(
 #[utoipa::path(get, path = "/sessions/{session}", tag = "sessions",
     params(Named),
     responses(
-        (status = 200, description = "What is known about the session", body = Shown), Faults,
+        (status = 200, description = "The state of the session", body = Shown), Faults,
     ))]
 pub(super) async fn show(
     Extension(admission): Extension<Admission>,
@@ -209,11 +209,11 @@ pub(super) async fn show(
 
 /// Delete a session
 ///
-/// Its messages and its facts are gone. If its client goes on, it begins anew with what the client sends.
+/// Deletes its messages and its facts. If its client continues, the session starts over with what the client sends.
 #[utoipa::path(delete, path = "/sessions/{session}", tag = "sessions",
     params(Named),
     responses(
-        (status = 204, description = "It is gone"), Faults,
+        (status = 204, description = "The session is deleted"), Faults,
     ))]
 pub(super) async fn delete(
     Extension(admission): Extension<Admission>,
@@ -226,7 +226,7 @@ pub(super) async fn delete(
 
 /// List the model calls of a session
 ///
-/// What each sent and cost, and what it would have cost without a window.
+/// Returns what each call sent and cost, and what it would have cost without a window.
 #[utoipa::path(get, path = "/sessions/{session}/calls", tag = "sessions",
     params(Named, Priced),
     responses(
@@ -241,14 +241,14 @@ pub(super) async fn calls(
     let (store, name) = existing(&admission, &named.session).await?;
     let prices = prices.as_deref().unwrap_or(PRICES);
     let price = Prices::builtin().find(prices).ok_or_else(|| Fault::missing("such prices"))?;
-    // The counter of a replay that is given no model.
+    // The same counter as that of a replay without a model.
     let counter = Settings::for_model(Dialect::default(), "gpt-4o").counter;
     let receipt = Receipt::load(&*store, &name, &*counter, price).await?;
     let saved = receipt.total.saved();
     Ok(Json(Calls { calls: receipt.calls.iter().map(Call::from).collect(), total: Total::new(&receipt.total, saved) }))
 }
 
-/// Returns the name of a session that there is, and the store that has it.
+/// Returns the store and the name of a session, which must exist.
 pub(super) async fn existing(admission: &Admission, Name(name): &Name) -> Result<(Arc<dyn Store>, LogName), Fault> {
     let name: LogName = name.parse()?;
     let store = admission.store()?;
@@ -261,8 +261,8 @@ pub(super) async fn existing(admission: &Admission, Name(name): &Name) -> Result
 /// The most names of sessions that an error lists.
 const LISTED: usize = 5;
 
-/// Finds the session that a client calls so. Behind its name, the gateway keeps the account of a client that has a key of its
-/// own, and who reads the session knows the name alone.
+/// Finds a session by the name that its client uses. If the client has its own provider key, the gateway adds an
+/// account to the name, which readers of the session need not know.
 pub(super) async fn called(admission: &Admission, store: &dyn Store, name: &LogName) -> Result<Option<LogName>, Fault> {
     let own: Option<LogName> =
         admission.caller.account.as_ref().and_then(|account| format!("{name}@{account}").parse().ok());
@@ -286,12 +286,12 @@ pub(super) async fn called(admission: &Admission, store: &dyn Store, name: &LogN
     }
 }
 
-/// Returns whether this is what stands behind the name of a session for its account.
+/// Returns whether a text is the account part of a session's name.
 fn is_account(text: &str) -> bool {
     text == "-" || (text.len() == ACCOUNT && text.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
-/// Returns how many there may be on a page.
+/// Returns the number of items on a page, or an error if it is out of range.
 pub(super) fn bounded(limit: Option<usize>, usual: usize, most: usize) -> Result<usize, Fault> {
     match limit.unwrap_or(usual) {
         limit if (1..=most).contains(&limit) => Ok(limit),

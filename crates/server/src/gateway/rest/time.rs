@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use lookback_engine::transcript::Millis;
 
-/// Returns a time as text, if it is in the range of the calendar.
+/// Returns a time as text. `None` if it is missing or outside the range of the calendar.
 pub(super) fn rfc3339(time: Option<Millis>) -> Option<String> {
     Some(Timestamp::from_millisecond(time?).ok()?.to_string())
 }

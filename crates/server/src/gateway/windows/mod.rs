@@ -1,4 +1,4 @@
-//! The window of a request: its messages go into the session of its line, and what comes out is sent.
+//! The window of a request: takes the messages over into the session of its line, and makes the body to send.
 
 mod sending;
 
@@ -32,7 +32,7 @@ use crate::gateway::lines::{Line, Open, Place};
 use crate::gateway::report::note::Cut;
 use crate::gateway::report::payoff::Arm;
 
-/// Why a request has no window.
+/// The reason that a request has no window.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoWindow {
     #[error(transparent)]
@@ -41,14 +41,14 @@ pub(crate) enum NoWindow {
     Store(#[from] StoreError),
     #[error(transparent)]
     Memory(#[from] MemoryError),
-    /// With why its server cannot be reached, if that is known.
+    /// With the reason that the store's server cannot be reached, if known.
     #[error("the store did not answer in time")]
     Late(#[source] Option<StoreError>),
     #[error("the session was closed meanwhile")]
     Closed,
 }
 
-/// How windows are made for a caller.
+/// Makes the windows of a caller.
 #[derive(Clone)]
 pub(crate) struct Windows {
     store: Arc<dyn Store>,
@@ -69,7 +69,7 @@ impl Windows {
         self.patiently(async { Ok(self.admission.shared.lines.recent.find(&self.store, scope, query).await?) }).await
     }
 
-    /// Returns a turn for a call with which a client compacts its history.
+    /// Finds the place of a call with which a client compacts its history.
     pub(crate) async fn compaction(&self, scope: &Scope, query: Query<'_, '_>) -> Result<Place, NoWindow> {
         self.patiently(async {
             Ok(self.admission.shared.lines.recent.find_compacting(&self.store, scope, query).await?)
@@ -77,7 +77,7 @@ impl Windows {
         .await
     }
 
-    /// Takes a request that is part of no line over into a session that is not kept, unless it has one.
+    /// Takes a request that belongs to no line over into a temporary session, unless it already has one.
     pub(crate) async fn apart(
         &self,
         turn: &mut Turn,
@@ -91,14 +91,14 @@ impl Windows {
         Ok(())
     }
 
-    /// Waits for something that the store has a part in, but not for long.
+    /// Waits for work that involves the store, up to its time limit.
     async fn patiently<T>(&self, work: impl Future<Output = Result<T, NoWindow>>) -> Result<T, NoWindow> {
-        // The futures of a session are large, and the stack of a thread is not.
+        // Boxed, because the futures of a session are large, and the stack of a thread is small.
         let late = |_| NoWindow::Late(self.store.trouble());
         timeout(self.admission.current.config.timeouts.store, Box::pin(work)).await.map_err(late)?
     }
 
-    /// Does something with the open session of a line. Nobody else has it meanwhile.
+    /// Runs work on the open session of a line, and excludes others meanwhile.
     async fn with_open<T>(
         &self,
         line: &Line,
@@ -115,7 +115,7 @@ impl Windows {
     fn policy(&self, turn: &Turn) -> &Policy {
         let Current { policy, summarizing, yielding, .. } = &*self.admission.current;
         if turn.model.is_shortened {
-            // Whatever is cut here, the provider would not have to.
+            // The provider would not have to drop messages that are cut here.
             yielding
         } else if turn.adds.contains(&Add::Summaries) {
             summarizing
@@ -145,17 +145,17 @@ impl Windows {
             adapter::set_target(session, &turn.model.target);
             session.set_preamble(&aside::preamble(request, preamble, &turn.offered)).await?;
             if is_held {
-                // If it was cut before it was held out, its window is not what is sent.
+                // If the session was cut before it was held out, its window differs from the request.
                 let is_measured = !session.view().is_cut();
                 let tokens = session.window().await?.tokens();
                 return Ok(Sending { body: None, tokens, cut: None, compacted: None, is_measured });
             }
-            // Behind a message of the model, which it goes on with, there is no place for a note.
+            // If the last message is the model's, the model continues it, so no note can follow.
             let is_begun = turn.place.resent.last().is_some_and(|last| last.role == Role::Assistant);
             if turn.adds.is_empty() || is_begun {
                 return Ok(self.sending(session, turn, request, false).await?);
             }
-            // What a compaction takes out may have to be said again.
+            // Notes may have to repeat what a compaction removes, so the compaction comes first.
             let before = session.window().await?.entries().iter().rev().find_map(compacted);
             let notes = watch.notes(&turn.adds, session, turn.place.is_from_person, synced.new).await;
             aside::write(session, notes).await?;
@@ -165,12 +165,12 @@ impl Windows {
         .await
     }
 
-    /// Returns whether a request is certainly sent as it came, so that it need not wait until it is recorded.
+    /// Returns whether a request is certainly sent unchanged, so that it can be sent before it is recorded.
     pub(crate) fn has_room(&self, turn: &Turn, request: &RawRequest<'_>, preamble: &Preamble) -> bool {
         if self.arm(turn) == Arm::HeldOut {
             return true;
         }
-        // Whoever has the session is about to change it.
+        // If the session is locked, another request is about to change it.
         let Ok(open) = turn.place.line.state.session.try_lock() else { return false };
         let is_same = |session: &&Session| is_for(session, request.dialect(), &turn.model, self.policy(turn));
         let session = open.as_ref().map(|open| &open.session).filter(is_same);
@@ -184,7 +184,7 @@ impl Windows {
             && adapter::has_room(session, &turn.place.resent, bytes)
     }
 
-    /// Returns the hold-out arm of the turn's line.
+    /// Returns the arm of the turn's line.
     pub(crate) fn arm(&self, turn: &Turn) -> Arm {
         turn.place
             .about()
@@ -205,7 +205,7 @@ impl Windows {
         .await
     }
 
-    /// Returns the request repaired, although nothing of it has to be left out, but for `reasoning` if that was refused.
+    /// Returns the repaired request. Nothing else is left out, except reasoning if `reasoning` is set.
     pub(crate) async fn repaired(
         &self,
         turn: &Turn,
@@ -221,8 +221,8 @@ impl Windows {
         .await
     }
 
-    /// Answers the calls of an answer that the client does not get, and returns the request that goes on with them, and what
-    /// the answer cost in US dollars.
+    /// Answers the tool calls of an answer that the client does not get. Returns the request that continues with them,
+    /// and the cost of the answer in US dollars.
     pub(crate) async fn aside(
         &self,
         turn: &Turn,
@@ -232,7 +232,7 @@ impl Windows {
     ) -> Result<(Sending, Option<f64>), NoWindow> {
         self.with_open(&turn.place.line, async |Open { session, watch, .. }| {
             let dollars = dollars(session, &response);
-            // If another request of the line came meanwhile, this one goes on where it was.
+            // If another request of the line arrived meanwhile, returns to the place of this one.
             adapter::sync_resent(session, &turn.place.resent, |index| Ok(request.message(index).cloned()?)).await?;
             if !turn.is_measured {
                 response.input = None;
@@ -247,17 +247,16 @@ impl Windows {
         .await
     }
 
-    /// Records what the model answered, and what the provider said that it read. Returns what it cost in US dollars, if
-    /// that is known.
+    /// Records the model's answer and the provider's usage report. Returns the cost in US dollars, if known.
     pub(crate) async fn answered(&self, turn: &mut Turn, mut response: Response) -> Result<Option<f64>, NoWindow> {
         let answer = Resent::from_message(&response.message);
-        // What is left alone is not made smaller either.
+        // A held-out session is not made smaller either.
         response.fills_window &= self.arm(turn) == Arm::Windowed;
         let recorded = async |Open { session, .. }: &mut Open| {
             let dollars = dollars(session, &response);
-            // If another request of the line came meanwhile, the report is not of the session's last window.
+            // If another request of the line arrived meanwhile, the report is not about the session's last window.
             let is_newest = session.view().history_len() == turn.place.resent.len() as u64;
-            // And if the provider shortens the conversation, it is of what is left.
+            // If the provider shortens the conversation, the report is about the shortened one.
             if !turn.is_measured || !is_newest || turn.model.is_shortened {
                 response.input = None;
             }
@@ -273,7 +272,7 @@ impl Windows {
         Ok(dollars)
     }
 
-    /// Returns the session of a line, opened with these settings.
+    /// Returns the session of a line, opened with the settings of the turn.
     async fn opened<'o>(
         &self,
         open: &'o mut Option<Open>,
@@ -311,8 +310,8 @@ impl Windows {
         Ok(Open { session, watch: Watch::new(memory), summarizer: summarizer.cloned() })
     }
 
-    /// Makes the window. A request is sent as it came unless a limit was exceeded, now or before, something is added, or it
-    /// has to be mended.
+    /// Makes the window. The request is sent unchanged unless a limit was exceeded, now or before, or it has additions
+    /// or needs a repair.
     async fn sending(
         &self,
         session: &mut Session,
@@ -351,7 +350,7 @@ impl Windows {
     }
 }
 
-/// Returns what an answer cost in US dollars, if that is known.
+/// Returns the cost of an answer in US dollars, if known.
 fn dollars(session: &Session, response: &Response) -> Option<f64> {
     let model = session.settings().model.as_deref().or(response.model.as_deref());
     model.and_then(|model| Prices::builtin().find(model))?.call_cost(response)

@@ -7,27 +7,27 @@ use lookback_engine::transcript::Entry;
 use crate::gateway::lines::turn::Turn;
 use crate::gateway::report::note::{Compacted, Cut, Note};
 
-/// What a request is about to be sent with.
+/// A request that is ready to be sent.
 pub(crate) struct Sending {
-    /// The body; `None` if it is sent as it came.
+    /// The body. `None` if the request is sent unchanged.
     pub(crate) body: Option<String>,
     pub(crate) tokens: u64,
-    /// What is left out or shortened, if anything is.
+    /// What is left out or shortened, if anything.
     pub(crate) cut: Option<Cut>,
-    /// The compaction that was made now.
+    /// The compaction that this request caused, if any.
     pub(super) compacted: Option<Compacted>,
-    /// Whether what the provider reports can be compared with `tokens`.
+    /// Whether the provider's usage report can be compared with `tokens`.
     pub(super) is_measured: bool,
 }
 
 impl Sending {
-    /// Takes note that the request was sent as it came, whatever its window is: another gateway has cut the session.
+    /// Records that the request was sent unchanged, although another gateway may have cut the session in the meantime.
     pub(crate) fn passed(self) -> Sending {
         let is_measured = self.is_measured && self.body.is_none();
         Sending { body: None, cut: None, compacted: None, is_measured, ..self }
     }
 
-    /// Adds to a note and to a turn what is sent.
+    /// Records in a note and in a turn what is sent.
     pub(crate) fn describe(&self, note: &mut Note, turn: &mut Turn) {
         turn.is_measured = self.is_measured;
         (note.window, note.cut) = (Some(self.tokens), self.cut);
@@ -35,7 +35,7 @@ impl Sending {
     }
 }
 
-/// Returns what there is to say of an entry if it is a compaction.
+/// Returns the sizes and the cause of a compaction. `None` for other entries.
 pub(super) fn compacted(entry: &Entry) -> Option<Compacted> {
     let Entry::Compaction(compaction) = entry else { return None };
     let exceeded = compaction.groups.iter().find_map(|group| match group.decision.reason {

@@ -1,4 +1,4 @@
-//! Who may use a gateway, how much they may ask for, and how long it waits.
+//! Access to a gateway: its keys, the limits on requests, and its timeouts.
 
 use std::io::{Read as _, Write as _};
 use std::process::Command;
@@ -8,7 +8,7 @@ use super::*;
 use lookback_server::gateway::Key;
 use stand_in::Fault;
 
-/// A gateway with a key for each of these names. The upstream has a key of its own: what `PATH` says.
+/// Returns a gateway with a key for each of these names. The gateway's own key for the upstream is the value of `PATH`.
 pub(super) fn with_keys(names: &[&str]) -> (Lab, Vec<String>, String) {
     let made: Vec<_> = names.iter().map(|name| Key::generate(name.parse().unwrap()).unwrap()).collect();
     let keys: String = made.iter().map(|(_, key)| key.to_toml()).collect();
@@ -27,7 +27,7 @@ fn without_a_key_of_the_gateway_nothing_passes() {
     }
     assert_eq!(lab.send("GET", "/v1/models", &[], "").status, 401);
     assert_eq!(lab.stand_in.count(), 0);
-    // Whoever watches the gateway needs none, and learns of those that were refused.
+    // Monitoring needs no key, and sees the refused requests.
     assert_eq!(lab.send("GET", "/readyz", &[], "").status, 200);
     let refused = format!("lookback_answers_total{{status=\"4xx\"}} {}\n", DIALECTS.len() + 1);
     assert!(lab.send("GET", "/metrics", &[], "").body.contains(&refused));
@@ -55,7 +55,7 @@ fn a_key_of_the_gateway_goes_no_further_and_the_upstream_gets_its_own() {
         assert!(seen.headers.values().all(|value| !value.to_str().unwrap().contains("lookback_")), "{path}");
         assert_eq!(seen.headers.get(expected.0).unwrap(), expected.1.as_str(), "{path}");
     }
-    // A client's own key for the provider is what is sent.
+    // The client's own key for the provider is sent.
     lab.send("POST", "/v1/responses", &[("x-lookback-key", &keys[0]), ("authorization", "Bearer mine")], "{}");
     assert_eq!(lab.stand_in.last().unwrap().headers.get("authorization").unwrap(), "Bearer mine");
 }
@@ -78,14 +78,14 @@ fn the_key_of_an_upstream_is_for_model_calls_and_for_the_paths_that_are_named() 
         let refused = lab.send(method, path, &[key], "");
         assert_eq!(refused.status, 403, "{method} {path}: {}", refused.body);
         assert!(refused.body.contains("`paths`"), "{}", refused.body);
-        // What is to end with the connection is no key of the client's own.
+        // A key in a hop-by-hop header does not count as the client's own.
         let ends = [key, ("connection", "authorization"), ("authorization", "Bearer mine")];
         assert_eq!(lab.send(method, path, &ends, "").status, 403, "{method} {path}");
     }
     assert_eq!(lab.stand_in.count(), 0);
     assert_eq!(lab.send("GET", "/v1/models", &[key], "").status, 200);
     assert_eq!(lab.send("POST", "/v1/messages/count_tokens", &[key], "{}").status, 200);
-    // With a key of its own, a client may do what that one is for.
+    // With its own key for the provider, a client may use all paths.
     assert_eq!(lab.send("GET", "/v1/files", &[key, ("authorization", "Bearer mine")], "").status, 200);
     assert_eq!(lab.stand_in.last().unwrap().headers.get("authorization").unwrap(), "Bearer mine");
     let named = config.replace("key-env", "paths = [\"/v1/files*\"]\nkey-env");
@@ -121,7 +121,7 @@ fn who_asks_too_often_is_told_when_to_ask_again() {
     assert_eq!(answer.status, 429, "{}", answer.body);
     let after: u64 = answer.header("retry-after").unwrap().parse().unwrap();
     assert!((1..=30).contains(&after), "{after}");
-    // Clients take some words for a conversation that is too long.
+    // The error must not read like one about a conversation that is too long.
     assert_eq!(
         Dialect::OpenAiChat.provider_error(Some(429), &answer.body),
         lookback_wire::dialect::ProviderError::Other
@@ -164,13 +164,13 @@ fn an_upstream_that_is_silent_is_not_waited_for_forever() {
     lab.stand_in.fail_next(Fault::Wait(Duration::from_secs(60)));
     let answer = Client::new(Dialect::Anthropic).say(&lab, "Hi");
     assert_eq!(answer.status, 504, "{}", answer.body);
-    // One that has begun is broken off, and nothing is made up for its end.
+    // An answer that has begun is cut off, without an invented end.
     lab.stand_in.fail_next(Fault::Stall);
     let mut client = Client::new(Dialect::Anthropic);
     client.messages.push(client.said("user", "Hi"));
     let answer = client.ask(&lab);
     assert_eq!((answer.status, answer.body.as_str()), (200, ""));
-    // So is a stream, behind what came of it.
+    // A stream is cut off, too, after the part that arrived.
     lab.stand_in.fail_next(Fault::Stall);
     let mut client = Client { stream: true, ..client };
     client.messages[0] = client.said("user", "Hello");
@@ -222,7 +222,7 @@ fn a_gateway_with_a_certificate_listens_for_tls() {
     drop(input);
     let _ = asked.wait();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok\n"), "{answer}");
-    // A file that is no certificate is told by its name.
+    // The error about an invalid certificate names the file.
     std::fs::write(folder.join("cert.pem"), "no certificate").unwrap();
     let config = "[[upstream]]\nurl = \"http://127.0.0.1:9\"\n[tls]\ncertificate = \"cert.pem\"\nkey = \"key.pem\"\n";
     let wrong = Config::from_toml(config).unwrap().within(&folder).check().unwrap_err();

@@ -1,4 +1,4 @@
-//! What a gateway adds to requests, if it is asked to.
+//! Tests of what a gateway adds to requests if it is configured to.
 
 use super::*;
 use futures_lite::future::block_on;
@@ -142,7 +142,8 @@ fn calls_of_memory_tools_are_answered_and_the_client_sees_none_of_it() {
         assert_eq!(lab.stand_in.count(), 2, "{dialect:?} {stream}");
         assert!(sent(&lab).contains("is remembered"), "{dialect:?} {stream}: {}", sent(&lab));
 
-        // The next request has what the client did not see, so that its beginning is what the provider has cached.
+        // The next request includes the messages that the client did not see, so that the provider's cache matches its
+        // beginning.
         let again = client.say(&lab, r#"And CALL memory_search {"query":"listens"} too."#);
         assert_eq!((again.status, again.session()), (200, answer.session()), "{dialect:?} {stream}");
         let request = sent(&lab);
@@ -205,7 +206,7 @@ fn what_is_called_together_with_a_memory_tool_is_called_again_alone() {
 fn a_model_that_calls_memory_tools_for_ever_is_stopped() {
     let lab = adding("\"recall\"");
     let mut client = Client::new(Dialect::Anthropic);
-    // What is recalled asks for the same call again.
+    // The recalled message asks for the same call again.
     let answer = client.say(&lab, r#"CALL recall {"query":"please for ever"} please for ever"#);
     assert_eq!(answer.status, 200, "{}", answer.body);
     let asides: u32 = answer.header("x-lookback-asides").unwrap().parse().unwrap();
@@ -246,7 +247,7 @@ fn cache_markers_are_added_where_a_client_sets_none() {
     let mut client = Client::new(Dialect::Anthropic);
     client.say(&lab, "one");
     assert!(sent(&lab).starts_with(r#"{"cache_control":{"type":"ephemeral"},"#), "{}", sent(&lab));
-    // One that is quoted is none.
+    // A quoted marker does not count.
     client.say(&lab, r#"What is "cache_control"?"#);
     assert!(sent(&lab).starts_with(r#"{"cache_control":{"type":"ephemeral"},"#), "{}", sent(&lab));
     client.messages[0] =
@@ -258,7 +259,7 @@ fn cache_markers_are_added_where_a_client_sets_none() {
     assert_eq!(sent(&lab), client_body(&other));
 }
 
-/// The body of the client's last request, which had not yet the answer.
+/// Returns the body of the client's last request, which did not yet contain the answer.
 fn client_body(client: &Client) -> String {
     let mut before = Client { headers: Vec::new(), ..client.clone() };
     before.messages.pop();
@@ -324,7 +325,7 @@ fn what_the_gateway_adds_is_no_message_of_the_conversation() {
     assert_eq!(answer.header("x-lookback-line"), Some("continued"));
     let mut session = block_on(Session::open(lab.store.clone(), answer.session(), Settings::default())).unwrap();
     assert_eq!(block_on(session.info()).unwrap().unwrap().messages, 4);
-    // An edited message begins a branch there, and nothing of the old one is sent.
+    // An edited message begins a branch, and no message of the old one is sent.
     client.messages.truncate(2);
     client.messages.push(client.said("user", "three"));
     assert_eq!(client.ask(&lab).status, 200);

@@ -1,4 +1,4 @@
-//! What passes, what is cut, and what happens if the upstream refuses.
+//! Tests of calls: which pass unchanged, which are cut, and what happens if the upstream refuses.
 
 use lookback_engine::policy::Tokens;
 use lookback_engine::{
@@ -13,7 +13,7 @@ use super::{Answer, Client, DIALECTS, Lab, serve};
 use lookback_server::gateway::Gateway;
 use stand_in::{Fault, too_long};
 
-/// A policy that cuts at this many tokens.
+/// Returns a policy that cuts at this number of tokens.
 pub(super) fn at(tokens: u64) -> Policy {
     Policy { limits: Limits::tokens(tokens), target: Some(Limits::tokens(tokens / 2)), ..Policy::production() }
 }
@@ -64,7 +64,7 @@ fn other_paths_pass_with_their_method_and_body() {
     let upgrade =
         [("connection", "Upgrade"), ("upgrade", "websocket"), ("openai-beta", "responses_websockets=2026-02-06")];
     assert_eq!(lab.send("GET", "/v1/responses", &upgrade, "").status, 426);
-    // A client may offer to go on with HTTP/2, and need not be heard.
+    // A client may offer HTTP/2, and the gateway may ignore the offer.
     let offer = [("connection", "Upgrade, HTTP2-Settings"), ("upgrade", "h2c"), ("http2-settings", "AAMAAABk")];
     assert_eq!(lab.send("GET", "/v1/models", &offer, "").status, 200);
     assert!(!lab.stand_in.last().unwrap().headers.contains_key("upgrade"));
@@ -124,7 +124,7 @@ fn a_long_conversation_is_cut_and_stays_valid() {
         let sent =
             lookback_wire::dialect::Request::decode(lab.stand_in.last().unwrap().body.to_vec(), Some(dialect)).unwrap();
         assert!(sent.messages().len() < 40, "{dialect}: {}", sent.messages().len());
-        // The session has all of it.
+        // The session contains all messages.
         let session = client.say(&lab, "Last.").session().to_owned();
         assert_eq!(lab.texts(&session).len(), 82, "{dialect}");
         assert_eq!(lab.stand_in.report().refused, Vec::<String>::new());
@@ -140,7 +140,7 @@ fn what_is_too_long_is_sent_again_with_a_smaller_window() {
             client.say(&lab, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(10)));
         }
         lab.stand_in.set_window(400);
-        // Clients take compressed answers, and then errors are compressed, too.
+        // Clients accept compressed answers, so errors are compressed, too.
         client.headers.push(("accept-encoding", "gzip, br, zstd".to_owned()));
         let answer = client.say(&lab, "And in short?");
         assert_eq!(answer.status, 200, "{dialect}: {}", answer.body);
@@ -167,7 +167,7 @@ fn if_the_provider_shortens_a_conversation_nothing_is_cut_before_it_refuses_a_re
         lab.stand_in.set_window(400);
         assert!(client.say(&lab, "And in short?").header("x-lookback-cut").is_some(), "{dialect}");
     }
-    // Thinking that is kept is not a shorter conversation.
+    // An edit that keeps all thinking does not shorten the conversation.
     let lab = Lab::new(Some(at(200)));
     let edits = json!({"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]});
     let mut client = Client { more: json!({"context_management": edits}), ..Client::new(Dialect::Anthropic) };
@@ -325,7 +325,7 @@ fn a_history_that_is_refused_as_malformed_is_repaired_once() {
                 {"role": "user", "content": "Well?"},
             ]}),
         ),
-        // Every result twice, as Gemini CLI sends it after it was resumed.
+        // Each result twice, as Gemini CLI sends them after it was resumed.
         (
             "/v1beta/models/m:generateContent",
             json!({"tools": gemini, "contents": [
@@ -345,7 +345,7 @@ fn a_history_that_is_refused_as_malformed_is_repaired_once() {
         );
         assert_eq!(lab.stand_in.count(), 2, "{path}");
         assert_eq!(lab.stand_in.seen()[0].body, body.to_string(), "{path}: the first try passes as it came");
-        // What was refused and cannot be repaired is told in the upstream's words.
+        // If the request cannot be repaired, the client gets the upstream's error.
         let words = r#"{"error":{"message":"Invalid value for content","type":"invalid_request_error"}}"#;
         lab.stand_in.fail_next(Fault::Status(400, words.to_owned()));
         let answer = lab.post(
@@ -358,13 +358,13 @@ fn a_history_that_is_refused_as_malformed_is_repaired_once() {
     }
 }
 
-/// A client of a model whose thinking is bound to all that stood before it.
+/// Returns a client of a model whose thinking is bound to everything before it.
 fn thinker() -> Client {
     let model = "claude-opus-5-5";
     Client { model, more: json!({"thinking": {"type": "adaptive"}}), ..Client::new(Dialect::Anthropic) }
 }
 
-/// Says something, and keeps the whole answer, with its thinking.
+/// Sends a message, and keeps the whole answer, including its thinking.
 fn thinks(lab: &Lab, client: &mut Client, text: &str) -> Answer {
     client.messages.push(client.said("user", text));
     let answer = client.ask(lab);
@@ -399,7 +399,7 @@ fn thinking_that_is_refused_because_a_client_changed_what_stood_before_it_is_lef
     let answer = thinks(&lab, &mut client, "Go on.");
     assert_eq!((answer.status, answer.header("x-lookback-repaired")), (200, Some("yes")), "{}", answer.body);
     assert_eq!(lab.stand_in.report().refused.len(), 1);
-    // It stays left out, and what is new is sent.
+    // The refused thinking stays left out, and new thinking is sent.
     let answer = thinks(&lab, &mut client, "And on.");
     assert_eq!((answer.status, answer.header("x-lookback-repaired")), (200, None), "{}", answer.body);
     let sent = String::from_utf8(lab.stand_in.last().unwrap().body.to_vec()).unwrap();
@@ -453,7 +453,7 @@ fn calls_beside_the_conversation_and_stored_state_pass_untouched() {
     assert_eq!((broken.status, broken.header("x-lookback-passed")), (400, Some("not understood")));
 }
 
-/// No end is made up, and what came is not taken for an answer.
+/// No end is invented, and the incomplete answer is not recorded.
 #[test]
 fn a_stream_that_is_cut_off_stays_cut_off() {
     for dialect in DIALECTS {
@@ -465,7 +465,7 @@ fn a_stream_that_is_cut_off_stays_cut_off() {
         let answer = client.ask(&lab);
         let ends = ["[DONE]", "message_stop", "response.completed", "finishReason"];
         assert!(ends.iter().all(|end| !answer.body.contains(end)), "{dialect}: {}", answer.body);
-        // The client asks again, and the line goes on.
+        // The client tries again, and its line continues.
         let again = client.ask(&lab);
         assert_eq!((again.status, again.session()), (200, answer.session()), "{dialect}");
     }
@@ -500,7 +500,7 @@ fn a_compressed_request_is_read_and_passes_as_it_came() {
                 let words = client.words(&answer);
                 client.messages.push(client.said("assistant", &words));
             } else {
-                // The stand-in reads no compressed requests.
+                // The stand-in cannot read compressed requests.
                 client.messages.push(client.said("assistant", "Go on."));
             }
         }
@@ -508,7 +508,7 @@ fn a_compressed_request_is_read_and_passes_as_it_came() {
     }
 }
 
-/// What one conversation learned of a model's tokens, the next one begins with, also after a restart.
+/// A new conversation begins with the calibration that earlier ones have learned about a model, even after a restart.
 #[test]
 fn a_new_conversation_begins_with_the_calibration_of_those_before() {
     let lab = Lab::new(None);
@@ -524,7 +524,7 @@ fn a_new_conversation_begins_with_the_calibration_of_those_before() {
     assert_ne!(first, second, "the stand-in counts otherwise than is estimated");
     let upstream = lab.stand_in_address.parse().unwrap();
     let again = Lab { base: serve(Gateway::new(lab.store.clone()).with_upstream(upstream)), ..lab };
-    // Nobody reports anything to the new one before the store was read.
+    // No usage is reported to the new gateway, so it can only know the calibration from the store.
     let begun = std::time::Instant::now();
     while begun.elapsed() < std::time::Duration::from_secs(120) {
         let mut client = Client::new(Dialect::Anthropic);

@@ -1,17 +1,17 @@
-//! Clients that compact their history themselves: the call that asks for a summary passes, and the line goes on with it.
+//! Clients that compact their history themselves: the summary request passes, and the line continues with the summary.
 
 use super::calls::unlimited;
 use super::*;
 use stand_in::Fault;
 
-/// What a client sends to have its history summarized.
+/// Returns the client with its request for a summary of the history.
 fn asks_for_summary(client: &Client) -> Client {
     let mut asks = client.clone();
     asks.messages.push(client.said("user", "CRITICAL: Respond with TEXT ONLY. Create a summary."));
     asks
 }
 
-/// The first message of a history that was compacted.
+/// Returns the first message of a compacted history.
 fn summarized(client: &Client, summary: &str) -> Value {
     client.said("user", &format!("What was said before:\n{summary}\nContinue."))
 }
@@ -20,7 +20,7 @@ fn passed(answer: &Answer) -> bool {
     answer.header("x-lookback-passed") == Some("a compaction by the client")
 }
 
-/// A client that has said a lot, and its session.
+/// Returns a client after a long conversation, and its session.
 fn talkative(lab: &Lab, mut client: Client) -> (Client, String) {
     let mut session = String::new();
     for turn in 0..10 {
@@ -30,7 +30,7 @@ fn talkative(lab: &Lab, mut client: Client) -> (Client, String) {
     (client, session)
 }
 
-/// Has the model answer a request with these words.
+/// Sets the model's answer to the next request.
 fn answers_next(lab: &Lab, words: &str) {
     let message = json!({"role": "assistant", "content": words});
     let body =
@@ -52,7 +52,7 @@ fn a_compaction_by_the_client_passes_as_it_came_unless_it_is_too_long() {
             let answer = asks.ask(&lab);
             assert!(answer.status == 200 && passed(&answer), "{dialect}: {}", answer.body);
             assert_eq!(lab.stand_in.last().unwrap().body, asks.body().to_string(), "{dialect}");
-            // The history is longer than the window of the model, because the windows that were sent were not.
+            // The history exceeds the model's window, although the windows that were sent did not.
             lab.stand_in.set_window(400);
             let answer = asks.ask(&lab);
             assert!(answer.status == 200 && passed(&answer), "{dialect}: {}", answer.body);
@@ -120,7 +120,7 @@ fn a_summary_is_gone_on_with_once_and_by_its_own_client() {
     let (mut client, session) = talkative(&lab, Client::new(Dialect::OpenAiChat));
     let answer = asks_for_summary(&client).ask(&lab);
     let summary = client.words(&answer);
-    // Another agent is told of it, a client in another dialect, and somebody with another key.
+    // Others quote the summary: another agent, a client with another dialect, and a client with another key.
     let agent = Client { tools: vec!["search"], ..Client::new(Dialect::OpenAiChat) };
     for mut quoting in [agent, Client::new(Dialect::Anthropic)] {
         quoting.messages = vec![summarized(&quoting, &summary), quoting.said("assistant", "I see.")];
@@ -164,7 +164,7 @@ fn requests_of_a_compacted_conversation_and_of_one_that_began_alike_do_not_wait_
         branched.push(client.clone());
         let answer = asks_for_summary(&client).ask(&lab);
         let summary = client.words(&answer);
-        // All in one scope, as their first messages begin alike.
+        // All of them share a scope, because their first messages begin alike.
         let first = format!("{}{summary}", "What was said before. ".repeat(12));
         client.messages = vec![client.said("user", &first)];
         compacted.push(client);

@@ -1,4 +1,4 @@
-//! A store that fails, or does not answer: requests pass as they came, and their messages are recorded later.
+//! A store that fails or does not answer: requests pass unchanged, and their messages are recorded later.
 
 use lookback_sqlite::SqliteStore;
 use rusqlite::Connection;
@@ -7,7 +7,7 @@ use super::*;
 
 const CONFIG: &str = "[[upstream]]\nurl = \"UPSTREAM\"\n[timeouts]\nstore = 0.5\n";
 
-/// A gateway with its sessions in a file.
+/// Returns a gateway that stores its sessions in a file.
 fn lab(folder: &tempfile::TempDir) -> Lab {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path().join("memory.db")).unwrap());
     let (stand_in, upstream) = StandIn::start();
@@ -79,7 +79,7 @@ fn whoever_watches_is_told_that_nothing_can_be_recorded() {
     assert!(std::fs::read_dir(&files).unwrap().next().is_none(), "nothing is left of the question");
     std::fs::remove_dir_all(folder.path()).unwrap();
     for lab in [&in_files, &in_sqlite] {
-        // What was found is told for a second.
+        // The result of a check is cached for a second.
         let begun = std::time::Instant::now();
         let answer = loop {
             let answer = ready(lab);
@@ -93,7 +93,7 @@ fn whoever_watches_is_told_that_nothing_can_be_recorded() {
     }
 }
 
-/// The body of the newest request, without the answer that the client keeps.
+/// Returns the body of the newest request, without the answer that the client has appended.
 fn before(client: &Client) -> Value {
     let mut body = client.body();
     body["messages"].as_array_mut().unwrap().pop();

@@ -1,9 +1,9 @@
-//! Who may use a gateway without keys: the programs of its machine, and the hosts and pages that it is told of.
+//! Access to a gateway without keys: programs on its machine, and the hosts and pages that it is configured to allow.
 
 use super::access::with_keys;
 use super::*;
 
-/// What a browser sends for a page of another site, and for one that has led it here under a name of its own.
+/// A browser's headers for a page of another site, and for a page whose own host name resolves to this machine.
 const FOREIGN: [&[(&str, &str)]; 7] = [
     &[("origin", "https://evil.example")],
     &[("origin", "http://localhost:3000")],
@@ -67,12 +67,12 @@ fn programs_of_this_machine_are_served_however_they_name_it() {
         client.headers = vec![("host", host.to_owned())];
         assert_eq!(client.say(&lab, host).status, 200, "{host}");
     }
-    // Node says how it fetches, and a browser on the gateway's own pages says that they ask.
+    // Node sends how it fetches, and a browser sends that the gateway's own page asks.
     let page = [("origin", lab.base.as_str()), ("sec-fetch-site", "same-origin")];
     for headers in [&[("sec-fetch-mode", "cors")][..], &page, &[("sec-fetch-site", "none")]] {
         assert_eq!(lab.send("GET", "/v1/models", headers, "").status, 200, "{headers:?}");
     }
-    // A link to the inspector may be followed, and one to anything else may not.
+    // The inspector may be opened by a link from another site. Other paths may not.
     let link = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
     assert_eq!(lab.send("GET", "/inspect/", &link, "").status, 200);
     assert_eq!(lab.send("GET", "/v1/models", &link, "").status, 403);
@@ -94,7 +94,7 @@ fn a_host_that_is_named_may_call_models_and_reads_nothing_that_is_kept() {
         client.headers = vec![("host", host.to_owned())];
         assert_eq!(client.say(&lab, host).status, status, "{host}");
         assert_eq!(lab.send("GET", "/metrics", &[("host", host)], "").status, status, "{host}");
-        // Whoever a proxy lets in may be anybody.
+        // A proxy may let anybody in.
         for path in ["/lookback/v1/sessions", "/inspect/"] {
             assert_eq!(lab.send("GET", path, &[("host", host)], "").status, 403, "{host}");
         }
@@ -143,7 +143,7 @@ fn with_keys_a_request_may_come_from_anywhere() {
         client.headers = vec![("x-lookback-key", keys[0].clone()), (elsewhere.0, elsewhere.1.to_owned())];
         assert_eq!(client.say(&lab, "Hi").status, 200, "{elsewhere:?}");
     }
-    // A browser that knows a key sends it for any page. What is kept is shown to none.
+    // A browser that knows a key sends it for every page. No page of another site may read what is stored.
     let key = ("x-lookback-key", keys[0].as_str());
     for foreign in [("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")] {
         for path in ["/inspect/", "/lookback/v1/sessions"] {
@@ -161,9 +161,9 @@ fn what_is_no_host_or_no_origin_is_told() {
         error.to_string()
     };
     for host in ["http://gateway.lan", "gateway.lan/", "*", ""] {
-        assert!(wrong(&format!("hosts = [\"{host}\"]")).contains("is no host; --allow-host"), "{host}");
+        assert!(wrong(&format!("hosts = [\"{host}\"]")).contains("is not a host; --allow-host"), "{host}");
     }
     for origin in ["app.example", "https://app.example/", "null", "*"] {
-        assert!(wrong(&format!("origins = [\"{origin}\"]")).contains("is no origin; --allow-origin"), "{origin}");
+        assert!(wrong(&format!("origins = [\"{origin}\"]")).contains("is not an origin; --allow-origin"), "{origin}");
     }
 }

@@ -1,4 +1,4 @@
-//! The inspector of the gateway: a browser sees the sessions of the key that it has, and no others.
+//! The inspector of the gateway: a browser sees only the sessions of its key.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -39,7 +39,7 @@ fn a_browser_sends_a_key_as_the_password_and_sees_its_tenant_alone() {
     for (given, own, other) in
         [(&ann, "the words of ann", "the words of bob"), (&bob, "the words of bob", "the words of ann")]
     {
-        // What one of them has read is not there for the other.
+        // Neither finds what the other has read.
         let found = lab.send("GET", "/inspect/?words=words", &[("authorization", given)], "");
         assert_eq!(found.status, 200, "{}", found.body);
         assert!(found.body.contains(own) && !found.body.contains(other), "{}", found.body);

@@ -1,4 +1,4 @@
-//! Which conversation a request belongs to: lines are told apart, and never hold another's messages.
+//! The line to which a request belongs: lines are kept apart, and never contain another line's messages.
 
 use std::sync::Arc;
 

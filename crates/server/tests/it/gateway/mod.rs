@@ -24,7 +24,7 @@ use lookback_wire::dialect::Dialect;
 use serde_json::{Value, json};
 use stand_in::StandIn;
 
-/// A gateway in front of a stand-in.
+/// A gateway in front of a stand-in for the providers.
 struct Lab {
     stand_in: StandIn,
     stand_in_address: String,
@@ -64,7 +64,7 @@ impl Lab {
         Lab { stand_in, stand_in_address: upstream, store, base }
     }
 
-    /// With a configuration, in which `UPSTREAM` is the address of the stand-in.
+    /// Starts a gateway with a configuration, in which `UPSTREAM` is the address of the stand-in.
     fn configured(config: &str) -> Lab {
         Lab::configured_with(config, Gateway::policy())
     }
@@ -94,12 +94,12 @@ impl Lab {
         self.send("POST", path, &headers, &body.to_string())
     }
 
-    /// The texts of the messages in a session, in order.
+    /// Returns the texts of the messages in a session, in order.
     fn texts(&self, session: &str) -> Vec<String> {
         texts(&self.store, session)
     }
 
-    /// A gateway after this one, with the same store and the same stand-in.
+    /// Starts a new gateway with the same store and the same stand-in.
     fn restarted(&self, config: &str) -> Lab {
         let config = Config::from_toml(&config.replace("UPSTREAM", &self.stand_in_address)).unwrap();
         let base = serve(Gateway::new(self.store.clone()).with_config(config).with_policy(Policy::never_compact()));
@@ -108,7 +108,7 @@ impl Lab {
     }
 }
 
-/// The texts of the messages in a session, in order.
+/// Returns the texts of the messages in a session, in order.
 fn texts(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
     futures_lite::future::block_on(async {
         let mut session = Session::open(store.clone(), session, Settings::default()).await.unwrap();
@@ -117,14 +117,14 @@ fn texts(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
     })
 }
 
-/// Serves a gateway on a port of its own, and returns its address.
+/// Serves a gateway on a free port, and returns its address.
 fn serve(gateway: Gateway) -> String {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || gateway.serve("127.0.0.1:0".parse().unwrap(), |address| send.send(address).unwrap()));
     format!("http://{}", receive.recv().unwrap())
 }
 
-/// A conversation in one dialect, as a client keeps it: it sends all of it with each request.
+/// A conversation in one dialect, as a client stores it. The client sends all of it with each request.
 #[derive(Clone)]
 struct Client {
     dialect: Dialect,
@@ -190,7 +190,7 @@ impl Client {
         body
     }
 
-    /// Says something, and keeps the answer.
+    /// Sends a message, and keeps the answer.
     fn say(&mut self, lab: &Lab, text: &str) -> Answer {
         self.messages.push(self.said("user", text));
         let answer = self.ask(lab);
@@ -206,7 +206,7 @@ impl Client {
         lab.post(self.path(), &headers, &self.body())
     }
 
-    /// What the model said in an answer.
+    /// Returns the model's words in an answer.
     fn words(&self, answer: &Answer) -> String {
         if !self.stream {
             return lookback_wire::dialect::Response::decode(&answer.body, self.dialect).unwrap().said();

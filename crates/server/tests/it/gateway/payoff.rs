@@ -1,4 +1,4 @@
-//! Whether windows pay: some sessions are left alone, and what both kinds cost is told.
+//! Tests of the hold-out: some sessions are sent whole, and the costs of both arms are reported.
 
 use super::calls::at;
 use super::*;
@@ -28,7 +28,7 @@ fn a_session_that_is_held_out_is_left_alone() {
     }
 }
 
-/// The figures of `/metrics` whose names begin so, by what follows.
+/// Returns a figure of `/metrics`.
 fn figure(metrics: &str, name: &str) -> f64 {
     let line = metrics.lines().find(|line| line.starts_with(&format!("lookback_{name} ")));
     line.unwrap_or_else(|| panic!("no {name} in {metrics}")).rsplit(' ').next().unwrap().parse().unwrap()

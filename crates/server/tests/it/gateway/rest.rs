@@ -1,4 +1,4 @@
-//! What the gateway tells of its sessions: by REST, and as a server for the Model Context Protocol.
+//! Access to the gateway's sessions: by REST, and as an MCP server.
 
 use lookback_wire::dialect::Dialect;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn a_session_is_read_as_it_was_said_and_as_it_is_sent() {
     let shown = read(&lab, &path);
     assert_eq!((&shown["messages"], &shown["session"]), (&json!(12), &json!(session)));
 
-    // Page by page, the newest first.
+    // Page by page, with the newest messages first.
     let mut texts = Vec::new();
     let mut before = Value::Null;
     loop {
@@ -96,12 +96,12 @@ fn a_session_is_found_by_the_name_that_its_client_gave_it() {
     let path = "/sessions/support%2F4711";
     assert_eq!(read(&lab, path)["session"], mine);
     assert_eq!(read(&lab, &format!("{path}/messages"))["messages"].as_array().unwrap().len(), 2);
-    // A fact belongs to the session that the model is in.
+    // A fact belongs to the client's own session.
     let finding = json!({"kind": "finding", "text": "It listens on 5050."});
     assert_eq!(write(&lab, "POST", &format!("{path}/facts"), &finding).status, 201);
     assert_eq!(read(&lab, &format!("/sessions/{}/facts", in_path(&mine)))["facts"][0]["text"], "It listens on 5050.");
 
-    // With a second one, the name alone does not tell. The key does.
+    // When a second client uses the same name, the name is ambiguous without the client's key.
     let other = say("other");
     let asked = lab.send("GET", &format!("/lookback/v1{path}"), &[], "");
     assert_eq!(asked.status, 409, "{}", asked.body);

@@ -1,5 +1,5 @@
-//! The law of lines, over all that real clients were seen to do: whoever says what in whatever order, no line ever holds
-//! another's message, and a conversation stays in its session.
+//! Property test of lines with the behavior of real clients: no line ever contains another line's message, and a
+//! conversation stays in its session.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,53 +9,53 @@ use proptest::prelude::*;
 use super::access::with_keys;
 use super::*;
 
-/// A kind of client: its dialect, and what it says about its conversations.
+/// A kind of client: its dialect, and the headers with which it names its conversations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
-    /// It says nothing, as most clients and all SDKs.
+    /// Sends no names, like most clients and all SDKs.
     Silent(Dialect),
-    /// A session, and an agent within it.
+    /// Names a session, and an agent within it.
     ClaudeCode,
-    /// A session, and a thread within it.
+    /// Names a session, and a thread within it.
     Codex,
-    /// A session for each agent.
+    /// Names a session for each agent.
     Opencode,
 }
 
-/// What a client does.
+/// A step of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// It says something.
+    /// Sends a message.
     Say,
-    /// It runs a tool that the model calls.
+    /// Runs a tool that the model calls.
     RunTool,
-    /// It asks again for the last answer, and says so.
+    /// Asks again for the last answer, marked as a retry.
     Retry,
-    /// It drops the last answer, and appends something to the message before.
+    /// Drops the last answer, and appends text to the message before it.
     Grow,
-    /// It writes texts as blocks, and moves a cache marker.
+    /// Writes texts as blocks, and moves a cache marker.
     Rewrite,
-    /// It tells another date in the system prompt.
+    /// Changes the date in the system prompt.
     NextDay,
-    /// It copies the conversation, and goes on with the copy.
+    /// Copies the conversation, and continues with the copy.
     Fork,
-    /// An agent of it begins with words that others begin with, too.
+    /// Starts an agent whose first message equals that of others.
     Delegate,
-    /// It asks for a title.
+    /// Asks for a title.
     Title,
-    /// It asks where to route the last message.
+    /// Asks where to route the last message.
     Route,
-    /// It has tokens counted.
+    /// Has tokens counted.
     Count,
-    /// It asks what is worth remembering, with other tools.
+    /// Asks what is worth remembering, with other tools.
     Extract,
-    /// It has the history summarized, and goes on with the summary.
+    /// Has the history summarized, and continues with the summary.
     Compact,
     /// The same, with the history as one text, and with the newest messages after the summary.
     CompactAsText,
     /// The same, with the beginning of the history, and with the rest after the summary.
     CompactBeginning,
-    /// The gateway starts anew.
+    /// Restarts the gateway.
     Restart,
 }
 
@@ -84,15 +84,16 @@ struct Talk {
     shape: Shape,
     client: Client,
     tenant: &'static str,
-    /// What tells its words from those of others of its tenant. The other tenant has the same.
+    /// Distinguishes its messages from those of the same tenant's other conversations. Both tenants use the same
+    /// labels.
     label: String,
     agent: Option<usize>,
     day: u32,
-    /// How often it has said something.
+    /// The number of messages that it has sent.
     count: usize,
-    /// All that was ever said in it, and what it was copied from.
+    /// The texts of all messages that it has ever contained, including those copied from another conversation.
     ever: BTreeSet<String>,
-    /// Its session, if its next request must go on with it.
+    /// Its session, if its next request must continue it.
     session: Option<String>,
 }
 
@@ -113,7 +114,7 @@ impl Talk {
         talk
     }
 
-    /// Sends what the kind of client sends with each request, in its own words. The two tenants send the same.
+    /// Sets the names that this kind of client sends with each request. Both tenants send the same names.
     fn name(&mut self, copy: usize) {
         let (label, agent) = (self.label.split('.').next().unwrap_or_default(), self.agent);
         let own = format!("{label}-{copy}-{agent:?}");
@@ -134,8 +135,8 @@ impl Talk {
         !matches!(self.shape, Shape::Silent(_))
     }
 
-    /// Returns words that no other conversation of the tenant says, but for the first ones. The other tenant says most of
-    /// them, too.
+    /// Returns the text of a new message. No other conversation of the tenant sends it, except for the first one. The
+    /// other tenant sends two thirds of them, too.
     fn words(&mut self, what: &str) -> String {
         self.count += 1;
         match self.count {
@@ -145,7 +146,7 @@ impl Talk {
         }
     }
 
-    /// The body of a request with its messages.
+    /// Returns the body of a request with its messages.
     fn body(&self) -> Value {
         let role = if self.agent.is_some() { "You are a sub-agent." } else { "You are an agent." };
         let system = format!("{role} Today's date is November {}, 2026.", self.day);
@@ -170,7 +171,7 @@ impl Talk {
         answer
     }
 
-    /// Sends the conversation, and keeps the answer. Checks that it stayed in its session.
+    /// Sends the conversation, and keeps the answer. Checks that the conversation stayed in its session.
     fn ask(&mut self, lab: &Lab, more: &[(&str, &str)]) -> Answer {
         self.listen();
         let answer = self.send(lab, self.client.path(), more, &self.body());
@@ -184,7 +185,7 @@ impl Talk {
         answer
     }
 
-    /// Takes note of all that was said.
+    /// Records all texts of the conversation.
     fn listen(&mut self) {
         let request = Request::decode(self.body().to_string(), Some(self.client.dialect)).unwrap();
         self.ever.extend(request.messages().iter().map(lookback_wire::message::Message::text));
@@ -197,7 +198,7 @@ impl Talk {
         self.ask(lab, &[]);
     }
 
-    /// Drops the last answer of the model.
+    /// Removes the last answer of the model.
     fn unsay(&mut self) {
         let is_users = |message: &Value| {
             message["role"] == "user" || message["role"] == "tool" || message["type"] == "function_call_output"
@@ -208,7 +209,7 @@ impl Talk {
     }
 
     fn run_tool(&mut self, lab: &Lab) {
-        // Not two calls have the same length, from which their names are made.
+        // Each call has another length, because the calls' identifiers are made from it.
         let what = format!("CALL read {{\"path\":\"{}\"}}", "x".repeat(self.count));
         self.say(lab, &what);
         let request = Request::decode(self.body().to_string(), Some(self.client.dialect)).unwrap();
@@ -237,7 +238,7 @@ impl Talk {
         }
     }
 
-    /// Writes the texts of users as blocks, with a marker on the last one, or as strings again.
+    /// Writes the texts of users as blocks, with a cache marker on the last one, or as strings again.
     fn rewrite(&mut self) {
         let is_last = |at: usize, all: usize| at + 1 == all;
         let all = self.client.messages.len();
@@ -261,14 +262,14 @@ impl Talk {
         }
     }
 
-    /// A call beside the conversation, which must not be part of any session.
+    /// Sends a side call, which must not become part of any session.
     fn aside(&self, lab: &Lab, path: &str, body: &Value) -> Answer {
         let answer = self.send(lab, path, &[], body);
         assert_eq!(answer.header("x-lookback-session"), None, "{}: {body}", self.label);
         answer
     }
 
-    /// Asks for an answer of a form, without tools.
+    /// Asks for a structured answer, without tools.
     fn ask_form(&self, lab: &Lab, messages: Vec<Value>) {
         let schema = json!({"type": "object", "properties": {"title": {"type": "string"}}});
         let mut body = Client { messages, tools: Vec::new(), ..self.client.clone() }.body();
@@ -289,7 +290,7 @@ impl Talk {
         self.aside(lab, self.client.path(), &body);
     }
 
-    /// Has the history summarized, or the beginning of it, and goes on with the summary in its place.
+    /// Has the history, or its beginning, summarized, and continues with the summary instead.
     fn compact(&mut self, lab: &Lab, step: Step) {
         let text = "CRITICAL: Respond with TEXT ONLY. Create a detailed summary of the conversation so far.";
         let mut asks = self.client.clone();
@@ -320,7 +321,7 @@ impl Talk {
         self.say(lab, "Go on");
     }
 
-    /// Asks what is worth remembering, with other tools. It is a line of its own.
+    /// Asks what is worth remembering, with other tools, which makes it a separate line.
     fn extract(&self, lab: &Lab) -> Talk {
         let mut talk = Talk { session: None, ..self.clone() };
         talk.client.tools = vec!["remember"];
@@ -331,7 +332,7 @@ impl Talk {
     }
 }
 
-/// What the model said in an answer, as messages for the next request.
+/// Returns the model's part of an answer, as messages for the next request.
 fn replies(dialect: Dialect, answer: &str) -> Vec<Value> {
     let mut answer: Value = serde_json::from_str(answer).unwrap();
     match dialect {
@@ -342,13 +343,13 @@ fn replies(dialect: Dialect, answer: &str) -> Vec<Value> {
     }
 }
 
-/// All that happens: the conversations of both tenants, in a gateway.
+/// A gateway with the conversations of both tenants.
 struct World {
     lab: Lab,
     config: String,
     keys: Vec<String>,
     talks: [Vec<Talk>; 2],
-    /// Conversations that only look like others.
+    /// Conversations that only resemble others.
     asides: [Vec<Talk>; 2],
 }
 
@@ -369,7 +370,7 @@ impl World {
         if step == Step::Restart {
             self.lab = self.lab.restarted(&self.config);
             for talk in self.talks.iter_mut().flatten().filter(|talk| !talk.is_named()) {
-                // Nothing in the store says which one was summarized.
+                // The store does not record which conversation was summarized.
                 if talk.client.messages.iter().any(|message| message.to_string().contains("being continued")) {
                     talk.session = None;
                 }
@@ -384,7 +385,7 @@ impl World {
             _ if !has_begun => talk.say(lab, "Hi"),
             Step::Say => talk.say(lab, "Go on"),
             Step::RunTool => talk.run_tool(lab),
-            // Whoever has said the same first words could be meant.
+            // Another conversation with the same first message could be meant.
             Step::Retry if !talk.is_named() && talk.count == 1 => talk.say(lab, "Go on"),
             Step::Retry => {
                 talk.unsay();
@@ -412,7 +413,7 @@ impl World {
                 copy.name(number);
                 copy.session = None;
                 if !talk.is_named() {
-                    // Whoever goes on first keeps the session.
+                    // The first of the two that continues keeps the session.
                     talk.session = None;
                 }
                 copy.say(lab, "Let us try something else");
@@ -445,7 +446,8 @@ impl World {
             }
             Step::Compact => talk.compact(lab, step),
             Step::CompactAsText | Step::CompactBeginning => {
-                // A gateway that has just started does not know the newest messages of conversations that did not go on.
+                // A gateway that has just started does not know the newest messages of conversations that have not
+                // continued yet.
                 talk.say(lab, "Now");
                 talk.compact(lab, step);
             }
@@ -453,7 +455,8 @@ impl World {
         }
     }
 
-    /// Whatever a session has, one conversation said all of it, and all that a conversation has is in its session.
+    /// Checks that each session contains only messages of one conversation, and that each conversation's messages are
+    /// in its session.
     fn check(&self) {
         for (at, tenant) in TENANTS.iter().enumerate() {
             let store = self.lab.store.scoped(&tenant.parse().unwrap()).unwrap();
@@ -500,7 +503,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, usize, Step)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
 
-    /// Clients of two tenants say the same words, and do all that clients do.
+    /// Clients of two tenants send the same messages, and take all steps of real clients.
     #[test]
     fn no_line_ever_holds_anothers_message(shapes in shapes(), steps in steps()) {
         let mut world = World::new(&shapes);

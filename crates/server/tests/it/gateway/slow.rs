@@ -1,4 +1,4 @@
-//! Clients and upstreams that are slow, on purpose or not: they hold little, and not for long.
+//! Clients and upstreams that are slow, on purpose or not: they occupy little memory, and not for long.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Reads a request from a connection.
+/// Reads a whole request from a connection.
 fn heard(client: &mut TcpStream) {
     let mut begun = Vec::new();
     while !begun.ends_with(b"}") {
@@ -17,7 +17,7 @@ fn heard(client: &mut TcpStream) {
     }
 }
 
-/// An upstream that goes on answering until nobody takes it any more. Then it tells how many bytes were taken.
+/// Starts an upstream that sends without end until its client stops reading. It then reports how many bytes were read.
 fn endless(head: &'static str) -> (String, Receiver<usize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -36,7 +36,7 @@ fn endless(head: &'static str) -> (String, Receiver<usize>) {
     (address, told)
 }
 
-/// An upstream that gives these answers, each on a connection of its own, which it closes.
+/// Starts an upstream that gives these answers, each on a separate connection, which it then closes.
 fn answering(answers: Vec<String>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -44,14 +44,14 @@ fn answering(answers: Vec<String>) -> String {
         for answer in answers {
             let (mut client, _) = listener.accept().unwrap();
             heard(&mut client);
-            // The client may not read all of it.
+            // The client may not read the whole answer.
             let _ = client.write_all(answer.as_bytes());
         }
     });
     address
 }
 
-/// A client that says all of this, a connection to speak on with, and when it began.
+/// Sends this text from a new client. Returns the open connection and the time.
 fn begin(lab: &Lab, words: &str) -> (TcpStream, Instant) {
     let mut client = TcpStream::connect(lab.base.strip_prefix("http://").unwrap()).unwrap();
     client.write_all(words.as_bytes()).unwrap();
@@ -69,7 +69,7 @@ fn a_client_that_does_not_read_holds_little_and_not_for_long() {
     let (client, begun) = begin(&lab, &format!("{CALL}content-length: {}\r\n\r\n{body}", body.len()));
     let taken = taken.recv_timeout(Duration::from_secs(120)).unwrap();
     assert!(begun.elapsed() > Duration::from_millis(900), "{:?}", begun.elapsed());
-    // What the system holds on its way is in it, too.
+    // This includes the buffers of the operating system.
     assert!(taken < 64 << 20, "{taken} bytes were taken");
     drop(client);
 }
@@ -80,7 +80,7 @@ fn an_answer_without_an_end_is_not_held_as_a_whole() {
     let lab = Lab::configured(&format!("[[upstream]]\nurl = \"{upstream}\"\n[timeouts]\npause = 30\n"));
     let body = r#"{"model":"m","messages":[{"role":"user","content":"Go."}]}"#;
     let (mut client, _) = begin(&lab, &format!("{CALL}content-length: {}\r\n\r\n{body}", body.len()));
-    // It waits until it cannot be recorded any more, and passes then.
+    // The gateway holds the answer back until it is too long to be recorded, and then lets it pass.
     let mut some = vec![0; 1 << 20];
     let mut total = 0;
     while total < 128 << 20 {
@@ -111,7 +111,7 @@ fn an_answer_counts_as_open_until_the_client_has_it() {
         left = left.saturating_sub(client.read(&mut vec![0; 1 << 20]).unwrap());
     }
     drop(client);
-    // The gateway needs a moment to see that it is over.
+    // The gateway needs a moment to notice the closed connection.
     let is_free = (0..3000).any(|_| {
         std::thread::sleep(Duration::from_millis(20));
         again() == 200
@@ -129,7 +129,7 @@ fn an_overflow_that_a_stream_begins_with_is_mended_also_if_the_stream_breaks_off
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n";
     let broken = format!("event: response.failed\ndata: {failed}\n\n");
     let upstream = answering(vec![
-        // The last chunk never comes.
+        // The last chunk is missing.
         format!("{head}transfer-encoding: chunked\r\n\r\n{:x}\r\n{broken}\r\n", broken.len()),
         format!("{head}\r\nevent: response.completed\ndata: {done}\n\n"),
     ]);
@@ -150,12 +150,12 @@ fn an_overflow_that_a_stream_begins_with_is_mended_also_if_the_stream_breaks_off
 fn who_does_not_finish_a_request_is_not_waited_for() {
     let lab =
         Lab::configured("[[upstream]]\nurl = \"UPSTREAM\"\n[timeouts]\nhead = 1\nbody = 1\n[limits]\nhead = 2000\n");
-    // A head that comes by drops.
+    // A head that arrives slowly.
     let (mut client, begun) = begin(&lab, CALL);
     let mut says = Vec::new();
     loop {
         std::thread::sleep(Duration::from_millis(100));
-        // The gateway closes the connection, whatever is still written to it.
+        // The gateway closes the connection although the client still writes.
         let is_over = client.write_all(b"x-more: 1\r\n").is_err();
         if is_over || begun.elapsed() > Duration::from_secs(30) {
             break;

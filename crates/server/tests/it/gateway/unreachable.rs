@@ -1,4 +1,4 @@
-//! An upstream or a store that cannot be reached: whoever reads the log learns why, also if time was up first.
+//! An upstream or a store that cannot be reached: the log has the cause, even if a timeout came first.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use super::*;
 use crate::deaf::{Deaf, closed};
 use lookback_server::gateway::Event;
 
-/// Makes a call through a gateway of this configuration. Returns the answer, and what the log says of failures.
+/// Makes a call through a gateway with this configuration. Returns the answer, and the failures in the log.
 fn call(config: &str, store: impl Store + 'static) -> (Answer, String) {
     let (stand_in, upstream) = StandIn::start();
     let (store, told): (Arc<dyn Store>, _) = (Arc::new(store), Arc::new(Mutex::new(String::new())));
@@ -29,7 +29,7 @@ fn call(config: &str, store: impl Store + 'static) -> (Answer, String) {
     (answer, told)
 }
 
-/// What the log says of a call to an upstream at this address.
+/// Returns the log's cause for a failed call to an upstream at this address.
 fn unanswered(url: &str, timeouts: &str) -> String {
     let config = format!("[[upstream]]\nurl = \"{url}\"\n[timeouts]\n{timeouts}\n");
     let (answer, told) = call(&config, MemoryStore::new());
@@ -79,7 +79,7 @@ fn why_a_store_cannot_be_reached_is_told_when_time_is_up() {
     assert!(told.contains("the connection was refused"), "{told}");
 }
 
-/// A store that never answers, and which knows why.
+/// A store that never answers, and that knows the cause.
 #[derive(Debug)]
 struct Silent;
 
