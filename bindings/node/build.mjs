@@ -1,8 +1,8 @@
-// Builds the packages for npm into a folder: `lookback`, and the native part for this platform.
+// Builds the npm packages into a folder: `lookback`, and the native part for this platform.
 //
 //   node build.mjs LIBRARY FOLDER
 //
-// LIBRARY is what `cargo build -p lookback-node` has made, such as target/release/liblookback_node.so.
+// LIBRARY is the result of `cargo build -p lookback-node`, such as target/release/liblookback_node.so.
 
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -15,7 +15,7 @@ const here = dirname(fileURLToPath(import.meta.url))
 const root = resolve(here, '../..')
 const { platform, arch } = process
 
-/** The platforms that a release has a native part for, as npm names them. */
+/** The platforms with a native part in a release, by their npm names. */
 const PLATFORMS = {
   'darwin-arm64': { os: 'darwin', cpu: 'arm64' },
   'darwin-x64': { os: 'darwin', cpu: 'x64' },
@@ -34,7 +34,7 @@ const { devDependencies, private: _, ...published } = source
 const common = join(folder, 'lookback')
 rmSync(folder, { recursive: true, force: true })
 
-/** Writes a package's description, and what every package has. */
+/** Writes a package's description and its licenses. */
 function describe(place, description) {
   mkdirSync(place, { recursive: true })
   writeFileSync(join(place, 'package.json'), `${JSON.stringify(description, null, 2)}\n`)

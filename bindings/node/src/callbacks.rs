@@ -1,4 +1,4 @@
-//! Functions of JavaScript that a session calls. They run on Node's own thread, when it is free.
+//! JavaScript functions that a session calls. They run on Node's main thread when it is idle.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,14 +8,14 @@ use napi::bindgen_prelude::{FnArgs, Function};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
 
-/// A function with these arguments, which keeps no process alive.
+/// A function with these arguments. It does not keep the process alive.
 type Called<T> = ThreadsafeFunction<T, (), T, Status, false, true>;
-/// The system prompt, the prompt, the budget of tokens, and where the answer goes.
+/// The system prompt, the prompt, the token budget, and the receiver of the answer.
 type Asked = FnArgs<(String, String, u32, Waiting)>;
-/// The name of an event, and what it says as JSON.
+/// The name of an event, and its contents as JSON.
 type EventArgs = FnArgs<(String, String)>;
 
-/// Where a summary goes.
+/// Receives the answer of a summarizer.
 #[napi]
 #[derive(Debug)]
 pub struct Waiting(Mutex<Option<Answer>>);
@@ -28,7 +28,7 @@ impl Waiting {
         self.answer(Ok(summary));
     }
 
-    /// Says why there is none.
+    /// Reports why there is no summary.
     #[napi]
     pub fn fail(&self, why: String) {
         self.answer(Err(why));
@@ -41,7 +41,7 @@ impl Waiting {
     }
 }
 
-/// Returns the functions as callbacks.
+/// Returns the functions as callbacks for a session.
 pub(crate) fn callbacks(
     summarizer: Option<Function<'_, Asked, ()>>,
     on_event: Option<Function<'_, EventArgs, ()>>,
@@ -52,7 +52,7 @@ pub(crate) fn callbacks(
         callbacks.summarizer = Some(Arc::new(move |ask: Ask, answer: Answer| {
             let budget = u32::try_from(ask.budget).unwrap_or(u32::MAX);
             let waiting = Waiting(Mutex::new(Some(answer)));
-            // If Node is ending, nobody answers, and the summary fails.
+            // If Node is ending, the function is not called, and the summary fails.
             called.call((ask.system, ask.prompt, budget, waiting).into(), ThreadsafeFunctionCallMode::NonBlocking);
         }));
     }

@@ -1,4 +1,4 @@
-//! What needs no session: one request, a recording, policies, presets and prices, and the command line.
+//! Functions without a session: on one request, a recording, policies, presets and prices, and the command line.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use napi_derive::napi;
 use crate::errors::done;
 use crate::window::NativeWindow;
 
-/// A model, and the name of the format of its messages.
+/// A model, and the name of its dialect.
 #[napi(object)]
 #[derive(Debug, Default)]
 pub struct NativeModel {
     /// Its name.
     pub model: Option<String>,
-    /// The name of the format.
+    /// The name of the dialect.
     pub dialect: Option<String>,
     /// The name of the provider.
     pub provider: Option<String>,
@@ -40,7 +40,7 @@ pub fn fit(request: String, model: NativeModel, policy: Option<String>) -> napi:
     done(fit()).map(NativeWindow::from)
 }
 
-/// Returns a request with repairs alone.
+/// Returns a request that is only repaired.
 #[napi]
 pub fn repair(request: String, model: NativeModel) -> napi::Result<NativeWindow> {
     done(bindings::repair(&request, &model.into())).map(NativeWindow::from)
@@ -52,7 +52,7 @@ pub fn check(request: String, model: NativeModel) -> napi::Result<String> {
     done(bindings::check(&request, &model.into()))
 }
 
-/// Replays a recording: a file if `is_file`, and else its text. Returns what it sent and cost, as JSON.
+/// Replays a recording: a file if `is_file` is set, otherwise its text. Returns what it sent and cost as JSON.
 #[napi]
 pub fn replay(
     recording: String,
@@ -66,7 +66,7 @@ pub fn replay(
     done(replay())
 }
 
-/// Returns a policy as JSON, with all that it leaves to defaults.
+/// Returns a policy as JSON, including all defaults.
 #[napi]
 pub fn policy_document(text: Option<String>) -> napi::Result<String> {
     let policy = done(policy(text))?.unwrap_or_else(lookback_engine::policy::Policy::production);
@@ -80,19 +80,19 @@ pub fn policy_toml(text: Option<String>) -> napi::Result<String> {
     done(bindings::policy_toml(&policy))
 }
 
-/// Returns the presets, as JSON.
+/// Returns the name and purpose of each preset as JSON.
 #[napi]
 pub fn presets() -> String {
     bindings::presets()
 }
 
-/// Returns all prices, as JSON.
+/// Returns all built-in prices as JSON.
 #[napi]
 pub fn prices() -> String {
     bindings::prices()
 }
 
-/// Runs the command line, and returns its exit code.
+/// Runs the command line and returns its exit code.
 #[napi]
 pub fn command_line(args: Vec<String>) -> u8 {
     lookback_cli::run(args)

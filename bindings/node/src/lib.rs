@@ -1,10 +1,10 @@
 //! Lookback for Node: the native part of the package `lookback`.
 //!
-//! JSON text comes in and goes out, beside numbers that say where the messages of a window come from. Its types, its
-//! promises and its errors are in TypeScript, in `ts/`. Each call of a session exists twice: at once, for sessions in
-//! memory, and on a thread of Node's pool, for those in a store.
+//! Takes and returns JSON text, and numbers for the sources of a window's messages. The types, promises and errors are
+//! in TypeScript, in `ts/`. Each call of a session exists twice: synchronous for sessions in memory, and on Node's
+//! thread pool for sessions in a store.
 
-// What the macros of napi export is not exported to a program of tests, of which there is none.
+// napi's macros do not export items to a test binary, so they look unused there.
 #![cfg_attr(test, allow(dead_code))]
 
 mod callbacks;

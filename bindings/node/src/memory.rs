@@ -8,7 +8,7 @@ use napi_derive::napi;
 
 use crate::work::{Work, promise};
 
-/// What one session knows.
+/// The memory of one session.
 #[napi]
 #[derive(Debug)]
 pub struct NativeMemory(bindings::Memory);
@@ -40,7 +40,7 @@ impl NativeMemory {
 
 #[napi]
 impl NativeMemory {
-    /// Writes a fact, which is given as JSON.
+    /// Writes a fact. Takes it and returns its `id` and judgment as JSON.
     #[napi]
     pub fn remember(&self, statement: String) -> AsyncTask<Work<String>> {
         self.promise(move |memory| memory.remember(&statement))
@@ -52,13 +52,13 @@ impl NativeMemory {
         self.promise(bindings::Memory::facts)
     }
 
-    /// Returns the current facts that have any of these words, as JSON.
+    /// Returns the current facts that contain any of these words as JSON.
     #[napi]
     pub fn search(&self, query: String, limit: u32) -> AsyncTask<Work<String>> {
         self.promise(move |memory| memory.search(&query, limit as usize))
     }
 
-    /// Ends a blocker.
+    /// Marks a blocker as resolved.
     #[napi]
     pub fn resolve(&self, id: String, by: String) -> AsyncTask<Work<()>> {
         self.promise(move |memory| memory.resolve(&id, &by))
@@ -70,7 +70,7 @@ impl NativeMemory {
         self.promise(move |memory| memory.forget(&id, why.as_deref()))
     }
 
-    /// Returns what happened to a fact, as JSON.
+    /// Returns the history of a fact as JSON.
     #[napi]
     pub fn history(&self, id: String) -> AsyncTask<Work<String>> {
         self.promise(move |memory| memory.history(&id))
@@ -82,13 +82,13 @@ impl NativeMemory {
         self.promise(move |memory| memory.sheet(budget.map(u64::from), model.as_deref()))
     }
 
-    /// Returns the tools with which a model reads and writes its memory, as JSON.
+    /// Returns the memory tools for a model as JSON.
     #[napi]
     pub fn tools(&self, dialect: String) -> AsyncTask<Work<String>> {
         self.promise(move |memory| memory.tools(&dialect))
     }
 
-    /// Carries out a model's call of a tool, and returns the reply, as JSON.
+    /// Runs a tool call of the model, and returns the reply as JSON.
     #[napi]
     pub fn call(&self, tool: String, arguments: String) -> AsyncTask<Work<String>> {
         self.promise(move |memory| memory.call(&tool, &arguments))

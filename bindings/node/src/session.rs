@@ -16,26 +16,26 @@ use crate::memory::NativeMemory;
 use crate::window::NativeWindow;
 use crate::work::{Work, promise};
 
-/// How a session is opened.
+/// The options for opening a session.
 #[napi(object)]
 #[derive(Debug, Default)]
 pub struct NativeOpening {
-    /// Where sessions are kept.
+    /// The store: a path or a URL.
     pub store: Option<String>,
     /// The model.
     pub model: Option<String>,
-    /// The name of the format of its messages.
+    /// The name of the dialect.
     pub dialect: Option<String>,
     /// The policy, as text.
     pub policy: Option<String>,
 }
 
-/// A conversation that is kept.
+/// A conversation with a log of every message.
 #[napi]
 #[derive(Debug)]
 pub struct NativeSession(bindings::Session);
 
-/// Opens the session of a name, and begins it if there is none.
+/// Opens the session with this name, or creates it.
 #[napi]
 #[allow(clippy::type_complexity, reason = "Node checks the arguments of the functions")]
 pub fn open_session(
@@ -53,7 +53,7 @@ pub fn open_session(
     }))
 }
 
-/// Defines each call twice: at once, and as a promise.
+/// Defines each call twice: synchronous, and as a promise.
 macro_rules! calls {
     ($($(#[doc = $doc:literal])* $now:ident / $later:ident ($session:ident $(, $name:ident: $type:ty)*) -> $result:ty $work:block)*) => {
         #[napi]
@@ -82,18 +82,18 @@ macro_rules! calls {
 }
 
 calls! {
-    #[doc = " Appends messages, and returns the position of each."]
+    #[doc = " Appends messages, and returns the log position of each."]
     push_now / push(session, messages: String) -> Vec<u32> {
         let positions = session.push(&input::messages(&messages)?)?;
         Ok(positions.into_iter().map(|position| u32::try_from(position).unwrap_or(u32::MAX)).collect())
     }
 
-    #[doc = " Takes over a whole history, and returns what became of it, as JSON."]
+    #[doc = " Takes over a whole history, and returns the result as JSON."]
     sync_now / sync(session, history: String) -> String {
         session.sync(&input::messages(&history)?)
     }
 
-    #[doc = " Says what comes with the messages of each request."]
+    #[doc = " Sets the tools and the system prompt that requests send outside the messages."]
     preamble_now / preamble(session, system: Option<String>, tools: Option<String>) -> () {
         session.preamble(input::value(system, "system")?, input::value(tools, "tools")?)
     }
@@ -103,7 +103,7 @@ calls! {
         session.window().map(NativeWindow::from)
     }
 
-    #[doc = " Records what the model answered."]
+    #[doc = " Records the model's answer."]
     answered_now / answered(session, response: String) -> () {
         session.answered(&response)
     }
@@ -113,7 +113,7 @@ calls! {
         session.usage(&model, tokens.into())
     }
 
-    #[doc = " Returns a smaller window, or nothing if the provider's error says something else than that it was too long."]
+    #[doc = " Returns a smaller window, or nothing if the provider's error has another cause than the length."]
     overflow_now / overflow(session, status: Option<u16>, body: Option<String>) -> Option<NativeWindow> {
         let cause = match body {
             Some(body) => session.too_long(status, &body),
@@ -132,17 +132,17 @@ calls! {
         session.history()
     }
 
-    #[doc = " Returns the messages as they came, as JSON."]
+    #[doc = " Returns the messages as they arrived, as JSON."]
     messages_now / messages(session) -> String {
         session.messages()
     }
 
-    #[doc = " Returns what became of every message, and why, as JSON."]
+    #[doc = " Returns the treatment of every message and its reason as JSON."]
     why_now / why(session) -> String {
         session.why()
     }
 
-    #[doc = " Returns what each call has sent and cost, as JSON."]
+    #[doc = " Returns what each call sent and cost as JSON."]
     receipt_now / receipt(session, price: String) -> String {
         session.receipt(&bindings::price(&price)?)
     }
@@ -152,7 +152,7 @@ calls! {
         session.set_policy(bindings::policy(&policy)?)
     }
 
-    #[doc = " Goes on with the session of an earlier process, as JSON."]
+    #[doc = " Continues the session of an earlier process. Returns the result as JSON."]
     resume_now / resume(session, task: String, turns: Option<u32>) -> String {
         session.resume(&input::messages(&task)?, turns.map(u64::from))
     }
@@ -170,15 +170,15 @@ calls! {
 
 #[napi]
 impl NativeSession {
-    /// Waits until the summary that is being made is done. There is no such call at once: it would wait for Node's own
-    /// thread, on which the function runs that makes the summary.
+    /// Waits until the summary in progress is done. There is no synchronous version: it would block Node's main thread,
+    /// on which the summarizer runs.
     #[napi]
     pub fn wait_for_summary(&self) -> AsyncTask<Work<()>> {
         let session = self.0.clone();
         promise(move || session.wait_for_summary(|| true))
     }
 
-    /// The format of the messages.
+    /// The dialect of the messages.
     #[napi(getter)]
     pub fn dialect(&self) -> &'static str {
         self.0.dialect()

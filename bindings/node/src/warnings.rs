@@ -1,4 +1,4 @@
-//! What the library warns of, told to a function of JavaScript.
+//! Forwards the library's warnings to a JavaScript function.
 
 use napi::Status;
 use napi::bindgen_prelude::Function;
@@ -6,7 +6,7 @@ use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};
 use napi_derive::napi;
 use tracing::Level;
 
-/// Has a function be told of warnings from now on, unless another thread of Node has one told already.
+/// Calls a function for each warning from now on, unless another Node thread has registered one before.
 #[napi]
 pub fn on_warning(function: Function<'_, String, ()>) -> napi::Result<()> {
     let told: ThreadsafeFunction<String, (), String, Status, false, true> =

@@ -1,4 +1,4 @@
-//! A window: what one model call sends, and where each message of it comes from.
+//! A window: the messages that one model call sends, with their sources.
 
 use lookback_bindings as bindings;
 use napi::bindgen_prelude::Uint32Array;
@@ -19,14 +19,14 @@ impl From<bindings::Window> for NativeWindow {
 
 #[napi]
 impl NativeWindow {
-    /// The tokens, with the system prompt and the tools.
+    /// The tokens, including the system prompt and the tools.
     #[napi(getter)]
     #[allow(clippy::cast_precision_loss, reason = "there are fewer than 2^53 tokens")]
     pub fn tokens(&self) -> f64 {
         self.0.tokens() as f64
     }
 
-    /// Whether this call cut the conversation.
+    /// Whether this call compacted the conversation.
     #[napi(getter)]
     pub fn compacted(&self) -> bool {
         self.0.compacted()
@@ -44,8 +44,8 @@ impl NativeWindow {
         done(self.0.message(index as usize))
     }
 
-    /// Where each message comes from: for each, its kind (0 unchanged, 1 changed, 2 own), the number of its positions, and
-    /// these.
+    /// The source of each message, packed as numbers: its kind (0 unchanged, 1 changed, 2 own), the number of its
+    /// positions, and the positions.
     #[napi]
     pub fn sources(&self) -> napi::Result<Uint32Array> {
         let mut packed = Vec::new();
@@ -61,13 +61,13 @@ impl NativeWindow {
         Ok(Uint32Array::new(packed))
     }
 
-    /// The limits that it exceeds, as JSON.
+    /// The limits that the window exceeds, as JSON.
     #[napi]
     pub fn over(&self) -> String {
         self.0.over()
     }
 
-    /// What became of every message, and why, as JSON.
+    /// The treatment of every message and its reason, as JSON.
     #[napi]
     pub fn why(&self) -> napi::Result<String> {
         done(self.0.why())

@@ -1,4 +1,4 @@
-//! Work on a thread of Node's pool, whose outcome is a promise.
+//! Work on Node's thread pool, with a promise for its result.
 
 use lookback_bindings::Failure;
 use napi::bindgen_prelude::{AsyncTask, ToNapiValue, TypeName};
@@ -6,7 +6,7 @@ use napi::{Env, Task};
 
 use crate::errors::done;
 
-/// Work that is to be done.
+/// Work to be done.
 pub struct Work<T>(Option<Box<dyn FnOnce() -> Result<T, Failure> + Send>>);
 
 impl<T> std::fmt::Debug for Work<T> {
@@ -15,7 +15,7 @@ impl<T> std::fmt::Debug for Work<T> {
     }
 }
 
-/// Returns a promise for the outcome of work.
+/// Returns a promise for the result of work.
 pub(crate) fn promise<T>(work: impl FnOnce() -> Result<T, Failure> + Send + 'static) -> AsyncTask<Work<T>>
 where
     T: Send + ToNapiValue + TypeName + 'static,

@@ -33,7 +33,7 @@ const POLICY = {
   stages: [{ kind: 'clear_results', keep: 2 }, { kind: 'drop' }],
 }
 const TASK = 'Run steps 1 to 24.'
-// The SDK has one for each call of a model that it does not know.
+// The SDK warns at each call of an unknown model.
 globalThis.AI_SDK_LOG_WARNINGS = false
 const KINDS = ['chat', 'responses', 'anthropic'] as const
 
@@ -50,7 +50,7 @@ const run = tool({
   execute: async ({ command }) => (await shell(command)).stdout,
 })
 
-/** A provider whose models take 12,000 tokens, and the bodies of the requests that it has got. */
+/** A provider whose models accept 12,000 tokens, and the bodies of the requests that it has received. */
 interface Provider extends StandIn {
   model(kind?: (typeof KINDS)[number], name?: string): Model
   sent: { messages?: Body[]; input?: Body[] }[]
@@ -101,26 +101,26 @@ async function ask(messages: ModelMessage[], { streamed, ...settings }: Asked): 
   return [...messages, ...(await result.responseMessages)]
 }
 
-/** The outputs of the tools in messages. */
+/** Returns the outputs of the tools in messages. */
 function outputs(messages: ModelMessage[]): string[] {
   const parts = messages.flatMap((message) => (message.role === 'tool' ? message.content : []))
   return parts.flatMap((part) => (part.type === 'tool-result' && part.output.type === 'text' ? [part.output.value] : []))
 }
 
-/** The messages have every step, as its tool returned it. */
+/** Asserts that the messages contain every step, as its tool returned it. */
 function mustBeWhole(messages: ModelMessage[], last = 24): void {
   const found = outputs(messages).map((output) => Number(output.split(' ')[1]))
   assert.deepEqual(found.sort((a, b) => a - b), Array.from({ length: last }, (_, index) => index + 1))
   assert.ok(outputs(messages).every((output) => output.length > 1000))
 }
 
-/** How many requests begin with all of the one before. */
+/** Returns how many requests begin with the whole previous request. */
 function extended(sent: Provider['sent']): number {
   const lists = sent.map(({ messages, input }) => (messages ?? input)!.map((message) => JSON.stringify(message)))
   return lists.filter((list, at) => at > 0 && lists[at - 1]!.every((message, index) => message === list[index])).length
 }
 
-/** No request was refused, for any reason. */
+/** Asserts that no request was refused. */
 async function mustBeAccepted(server: StandIn): Promise<void> {
   const { refused, too_long } = await server.report()
   assert.deepEqual([refused, too_long], [[], 0])
@@ -144,7 +144,7 @@ for (const kind of KINDS) {
       })
       const messages = await ask([user(TASK)], settings())
       mustBeWhole(messages)
-      // Another process goes on with the conversation.
+      // Another process continues the conversation.
       const more = await ask([...messages, user('And now?')], settings())
       mustBeWhole(more)
       assert.ok(more.length > messages.length + 1)
@@ -253,7 +253,7 @@ test('a call can name its conversation', async (context) => {
   }
 })
 
-/** A model that says nothing, and the prompts that it has got. */
+/** Returns a model that answers nothing, and the prompts that it has received. */
 function silent(): { model: LanguageModelV4; prompts: LanguageModelV4Prompt[] } {
   const prompts: LanguageModelV4Prompt[] = []
   const model = new MockLanguageModelV4({

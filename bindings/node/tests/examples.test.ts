@@ -15,7 +15,7 @@ before(async () => {
 })
 after(() => server.stop())
 
-/** Runs an example in a folder of its own, where the packages are found. */
+/** Runs an example in a separate folder, from which it can import the packages. */
 function run(name: string, folder: string): string {
   copyFileSync(join(examples, name), join(folder, name))
   const env = {

@@ -39,7 +39,7 @@ function setUp() {
   return { ai, common }
 }
 
-/** A middleware that notes what is sent, if it comes after Lookback's. */
+/** Returns a middleware that records what is sent, if it comes after Lookback's. */
 function watch(sent: MessageData[][]): ModelMiddleware {
   return (request, next) => {
     sent.push(request.messages)
@@ -88,7 +88,7 @@ for (const stored of [false, true]) {
       mustBeWhole(messages)
       assert.equal(messages.at(-1)!.content[0]!.text, 'All steps up to 24 are done.')
       await mustBeAccepted()
-      // Another process goes on with the conversation.
+      // Another process continues the conversation.
       const all = await ask('And now?', messages.slice(1))
       assert.match(all.at(-1)!.content[0]!.text!, /^This is answer \d+\.$/)
       await mustBeAccepted()

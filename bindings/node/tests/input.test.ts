@@ -1,4 +1,4 @@
-// What has no form in JSON is refused with its place, and an argument of another kind with its name.
+// Values that JSON cannot hold are refused with their path, and arguments of a wrong type with their name.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

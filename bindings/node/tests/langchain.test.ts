@@ -45,7 +45,7 @@ function agent(middleware: Middleware[], tools: any[] = [run], checkpointer = ne
   return createAgent({ model, tools, middleware, systemPrompt: 'Be brief.', checkpointer })
 }
 
-/** Notes what is sent, if it comes after the middleware. */
+/** Returns a middleware that records what is sent, if it comes after Lookback's. */
 function watch(sent: BaseMessage[][]): Middleware {
   return createMiddleware({
     name: 'Watch',
@@ -59,7 +59,7 @@ function watch(sent: BaseMessage[][]): Middleware {
 const results = (messages: BaseMessage[]): string[] =>
   messages.filter((message) => ToolMessage.isInstance(message)).map(({ text }) => text)
 
-/** The state has every step, as its tool returned it. */
+/** Asserts that the state contains every step, as its tool returned it. */
 function mustBeWhole(messages: BaseMessage[]): void {
   const all = results(messages)
   assert.deepEqual(all.map((result) => result.split('\n')[0]), Array.from({ length: 24 }, (_, at) => `STEP ${at + 1} OF 24`))
@@ -93,7 +93,7 @@ for (const stored of [false, true]) {
       mustBeWhole(messages)
       assert.equal(messages.at(-1)!.text, 'All steps up to 24 are done.')
       await mustBeAccepted()
-      // Another process goes on with the thread.
+      // Another process continues the thread.
       const all = await ask({ messages: [{ role: 'user', content: 'And now?' }] })
       assert.match(all.at(-1)!.text, /^This is answer \d+\.$/)
       await mustBeAccepted()
@@ -197,7 +197,7 @@ test('a run without a thread is kept in memory', async () => {
   assert.equal(existsSync(store), false)
 })
 
-/** Returns what the middleware makes of messages. */
+/** Returns the middleware's window of messages. */
 async function windowOf(middleware: Middleware, messages: BaseMessage[]): Promise<BaseMessage[]> {
   let window: BaseMessage[] = []
   const request: any = { messages, tools: [{ type: 'web_search_20250305', name: 'web_search' }], runtime: {} }

@@ -24,7 +24,7 @@ import { type StandIn, standIn } from './stand-in.js'
 
 type Prompt = ProcessLLMRequestArgs['prompt']
 
-// Mastra would tell its makers which features are used.
+// Mastra would report to its makers which features are used.
 process.env.MASTRA_TELEMETRY_DISABLED = '1'
 
 const POLICY = {
@@ -48,7 +48,7 @@ afterEach(() => server.stop())
 
 const file = (): string => join(mkdtempSync(join(tmpdir(), 'lookback-')), 'memory.db')
 
-/** What an agent has beside the processor: where it keeps its threads, what it sends, and its model. */
+/** An agent's setup apart from the processor: where it stores its threads, what it sends, and its model. */
 interface Setup {
   storage?: InMemoryStore
   sent?: Prompt[]
@@ -71,11 +71,11 @@ function agent(processor?: LookbackProcessor, { storage = new InMemoryStore(), s
     inputProcessors: [...processors, watch],
     errorProcessors: processors,
   })
-  // It says what the model refuses, too.
+  // Without this, it also logs the model's refusals.
   return new Mastra({ agents: { helper }, logger: false }).getAgent('helper')
 }
 
-/** Returns the results of a thread, as its storage has them. */
+/** Returns the results of a thread from its storage. */
 async function results(made: Agent, thread: string): Promise<string[]> {
   const { messages } = await (await made.getMemory())!.recall({ threadId: thread, perPage: false })
   return messages.flatMap(({ content }) =>
@@ -115,7 +115,7 @@ for (const stored of [false, true]) {
       assert.ok(text.endsWith('All steps up to 24 are done.'), text)
       await mustBeWhole(made, 't')
       await mustBeAccepted()
-      // Another process goes on with the thread.
+      // Another process continues the thread.
       const [, again] = await ask('And now?')
       assert.match(again, /^This is answer \d+\.$/)
       await mustBeAccepted()
@@ -187,7 +187,7 @@ test('other instructions leave the window as it is', async () => {
   await mustBeAccepted()
 })
 
-/** Returns what the processor makes of a prompt. */
+/** Returns the processor's window of a prompt. */
 async function windowOf(processor: LookbackProcessor, prompt: Prompt): Promise<Prompt> {
   return (await processor.processLLMRequest({ prompt, state: {} } as unknown as ProcessLLMRequestArgs)).prompt
 }

@@ -1,4 +1,4 @@
-// Facts: what outlives the window and the session.
+// Facts, which outlive the window and the session.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -73,7 +73,7 @@ function agent(model: Model | string, more: object = {}): Agent<any, any> {
   return new Agent({ name: 'worker', instructions: 'Be brief.', tools: [run], model, ...more })
 }
 
-/** A model, and the items that it is sent. */
+/** Returns a model that records the items that it is sent, and these items. */
 function watched(model: Model): { model: Model; sent: Items[] } {
   const sent: Items[] = []
   const note = (request: ModelRequest): ModelRequest => {
@@ -103,20 +103,20 @@ async function talk(made: Agent<any, any>, words: string | Items, { streamed, ru
   return result
 }
 
-/** The outputs of the tools in items. */
+/** Returns the outputs of the tools in items. */
 function outputs(items: Items): string[] {
   const results = items.filter((item) => item.type === 'function_call_result')
   return results.map(({ output }: any) => (typeof output === 'string' ? output : output.text))
 }
 
-/** The items have every step, as its tool returned it. */
+/** Asserts that the items contain every step, as its tool returned it. */
 function mustBeWhole(items: Items): void {
   const found = outputs(items).map((output) => Number(output.split(' ')[1]))
   assert.deepEqual(found.sort((a, b) => a - b), Array.from({ length: 24 }, (_, index) => index + 1))
   assert.ok(outputs(items).every((output) => output.length > 1000))
 }
 
-/** No request was refused, for any reason. */
+/** Asserts that no request was refused. */
 async function mustBeAccepted(server: StandIn): Promise<void> {
   const { refused, too_long } = await server.report()
   assert.deepEqual([refused, too_long], [[], 0])
@@ -134,7 +134,7 @@ for (const [kind, streamed] of WAYS) {
     const opened = (): Agent => agent(new LookbackModels('task', { store, policy: POLICY }).model(model(server, kind)))
     const { history } = await talk(opened(), TASK, { streamed })
     mustBeWhole(history)
-    // Another process goes on with the conversation.
+    // Another process continues the conversation.
     const more = await talk(opened(), [...history, user('And now?')], { streamed })
     mustBeWhole(more.history)
     assert.ok(more.finalOutput)
@@ -207,12 +207,12 @@ for (const stored of [false, true]) {
     const server = await provider(context)
     const store = stored ? file() : undefined
     const { model: watching, sent } = watched(model(server))
-    // They have the provider of the run that they are tools of.
+    // The tools use the model provider of the run that calls them.
     const runner = new Runner({
       modelProvider: new LookbackModels('task', { store, policy: POLICY }).provider({ getModel: () => watching }),
     })
     const tools = ['ask', 'consult'].map((toolName) => agent('gpt-4o').asTool({ toolName, runOptions: { maxTurns: 40 } }))
-    // Both begin with the same words at the same time.
+    // Both tools begin with the same words at the same time.
     const words = 'CALL ask {"input": "Run steps 1 to 12."} CALL consult {"input": "Run steps 1 to 12."}'
     const { history } = await talk(agent('gpt-4o', { tools }), words, { runner })
     assert.deepEqual(outputs(history), Array(2).fill('All steps up to 12 are done.'))
@@ -220,12 +220,12 @@ for (const stored of [false, true]) {
     await mustBeAccepted(server)
     if (!store) return
     const kept = await Session.open('openai-agents/task', { store, dialect: 'openai-responses' })
-    // What the model says at once is one message.
+    // The model's parallel calls are one message.
     assert.equal((await kept.history()).length, sent.at(-1)!.length - 2)
   })
 }
 
-/** A model that gives these answers. */
+/** Returns a model that gives these answers. */
 function scripted(...answers: AgentInputItem[]): Model {
   const getResponse = async () => ({ usage: new Usage(), output: [answers.shift() ?? said('Done.')], responseId: 'resp' })
   return { getResponse } as unknown as Model
@@ -265,7 +265,7 @@ test('a rewritten history is followed', async (context) => {
   const result = await talk(worker, [...history, user('CALL transfer_to_clerk {}')])
   assert.equal(result.lastAgent, clerk)
   assert.deepEqual(sent.slice(-2).map((items) => outputs(items).length), [4, 0])
-  // The caller forgets all but how it began.
+  // The caller sends only the beginning of the history.
   const words = [history[0]!, user('And now?')]
   const calls = sent.length
   await talk(worker, words)
@@ -277,7 +277,7 @@ const PICTURE = `data:image/png;base64,${'iVBORw0K'.repeat(2000)}`
 const LONG = 'word '.repeat(3000)
 const CLEARED = '[tool result cleared: 15000 characters]'
 
-/** Items of every kind: each call with its result, and whether this is shown in part by a window that clears. */
+/** Items of every kind: each call with its result, and whether a window that clears results shows part of it. */
 const ODD: AgentInputItem[] = [
   { role: 'system', content: 'Be brief.' },
   {
@@ -392,7 +392,7 @@ for (const stored of [false, true]) {
       status: 'completed',
       output: { type: 'text', text: 'Grüße, \u0000 and 𝄞' },
     }
-    // With the same answer again, an answer to nothing, and nothing at all.
+    // Adds the same answer again, an answer to no call, and an empty message.
     const items = [...ODD, answer, answer, { ...answer, callId: '8' }, user(''), ODD[0]!]
     assert.equal(await session.getSessionId(), 's')
     assert.deepEqual([await session.getItems(), await session.popItem()], [[], undefined])
@@ -401,7 +401,7 @@ for (const stored of [false, true]) {
     assert.deepEqual(await session.getItems(), items)
     assert.deepEqual(await session.getItems(2), items.slice(-2))
     assert.deepEqual([await session.getItems(0), await session.getItems(99)], [[], items])
-    // Down into what the model said at once, and up again.
+    // Removes items down into the model's parallel calls, and adds items again.
     for (let length = items.length - 1; length > 2; length--) {
       assert.deepEqual(await session.popItem(), items[length])
       assert.deepEqual(await session.getItems(), items.slice(0, length))

@@ -1,4 +1,4 @@
-// The examples of the page on adapters run as they are written, against a provider that enforces its rules.
+// The examples of the page on adapters run unchanged, against a provider that enforces its rules.
 
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'

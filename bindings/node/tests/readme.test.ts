@@ -1,4 +1,4 @@
-// The examples of the README run as they are written, and print what it says.
+// The examples of the README run unchanged, and print what it says.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

@@ -1,4 +1,4 @@
-// Other runtimes load the package: its native part, its callbacks, and its types of modules.
+// Other runtimes load the package: its native part, its callbacks, and both module formats.
 
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

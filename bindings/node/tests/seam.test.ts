@@ -1,4 +1,4 @@
-// Vectors that say what the frameworks' own tests of their seams say, with our adapters.
+// Vectors that restate the frameworks' own tests of their seams, with our adapters.
 
 import { MockLanguageModelV4 } from 'ai/test'
 import { APICallError, type LanguageModelV4, type LanguageModelV4Middleware, type LanguageModelV4Prompt } from '@ai-sdk/provider'
@@ -41,14 +41,14 @@ import { LookbackModels, LookbackSession } from 'lookback/openai-agents'
 import { z } from 'zod'
 import { allSaid, type Said, Seam, vectors } from './seam.js'
 
-// None of the frameworks tells its makers what is used.
+// Without this, some frameworks report to their makers what is used.
 process.env.MASTRA_TELEMETRY_DISABLED = '1'
 globalThis.AI_SDK_LOG_WARNINGS = false
 setTracingDisabled(true)
 
 const LOOK = { description: 'Looks.', inputSchema: z.object({ call: z.string() }) }
 
-/** A model of the AI SDK that answers as the vector says. */
+/** Returns a model of the AI SDK that answers as the vector says. */
 function modelOf(seam: Seam): LanguageModelV4 {
   return new MockLanguageModelV4({
     doGenerate: async ({ prompt }) => {
@@ -70,7 +70,7 @@ function refusalOf(words: string): Error {
   return new APICallError({ message: words, url: '', requestBodyValues: {}, statusCode: 400, responseBody: words })
 }
 
-/** Messages of the AI SDK. */
+/** Returns messages of the AI SDK. */
 function modelMessages(said: Said[]): ModelMessage[] {
   return said.map(({ role, text, calls, call }): ModelMessage => {
     if (role === 'system') return { role, content: text }
@@ -84,7 +84,7 @@ function modelMessages(said: Said[]): ModelMessage[] {
   })
 }
 
-/** A middleware of the AI SDK that puts a mark before what the user says. */
+/** A middleware of the AI SDK that prefixes user messages with a mark. */
 const MARK: LanguageModelV4Middleware = {
   specificationVersion: 'v4',
   transformParams: async ({ params }) => ({ ...params, prompt: params.prompt.map(marked) }),
@@ -144,7 +144,7 @@ class AiSdk extends Seam {
     this.#messages.push(...(await result.responseMessages))
   }
 
-  /** Sends a prompt as it is, without the SDK's own checks. */
+  /** Sends a prompt without the SDK's own checks. */
   async request(...said: Said[]): Promise<void> {
     await this.#model.doGenerate({ prompt: modelMessages(said) as LanguageModelV4Prompt })
   }
@@ -193,7 +193,7 @@ class MastraSeam extends Seam {
   }
 
   override answer(sent: Said[]): Said {
-    // Without instructions Mastra does nothing. Those that each agent has are no part of a vector.
+    // Without instructions, Mastra does nothing. The instructions that each agent has are not part of a vector.
     return super.answer(sent.filter(({ text }) => text !== 'Be brief.'))
   }
 
@@ -204,7 +204,7 @@ class MastraSeam extends Seam {
     else await this.#agent.generate(messages as any, options)
   }
 
-  /** Returns what the processor makes of a prompt. */
+  /** Returns the processor's window of a prompt. */
   async request(...said: Said[]): Promise<Said[]> {
     const args = { prompt: modelMessages(said), state: {} } as unknown as ProcessLLMRequestArgs
     return allSaid((await this.#processor.processLLMRequest(args)).prompt)
@@ -282,7 +282,7 @@ class LangChain extends Seam {
       name: 'Instruct',
       wrapModelCall: (request, handler) => handler({ ...request, systemMessage: new SystemMessage(this.#instructions ?? '') }),
     })
-    // An edit of the request, as the framework's own middleware for context editing does it.
+    // An edit of the request, like that of the framework's own middleware for context editing.
     const edit = createMiddleware({
       name: 'Edit',
       wrapModelCall: (request, handler) => {
@@ -326,7 +326,7 @@ class LangChain extends Seam {
 
 vectors('langchain-js', (vector) => new LangChain(vector))
 
-/** Items of OpenAI's Agents SDK. */
+/** Returns items of OpenAI's Agents SDK. */
 function items(said: Said[]): AgentInputItem[] {
   return said.flatMap(({ role, text, calls, call }): AgentInputItem[] => {
     if (role === 'tool') {
@@ -400,7 +400,7 @@ class Agents extends Seam {
     await this.#session.clearSession()
   }
 
-  /** Changes what the session has returned, and what it was given. */
+  /** Changes the items that the session has returned, and those that were added to it. */
   async spoil(...said: Said[]): Promise<void> {
     const given = items(said)
     await this.#session.addItems(given)

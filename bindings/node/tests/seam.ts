@@ -1,4 +1,4 @@
-// What the vectors of the frameworks' seams share: how `corpus/adapters` is read, and how its steps are carried out.
+// The shared part of the seam tests: reads the vectors in `corpus/adapters`, and carries out their steps.
 
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync } from 'node:fs'
@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { check, type PolicySource, Session } from 'lookback'
 
-/** What a provider says of a request that is too long. */
+/** A provider's error about a request that is too long. */
 const TOO_LONG = "This model's maximum context length is 12000 tokens. However, your messages resulted in 13000 tokens."
 
 const ROLES = { s: 'system', u: 'user', a: 'assistant', t: 'tool' } as const
@@ -22,29 +22,29 @@ export interface Said {
   call?: string
 }
 
-/** What is done, and what comes of it. */
+/** What a step does, and what must result. */
 interface Step {
   call: string
   with?: string | string[]
-  /** What the model answers, and what each of its calls is sent. */
+  /** The model's answers, and the messages that each of its calls is sent. */
   answers?: string[]
   sends?: string[][]
   gives?: string[]
   fails?: string
 }
 
-/** A conversation, and what of it is to be sent, kept or thrown. */
+/** A conversation, and what must be sent, kept or thrown. */
 export interface Vector {
   name: string
-  /** The frameworks' own tests that say the same. */
+  /** The frameworks' own tests that assert the same. */
   upstream: string[]
   steps: Step[]
   policy?: PolicySource
-  /** What only one framework has. */
+  /** Options that only one framework has. */
   options?: Record<string, unknown>
-  /** What the tool returns, by the call: the call itself if it is not here. */
+  /** The results of the tool by call. A call that is not listed returns its own identifier. */
   results?: Record<string, string>
-  /** Why the framework's tests say something else, if they do. */
+  /** Why the framework's tests assert something else, if they do. */
   differs?: string
 }
 
@@ -57,9 +57,9 @@ export abstract class Seam {
   readonly vector: Vector
   readonly options: Record<string, unknown>
   readonly adapter: { store: string; policy: PolicySource }
-  /** What each call of the model in the step was sent. */
+  /** The messages that each model call of the step was sent. */
   sent: Said[][] = []
-  /** What the model is still to answer in the step. */
+  /** The remaining answers of the model in the step. */
   answers: string[] = []
   /** The abbreviations of the texts of the vector. */
   readonly #known: Map<string, string>
@@ -73,27 +73,27 @@ export abstract class Seam {
 
   /** The name of the session of the conversation, and the format of its messages. */
   abstract readonly session: [name: string, dialect: string]
-  /** Makes the adapter and what it is in, as a process that begins does. */
+  /** Creates the adapter and the agent, like a new process. */
   abstract make(): void
-  /** Has the agent answer, behind what is kept. */
+  /** Has the agent answer messages, after those that it keeps. */
   abstract run(...said: Said[]): Promise<void>
-  /** The error that the framework's model throws if the provider refuses a request with these words. */
+  /** Returns the error that the framework's model throws if the provider refuses a request with these words. */
   abstract refusal(words: string): Error
-  /** The conversation as the framework has it. */
+  /** Returns the framework's copy of the conversation. */
   abstract kept(): Promise<Said[]>
 
-  /** Begins a new process over the same store. */
+  /** Starts over with the same store, like a new process. */
   restart(): void {
     this.make()
   }
 
-  /** The conversation as the session has it. */
+  /** Returns the session's copy of the conversation. */
   async log(): Promise<Said[]> {
     const [name, dialect] = this.session
     return allSaid(await (await Session.open(name, { store: this.adapter.store, dialect })).messages())
   }
 
-  /** What the model answers to what it is sent. */
+  /** Returns the model's answer to the messages that it is sent. */
   answer(sent: Said[]): Said {
     this.sent.push(sent)
     const short = this.answers.shift() ?? 'a:Done.'
@@ -101,17 +101,17 @@ export abstract class Seam {
     return message(short)
   }
 
-  /** What the tool returns. */
+  /** Returns the result of the tool. */
   look = ({ call }: { call: string }): string => textOf(this.vector.results?.[call] ?? call)
 
-  /** A message as its abbreviation. A text that is none of the vector's is `~`. */
+  /** Returns a message's abbreviation. A text that the vector does not contain is `~`. */
   short({ role, text, calls, call }: Said): string {
     const said = this.#known.get(text) ?? '~'
     if (calls.length > 0) return `a*${calls.join('+')}${text && `:${said}`}`
     return call === undefined ? `${role[0]}:${said}` : `t#${call}:${said}`
   }
 
-  /** Carries out a step, and checks what comes of it. */
+  /** Carries out a step, and checks the results. */
   async carryOut({ call, with: given = [], answers = [], sends, gives, fails }: Step): Promise<void> {
     this.sent = []
     this.answers = [...answers]
@@ -128,7 +128,7 @@ export abstract class Seam {
   }
 }
 
-/** Makes a test of each vector of a framework. */
+/** Defines a test for each vector of a framework. */
 export function vectors(framework: string, make: (vector: Vector) => Seam): void {
   const file = join(process.env.LOOKBACK_CORPUS!, 'adapters', `${framework}.json`)
   for (const vector of JSON.parse(readFileSync(file, 'utf8')) as Vector[]) {
@@ -140,7 +140,7 @@ export function vectors(framework: string, make: (vector: Vector) => Seam): void
   }
 }
 
-/** A message from its abbreviation. */
+/** Returns the message of an abbreviation. */
 function message(short: string): Said {
   const [, calls, beside = ''] = /^a\*([^:]*)(?::(.*))?$/s.exec(short) ?? []
   if (calls !== undefined) return { role: 'assistant', text: textOf(beside), calls: calls.split('+') }
@@ -150,37 +150,37 @@ function message(short: string): Said {
   return { role: ROLES[kind as keyof typeof ROLES], text: textOf(rest.join(':')), calls: [] }
 }
 
-/** A text from its abbreviation: `red*3` is the word three times. */
+/** Returns the text of an abbreviation: `red*3` is the word three times. */
 function textOf(short: string): string {
   const [, word = '', times] = /^(\w+)\*(\d+)$/.exec(short) ?? []
   return times === undefined ? short : Array(Number(times)).fill(word).join(' ')
 }
 
-/** The words of all abbreviations in a value, and all other texts in it. */
+/** Returns the texts of all abbreviations in a value, and all other texts in it. */
 function words(value: unknown): string[] {
   if (typeof value === 'string') return [/^(?:[suat]|[at][*#][^:]*):(.*)$/s.exec(value)?.[1] ?? value]
   return typeof value === 'object' && value !== null ? Object.values(value).flatMap(words) : []
 }
 
-/** A message in OpenAI's format. */
+/** Returns a message in OpenAI's format. */
 function openai({ role, text, calls, call }: Said): object {
   const tool_calls = calls.map((id) => ({ type: 'function', id, function: { name: 'look', arguments: '{}' } }))
   return { role, content: text, ...(call !== undefined && { tool_call_id: call }), ...(calls.length > 0 && { tool_calls }) }
 }
 
-/** What the messages of a framework or of a session say, in any of their formats. */
+/** Returns the messages of a framework or of a session, from any of their formats. */
 export function allSaid(messages: readonly any[]): Said[] {
   const list: Said[] = []
   for (const message of messages) {
     const last = list.at(-1)
-    // Where a call is an item of its own, it belongs to what was said before it in the same answer.
+    // A call that is a separate item belongs to the preceding message of the same answer.
     if (message.type === 'function_call' && last?.role === 'assistant') last.calls.push(message.callId ?? message.call_id)
     else list.push(...saidBy(message))
   }
   return list
 }
 
-/** What a message says: each of its results is a message of its own. */
+/** Returns the content of a message, with each of its results as a separate message. */
 function saidBy({ type, role, content, output, ...more }: any): Said[] {
   const call = more.callId ?? more.call_id ?? more.tool_call_id
   if (type === 'function_call') return [{ role: 'assistant', text: '', calls: [call] }]
@@ -196,7 +196,7 @@ function saidBy({ type, role, content, output, ...more }: any): Said[] {
   return results.length > 0 && !text ? results : [...results, { role, text, calls }]
 }
 
-/** The text of a content or of an output. */
+/** Returns the text of a content or of an output. */
 function textIn(given: any): string {
   if (typeof given === 'string') return given
   return Array.isArray(given) ? given.map(({ text = '' }) => text).join('') : (given.text ?? textIn(given.value))

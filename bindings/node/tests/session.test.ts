@@ -107,7 +107,7 @@ test('a status that no provider sends is left alone', async () => {
   }
 })
 
-/** Messages that are their own elements. What Lookback makes is marked. */
+/** A format whose elements are the messages themselves. It marks the messages that Lookback makes. */
 const plain: Format<any> = {
   dialect: 'openai-chat',
   key: (item) => JSON.stringify(item),

@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 
-/** What the server has seen. */
+/** The server's record of its requests. */
 export interface Report {
   /** The model calls that were answered. */
   answered: number
@@ -14,15 +14,15 @@ export interface Report {
   too_long: number
   /** The tool calls that the model made, by their identifiers. */
   called: string[]
-  /** The results of tools that came, by the identifiers of their calls. */
+  /** The tool results that arrived, by the identifiers of their calls. */
   results: string[]
-  /** The tokens of the requests, and those of them that the cache had. */
+  /** The tokens of the requests, and how many of them were cached. */
   input: number
   cached: number
   requests: number
 }
 
-/** The server, while it runs. */
+/** A running server. */
 export interface StandIn {
   /** Its address, such as `http://127.0.0.1:40123`. */
   base: string
@@ -45,7 +45,7 @@ export async function standIn(...options: string[]): Promise<StandIn> {
   const base = await new Promise<string>((resolve, reject) => {
     child.once('error', reject)
     child.once('exit', () => reject(new Error(`the stand-in has ended: ${lines.join('\n')}`)))
-    // It goes on reading, so that the server never waits for that.
+    // Reads on after the first line, so that the server never blocks on a full pipe.
     createInterface({ input: child.stderr }).on('line', (line) => {
       const address = /^listening on (http:\S+)$/.exec(line)?.[1]
       if (address) resolve(address)

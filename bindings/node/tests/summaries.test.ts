@@ -1,4 +1,4 @@
-// Summaries by functions of the program, and what a session tells of compactions.
+// Summaries by callbacks, and the events that a session emits about compactions.
 
 import assert from 'node:assert/strict'
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -7,7 +7,7 @@ import { type CompactEnd, type CompactStart, Session } from 'lookback'
 
 const policy = 'rolling-summary:window_size=4'
 
-// Waits for what the functions of a session are told, which comes between two turns of the loop.
+// Waits for a session's callbacks, which run between two turns of the event loop.
 async function until(isSo: () => boolean): Promise<void> {
   const begun = Date.now()
   while (!isSo()) {

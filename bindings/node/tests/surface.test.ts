@@ -1,4 +1,4 @@
-// The surface is that of the table which all packages share.
+// The package's surface is that of the table which all packages share.
 
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -12,10 +12,10 @@ const table: any = parse(readFileSync(process.env.LOOKBACK_SURFACE!, 'utf8'))
 const types = join(dirname(createRequire(import.meta.url).resolve('lookback/package.json')), 'dist/esm')
 const camel = (name: string): string => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
 
-/** What JavaScript calls otherwise, because a word is taken or another is usual. */
+/** Names that differ in JavaScript, because a word is reserved or another is usual. */
 const OTHERWISE: Record<string, string> = { arguments: 'args', error: 'error', messages: 'given' }
 
-/** The names of the parameters of a function, and of the members of a last argument with options, as its types say them. */
+/** Returns the parameters of a function, including the members of its options, from the type declarations. */
 function parameters(file: string, name: string): string[] {
   const source = readFileSync(join(types, `${file}.d.ts`), 'utf8')
   const found = [...source.matchAll(new RegExp(`\\b${name}(?:<[^(]*>)?\\((.*?)\\): `, 'gs'))].at(-1)?.[1]
@@ -25,7 +25,7 @@ function parameters(file: string, name: string): string[] {
   return [...named, ...(options ? members(options, source) : [])]
 }
 
-/** The members of an interface, or of a type that is written out. */
+/** Returns the members of an interface or of an inline type. */
 function members(type: string, source: string): string[] {
   const all = `${source}\n${readFileSync(join(types, 'functions.d.ts'), 'utf8')}`
   const own = [...type.matchAll(/(\w+)\??: /g)].map(([, name]) => name!)
@@ -51,7 +51,7 @@ for (const [name, { opened, properties, methods }] of Object.entries<any>(table.
     const { prototype } = (lookback as any)[name]
     const own = Object.getOwnPropertyNames(prototype).filter((member) => member !== 'constructor')
     const isGetter = (member: string): boolean => Boolean(Object.getOwnPropertyDescriptor(prototype, member)?.get)
-    // Only TypeScript needs a method for the HTML, and one for a single message.
+    // Two methods exist only in this package: one for the HTML, and one for a single message.
     const known = [...Object.keys(methods).map(camel), 'html', 'message']
     assert.deepEqual(own.filter((member) => !isGetter(member) && !known.includes(member)), [])
     for (const method of Object.keys(methods).map(camel)) assert.ok(own.includes(method), method)

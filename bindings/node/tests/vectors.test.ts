@@ -1,4 +1,4 @@
-// The vectors of the project, which any implementation can run.
+// The vectors of the project, which every implementation can run.
 
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -14,13 +14,13 @@ function vectors(folder: string): [file: string, vector: any][] {
   )
 }
 
-/** Whether a request has half of a character: a string with one is refused as it comes in. */
+/** Returns whether a request contains half of a surrogate pair. Strings with one are refused as input. */
 const isHalf = ({ repaired }: any): boolean => JSON.stringify(repaired ?? '').includes('\ufffd')
 
 test('a check finds what a provider refuses', () => {
   for (const [dialect, vector] of vectors('rules')) {
     const { name, path, request, previous, findings } = vector
-    // A check looks at one request alone.
+    // A check sees only one request.
     if (previous || isHalf(vector)) continue
     const found = check(request, { dialect, path }).map(({ rule, severity, path, problem }) => {
       const warns = severity === 'degraded' ? { warns: true } : {}
@@ -36,9 +36,9 @@ test('a session sends the repaired messages', async () => {
     if (isHalf(vector)) continue
     const isList = Array.isArray(request)
     const messages = isList ? request : (request.messages ?? request.input ?? request.contents)
-    // A session takes messages: not a text alone, nor what goes on with a history of the provider.
+    // A session takes messages: not a plain text, and not a request that continues a history of the provider.
     if (!Array.isArray(messages) || request.previous_response_id || request.conversation) continue
-    // Nor does it know the path of a request, or whether the provider stores it.
+    // A session knows neither the path of a request nor whether the provider stores it.
     if (path || request.store === false) continue
     const session = await Session.open('s', { dialect, model: request.model, policy: 'none' })
     const system = request.system ?? request.instructions ?? request.systemInstruction
@@ -58,7 +58,7 @@ test('an error is understood', async () => {
   }
   for (const [dialect, { name, status, body, error }] of vectors('errors')) {
     const session = await Session.open('s', { dialect })
-    // Nothing was sent yet, so nothing is left that may go.
+    // Before the first call, there is nothing to leave out.
     const expected = typeof error === 'object' && 'too_long' in error ? LookbackError : Refused
     await assert.rejects(session.overflow(new Refused(status, body)), expected, `${dialect}: ${name}`)
   }

@@ -1,4 +1,4 @@
-// Clients of the providers' SDKs, unmodified but for one line, in conversations that are longer than a model takes.
+// Clients of the providers' SDKs with one changed line, in conversations that are longer than a model accepts.
 
 import assert from 'node:assert/strict'
 import { execSync } from 'node:child_process'
@@ -171,7 +171,7 @@ function caller(options: WrapOptions = {}, path = 'chat/completions'): (messages
   }
 }
 
-/** What Python's `wrap` calls the session of a conversation that begins with "Hello.". */
+/** The digest in the session name that Python's `wrap` gives a conversation that begins with "Hello.". */
 const digest = '665be1f64a5ef637'
 
 const file = (): string => join(mkdtempSync(join(tmpdir(), 'lookback-')), 'memory.db')
@@ -210,7 +210,7 @@ test('a call beside a conversation has a session beside it, and its cached begin
     await call([{ role: 'system', content: 'Find a title.' }, user(`Find a title: ${turn}`)])
     history.push(assistant(`Answer ${turn}`))
   }
-  // Nothing is written twice: the newest message is behind the others, and behind the cuts.
+  // No message is written twice: the position of the newest one counts only the other messages and the cuts.
   const kept = await (await Session.open('s', { store })).history()
   assert.equal(kept.length, 40)
   assert.ok(kept.at(-1)!.position < 50)

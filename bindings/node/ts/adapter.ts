@@ -1,3 +1,3 @@
-// What a module for a framework imports: one place, so that a module of another package can do the same.
+// The imports of a framework's module, in one place, so that a module of another package can use them too.
 
 export { type AdapterOptions, digest, type Format, Mirror, Mirrors, type Shown, TRIES } from './mirror.js'

@@ -4,11 +4,11 @@ import type { LanguageModelV4, LanguageModelV4CallOptions, LanguageModelV4Middle
 import { type AdapterOptions, digest, Mirror, Mirrors } from './adapter.js'
 import { type Item, keyOf, Messages, split } from './prompt.js'
 
-/** How conversations are kept. */
+/** The options for keeping conversations. */
 export interface LookbackOptions extends AdapterOptions {
   /**
-   * The name of the conversation. What begins otherwise, such as the conversation of an agent that is a tool, has a session
-   * beside it. Without a name, conversations are told by their first message, and are kept in memory.
+   * The name of the conversation. A conversation that begins differently, such as that of an agent that is a tool, gets
+   * its own session. Without a name, conversations are identified by their first message, and are kept in memory.
    */
   session?: string | undefined
 }
@@ -20,14 +20,14 @@ interface Call {
 }
 
 /**
- * Returns a middleware for `wrapLanguageModel`, so that each call of the model sends a window of its prompt.
- *
- * A call can name its conversation: `providerOptions: { lookback: { session: 'chat-1' } }`. If the provider refuses a request
- * as too long, a smaller one is sent, at most three times.
+  * Returns a middleware for `wrapLanguageModel` that sends a window of each call's prompt.
+  *
+  * A call can name its conversation: `providerOptions: { lookback: { session: 'chat-1' } }`. If the provider refuses a
+  * request as too long, a smaller one is sent, at most three times.
  */
 export function lookback(options: LookbackOptions = {}): LanguageModelV4Middleware {
   const mirrors = new Mirrors<Item>()
-  /** How the first conversation begins, which has the name. */
+  /** The beginning of the first conversation, which gets the plain name. */
   let first: string | undefined
   const conversation = (items: Item[], { params, model }: Call): Mirror<Item> => {
     const begins = digest(keyOf(items[0]!))

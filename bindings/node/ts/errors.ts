@@ -1,4 +1,4 @@
-// What can go wrong, with the values that matter to a program.
+// The exceptions of Lookback, with their values for programs.
 
 /** A limit that a window exceeds. */
 export interface Excess {
@@ -13,15 +13,15 @@ export interface Pinned {
   size: Record<string, number>
 }
 
-/** An error of Lookback. All others are kinds of it. */
+/** An error of Lookback. The base class of all others. */
 export class LookbackError extends Error {
   override readonly name: string = 'LookbackError'
 }
 
-/** Something given is not a message, a request or a name that Lookback understands. */
+/** An argument is not a message, a request or a name that Lookback understands. */
 export class DecodeError extends LookbackError {
   override readonly name = 'DecodeError'
-  /** The place of it, such as `messages[3].content[0]`. */
+  /** Its place, such as `messages[3].content[0]`. */
   declare readonly where: string
 }
 
@@ -35,27 +35,27 @@ export class StoreError extends LookbackError {
   override readonly name = 'StoreError'
 }
 
-/** The window exceeds a hard limit, and nothing is left that may be dropped. */
+/** The window exceeds a hard limit, and nothing more may be dropped. */
 export class HardLimitExceeded extends LookbackError {
   override readonly name = 'HardLimitExceeded'
-  /** The limits that are exceeded. */
+  /** The exceeded limits. */
   declare readonly excesses: Excess[]
-  /** What may not be dropped, with sizes. */
+  /** The messages that may not be dropped, with their sizes. */
   declare readonly pinned: Pinned[]
 }
 
-/** The provider refuses the window as too long, and nothing is left that may be shortened or dropped. */
+/** The provider refuses the window as too long, and nothing more can be shortened or dropped. */
 export class Irreducible extends LookbackError {
   override readonly name = 'Irreducible'
-  /** How often it was made smaller since the last message. */
+  /** How often the window was made smaller since the last message. */
   declare readonly reductions: number
-  /** Its tokens, by Lookback's count. */
+  /** The tokens of the window, by Lookback's count. */
   declare readonly tokens: number
-  /** What may not be dropped, with sizes. */
+  /** The messages that may not be dropped, with their sizes. */
   declare readonly pinned: Pinned[]
 }
 
-/** A memory does not accept a fact, or what is to become of one. */
+/** A memory does not accept a fact, or a change of one. */
 export class FactRefused extends LookbackError {
   override readonly name = 'FactRefused'
 }
@@ -70,7 +70,7 @@ const KINDS: Record<string, new (message: string) => LookbackError> = {
   FactRefused,
 }
 
-/** Returns the error that the native part has raised, which says its kind and its values as JSON. */
+/** Returns the exception for an error of the native part, whose message is JSON with the kind and the values. */
 function raised(error: unknown): unknown {
   if (!(error instanceof Error) || !error.message.startsWith('{')) return error
   const { kind, message, values } = JSON.parse(error.message) as {
@@ -81,12 +81,12 @@ function raised(error: unknown): unknown {
   return Object.assign(new (KINDS[kind] ?? LookbackError)(message), values)
 }
 
-/** What was given at a place has no meaning there. */
+/** Returns the exception for an argument that is invalid at a place. */
 export function decodeError(where: string, what: string): DecodeError {
   return Object.assign(new DecodeError(`${where}: ${what}`), { where })
 }
 
-/** Calls the native part. */
+/** Calls the native part, and converts its errors. */
 export function called<T>(call: () => T): T {
   try {
     return call()
@@ -95,7 +95,7 @@ export function called<T>(call: () => T): T {
   }
 }
 
-/** Waits for the native part. */
+/** Awaits a promise of the native part, and converts its errors. */
 export async function awaited<T>(promise: Promise<T>): Promise<T> {
   try {
     return await promise

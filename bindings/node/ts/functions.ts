@@ -1,4 +1,4 @@
-// What needs no session: one request, a recording, the presets and the prices.
+// Functions without a session: on one request, a recording, the presets and the prices.
 
 import { called } from './errors.js'
 import { mustBe, text } from './json.js'
@@ -6,16 +6,16 @@ import native from './native.js'
 import { type PolicySource, policyText } from './policy.js'
 import { Window } from './window.js'
 
-/** The model of a request, and the format of its messages. Without them, they are the request's own. */
+/** The model of a request and its dialect. The defaults are the request's own. */
 export interface ModelOptions {
   model?: string | undefined
   dialect?: string | undefined
 }
 
-/** Where a request goes, if it does not tell. Some rules are only one provider's or one model's. */
+/** The destination of a request that does not show it. Some rules apply only to one provider or model. */
 export interface TargetOptions extends ModelOptions {
   provider?: 'openai' | 'anthropic' | 'gemini' | 'vertex' | 'bedrock' | 'deepseek' | 'other' | undefined
-  /** The path of the URL that it is sent to. */
+  /** The path of the URL that the request is sent to. */
   path?: string | undefined
 }
 
@@ -26,7 +26,7 @@ export interface Finding {
   message: number
   path: string
   problem: Record<string, unknown>
-  /** What is wrong, and what to do about it. */
+  /** The problem, and what to do about it. */
   words: string
 }
 
@@ -36,23 +36,23 @@ export interface Preset {
   purpose: string
 }
 
-/** A recording that was replayed. */
+/** The replay of one recording. */
 export interface Replayed {
   report: Record<string, any>
   calls: Record<string, any>[]
 }
 
-/** Recordings that were replayed, and their sums. */
+/** The replays of all recordings, and their sums. */
 export interface Replay {
   total: Record<string, any>
   recordings: Replayed[]
 }
 
 /**
- * Returns the window of a request: a list of messages, or all that is sent with them.
+ * Returns the window of a request: a list of messages, or a request body.
  *
- * It is what a session would send that had seen the conversation message by message, so a longer request of the same
- * conversation begins with the same bytes until the next cut.
+ * The window is the one that a session would send if it had seen the conversation message by message. So a longer
+ * request of the same conversation begins with the same bytes until the next compaction.
  */
 export function fit<M extends object>(
   request: readonly M[],
@@ -70,7 +70,7 @@ export function fit(
   return new Window(called(() => native.fit(text(request, 'request'), named(model), policyText(policy))))
 }
 
-/** Returns a request with repairs alone: nothing is left out that its provider accepts. */
+/** Returns a request that is only repaired: it keeps everything that its provider accepts. */
 export function repair<M extends object>(request: readonly M[], options?: TargetOptions): Window<M>
 export function repair(request: object | string, options?: TargetOptions): Window
 export function repair(request: object | string, options: TargetOptions = {}): Window {
@@ -78,18 +78,18 @@ export function repair(request: object | string, options: TargetOptions = {}): W
 }
 
 /**
- * Returns the rules of its provider that a request breaks, each with its number, its place and what is wrong. If nobody knows
- * where it goes, a rule of one provider has the severity `degraded`.
+ * Returns the rules that a request breaks, each with its identifier, its place and the problem. If the destination of
+ * the request is unknown, a rule of one provider has the severity `degraded`.
  */
 export function check(request: object | string, options: TargetOptions = {}): Finding[] {
   return JSON.parse(called(() => native.check(text(request, 'request'), target(options)))) as Finding[]
 }
 
 /**
- * Replays a recorded conversation message by message: what its windows would have sent and cost.
+ * Replays a recorded conversation message by message, and returns what its windows would have sent and cost.
  *
- * `recording` is the path of a file, or a request or a list of messages. A file may have several recordings, as JSON lines, and
- * may be a session of Claude Code.
+ * `recording` is the path of a file, a request, or a list of messages. A file may have several recordings as JSON
+ * lines, or be a session of Claude Code.
  */
 export function replay(
   recording: string | object,
@@ -112,12 +112,12 @@ function named({ model, dialect }: ModelOptions): ModelOptions {
   return { model, dialect }
 }
 
-/** Returns the presets: the name of each, and what it is for. */
+/** Returns the name and purpose of each preset. */
 export function presets(): Preset[] {
   return JSON.parse(native.presets()) as Preset[]
 }
 
-/** Returns all prices that Lookback knows, by name, in US dollars for a million tokens. */
+/** Returns all built-in prices by name, in US dollars per million tokens. */
 export function prices(): Record<string, Record<string, unknown>> {
   return JSON.parse(native.prices()) as Record<string, Record<string, unknown>>
 }

@@ -1,4 +1,4 @@
-// A middleware for Genkit, which keeps a window of each conversation.
+// A middleware for Genkit, which sends a window of each conversation.
 
 import { AsyncLocalStorage } from 'node:async_hooks'
 import {
@@ -13,19 +13,19 @@ import {
 } from 'genkit'
 import { type AdapterOptions, type Format, Mirror, Mirrors, type Shown } from './adapter.js'
 
-/** What a call of `generate` says of its conversation. */
+/** The configuration of a call of `generate`: its conversation. */
 const CONFIG = z.object({ session: z.string().optional() })
 
-/** The agent's session that a call of `generate` goes on with. What its tools generate is no part of it. */
+/** The agent's session that a call of `generate` continues. Calls of its tools do not belong to it. */
 const within = new AsyncLocalStorage<string | undefined>()
 
 /**
- * Returns a middleware that has the model see a window of each conversation's messages.
+ * Returns a middleware that shows the model a window of each conversation's messages.
  *
- * A call of `generate` names its conversation: `use: [window({ session: 'chat-1' })]`, if `window` is what this returns. The
- * conversation of an agent has the name of the agent's session. Any other call has a conversation of its own, in memory. The
- * messages of the response stay whole: only the model sees less of them. If the provider refuses a request as too long, it is
- * sent again with less, at most three times.
+ * A call of `generate` names its conversation: `use: [window({ session: 'chat-1' })]`, where `window` is the result of
+ * this function. The conversation of an agent has the name of the agent's session. Any other call has its own
+ * conversation, in memory. The messages of the response stay whole: only the model sees fewer of them. If the provider
+ * refuses a request as too long, a smaller one is sent, at most three times.
  */
 export function lookback(options: AdapterOptions = {}): GenerateMiddleware<typeof CONFIG> {
   const mirrors = new Mirrors<MessageData>()
@@ -39,7 +39,7 @@ export function lookback(options: AdapterOptions = {}): GenerateMiddleware<typeo
     return {
       generate: (envelope, context, next) => within.run(agent, () => next(envelope, context)),
       model: (request, context, next) => {
-        // The instructions stand first, and can be others in each request.
+        // The instructions come first, and may differ between requests.
         const first = request.messages.findIndex(({ role }) => role !== 'system')
         const messages = first < 0 ? [] : request.messages.slice(first)
         const system = request.messages.slice(0, request.messages.length - messages.length)
@@ -54,7 +54,7 @@ export function lookback(options: AdapterOptions = {}): GenerateMiddleware<typeo
   })
 }
 
-/** Returns the identifier of the agent's session, if this is one. */
+/** Returns the identifier of the agent's session. `undefined` outside an agent. */
 function sessionOf(ai: { currentSession(): { sessionId: string } }): string | undefined {
   try {
     return ai.currentSession().sessionId
@@ -64,14 +64,14 @@ function sessionOf(ai: { currentSession(): { sessionId: string } }): string | un
   }
 }
 
-/** The messages of a conversation. The session has texts, calls and results in OpenAI's format, each result as a message. */
+/** The messages of a conversation. The session keeps them in OpenAI's format, each result as a message. */
 class Messages implements Format<MessageData> {
   readonly dialect = 'openai-chat'
   /** The calls, by their identifiers. */
   readonly #calls = new Map<string, ToolRequest>()
 
   key(item: MessageData): string {
-    // What it does not have, such as a cache marker, can be another in the next request.
+    // Leaves out what may differ in the next request, such as a cache marker.
     return JSON.stringify(this.encode(item))
   }
 
@@ -80,7 +80,7 @@ class Messages implements Format<MessageData> {
     if (role === 'tool') return content.map((part, at) => result(part, ids[at]!))
     if (role !== 'model') return [{ role, content: said(content) }]
     const tool_calls = content.flatMap(({ toolRequest }, at) => (toolRequest ? [this.#call(ids[at]!, toolRequest)] : []))
-    // It is counted here, and sent as Genkit does.
+    // For counting only. Genkit sends it in its own way.
     const beside = content.filter(({ text, toolRequest }) => text === undefined && !toolRequest).map(aside).join('\n')
     const message = { role: 'assistant', content: said(content.filter(({ text }) => text !== undefined)) }
     return [{ ...message, ...(beside && { reasoning_content: beside }), ...(tool_calls.length > 0 && { tool_calls }) }]
@@ -88,7 +88,7 @@ class Messages implements Format<MessageData> {
 
   revive(item: MessageData, shown: Shown[]): MessageData {
     if (item.role === 'tool') return { ...item, content: shown.map(([at, message]) => shownResult(item.content[at]!, message)) }
-    // Only the identifiers of its calls can be shown in another way.
+    // A window can change only the identifiers of its calls.
     const calls = [...(shown[0]![1].tool_calls ?? [])]
     const content = item.content.map((part) => {
       if (!part.toolRequest) return part
@@ -105,17 +105,17 @@ class Messages implements Format<MessageData> {
     return { role, content: [{ toolResponse: { name, ...(ref && { ref }), output: content } }] }
   }
 
-  /** Returns a call in the format of the session, and notes it. */
+  /** Returns a call in the session's format, and records it. */
   #call(id: string, call: ToolRequest): object {
     this.#calls.set(id, call)
     const { name, input = {} } = call
-    // The format has objects only.
+    // The format allows only objects.
     const given = typeof input === 'object' && !Array.isArray(input) ? input : { input }
     return { type: 'function', id, function: { name, arguments: JSON.stringify(given) } }
   }
 }
 
-/** Returns the identifiers of the calls or the results of a message. If the model has given none, it is the nth of its tool. */
+/** Returns the identifiers of a message's calls or results. Missing ones are made from the tool and a number. */
 function identified(content: Part[]): string[] {
   const counts = new Map<string, number>()
   return content.map(({ toolRequest, toolResponse }) => {
@@ -127,7 +127,7 @@ function identified(content: Part[]): string[] {
   })
 }
 
-/** Returns a call or a result under another identifier, if it has one. */
+/** Returns a call or a result with another identifier, if it has one at all. */
 function named<T extends ToolRequest | ToolResponse>(part: T, ref: string): T {
   return part.ref === undefined ? part : { ...part, ref }
 }
@@ -147,13 +147,13 @@ function block({ metadata, ...part }: Part): object {
   return isPicture ? { type: 'image_url', image_url: { url } } : { type: 'file', file: { file_data: url } }
 }
 
-/** Returns what stands beside the text and the calls of an answer. */
+/** Returns the text of an answer's part that is neither text nor a call. */
 function aside({ metadata, ...part }: Part): string {
   return part.reasoning ?? (part.media ? (part.media.contentType ?? 'media') : JSON.stringify(part))
 }
 
 function result({ metadata, ...part }: Part, id: string): object {
-  // What is no result belongs to no call.
+  // A part that is not a result belongs to no call.
   if (!part.toolResponse) return { role: 'assistant', content: JSON.stringify(part) }
   const { output, content = [] } = part.toolResponse
   const parts = [...(output === undefined && content.length > 0 ? [] : [{ text: written(output) }]), ...(content as Part[])]

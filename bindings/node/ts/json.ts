@@ -1,23 +1,23 @@
-// What a program gives, as JSON text: objects, text that is JSON already, and a place for what has no form in JSON. And
-// arguments of other kinds.
+// Converts arguments to JSON text: objects, or JSON text itself. Errors name the place of a value that JSON cannot
+// express. Also checks the types of other arguments.
 
 import { DecodeError, decodeError } from './errors.js'
 
-/** A message, as a provider's SDK has it, or as JSON text, which is kept byte for byte. */
+/** A message in the form of a provider's SDK, or as JSON text, which is kept byte for byte. */
 export type Message = object | string
 
-/** Returns messages as a JSON list: one of them, several, or text that is either. */
+/** Returns messages as a JSON list: a single message, several, or JSON text of either. */
 export function messages(given: Message | readonly Message[]): string {
   if (typeof given === 'string') return given.trimStart().startsWith('[') ? text(given, 'messages') : `[${one(given, 'messages')}]`
   if (!Array.isArray(given)) return `[${json(given, 'messages')}]`
-  // Written at once, which is sooner than one after another.
+  // Writing the whole list at once is faster.
   if (!given.some((message) => typeof message === 'string')) return json(given, 'messages')
   const each = (message: Message, index: number): string =>
     typeof message === 'string' ? one(message, `messages[${index}]`) : json(message, `messages[${index}]`)
   return `[${(given as readonly Message[]).map(each).join(',')}]`
 }
 
-/** Returns the text of one message, because a list would take several for as many. */
+/** Returns the text of one message. Checks it, because in a list, text of several messages would count as several. */
 function one(given: string, where: string): string {
   try {
     JSON.parse(given)
@@ -27,7 +27,7 @@ function one(given: string, where: string): string {
   return text(given, where)
 }
 
-/** Returns the JSON of a value, or the text if it is JSON already. */
+/** Returns the JSON of a value, or the text itself if it is JSON already. */
 export function text(given: unknown, name: string): string {
   if (typeof given !== 'string') return json(given, name)
   const found = half(given, name)
@@ -44,7 +44,7 @@ export function json(value: unknown, name: string): string {
   } catch (error) {
     throw find(value, name) ?? decodeError(name, error instanceof RangeError ? 'nested too deep' : thrown(error))
   }
-  // Half of a character is written as an escape, and so is what only looks like one.
+  // A lone surrogate is written as an escape, and so is text that only looks like one.
   if (written === undefined || /\\ud[89a-f]/.test(written)) {
     const found = find(value, name)
     if (found) throw found
@@ -53,14 +53,14 @@ export function json(value: unknown, name: string): string {
   return written
 }
 
-/** Whether JSON silently changes a value, or something in it. */
+/** Returns whether JSON would silently change a value, or a value in it. */
 function isChanged(given: unknown): boolean {
   const value = replaced(given)
   if (problem(given) || (value !== given && problem(value))) return true
   return typeof value === 'object' && value !== null && Object.values(value).some(isChanged)
 }
 
-/** Says why a value has no form in JSON, or would silently get another one. What is in it is another matter. */
+/** Describes why JSON cannot express a value, or would silently change it. Does not look into its members. */
 function problem(value: unknown): string | undefined {
   switch (typeof value) {
     case 'number':
@@ -77,7 +77,7 @@ function problem(value: unknown): string | undefined {
   return undefined
 }
 
-/** Whether JSON writes an object without members and loses what it has, such as that of a `Map`. */
+/** Returns whether JSON would write an object without its contents, such as a `Map`. */
 function isEmptied(value: object | null): boolean {
   if (value === null || Object.keys(value).length > 0 || hasOwnForm(value)) return false
   return !['Object', 'Number', 'String', 'Boolean'].includes(kindOf(value))
@@ -92,15 +92,15 @@ function hasOwnForm(value: unknown): value is { toJSON(): unknown } {
   return typeof (value as { toJSON?: unknown } | null)?.toJSON === 'function'
 }
 
-/** Returns what JSON writes in place of a value that says it itself, such as a date. */
+/** Returns the value that JSON writes for an object with a `toJSON` method, such as a date. */
 function replaced(value: unknown): unknown {
   return hasOwnForm(value) ? value.toJSON() : value
 }
 
-/** How deep what is given may be nested. What contains itself is deeper. */
+/** The deepest nesting of a value. A value that contains itself exceeds it. */
 const DEEPEST = 200
 
-/** Finds the first value that has no form in JSON, and says where it is. */
+/** Finds the first value that JSON cannot express, and returns an error with its place. */
 function find(given: unknown, where: string, depth = 0): DecodeError | undefined {
   if (depth > DEEPEST) return decodeError(where.slice(0, 200), 'nested too deep; it may contain itself')
   let value: unknown
@@ -122,18 +122,18 @@ function find(given: unknown, where: string, depth = 0): DecodeError | undefined
   return undefined
 }
 
-/** Says that reading a value has failed: a getter or `toJSON` may throw anything. */
+/** Describes an error while reading a value: a getter or `toJSON` may throw anything. */
 function thrown(error: unknown): string {
   return `cannot be read: ${String(error).slice(0, 200)}`
 }
 
-/** Finds half of a character: a surrogate without the other one. */
+/** Returns an error if a text has half of a character: a surrogate without the other half. */
 function half(text: string, where: string): DecodeError | undefined {
   if (!/[\ud800-\udfff]/.test(text.replace(/[\ud800-\udbff][\udc00-\udfff]/g, ''))) return undefined
   return decodeError(where, 'half of a character: a surrogate without its other half')
 }
 
-/** What an argument can be. */
+/** The kinds of arguments. */
 const KINDS = {
   text: [(value: unknown) => typeof value === 'string', 'a string'],
   count: [(value: unknown) => Number.isInteger(value) && value === (value as number) >>> 0, 'a whole number from 0 to 4294967295'],
@@ -141,7 +141,7 @@ const KINDS = {
   function: [(value: unknown) => typeof value === 'function', 'a function'],
 } as const
 
-/** Refuses arguments of another kind, with their names. Those of `optional` may be left out. */
+/** Throws an error with the name of an argument of the wrong kind. Those of `optional` may be omitted. */
 export function mustBe(
   kind: keyof typeof KINDS,
   required: Record<string, unknown>,

@@ -1,4 +1,4 @@
-// A middleware for the agents of LangChain, which keeps a window of each thread.
+// A middleware for the agents of LangChain, which sends a window of each thread.
 
 import { convertToOpenAITool } from '@langchain/core/utils/function_calling'
 import {
@@ -14,7 +14,7 @@ import {
 import { type AdapterOptions, Mirror, Mirrors } from './adapter.js'
 import { type Item, Messages, split } from './prompt.js'
 
-/** The types of blocks that are the calls of a message once more. */
+/** The types of blocks that repeat the calls of a message. */
 const CALLS = ['tool_call', 'tool_use', 'functionCall']
 
 /** A block of a message's content. LangChain and the providers have many forms of it. */
@@ -24,11 +24,11 @@ interface Block {
 }
 
 /**
- * Returns a middleware that has the model see a window of each thread's messages.
+ * Returns a middleware that shows the model a window of each thread's messages.
  *
- * The state of the agent stays as it is: only the model sees less of it. There is a session for each `thread_id`, and one for
- * each agent that is a tool or a part of a graph; a run without a thread has a session of its own, in memory. If the provider
- * refuses a request as too long, a smaller one is sent, at most three times.
+ * The state of the agent is unchanged: only the model sees fewer messages. There is a session for each `thread_id`, and
+ * one for each agent that is a tool or a part of a graph. A run without a thread gets its own session, in memory. If
+ * the provider refuses a request as too long, a smaller one is sent, at most three times.
  */
 export function lookbackMiddleware(options: AdapterOptions = {}): AgentMiddleware {
   const mirrors = new Mirrors<Item>()
@@ -36,13 +36,13 @@ export function lookbackMiddleware(options: AdapterOptions = {}): AgentMiddlewar
     name: 'LookbackMiddleware',
     wrapModelCall: (request, handler) => {
       const thread = threadOf(request)
-      // The graph gives each message an identifier of its own.
+      // The graph gives each message a unique identifier.
       const key = thread ? `thread/${thread}` : `run/${request.messages[0]?.id}`
       const kept = thread ? options : { ...options, store: undefined }
       const mirror = mirrors.of(key, () => new Mirror(`langchain/${thread ?? 'run'}`, new Messages(), kept))
       const tools = request.tools.map((tool) => {
         const made: any = convertToOpenAITool(tool)
-        // One of the provider's own stays as it is.
+        // The provider's own tools are not converted.
         const { name, description, parameters } = made.function ?? {}
         return name ? { name, description, input_schema: parameters } : made
       })
@@ -59,22 +59,22 @@ export function lookbackMiddleware(options: AdapterOptions = {}): AgentMiddlewar
   })
 }
 
-/** Returns the name of the thread of a request. What runs in it has its identifier, too, and a place of its own. */
+/** Returns the name of a request's thread. Agents within the thread share its identifier, and add their own place. */
 function threadOf({ runtime, messages }: ModelRequest): string | undefined {
   const { thread_id: thread, checkpoint_ns: place } = runtime.configurable ?? {}
   if (!thread) return undefined
-  // The last part of the place is the model's own. A part ends with an identifier that is another in each run.
+  // The last part of the place is the model's own. Each part ends with an identifier that differs between runs.
   const nodes = String(place ?? '').split('|').slice(0, -1).map((part) => part.split(':')[0])
   return nodes.length > 0 ? [thread, ...nodes, messages[0]?.id].join('/') : thread
 }
 
-/** Returns a message as the AI SDK has it. It knows what it was, and so do its parts. */
+/** Returns a message in the form of the AI SDK. It and its parts keep references to the originals. */
 function asPrompt(was: BaseMessage): any {
   const calls = AIMessage.isInstance(was) ? [...(was.tool_calls ?? [])] : []
   const said = typeof was.content === 'string' ? (was.content ? [{ type: 'text', text: was.content }] : []) : was.content
   const parts = (said as Block[]).flatMap((block) => {
     if (!CALLS.includes(block.type)) return [asPart(block)]
-    // It is one of the calls once more.
+    // The block repeats one of the calls.
     const at = calls.findIndex(({ id }) => id === block['id'])
     return at < 0 ? [] : [{ ...asCall(calls.splice(at, 1)[0]!), was: block }]
   })
@@ -98,13 +98,13 @@ function asPart(block: Block): object {
   const anthropic = type === 'thinking' ? { signature } : type === 'redacted_thinking' && { redactedData: data }
   if (anthropic) return { type: 'reasoning', text: thinking ?? '', providerOptions: { anthropic }, was: block }
   const file = fileIn(block)
-  // What only some providers have is counted as a text.
+  // Blocks of single providers are counted as text.
   if (!file) return { type: 'text', text: JSON.stringify(block), was: block }
   const mediaType = file.mediaType ?? (type.includes('image') ? 'image/*' : 'application/octet-stream')
   return { type: 'file', data: file.data, mediaType, was: block }
 }
 
-/** Returns where a picture or a file is, or what it holds. */
+/** Returns the location or the contents of a picture or a file. */
 function fileIn(block: Block): { data: string | Uint8Array; mediaType?: string } | undefined {
   const file = block['image_url'] ?? block['file'] ?? block['input_audio'] ?? block['source'] ?? block
   const place: unknown = typeof file === 'string' ? file : (file.data ?? file.url ?? file.file_data)
@@ -115,12 +115,12 @@ function fileIn(block: Block): { data: string | Uint8Array; mediaType?: string }
   return { data: content ?? place, mediaType: given ?? mimeType ?? mime_type ?? media_type }
 }
 
-/** Returns the messages that a window shows in another way, or that Lookback made. */
+/** Returns the messages that a window changes, or that Lookback added. */
 function shownAs({ was, role, content }: any): BaseMessage[] {
   const same = was && pick(was, ['id', 'name', 'additional_kwargs', 'response_metadata', 'status', 'metadata'])
   if (role === 'tool') {
     return content.map(({ toolCallId, toolName, output: { type, value } }: Block) => {
-      // What is not sent of a result, its artifact, may be large.
+      // Leaves out the artifact of a result, which is not sent and may be large.
       return new ToolMessage({
         name: toolName,
         ...same,

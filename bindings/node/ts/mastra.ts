@@ -1,4 +1,4 @@
-// A processor for the agents of Mastra, which keeps a window of each thread.
+// A processor for the agents of Mastra, which sends a window of each thread.
 
 import type {
   ProcessAPIErrorArgs,
@@ -10,27 +10,27 @@ import type {
 import { type AdapterOptions, Mirror, Mirrors } from './adapter.js'
 import { type Item, Messages, split } from './prompt.js'
 
-/** The prompt of a call of the model. Its format is the AI SDK's, in the version of the model. */
+/** The prompt of a model call. Its format is the AI SDK's, in the version of the model. */
 type Prompt = ProcessLLMRequestArgs['prompt']
 
-/** The newest call of a run, and the session that keeps its thread. */
+/** The newest call of a run, and the mirror of its thread. */
 interface Call {
   mirror: Mirror<Item>
   items: Item[]
 }
 
 /**
- * Has the model see a window of each thread's messages.
+ * Shows the model a window of each thread's messages.
  *
- * The agent's messages stay as they are, also in its storage: only the model sees less of them. There is a session for each
- * thread; a run without one has a session of its own, in memory. A request that the provider refuses as too long is made again
- * with less if the processor is one of the `errorProcessors`, too.
+ * The agent's messages are unchanged, also in its storage: only the model sees fewer of them. There is a session for
+ * each thread. A run without a thread gets its own session, in memory. If the provider refuses a request as too long,
+ * it is sent again with a smaller window, provided that the processor is also one of the `errorProcessors`.
  */
 export class LookbackProcessor implements Processor<'lookback'> {
   readonly id = 'lookback'
   readonly #options: AdapterOptions
   readonly #mirrors = new Mirrors<Item>()
-  /** The newest call of each run, and its tools, by the state that Mastra has for the run. */
+  /** The newest call and the tools of each run, by Mastra's state of the run. */
   readonly #calls = new WeakMap<object, Call>()
   readonly #tools = new WeakMap<object, object[]>()
 
@@ -38,15 +38,15 @@ export class LookbackProcessor implements Processor<'lookback'> {
     this.#options = options
   }
 
-  /** Notes the tools, which are not in the prompt. */
+  /** Records the tools, which are not in the prompt. */
   processInputStep({ tools = {}, activeTools, state }: ProcessInputStepArgs): void {
     const active = Object.entries(tools).filter(([name]) => !activeTools || activeTools.includes(name))
     this.#tools.set(state, active.map(definition))
   }
 
-  /** Has the request send a window of the prompt. */
+  /** Replaces the prompt of the request by a window. */
   async processLLMRequest({ prompt, requestContext, state }: ProcessLLMRequestArgs): Promise<{ prompt: Prompt }> {
-    // What Mastra has found in its memory stands first, too.
+    // Messages from Mastra's memory come first, too.
     const { before, system, items } = split(prompt as any)
     if (items.length === 0) return { prompt }
     const mirror = this.#calls.get(state)?.mirror ?? this.#mirror(requestContext)
@@ -55,7 +55,7 @@ export class LookbackProcessor implements Processor<'lookback'> {
     return { prompt: [...before, ...window.flatMap(({ messages }) => messages)] as Prompt }
   }
 
-  /** Has the request be made again with less, if the provider refuses it as too long. */
+  /** Sends the request again with a smaller window, if the provider refuses it as too long. */
   async processAPIError({ error, state }: ProcessAPIErrorArgs): Promise<ProcessAPIErrorResult> {
     const call = this.#calls.get(state)
     if (!call) return { retry: false }
@@ -76,7 +76,7 @@ export class LookbackProcessor implements Processor<'lookback'> {
   }
 }
 
-/** Returns a tool as the session has it. Mastra has made it ready for the model. */
+/** Returns a tool in the session's format. Mastra has already prepared it for the model. */
 function definition([name, tool]: [string, any]): object {
   return { name, description: tool.description, input_schema: (tool.parameters ?? tool.inputSchema)?.jsonSchema }
 }

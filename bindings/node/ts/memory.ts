@@ -8,39 +8,39 @@ import type { NativeMemory } from './native-types.js'
 /** The kind of a fact. */
 export type FactKind = 'correction' | 'constraint' | 'blocker' | 'preference' | 'decision' | 'finding'
 
-/** How far a fact can be trusted. */
+/** The degree of trust in a fact. */
 export type Trust = 'low' | 'medium' | 'high'
 
-/** Who states a fact: a person, the model, or a tool with its name. */
+/** The speaker of a fact: a person, the model, or a tool with its name. */
 export type By = 'person' | 'model' | { tool: string }
 
-/** What is said of a fact beside its kind and its text. */
+/** The options of a fact, in addition to its kind and its text. */
 export interface FactOptions {
-  /** What it is about. The next fact of the same kind about the same thing replaces it. */
+  /** Its subject. A later fact of the same kind about the same subject replaces it. */
   about?: string
-  /** How certain it is, from 0 to 1. */
+  /** Its confidence, from 0 to 1. */
   confidence?: number
-  /** Who says it: a person, unless another is given. */
+  /** The speaker, by default a person. */
   by?: By
-  /** How far it can be trusted, if that is less than who says it allows. */
+  /** Its trust, if that is less than the speaker allows. */
   trust?: Trust
   /** Words to find it by. */
   tags?: string[]
   /** The facts that it replaces. */
   supersedes?: string[]
-  /** Whether it is shared with the workspace. Without it, preferences and constraints are. */
+  /** Whether it is shared with the workspace. By default, preferences and constraints are. */
   shared?: boolean
 }
 
 /** A fact that was written. */
 export interface Stated {
-  /** Its name, such as `f12`, or `s3` if it is shared. */
+  /** Its identifier, such as `f12`, or `s3` if it is shared. */
   id: string
-  /** Whether it is new, and which facts it replaces or contradicts. */
+  /** Whether it is new, and which facts it replaces or disputes. */
   judgment: unknown
 }
 
-/** What somebody said. */
+/** An assertion of a fact, with its source and confidence. */
 export interface Statement {
   kind: FactKind
   text: string
@@ -48,13 +48,13 @@ export interface Statement {
   confidence: number
   source: Record<string, unknown>
   trust?: Trust
-  /** In milliseconds since 1970. */
+  /** Milliseconds since 1970. */
   time?: number
   tags?: string[]
   supersedes?: string[]
 }
 
-/** A fact that is known now. */
+/** A current fact. */
 export interface Fact {
   id: string
   statement: Statement
@@ -65,29 +65,29 @@ export interface Fact {
   said?: number
 }
 
-/** Something that happened to a fact. */
+/** An event in the history of a fact. */
 export interface FactEvent {
   scope: 'session' | 'shared'
   position: number
   entry: Record<string, unknown>
 }
 
-/** The facts as a model reads them. */
+/** A fact sheet: the most important facts, as a text for the model. */
 export interface Sheet {
   text: string
   tokens: number
   shown: string[]
-  /** How many facts of which kind are not on it. */
+  /** The kinds of the omitted facts, with their numbers. */
   left_out: [FactKind, number][]
 }
 
-/** The answer to a model's call of a tool. */
+/** The result of a tool call of the model. */
 export interface Reply {
   text: string
   error: boolean
 }
 
-/** What one session knows: its own facts, and those that all sessions of a workspace share. */
+/** The memory of one session: its own facts, and those that all sessions of a workspace share. */
 export class Memory {
   /** The name of the session. */
   readonly name: string
@@ -99,14 +99,14 @@ export class Memory {
     this.#native = native
   }
 
-  /** Opens the memory of a session. `workspace` is `shared` unless another is given. */
+  /** Opens the memory of a session. The default `workspace` is `shared`. */
   static async open(session: string, options: { store?: string; workspace?: string } = {}): Promise<Memory> {
     const { store, workspace } = options
     mustBe('text', { session }, { store, workspace })
     return new Memory(session, await awaited(called(() => native.openMemory(session, store, workspace))))
   }
 
-  /** Writes a fact, or confirms the one that says the same. */
+  /** Writes a fact, or confirms an existing one with the same content. */
   async remember(kind: FactKind, text: string, options: FactOptions = {}): Promise<Stated> {
     mustBe('text', { kind, text })
     mustBe('share', {}, { confidence: options.confidence })
@@ -118,32 +118,32 @@ export class Memory {
     return told(this.#native.facts())
   }
 
-  /** Returns the current facts that have any of these words: the best first. */
+  /** Returns the current facts that contain any of these words, the best match first. */
   async search(query: string, limit = 10): Promise<Fact[]> {
     mustBe('text', { query })
     mustBe('count', { limit })
     return told(this.#native.search(query, limit))
   }
 
-  /** Ends a blocker, and says what resolved it. */
+  /** Marks a blocker as resolved, and records what resolved it. */
   async resolve(id: string, by: string): Promise<void> {
     mustBe('text', { id, by })
     await awaited(this.#native.resolve(id, by))
   }
 
-  /** Removes a fact from the fact sheet. Its versions stay readable. */
+  /** Removes a fact from the fact sheet. Its history stays readable. */
   async forget(id: string, why?: string): Promise<void> {
     mustBe('text', { id }, { why })
     await awaited(this.#native.forget(id, why))
   }
 
-  /** Returns what happened to a fact, to those that it replaced, and to those that replaced it. */
+  /** Returns the history of a fact, of those that it replaced, and of those that replaced it. */
   async history(id: string): Promise<FactEvent[]> {
     mustBe('text', { id })
     return told(this.#native.history(id))
   }
 
-  /** Returns the fact sheet: its text for the model, within a budget of tokens, and what it shows and leaves out. */
+  /** Returns the fact sheet: a text for the model within a token budget, and the facts that it shows and leaves out. */
   async sheet(options: { budget?: number; model?: string } = {}): Promise<Sheet> {
     const { budget, model } = options
     mustBe('count', {}, { budget })
@@ -151,13 +151,13 @@ export class Memory {
     return told(this.#native.sheet(budget, model))
   }
 
-  /** Returns the tools with which a model reads and writes its memory, for the `tools` of a request. */
+  /** Returns the memory tools for a model, for the `tools` of a request. */
   async tools(dialect = 'openai-chat'): Promise<any[]> {
     mustBe('text', { dialect })
     return told(this.#native.tools(dialect))
   }
 
-  /** Carries out a model's call of one of the tools, and returns the text of the result, and whether it is an error. */
+  /** Runs a tool call of the model. Returns the text of the result, and whether it is an error. */
   async call(tool: string, args: object | string): Promise<Reply> {
     mustBe('text', { tool })
     return told(this.#native.call(tool, text(args, 'arguments')))

@@ -1,4 +1,4 @@
-// What all adapters for frameworks share: a framework's list of messages, and the session that keeps them.
+// The shared part of all adapters: it mirrors a framework's list of messages in a session.
 
 import { createHash } from 'node:crypto'
 
@@ -7,22 +7,22 @@ import type { PolicySource } from './policy.js'
 import { Session } from './session.js'
 import type { Source, Window } from './window.js'
 
-/** How often a window is made smaller because the provider refuses it as too long. */
+/** How often a window is made smaller if the provider refuses it as too long. */
 export const TRIES = 3
 
-/** The most conversations that are kept open. */
+/** The most conversations that an adapter keeps open. */
 const MOST_OPEN = 256
 
-/** What a conversation that begins so is named by, if nothing else names it. */
+/** Returns the name of a conversation that has no other: a hash of its beginning. */
 export function digest(beginning: string): string {
   return createHash('sha256').update(beginning).digest('hex').slice(0, 16)
 }
 
-/** Work in several steps that must not mix with that of others: it is done one after another. */
+/** A queue that runs asynchronous work one after another. */
 export class Queue {
   #last: Promise<unknown> = Promise.resolve()
 
-  /** Does this after all that came before, also if that has failed. */
+  /** Runs work after all earlier work has finished or failed. */
   do<R>(work: () => Promise<R>): Promise<R> {
     const done = this.#last.then(work)
     this.#last = done.catch(() => undefined)
@@ -30,51 +30,51 @@ export class Queue {
   }
 }
 
-/** What every adapter can be told. */
+/** The options of all adapters. */
 export interface AdapterOptions {
-  /** Where sessions are kept: the path of a file, a folder that ends in `/`, or the URL of a server. Without it, in memory. */
+  /** The store: the path of a file, a folder that ends in `/`, or the URL of a server. By default, in memory. */
   store?: string | undefined
-  /** The model, whose tokens are counted. */
+  /** The model whose tokens are counted. */
   model?: string | undefined
-  /** The policy. Without it, the default. */
+  /** The policy. */
   policy?: PolicySource | undefined
 }
 
-/** An element of the session: which message it comes from, and which of the elements that this was encoded as. */
+/** The origin of a session's element: the index of the message, and the element's index in the encoded message. */
 interface Place {
   item: number
   element: number
 }
 
-/** An element of a message that a window shows: its place in what the message was encoded as, and the element. */
+/** An element of a message that a window shows, with its index in the encoded message. */
 export type Shown = [element: number, shown: any]
 
-/** How a framework's messages become those of a session, and back. */
+/** The conversion between a framework's messages and those of a session. */
 export interface Format<T> {
-  /** The format of the session's messages. */
+  /** The dialect of the session's messages. */
   dialect: string
-  /** Returns what a message is recognized by when the framework has it again. */
+  /** Returns a value that identifies a message when the framework sends it again. */
   key(item: T): string
-  /** Returns a message in the format of the session: several elements if the framework has in one what the format has not. */
+  /** Returns a message in the session's dialect, as several elements if one is not enough. */
   encode(item: T): object[]
-  /** Returns a copy of a message that shows these elements of it instead of all. */
+  /** Returns a copy of a message with only these elements. */
   revive(item: T, shown: Shown[]): T
-  /** Returns a message of Lookback's own, with a name that it always has. */
+  /** Returns a message that Lookback adds, with a stable name. */
   make(shown: any, name: string): T
 }
 
 /**
  * A framework's list of messages, and the session that keeps them.
  *
- * What is new in the list is pushed. What a window has unchanged comes back as the framework's own objects, so nothing is lost
- * that only the framework knows.
+ * New messages of the list are pushed. Messages that a window leaves unchanged are returned as the framework's own
+ * objects, so nothing is lost that only the framework knows.
  */
 export class Mirror<T> {
   readonly #format: Format<T>
   readonly #open: () => Promise<Session>
   readonly #queue = new Queue()
   #session: Session | undefined
-  /** What the messages of the list are recognized by, if all of them are in the tables. */
+  /** The keys of the list's messages. `undefined` if the tables may be incomplete. */
   #keys: string[] | undefined
   #encoded: object[][] = []
   #places = new Map<number, Place[]>()
@@ -85,7 +85,7 @@ export class Mirror<T> {
     this.#open = () => Session.open(session, { store, model, policy, dialect: format.dialect })
   }
 
-  /** Takes over the framework's list, and returns what the model is to see of it. */
+  /** Takes over the framework's list, and returns the window that the model should see. */
   window(items: readonly T[], preamble: { system?: unknown; tools?: unknown } = {}): Promise<T[]> {
     return this.#after(async (session) => {
       await session.preamble(preamble)
@@ -97,11 +97,11 @@ export class Mirror<T> {
   /**
    * Returns a smaller window of the same list, because the provider refused the last one as too long.
    *
-   * An error that says something else is thrown again, and so is one after which nothing is left that may go.
+   * Throws an error with another cause again. Also throws the error again if nothing more can be dropped.
    */
   smaller(error: unknown, items: readonly T[]): Promise<T[]> {
     return this.#after(async (session) => {
-      // Another run may have taken over another list meanwhile.
+      // Another run may have taken over another list since then.
       await this.#take(session, items)
       try {
         return this.#revived(await session.overflow(error), items)
@@ -111,7 +111,7 @@ export class Mirror<T> {
     })
   }
 
-  /** Calls a model with a window of the list, and with smaller ones if it is refused as too long. */
+  /** Calls a model with a window of the list, and with smaller ones if the provider refuses it as too long. */
   async call<R>(
     items: readonly T[],
     preamble: { system?: unknown; tools?: unknown },
@@ -129,20 +129,20 @@ export class Mirror<T> {
   }
 
   #after<R>(work: (session: Session) => Promise<R>): Promise<R> {
-    // A store that could not be opened may be there the next time.
+    // Retries opening a store that could not be opened before.
     return this.#queue.do(async () => work((this.#session ??= await this.#open())))
   }
 
   async #take(session: Session, items: readonly T[]): Promise<void> {
     const keys = items.map((item) => this.#format.key(item))
     const seen = this.#keys
-    // If this fails, nothing is known of the tables and the session, and the whole list is taken over the next time.
+    // If this fails, the tables are unreliable, and the next call takes over the whole list.
     this.#keys = undefined
     if (seen && seen.length <= keys.length && seen.every((key, at) => key === keys[at])) {
       const fresh = items.slice(seen.length)
       if (fresh.length > 0) await this.#place(fresh, (elements) => session.push(elements))
     } else {
-      // The list was rewritten, or the store may have the session already.
+      // The list was rewritten, or the store may already have the session.
       this.#encoded = []
       this.#places.clear()
       await this.#place(items, async (elements) => (await session.sync(elements)).positions)
@@ -150,7 +150,7 @@ export class Mirror<T> {
     this.#keys = keys
   }
 
-  /** Gives new messages to the session, and notes where it has put them. */
+  /** Gives new messages to the session, and records their positions. */
   async #place(items: readonly T[], give: (elements: object[]) => Promise<number[]>): Promise<void> {
     const encoded = items.map((item) => this.#format.encode(item))
     const before = this.#encoded.length
@@ -167,7 +167,7 @@ export class Mirror<T> {
   #revived(window: Window, items: readonly T[]): T[] {
     const revived: T[] = []
     const taken = new Set<Place>()
-    // The message whose elements are being collected, and those that the window shows of it.
+    // The message whose elements are being collected, and the elements that the window shows.
     let item = -1
     let shown: Shown[] = []
     let isWhole = true
@@ -197,14 +197,14 @@ export class Mirror<T> {
     return revived
   }
 
-  /** Returns where a message of a window comes from: nowhere if it is Lookback's own. */
+  /** Returns the origin of a window's message. `undefined` if Lookback added it. */
   #found(source: Source, window: Window, index: number, taken: Set<Place>): Place | undefined {
     const places = source.positions.map((position) => this.#places.get(position)).find((places) => places)
     if (!places) return undefined
     const free = places.filter((place) => !taken.has(place))
     let found = free[0] ?? places[0]!
     if (source.kind === 'changed' && places.length > 1) {
-      // Of several elements that are one message, some are left out, and the others are as they were.
+      // Some of the message's elements are left out, and the others are unchanged.
       const shown = JSON.stringify(window.messages[index])
       found = free.find(({ item, element }) => JSON.stringify(this.#encoded[item]![element]) === shown) ?? found
     }
@@ -213,11 +213,11 @@ export class Mirror<T> {
   }
 }
 
-/** What is kept of each conversation while it is open: of those that were used last. */
+/** Values that are kept for open conversations: those that were used last. */
 export class Conversations<V> {
   readonly #open = new Map<string, V>()
 
-  /** Returns what is kept of a conversation, and makes it if there is nothing. */
+  /** Returns the value of a conversation, and creates it if necessary. */
   of(conversation: string, make: () => V): V {
     const kept = this.#open.get(conversation) ?? make()
     this.#open.delete(conversation)

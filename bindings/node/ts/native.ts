@@ -1,4 +1,4 @@
-// The native part: it is loaded once, and what it warns of becomes warnings of the process.
+// The native part. It is loaded once, and its warnings become warnings of the process.
 
 import native from '../native.cjs'
 

@@ -1,4 +1,4 @@
-// OpenAI's Agents SDK: models that send a window of each conversation's items, and a session that keeps all of them.
+// OpenAI's Agents SDK: models that send a window of each conversation's items, and a session that keeps all items.
 
 import type {
   AgentInputItem,
@@ -13,10 +13,10 @@ import { Session } from './session.js'
 
 const DIALECT = 'openai-responses'
 
-/** The type of an element that is kept as it is, because it has no form in the session's format. */
+/** The type of an element that is kept unconverted, because the session's format cannot express it. */
 const FOREIGN = 'lookback_foreign'
 
-/** The types that have another name in the session's format, and their names there. */
+/** The types with another name in the session's format, and their names there. */
 const TYPES: Record<string, string> = {
   function_call_result: 'function_call_output',
   computer_call_result: 'computer_call_output',
@@ -24,25 +24,25 @@ const TYPES: Record<string, string> = {
   program_output: 'program_call_output',
 }
 
-/** A picture of one pixel: a screenshot can be answered with nothing else. */
+/** A picture of one pixel. A screenshot call can only be answered with a picture. */
 const PIXEL =
   'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNkYAAAAAYAAjCB0C8AAAAASUVORK5CYII='
 
-/** An item, as the SDK has it or as the session has it. */
+/** An item, in the SDK's form or in the session's. */
 type Item = Record<string, any>
 
 /**
- * Has models send a window of a conversation's items.
+ * Makes models send a window of a conversation's items.
  *
- * Conversations that begin otherwise, such as those of agents that are tools, have a session each beside that of the first one.
- * If the provider refuses a request as too long, a smaller one is sent, at most three times. What goes on with a conversation
- * that the provider keeps is left alone.
+ * Each conversation that begins differently, such as that of an agent that is a tool, gets its own session. If the
+ * provider refuses a request as too long, a smaller one is sent, at most three times. A call that continues a
+ * conversation kept by the provider is left alone.
  */
 export class LookbackModels {
   readonly #name: string
   readonly #options: AdapterOptions
   readonly #mirrors = new Mirrors<Item>()
-  /** How the first conversation begins. */
+  /** The beginning of the first conversation. */
   #first: string | undefined
 
   /** Opens the session of a conversation, whose name is `session`. */
@@ -51,7 +51,7 @@ export class LookbackModels {
     this.#options = options
   }
 
-  /** Returns a provider whose models send windows: for agents that have the name of a model. */
+  /** Returns a provider whose models send windows, for agents that name a model. */
   provider(provider: ModelProvider): ModelProvider {
     return { getModel: async (name) => this.model(await provider.getModel(name)) }
   }
@@ -60,7 +60,7 @@ export class LookbackModels {
   model(model: Model): Model {
     const opened = async (request: ModelRequest) => {
       const events = model.getStreamedResponse(request)[Symbol.asyncIterator]()
-      // A request is refused before the first event.
+      // The provider refuses a request before the first event.
       return { events, first: await events.next() }
     }
     return {
@@ -105,19 +105,19 @@ async function* streamed(
   }
 }
 
-/** How a session of the SDK is kept. */
+/** The options of a session of the SDK. */
 export type LookbackSessionOptions = Pick<AdapterOptions, 'store'>
 
 /**
  * The items of a conversation, as the `session` of its runs.
  *
- * Items that are popped or cleared leave the conversation, and stay in its log.
+ * Items that are popped or cleared leave the conversation, but stay in its log.
  */
 export class LookbackSession implements AgentsSession {
   readonly #id: string
   readonly #store: string | undefined
   readonly #inMemory: Promise<Session> | undefined
-  /** The call before, which the next one waits for. */
+  /** The previous call, which the next one waits for. */
   #last: Promise<unknown> = Promise.resolve()
 
   /** Opens the session of a conversation, whose name is `sessionId`. */
@@ -132,7 +132,7 @@ export class LookbackSession implements AgentsSession {
     return this.#id
   }
 
-  /** Returns the items in their order: the newest ones if there is a limit. */
+  /** Returns the items in order, or only the newest ones if there is a limit. */
   async getItems(limit = Infinity): Promise<AgentInputItem[]> {
     const items = await this.#do(async (session) => (await session.messages()).map(kept))
     return items.slice(Math.max(items.length - Math.max(limit, 0), 0))
@@ -143,7 +143,7 @@ export class LookbackSession implements AgentsSession {
     if (items.length > 0) await this.#do((session) => session.push(items.map(keeping)))
   }
 
-  /** Takes the newest item out of the conversation, and returns it. */
+  /** Removes the newest item from the conversation, and returns it. */
   async popItem(): Promise<AgentInputItem | undefined> {
     return this.#do(async (session) => {
       const elements = await session.messages()
@@ -153,7 +153,7 @@ export class LookbackSession implements AgentsSession {
     })
   }
 
-  /** Takes all items out of the conversation. */
+  /** Removes all items from the conversation. */
   async clearSession(): Promise<void> {
     await this.#do((session) => session.sync([]))
   }
@@ -163,14 +163,14 @@ export class LookbackSession implements AgentsSession {
   }
 
   #do<R>(work: (session: Session) => Promise<R>): Promise<R> {
-    // Other processes may have written to the store meanwhile, which an open session does not know.
+    // Other processes may have written to the store since an open session read it.
     const done = this.#last.then(async () => work(await (this.#inMemory ?? this.#open())))
     this.#last = done.catch(() => undefined)
     return done
   }
 }
 
-/** Returns an item as an element that has all of it. */
+/** Returns an element that keeps the whole item. */
 function keeping(item: Item): Item {
   if (item.role !== undefined) return item
   if (item.type === 'function_call') return { ...item, call_id: item.callId }
@@ -184,10 +184,10 @@ function kept({ call_id, ...item }: Item): AgentInputItem {
   return item as AgentInputItem
 }
 
-/** The items of a conversation. The session has them in OpenAI's format, without what is of no use there. */
+/** The items of a conversation. The session keeps them in OpenAI's format, without members that mean nothing there. */
 class Items implements Format<Item> {
   readonly dialect = DIALECT
-  /** The functions, by the identifiers of their calls. */
+  /** The function names, by the identifiers of their calls. */
   readonly #names = new Map<string, string>()
 
   key(item: Item): string {
@@ -219,7 +219,7 @@ function keyOf(item: Item): string {
   return JSON.stringify(elementOf(item))
 }
 
-/** Returns an item as the session has it: what the provider counts, and what belongs together. */
+/** Returns an item in the session's form: the members that the provider counts, and those that connect items. */
 function elementOf(item: Item): Item {
   const { type = 'message', role, content, callId: call_id, output, providerData, ...rest } = item
   switch (type) {
@@ -234,7 +234,7 @@ function elementOf(item: Item): Item {
     case 'unknown':
       return providerData?.type ? providerData : { type }
   }
-  // No provider counts the identifiers, and those of a model of another API are all alike.
+  // Providers do not count identifiers, and models of other APIs give all items the same one.
   const { id, status, ...told } = rest
   return { type: TYPES[type] ?? type, call_id, output: output && partsOf(output), ...told }
 }
@@ -267,11 +267,11 @@ function partOf(part: Item): Item {
     case undefined:
       return { type: 'input_text', text: `${part.stdout}${part.stderr}` }
   }
-  // Of what has no other form, its words are counted.
+  // Of all other parts, only the words are counted.
   return { type: part.type, text: part.refusal ?? part.transcript }
 }
 
-/** Returns where a picture or another file is. */
+/** Returns the location or the contents of a picture or another file. */
 function sourceOf(given: any): { file_id?: string; data?: string; url?: string } {
   if (typeof given === 'string') return /^https?:/.test(given) ? { url: given } : { data: given }
   if (given?.data === undefined) return { file_id: given?.id ?? given?.fileId, url: given?.url }
@@ -279,7 +279,7 @@ function sourceOf(given: any): { file_id?: string; data?: string; url?: string }
   return { data: `data:${given.mediaType ?? ''};base64,${base64}` }
 }
 
-/** Returns the content of a message, or the output of a tool, that a window shows of another one. */
+/** Returns the content of a message or the output of a tool as a window shows it. */
 function contentOf(shown: string | Item[], was: string | Item | Item[], role = 'user'): string | Item[] {
   if (typeof shown === 'string' && role !== 'assistant') return shown
   const parts = typeof shown === 'string' ? [{ text: shown }] : shown

@@ -1,16 +1,16 @@
-// A policy: what a window may contain.
+// A policy: the limits of a window, and how to keep them.
 
 import { called, decodeError } from './errors.js'
 import { text } from './json.js'
 import native from './native.js'
 
 /**
- * What says a policy: a `Policy`, a preset with settings such as `turns:max_turns=8`, the path of a TOML or JSON file, or an
- * object with the members of one.
+ * A source of a policy: a `Policy`, a preset with settings such as `turns:max_turns=8`, the path of a TOML or JSON
+ * file, or an object with the members of such a file.
  */
 export type PolicySource = Policy | string | Record<string, unknown>
 
-/** What a window may contain: limits, what to keep, and how to make it smaller. Without a source, it is the default. */
+/** The limits of a window, the messages to keep, and the ways to make it smaller. By default, the default policy. */
 export class Policy {
   readonly #document: string
 
@@ -18,12 +18,12 @@ export class Policy {
     this.#document = called(() => native.policyDocument(policyText(source)))
   }
 
-  /** Returns all of its members as an object, also those that are defaults. */
+  /** Returns all members as an object, including defaults. */
   toJSON(): Record<string, unknown> {
     return JSON.parse(this.#document) as Record<string, unknown>
   }
 
-  /** Returns it as TOML. */
+  /** Returns the policy as TOML. */
   toToml(): string {
     return called(() => native.policyToml(this.#document))
   }

@@ -1,4 +1,4 @@
-// The prompts of models of the AI SDK, which the agents of Mastra send, too: their messages as a session has them, and back.
+// Converts prompts of the AI SDK's models, which the agents of Mastra send too, to messages of a session and back.
 
 import type { LanguageModelV4Message, LanguageModelV4ToolResultOutput } from '@ai-sdk/provider'
 import type { Format, Shown } from './adapter.js'
@@ -7,15 +7,15 @@ type Block = Record<string, any>
 
 /** A message of a prompt, with its element of the session. */
 export interface Item {
-  /** The message, or what a window shows of it and of its neighbors. */
+  /** The message, or the messages that a window shows for it and adjacent ones. */
   messages: LanguageModelV4Message[]
   element: { role: string; content: string | Block[] }
   parts: Part[]
-  /** What follows in the list, beginning with this. */
+  /** The items of the list from this one on. */
   rest: () => Item[]
 }
 
-/** A prompt, and the text of its instructions. */
+/** A prompt, split into its instructions and the rest. */
 interface Split {
   before: LanguageModelV4Message[]
   system: string | undefined
@@ -30,7 +30,7 @@ interface Part {
   json: string
 }
 
-/** Returns what stands first in a prompt, its instructions, which can be others in each call, and the items of the rest. */
+/** Splits a prompt into its instructions, which may differ between calls, and the items of the rest. */
 export function split(prompt: LanguageModelV4Message[]): Split {
   const start = prompt.findIndex(({ role }) => role !== 'system')
   const before = start < 0 ? prompt : prompt.slice(0, start)
@@ -50,19 +50,19 @@ function listed(messages: LanguageModelV4Message[]): Item[] {
   return list
 }
 
-/** Returns what a message is recognized by. What it does not have, such as a cache marker, is another in the next call. */
+/** Returns a value that identifies a message. Leaves out what may differ in the next call, such as a cache marker. */
 export function keyOf({ element }: Item): string {
   return JSON.stringify(element)
 }
 
-/** Returns the parts of a message. The text of a system message is one. */
+/** Returns the parts of a message. The text of a system message is one part. */
 function partsOf({ content }: LanguageModelV4Message): any[] {
   return typeof content === 'string' ? [{ type: 'text', text: content }] : content
 }
 
 /**
- * The messages of a conversation, in Anthropic's format: the one that says which reasoning is signed, so that no cut comes
- * before it. What other providers say has a form in it, too.
+ * The messages of a conversation, in Anthropic's format. Only this format marks signed reasoning, so that no compaction
+ * changes what precedes it. The format can also express the messages of other providers.
  */
 export class Messages implements Format<Item> {
   readonly dialect = 'anthropic'
@@ -79,7 +79,7 @@ export class Messages implements Format<Item> {
   }
 
   revive(item: Item, [shown]: Shown[]): Item {
-    // Neighbors of one role are one element of a window.
+    // Adjacent messages of one role are one element of a window.
     return { ...item, messages: this.#messages(shown![1], item.rest()) }
   }
 
@@ -87,7 +87,7 @@ export class Messages implements Format<Item> {
     return { messages: this.#messages(shown, []), element: shown, parts: [], rest: () => [] }
   }
 
-  /** Returns the messages that an element shows. They are made of the parts of these items. */
+  /** Returns the messages that an element shows, built from the parts of these items. */
   #messages({ role, content }: Item['element'], items: Item[]): LanguageModelV4Message[] {
     const blocks: Block[] = typeof content === 'string' ? [{ type: 'text', text: content }] : content
     const left = items.flatMap(({ element, parts }) => (element.role === role ? parts : []))
@@ -98,7 +98,7 @@ export class Messages implements Format<Item> {
     const unchanged = blocks.map((block) => take(({ json }) => json === JSON.stringify(block)))
     const said: { of: LanguageModelV4Message | undefined; role: string; parts: any[] }[] = []
     blocks.forEach((block, at) => {
-      // A text beside the user's may be Lookback's own.
+      // A text next to the user's may be Lookback's own.
       const isAlike = (part: Part): boolean => part.block.type === block.type && (block.type !== 'text' || role === 'assistant')
       const was = unchanged[at] ?? take((part) => isAlike(part) && idOf(part.block) === idOf(block)) ?? take(isAlike)
       const part = was && was === unchanged[at] ? was.part : this.#part(block, was?.part)
@@ -115,10 +115,10 @@ export class Messages implements Format<Item> {
     })
   }
 
-  /** Returns the part that a block shows: a changed one, or one that Lookback made. */
+  /** Returns the part that a block shows: a changed one, or one that Lookback added. */
   #part(block: Block, was: any): object {
     if (block.type === 'tool_use') return { ...was, toolCallId: block.id, input: block.input }
-    // The options of a text may name what the provider has stored, which is not what is shown.
+    // The options of a text may refer to a stored text of the provider, which differs from the shown one.
     if (block.type !== 'tool_result') return { type: 'text', text: block.text }
     const toolName = was?.toolName ?? this.#tools.get(block.tool_use_id)
     return { ...was, type: 'tool-result', toolCallId: block.tool_use_id, toolName, output: outputOf(block, was?.output) }
@@ -130,13 +130,13 @@ function idOf(block: Block): string | undefined {
   return block.id ?? block.tool_use_id
 }
 
-/** Returns a part as a block. What the format does not know is counted, and stays with its message. */
+/** Returns a part as a block. Parts that the format does not know are counted, and stay with their message. */
 function blockOf(part: any, role: string): Block {
   const options: any[] = Object.values(part.providerOptions ?? {})
   const option = (name: string): unknown => options.find((each) => each?.[name])?.[name]
   switch (part.type) {
     case 'text':
-      // What the provider has compacted stands for all that came before it.
+      // A compaction of the provider replaces everything before it.
       return option('type') === 'compaction' ? { type: 'compaction', content: part.text } : { type: 'text', text: part.text }
     case 'reasoning': {
       const [signature, data] = [option('signature'), option('redactedData')]
@@ -157,7 +157,7 @@ function blockOf(part: any, role: string): Block {
   return { type: part.type, text: JSON.stringify(rest, withoutFiles) }
 }
 
-/** Leaves out the contents of files, such as a picture that the provider has drawn: their tokens are not those of a text. */
+/** Leaves out the contents of files, such as pictures that the provider made: they are not counted like text. */
 function withoutFiles(_: string, value: unknown): unknown {
   const isLong = typeof value === 'string' && value.length > 10_000 && !value.includes(' ')
   return isLong || ArrayBuffer.isView(value) ? undefined : value
@@ -176,7 +176,7 @@ function itemOf(item: any): Block {
   return item.data || item.url ? fileOf(item) : { type: item.type }
 }
 
-/** Returns the output that a result shows of another one. */
+/** Returns the output of a tool as a result shows it. */
 function outputOf({ content, is_error }: Block, was: any): object {
   const list: Block[] = typeof content === 'string' ? [{ type: 'text', text: content }] : content
   if (was?.type !== 'content') return { type: is_error ? 'error-text' : 'text', value: list.map(({ text }) => text).join('') }
@@ -200,7 +200,7 @@ function sourceOf(file: any, media_type: string | undefined): object {
     case 'text':
       return { type: 'text', media_type: 'text/plain', data: file.text }
   }
-  // Older versions of the format do not say what it is.
+  // Older versions of the format do not state the type.
   if (file instanceof URL || /^https?:/.test(file)) return { type: 'url', url: String(file) }
   return { type: 'base64', media_type, data: typeof file === 'string' ? file : Buffer.from(file).toString('base64') }
 }

@@ -8,7 +8,7 @@ import type { NativeSession, NativeWindow, Waiting } from './native-types.js'
 import { type PolicySource, policyText, writtenPolicy } from './policy.js'
 import { type Outcome, Window } from './window.js'
 
-/** What a summarizer is asked. */
+/** A request for a summary. */
 export interface Ask {
   /** The system prompt. */
   system: string
@@ -18,20 +18,20 @@ export interface Ask {
   budget: number
 }
 
-/** A compaction that begins. */
+/** The beginning of a compaction. */
 export interface CompactStart {
   session: string
-  /** The messages that leave the window. */
+  /** The number of messages that leave the window. */
   evicted_count: number
-  /** The tokens of the window before. */
+  /** The tokens of the window before the compaction. */
   total_tokens: number
 }
 
-/** A compaction that has ended. */
+/** The end of a compaction. */
 export interface CompactEnd {
   session: string
   outcome: 'cut' | 'summarized' | 'refused' | 'failed'
-  /** Why it failed. */
+  /** The reason if it failed. */
   reason: string | null
   tokens_before: number
   tokens_after: number
@@ -39,53 +39,51 @@ export interface CompactEnd {
   seconds: number
 }
 
-/** A summary that did not pass its check. */
+/** A summary that failed its check. */
 export interface SummaryRefused {
   session: string
   model: string
   /** Whether the summarizer is asked once more. */
   again: boolean
-  /** Names and numbers that are not in what is summarized. */
+  /** Names and numbers in the summary that are not in its source. */
   invented: string[]
-  /** Names that the model used most, and that the summary does not have. */
+  /** Names that the model used most, and that the summary lacks. */
   missing: string[]
 }
 
-/** How a session is opened. */
+/** The options for opening a session. */
 export interface SessionOptions {
-  /**
-   * Where sessions are kept: the path of a file, a folder that ends in `/`, or the URL of a server. Without it, in memory.
-   */
+  /** The store: the path of a file, a folder that ends in `/`, or the URL of a server. By default, in memory. */
   store?: string | undefined
-  /** The model. Its tokens are counted, and its context window is the largest limit. */
+  /** The model. It decides how tokens are counted, and its context window is the largest limit. */
   model?: string | undefined
-  /** The format of the messages. Without it, that of the model's own provider, or `openai-chat`. */
+  /** The dialect of the messages. By default that of the model's provider, or `openai-chat`. */
   dialect?: string | undefined
-  /** The policy. Without it, the default. */
+  /** The policy. */
   policy?: PolicySource | undefined
   /**
-   * Writes the running summary, if the policy makes one. Without it, sentences of the conversation itself are chosen,
-   * offline.
+   * Writes the running summary, if the policy makes one. Without it, a summary consists of sentences of the
+   * conversation.
    */
   summarizer?: ((ask: Ask) => string | Promise<string>) | undefined
-  /** Is told that a compaction begins. */
+  /** Called when a compaction begins. */
   onCompactStart?: ((event: CompactStart) => void) | undefined
-  /** Is told that a compaction has ended. */
+  /** Called when a compaction has ended. */
   onCompactEnd?: ((event: CompactEnd) => void) | undefined
-  /** Is told of a summary that did not pass its check. */
+  /** Called when a summary has failed its check. */
   onSummaryRefused?: ((event: SummaryRefused) => void) | undefined
 }
 
-/** What became of a history that was given as a whole, in messages. */
+/** The result of taking over a whole history, in messages. */
 export interface Synced {
   known: number
   new: number
   left: number
-  /** The position of each message of the history in the log. */
+  /** The log position of each message of the history. */
   positions: number[]
 }
 
-/** A message that was found by words. */
+/** A message that a search found. */
 export interface Found {
   session: string
   entry: number
@@ -100,15 +98,15 @@ export interface Said {
   in_window: boolean
 }
 
-/** How a session goes on. */
+/** The state of a resumed session. */
 export interface Resumed {
   /** The turns before the task that stay in the window. */
   turns: number
-  /** Whether the session was left in the middle of this task. */
+  /** Whether the session was interrupted in the middle of this task. */
   unfinished: boolean
 }
 
-/** What each call of a session has sent and cost. */
+/** What each call of a session sent and cost. */
 export interface Receipt {
   calls: Record<string, unknown>[]
   total: Record<string, unknown>
@@ -116,17 +114,17 @@ export interface Receipt {
 }
 
 /**
- * A conversation that is kept: every message in a log, and the window of it that a model call sends.
+ * A conversation with a log of every message, and a window for each model call.
  *
- * `M` is the type of a message, such as `ChatCompletionMessageParam` of `openai`. Calls are done one after another.
+ * `M` is the type of a message, such as `ChatCompletionMessageParam` of `openai`. Calls run one after another.
  */
 export class Session<M = any> {
   /** The name of the session. */
   readonly name: string
   readonly #native: NativeSession
-  /** In memory, what a call does is done sooner than a thread could begin with it. */
+  /** Whether calls run on a thread. In memory, they take less time than starting on a thread. */
   readonly #isStored: boolean
-  /** The call before, which the next one waits for. */
+  /** The previous call, which the next one waits for. */
   #last: Promise<unknown> = Promise.resolve()
 
   private constructor(name: string, native: NativeSession, isStored: boolean) {
@@ -135,7 +133,7 @@ export class Session<M = any> {
     this.#isStored = isStored
   }
 
-  /** Opens the session of a name, and begins it if there is none. */
+  /** Opens the session with this name, or creates it. */
   static async open<M = any>(name: string, options: SessionOptions = {}): Promise<Session<M>> {
     const { store, model, dialect, policy, summarizer } = options
     const { onCompactStart, onCompactEnd, onSummaryRefused } = options
@@ -147,20 +145,19 @@ export class Session<M = any> {
     return new Session<M>(name, await awaited(opened), store !== undefined)
   }
 
-  /** The format of the messages, such as `openai-chat`. */
+  /** The dialect of the messages, such as `openai-chat`. */
   get dialect(): string {
     return this.#native.dialect
   }
 
-  /** Appends a message, or a list of them, and returns the position in the log of each. */
+  /** Appends a message or a list of messages, and returns the log position of each. */
   async push(given: Message | readonly Message[]): Promise<number[]> {
     const list = messages(given)
     return this.#do(() => this.#native.pushNow(list), () => this.#native.push(list))
   }
 
   /**
-   * Takes over a whole history: what is known is recognized, and the rest is appended. A message that was changed begins a
-   * branch.
+   * Takes over a whole history: recognizes known messages and appends the rest. A changed message begins a branch.
    */
   async sync(history: Message | readonly Message[]): Promise<Synced> {
     const list = messages(history)
@@ -168,8 +165,7 @@ export class Session<M = any> {
   }
 
   /**
-   * Says what comes with the messages of each request, because the provider counts it: the system prompt, if it is not one of
-   * the messages, and the tools.
+   * Sets the tools, and the system prompt if it is outside the messages, because the provider counts them.
    */
   async preamble(given: { system?: unknown; tools?: unknown }): Promise<void> {
     const system = given.system == null ? undefined : json(given.system, 'system')
@@ -183,7 +179,7 @@ export class Session<M = any> {
   }
 
   /**
-   * Records what the model answered: its message, and the tokens that the provider reports. It takes the whole response, not a
+   * Records the model's answer: its message, and the tokens that the provider reports. Takes a whole response, not a
    * stream.
    */
   async answered(response: object | string): Promise<void> {
@@ -191,7 +187,7 @@ export class Session<M = any> {
     await this.#do(() => this.#native.answeredNow(body), () => this.#native.answered(body))
   }
 
-  /** Records the input tokens that the provider reported for the last window, cached ones included. */
+  /** Records the input tokens that the provider reported for the last window, including cached ones. */
   async usage(model: string, inputTokens: number): Promise<void> {
     mustBe('text', { model })
     mustBe('count', { inputTokens })
@@ -201,8 +197,8 @@ export class Session<M = any> {
   /**
    * Returns a smaller window, because the provider refused the last one as too long.
    *
-   * `error` is the error of the provider's SDK, or the text of its answer; nothing if only the caller knows. An error that says
-   * something else is thrown again.
+   * `error` is the error of the provider's SDK, or the text of its answer. Omit it if neither is available. An error
+   * with another cause is thrown again.
    */
   async overflow(error?: unknown): Promise<Window<M>> {
     const [status, body] = said(error)
@@ -215,43 +211,43 @@ export class Session<M = any> {
     throw new LookbackError('the provider does not say that the request is too long')
   }
 
-  /** Finds messages by words, also those that have left the window: the best first. */
+  /** Finds messages by words, including those that have left the window. The best match comes first. */
   async search(query: string, limit = 10): Promise<Found[]> {
     mustBe('text', { query })
     mustBe('count', { limit })
     return this.#told(() => this.#native.searchNow(query, limit), () => this.#native.search(query, limit))
   }
 
-  /** Returns the messages of the conversation, with their positions in the log, and whether the window shows them. */
+  /** Returns the messages of the conversation with their log positions, and whether the window shows them. */
   async history(): Promise<Said[]> {
     return this.#told(() => this.#native.historyNow(), () => this.#native.history())
   }
 
-  /** Returns the messages of the conversation as they came, with all that has left the window. */
+  /** Returns the messages of the conversation as they arrived, including those that have left the window. */
   async messages(): Promise<M[]> {
     return this.#told(() => this.#native.messagesNow(), () => this.#native.messages())
   }
 
-  /** Returns what became of every message, and why. */
+  /** Returns the treatment of every message and its reason. */
   async why(): Promise<Outcome[]> {
     return this.#told(() => this.#native.whyNow(), () => this.#native.why())
   }
 
-  /** Returns what each call has sent and cost, and what it would have cost without a window, in US dollars. */
+  /** Returns what each call sent and cost, and what it would have cost without a window, in US dollars. */
   async receipt(price = 'anthropic-5m'): Promise<Receipt> {
     mustBe('text', { price })
     return this.#told(() => this.#native.receiptNow(price), () => this.#native.receipt(price))
   }
 
-  /** Changes the policy, from the next window on. */
+  /** Changes the policy for the next window and later ones. */
   async setPolicy(policy: PolicySource): Promise<void> {
     const source = writtenPolicy(policy)
     await this.#do(() => this.#native.setPolicyNow(source), () => this.#native.setPolicy(source))
   }
 
   /**
-   * Goes on with the session of an earlier process: the last turns stay in the window (16, unless another number is given), and
-   * the task follows them. If the session was left in the middle of this task, it goes on there.
+   * Continues the session of an earlier process: the last turns stay in the window, by default 16, and the task follows
+   * them. If the session was interrupted in the middle of this task, it continues there.
    */
   async resume(task: Message, turns?: number): Promise<Resumed> {
     mustBe('count', {}, { turns })
@@ -259,7 +255,7 @@ export class Session<M = any> {
     return this.#told(() => this.#native.resumeNow(list, turns), () => this.#native.resume(list, turns))
   }
 
-  /** Waits until the summary that is being made is done. */
+  /** Waits until the summary in progress is done. */
   async waitForSummary(): Promise<void> {
     await this.#last
     await awaited(this.#native.waitForSummary())
@@ -272,7 +268,7 @@ export class Session<M = any> {
     return new Memory(this.name, memory)
   }
 
-  /** Returns the session as HTML: a picture of the window, and a table of what became of the messages. */
+  /** Returns the session as HTML: a picture of the window, and a table of how each message was treated. */
   async html(): Promise<string> {
     return this.#do(() => this.#native.htmlNow(), () => this.#native.html())
   }
@@ -282,7 +278,7 @@ export class Session<M = any> {
     return { 'text/html': await this.html() }
   }
 
-  /** Does a call after those before it: at once in memory, and on a thread with a store. */
+  /** Runs a call after the previous ones: at once in memory, and on a thread with a store. */
   async #do<T>(now: () => T, later: () => Promise<T>): Promise<T> {
     if (!this.#isStored) return called(now)
     const done = this.#last.then(later)
@@ -305,7 +301,7 @@ function listener(options: SessionOptions): ((event: string, told: string) => vo
   const tell = async (event: string, told: string): Promise<void> => {
     await named[event]?.(JSON.parse(told) as never)
   }
-  // What a function throws, at once or later, must not end the process, which has nothing to do with it.
+  // Errors of a listener become warnings, because they must not end the process.
   return (event, told) => void tell(event, told).catch(warn)
 }
 
@@ -318,7 +314,7 @@ function summarizing(summarizer: (ask: Ask) => string | Promise<string>) {
     }
     make().catch((error: unknown) => {
       warn(error)
-      // The session is told the kind of error only: its message may have contents.
+      // The session gets only the kind of error, because the message may have contents.
       waiting.fail(`the summarizer threw ${error instanceof Error ? error.name : typeof error}`)
     })
   }
@@ -328,7 +324,7 @@ function warn(error: unknown): void {
   process.emitWarning(error instanceof Error ? error : String(error), 'LookbackWarning')
 }
 
-/** Returns the status and the words of a provider's error, as its SDK has them. */
+/** Returns the status and the text of a provider's error, in the form of its SDK. */
 function said(error: unknown): [status: number | undefined, body: string | undefined] {
   if (error == null) return [undefined, undefined]
   if (typeof error === 'string') return [undefined, error]

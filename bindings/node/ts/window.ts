@@ -1,31 +1,31 @@
-// A window: what one model call sends, where each message of it comes from, and why.
+// A window: the messages that one model call sends, with their sources and reasons.
 
 import { called, type Excess } from './errors.js'
 import type { NativeWindow } from './native-types.js'
 
-/** Where a message of a window comes from. */
+/** The source of a message in a window. */
 export interface Source {
   /**
-   * `unchanged`: it has exactly the bytes of its entry. `changed`: it shows less, was repaired, or merged from several.
-   * `own`: Lookback made it.
+   * `unchanged` if it has exactly the bytes of its entry, `changed` if it was shortened, repaired or merged from
+   * several, and `own` if Lookback made it.
    */
   kind: 'unchanged' | 'changed' | 'own'
   /** The positions of its entries in the log. */
   positions: number[]
 }
 
-/** What became of neighboring messages of a history. */
+/** The treatment of adjacent messages of a history. */
 export interface Outcome {
-  /** The first of them, and the one after the last. */
+  /** The index of the first message, and the index after the last. */
   span: [number, number]
   action: 'keep' | 'truncate' | 'clear' | 'summarize' | 'drop'
   reason: Record<string, unknown>
   mends: unknown[]
-  /** Their tokens when they came. */
+  /** Their tokens when they arrived. */
   tokens: number
   /** Their tokens in the window. */
   sent: number
-  /** Why, for people. */
+  /** The reason, for people. */
   words: string
 }
 
@@ -41,28 +41,28 @@ export class Window<M = any> {
     this.#native = native
   }
 
-  /** The messages, for a request. They are made when this is read first. */
+  /** The messages, for a request. They are created when this is first read. */
   get messages(): M[] {
     this.#messages ??= JSON.parse(this.json) as M[]
     return this.#messages
   }
 
-  /** The messages as a JSON list. What is unchanged has the bytes with which it came. */
+  /** The messages as a JSON list. Unchanged messages have the bytes with which they arrived. */
   get json(): string {
     return called(() => this.#native.json())
   }
 
-  /** The tokens, with the system prompt and the tools, as Lookback counts them. */
+  /** The tokens as Lookback counts them, including the system prompt and the tools. */
   get tokens(): number {
     return this.#native.tokens
   }
 
-  /** Whether this call cut the conversation. */
+  /** Whether this call compacted the conversation. */
   get compacted(): boolean {
     return this.#native.compacted
   }
 
-  /** Where each of the messages comes from, in the same order. No JSON is written for it. */
+  /** The source of each message, in the same order. Faster than `messages`, because it writes no JSON. */
   get sources(): Source[] {
     const packed = called(() => this.#native.sources())
     const sources: Source[] = []
@@ -75,23 +75,23 @@ export class Window<M = any> {
     return sources
   }
 
-  /** The limits that it exceeds, because what is left may not be dropped. */
+  /** The limits that the window exceeds, because the rest may not be dropped. */
   get over(): Excess[] {
     return JSON.parse(this.#native.over()) as Excess[]
   }
 
-  /** Returns one of the messages, without making the others. */
+  /** Returns one of the messages, without creating the others. */
   message(index: number): M | undefined {
     const text = called(() => this.#native.message(index))
     return text === null ? undefined : (JSON.parse(text) as M)
   }
 
-  /** Returns what became of every message of the history, and why. */
+  /** Returns the treatment of every message of the history and its reason. */
   why(): Outcome[] {
     return JSON.parse(called(() => this.#native.why())) as Outcome[]
   }
 
-  /** Returns the window as HTML: a picture, and a table of what became of the messages. */
+  /** Returns the window as HTML: a picture, and a table of how each message was treated. */
   html(): string {
     return called(() => this.#native.html())
   }

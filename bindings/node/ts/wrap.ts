@@ -1,4 +1,4 @@
-// Clients of providers whose model calls keep a window.
+// Wraps the clients of providers so that their model calls send windows.
 
 import { DecodeError, LookbackError, StoreError } from './errors.js'
 import { mustBe } from './json.js'
@@ -9,20 +9,20 @@ import type { Window } from './window.js'
 
 type Fetch = (url: any, init?: any) => Promise<Response>
 
-/** A client of `openai` or `@anthropic-ai/sdk`: what they have in common. */
+/** A client of `openai` or `@anthropic-ai/sdk`: their common part. */
 export interface Client {
   withOptions(options: { fetch: Fetch }): this
 }
 
-/** How the conversation of a client is kept. */
+/** The options of a wrapped client. */
 export interface WrapOptions {
-  /** Where sessions are kept: the path of a file, a folder that ends in `/`, or the URL of a server. Without it, in memory. */
+  /** The store: the path of a file, a folder that ends in `/`, or the URL of a server. By default, in memory. */
   store?: string | undefined
-  /** The policy. Without it, the default. */
+  /** The policy. */
   policy?: PolicySource | undefined
 }
 
-/** A call of a model that sends a history: the end of its path, the format, and where the body has what is needed. */
+/** A model call that sends a history: the end of its path, the dialect, and the members of the body. */
 interface Seam {
   path: string
   dialect: string
@@ -39,35 +39,36 @@ const SEAMS: Seam[] = [
 /** The body of a request. */
 type Body = Record<string, any>
 
-/** Members of a body that name a history which the provider has. What is sent with them is not all of it. */
+/** Members of a body that name a history kept by the provider. Such a request contains only a part of the history. */
 const STORED = ['previous_response_id', 'conversation']
 
 /**
- * Returns a client of `openai` or `@anthropic-ai/sdk` whose model calls keep a window of each conversation.
+ * Returns a client of `openai` or `@anthropic-ai/sdk` whose model calls send windows of their conversations.
  *
- * The program goes on sending its whole history with each call, and nothing else changes: without `wrap` it works as before.
- * `session` is the name of the conversation that the store has under it, or else of the first one. What begins otherwise, such as
- * a call that finds a title, has a session beside it. If the provider refuses a request as too long, a smaller one is sent, at most
- * three times. If Lookback fails, the request is sent as it is, and the process is warned. Only a mistake in the options is thrown,
- * at once.
+ * The program continues to send its whole history with each call. It works the same without `wrap`. `session` is the
+ * name of the conversation that the store has under it, or otherwise of the first one. A conversation that begins
+ * differently, such as a call that only makes a title, gets its own session.
+ *
+ * If the provider refuses a request as too long, a smaller one is sent, at most three times. If Lookback fails, the
+ * request is sent unchanged, and the process gets a warning. Only invalid options throw an error, at once.
  */
 export function wrap<C extends Client>(client: C, session: string, options: WrapOptions = {}): C {
   const own = (client as { fetch?: Fetch }).fetch ?? globalThis.fetch
   return client.withOptions({ fetch: windowed(own, session, options) })
 }
 
-/** Returns a `fetch` that sends windows: for any client that takes one. */
+/** Returns a `fetch` that sends windows, for any client that accepts one. */
 export function windowed(fetch: Fetch, session: string, options: WrapOptions = {}): Fetch {
   const { store } = options
   mustBe('text', { session }, { store })
   const policy = options.policy === undefined ? undefined : new Policy(options.policy)
   const conversations = new Conversations<Conversation>()
   const queue = new Queue()
-  /** How the conversation begins that has the name. */
+  /** The beginning of the conversation that has the plain name. */
   let first: string | undefined
   const conversationOf = async ({ seam, body }: Call): Promise<Conversation> => {
     const begins = beginning(body[seam.history])
-    // Of calls at once, only one can be the first.
+    // Among concurrent calls, only one can be the first.
     await queue.do(async () => {
       first ??= await named(session, store, seam.dialect, begins)
     })
@@ -94,7 +95,7 @@ export function windowed(fetch: Fetch, session: string, options: WrapOptions = {
         const error = { status: response.status, message: await response.clone().text() }
         sent = await conversation.sent(call, (session) => session.overflow(error))
       } catch (error) {
-        // Most often it says something else than that the request is too long.
+        // Most often, the error has another cause than the length.
         if (error instanceof StoreError || !(error instanceof LookbackError)) warn('no smaller request is sent', error)
         return response
       }
@@ -102,7 +103,7 @@ export function windowed(fetch: Fetch, session: string, options: WrapOptions = {
   }
 }
 
-/** A call of a model that sends a history: its body, also as the text that came. */
+/** A model call that sends a history, with its body parsed and as text. */
 interface Call {
   seam: Seam
   body: Body
@@ -115,7 +116,7 @@ interface Sent {
   session: Session
 }
 
-/** A conversation: a session for each format and model. They have one log, so its calls wait for each other. */
+/** A conversation, with a session for each dialect and model. The sessions share a log, so their calls take turns. */
 class Conversation {
   readonly #name: string
   readonly #options: SessionOptions
@@ -127,7 +128,7 @@ class Conversation {
     this.#options = options
   }
 
-  /** Takes over what comes with a call, and returns its body with the window that is made then. */
+  /** Takes over the history of a call, and returns its body with the window that `make` creates. */
   sent({ seam, body, text }: Call, make: (session: Session) => Promise<Window>): Promise<Sent> {
     return this.#queue.do(async () => {
       const session = await this.#session(seam.dialect, body.model)
@@ -151,22 +152,22 @@ class Conversation {
   }
 }
 
-/** Returns how the conversation begins that has a name: one that the store has of an earlier program, or else this one. */
+/** Returns the beginning of the conversation with this name: that in the store, or otherwise this one. */
 async function named(name: string, store: string | undefined, dialect: string, begins: string): Promise<string | undefined> {
   if (store === undefined) return begins
   try {
     const said = await (await Session.open(name, { store, dialect })).messages()
     return said.length > 0 ? beginning(said) : begins
   } catch (error) {
-    // What this format cannot express is not the conversation of this call, and a later call may tell what it is.
+    // A conversation that this dialect cannot express is another one. A later call may find out which.
     if (error instanceof DecodeError) return undefined
     throw error
   }
 }
 
 /**
- * Returns what a conversation is told by: its first message that is not the system's, which can be another in each call.
- * What formats write differently for the same text does not count.
+ * Returns a hash that identifies a conversation: that of its first message. Skips the system prompt, which may differ
+ * between calls, and ignores differences in how dialects write the same text.
  */
 function beginning(history: any[]): string {
   const { type, content, ...rest } = history.find(({ role }) => !['system', 'developer'].includes(role)) ?? history[0]
@@ -174,7 +175,7 @@ function beginning(history: any[]): string {
   return digest(sorted(told))
 }
 
-/** Returns the text of a content that is nothing else, and any other as it is. */
+/** Returns the text of a content that consists of one text, and any other content unchanged. */
 function contentOf(content: unknown): unknown {
   if (!Array.isArray(content) || content.length !== 1) return content
   const { type, text, cache_control, ...more } = content[0]
@@ -182,8 +183,8 @@ function contentOf(content: unknown): unknown {
 }
 
 /**
- * Writes a value like `json.dumps(value, sort_keys=True)` of Python, because programs in both languages can share a store.
- * Cache markers do not count, because clients move them.
+ * Writes a value like Python's `json.dumps(value, sort_keys=True)`, because programs in both languages can share a
+ * store. Leaves out cache markers, because clients move them.
  */
 function sorted(value: any): string {
   if (Array.isArray(value)) return `[${value.map(sorted).join(', ')}]`
@@ -195,7 +196,7 @@ function sorted(value: any): string {
   return `{${names.sort().map((name) => `${sorted(name)}: ${sorted(value[name])}`).join(', ')}}`
 }
 
-/** Returns the call that a request is, if it is one of a model and brings all of its history. */
+/** Returns the model call that a request makes, if it sends its whole history. Otherwise `undefined`. */
 function callOf(url: any, init: any): Call | undefined {
   const { pathname } = new URL(typeof url === 'string' || url instanceof URL ? url : url.url)
   const seam = SEAMS.find(({ path }) => pathname.endsWith(path))
@@ -227,19 +228,19 @@ function watched(response: Response, session: Session): Response {
     transform(chunk, controller) {
       controller.enqueue(chunk)
       text += decoder.decode(chunk, { stream: true })
-      // Of a stream, only what reports tokens is kept.
+      // Of a stream, keeps only the events that report tokens or the model.
       if (text.startsWith('event:') || text.startsWith('data:')) text = unfinished(text)
     },
     flush: record,
   })
   const { status, statusText, headers } = response
   const made = new Response(response.body.pipeThrough(through), { status, statusText, headers })
-  // What the client's errors and logs name.
+  // Errors and logs of the client name the URL.
   Object.defineProperty(made, 'url', { value: response.url })
   return made
 }
 
-/** Returns the end of a stream's text: its last events that report tokens or the model, and what is not finished. */
+/** Returns the end of a stream's text: the last events that report tokens or the model, and the unfinished line. */
 function unfinished(text: string): string {
   const lines = text.split('\n')
   const last = lines.pop()!
@@ -247,7 +248,7 @@ function unfinished(text: string): string {
   return [...kept, last].join('\n')
 }
 
-/** Returns the model, and the input tokens that a response reports, cached ones included. */
+/** Returns the model and the input tokens that a response reports, including cached ones. */
 function reported(text: string): [model: string, tokens: number] | undefined {
   const values = text.trimStart().startsWith('{') ? [text] : text.split('\n').map((line) => line.replace(/^data:\s*/, ''))
   let model: string | undefined

@@ -1,4 +1,4 @@
-//! Functions of Python that a session calls: one that makes summaries, and those that are told of compactions.
+//! Python functions that a session calls: a summarizer, and listeners to compactions.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use pyo3::sync::PyOnceLock;
 
 use crate::{interpreter, output};
 
-/// What a function that makes summaries is asked.
+/// A request for a summary.
 #[pyclass(frozen, module = "lookback")]
 pub(crate) struct Ask(bindings::Ask);
 
@@ -38,7 +38,7 @@ impl Ask {
     }
 }
 
-/// Where a summary goes.
+/// Receives the answer of a summarizer.
 #[pyclass(frozen, module = "lookback")]
 pub(crate) struct Answer(Mutex<Option<bindings::Answer>>);
 
@@ -49,7 +49,7 @@ impl Answer {
         self.answer(Ok(summary));
     }
 
-    /// Says why there is none.
+    /// Reports why there is no summary.
     fn fail(&self, why: String) {
         self.answer(Err(why));
     }
@@ -63,12 +63,12 @@ impl Answer {
     }
 }
 
-/// The functions of one session. They may hold the session, so the collector of cycles can take them away.
+/// The functions of one session. They may hold the session, so Python's garbage collector must be able to clear them.
 pub(crate) struct Functions {
     summarizer: Mutex<Option<Py<PyAny>>>,
-    /// Those that are told of events, by the events' names.
+    /// The listeners, by the names of their events.
     listeners: Mutex<Vec<(&'static str, Py<PyAny>)>>,
-    /// The context variables of the call that asked for a window. What a summarizer does belongs to it.
+    /// The context variables of the call that requested a window. The summarizer runs in this context.
     context: Mutex<Option<Py<PyAny>>>,
 }
 
@@ -82,7 +82,7 @@ impl Functions {
         Arc::new(Functions { summarizer, listeners, context: Mutex::default() })
     }
 
-    /// Returns them as a session calls them.
+    /// Returns the callbacks for a session.
     pub(crate) fn callbacks(self: &Arc<Self>) -> bindings::Callbacks {
         let mut callbacks = bindings::Callbacks::default();
         if locked(&self.summarizer).is_some() {
@@ -96,18 +96,18 @@ impl Functions {
         callbacks
     }
 
-    /// Takes note of the context of this call, if there is a function that makes summaries.
+    /// Records the context of this call, if there is a summarizer.
     pub(crate) fn note_context(&self, py: Python<'_>) -> PyResult<()> {
         static COPY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         if locked(&self.summarizer).is_some() {
             let context = COPY.import(py, "contextvars", "copy_context")?.call0()?.unbind();
-            // What was there before is let go without the lock, because that may do anything.
+            // Dropped after the lock is released, because dropping a Python object may run any code.
             drop(locked(&self.context).replace(context));
         }
         Ok(())
     }
 
-    /// Has Python's function make a summary, on a thread of Python's own.
+    /// Calls the Python summarizer on a Python thread.
     fn summarize(&self, ask: bindings::Ask, answer: bindings::Answer) {
         interpreter::with(|py| {
             static BEGIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -118,7 +118,7 @@ impl Functions {
                 BEGIN.import(py, "lookback._callbacks", "begin")?.call1(given)?;
                 Ok(())
             };
-            // Without an answer the summary fails, and is tried again later.
+            // Without an answer, the summary fails and is tried again later.
             if let Err(error) = begun() {
                 error.write_unraisable(py, Some(function.bind(py)));
             }
@@ -135,7 +135,7 @@ impl Functions {
                 .collect();
             for function in listeners {
                 let called = output::json(py, told).and_then(|told| function.call1(py, (told,)));
-                // Nobody could catch it.
+                // No caller could catch this error.
                 if let Err(error) = called {
                     error.write_unraisable(py, Some(function.bind(py)));
                 }
@@ -143,7 +143,8 @@ impl Functions {
         });
     }
 
-    /// Names all that is held. What a thread is about to change is not named, and is collected the next time.
+    /// Visits all objects that are held. Skips those that another thread is changing; the next collection will visit
+    /// them.
     pub(crate) fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         for held in [&self.summarizer, &self.context] {
             if let Some(function) = held.try_lock().ok().as_deref().and_then(Option::as_ref) {
@@ -154,7 +155,7 @@ impl Functions {
         listeners.iter().flat_map(|held| held.iter()).try_for_each(|(_, function)| visit.call(function))
     }
 
-    /// Lets all of it go.
+    /// Drops all objects that are held.
     pub(crate) fn clear(&self) {
         let summarizer = locked(&self.summarizer).take();
         let context = locked(&self.context).take();

@@ -1,4 +1,4 @@
-//! Errors of Lookback as exceptions of Python, with their values. The classes are in `lookback/_errors.py`.
+//! Errors of Lookback as Python exceptions with values. The classes are in `lookback/_errors.py`.
 
 use std::fmt::Display;
 
@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 
 use crate::output;
 
-/// Returns the exception of a failure.
+/// Returns the exception for a failure.
 pub(crate) fn raise(py: Python<'_>, failure: &Failure) -> PyErr {
     let made = || {
         let error = py.import("lookback._errors")?.getattr(failure.kind.name())?.call1((&failure.message,))?;
@@ -20,17 +20,17 @@ pub(crate) fn raise(py: Python<'_>, failure: &Failure) -> PyErr {
     made().unwrap_or_else(|error: PyErr| error)
 }
 
-/// What Python gave has no meaning at this place.
+/// Returns the exception for an argument that is invalid at a place.
 pub(crate) fn decode(py: Python<'_>, place: &dyn Display, what: &str) -> PyErr {
     raise(py, &Failure::decode(place, what))
 }
 
-/// Does something without the interpreter's lock.
+/// Runs work without the interpreter's lock.
 pub(crate) fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Failure> + Send) -> PyResult<T> {
     py.detach(work).map_err(|failure| raise(py, &failure))
 }
 
-/// Something else that only Python can cause.
+/// Returns the exception for an error that only Python can cause.
 pub(crate) fn other(py: Python<'_>, what: &str) -> PyErr {
     raise(py, &Failure::other(what))
 }

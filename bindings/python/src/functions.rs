@@ -1,4 +1,4 @@
-//! What needs no session: one request, a recording, the presets and prices, and the command line.
+//! Functions without a session: on one request, on a recording, on presets and prices, and the command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ fn model(name: Option<String>, dialect: Option<String>) -> Model {
     Model { name, dialect, ..Model::default() }
 }
 
-/// Returns the window of a request: a list of messages, or all that is sent with them.
+/// Returns the window of a request: a list of messages, or a request body.
 #[pyfunction]
 #[pyo3(signature = (request, *, model=None, dialect=None, policy=None))]
 pub(crate) fn fit(
@@ -27,7 +27,7 @@ pub(crate) fn fit(
     detached(request.py(), || bindings::fit(&text, &model, policy)).map(Window::from)
 }
 
-/// Returns a request with repairs alone: nothing is left out that its provider accepts.
+/// Returns a request that is only repaired: it keeps everything that its provider accepts.
 #[pyfunction]
 #[pyo3(signature = (request, *, model=None, dialect=None, provider=None, path=None))]
 pub(crate) fn repair(
@@ -41,7 +41,7 @@ pub(crate) fn repair(
     detached(request.py(), || bindings::repair(&text, &model)).map(Window::from)
 }
 
-/// Returns the rules of its provider that a request breaks, each with its number, its place and what is wrong.
+/// Returns the rules that a request breaks, each with its identifier, its place and the problem.
 #[pyfunction]
 #[pyo3(signature = (request, *, model=None, dialect=None, provider=None, path=None))]
 pub(crate) fn check<'py>(
@@ -55,7 +55,7 @@ pub(crate) fn check<'py>(
     output::json(request.py(), &detached(request.py(), || bindings::check(&text, &model))?)
 }
 
-/// Replays a recorded conversation message by message: what its windows would have sent and cost.
+/// Replays a recorded conversation message by message, and returns what its windows would have sent and cost.
 #[pyfunction]
 #[pyo3(signature = (recording, *, model=None, dialect=None, policy=None, price="anthropic-5m"))]
 pub(crate) fn replay<'py>(
@@ -76,19 +76,19 @@ pub(crate) fn replay<'py>(
     output::json(py, &told?)
 }
 
-/// Returns the presets: the name of each, and what it is for.
+/// Returns the name and purpose of each preset.
 #[pyfunction]
 pub(crate) fn presets(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     output::json(py, &bindings::presets())
 }
 
-/// Returns all prices that Lookback knows, by name.
+/// Returns all built-in prices by name.
 #[pyfunction]
 pub(crate) fn prices(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     output::json(py, &bindings::prices())
 }
 
-/// Runs the command line, and returns its exit code.
+/// Runs the command line and returns its exit code.
 #[pyfunction]
 pub(crate) fn command_line(py: Python<'_>, args: Vec<OsString>) -> u8 {
     py.detach(|| lookback_cli::run(args))

@@ -1,5 +1,5 @@
-//! What Python gives, as JSON text: dictionaries and lists, the typed objects of the providers' SDKs, and text that is
-//! JSON already.
+//! Converts Python arguments to JSON text: dictionaries and lists, typed objects of the providers' SDKs, and JSON text
+//! itself.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ use serde_json::value::RawValue;
 
 use crate::errors;
 
-/// How deep what Python gives may be nested. What contains itself is deeper.
+/// The deepest nesting of a Python value. A value that contains itself exceeds it.
 const DEEPEST: usize = 200;
 
-/// How many steps into a value an error names.
+/// The most steps into a value that an error names.
 const SHOWN_STEPS: usize = 12;
 
-/// Where a value stands, for errors: `messages[3].content[0]`.
+/// The place of a value, for errors: `messages[3].content[0]`.
 struct Place<'a> {
     above: Option<&'a Place<'a>>,
     step: Step<'a>,
@@ -42,7 +42,7 @@ impl<'a> Place<'a> {
 
 impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Of what is nested deep, the outermost steps say where it is.
+        // For deep values, the outermost steps show the place.
         if self.depth > SHOWN_STEPS {
             let above = std::iter::successors(self.above, |place| place.above);
             if let Some(place) = above.into_iter().find(|place| place.depth <= SHOWN_STEPS) {
@@ -60,15 +60,15 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// Returns the beginning of a name that may be anything.
+/// Returns the beginning of an arbitrary name, escaped.
 fn short(name: &str) -> String {
     name.chars().take(40).flat_map(char::escape_debug).collect()
 }
 
-/// Returns the messages that Python gives, each as JSON: one of them, a list, or text that is either.
+/// Converts messages to JSON: a single message, a list, or JSON text of either.
 ///
 /// # Errors
-/// Raises `DecodeError` with the place of what has no form in JSON, and whatever an object of an SDK raises.
+/// Raises `DecodeError` with the place of a value that JSON cannot express. Passes on exceptions of SDK objects.
 pub(crate) fn messages(value: &Bound<'_, PyAny>) -> PyResult<Vec<Box<RawValue>>> {
     let root = Place::root("messages");
     if let Some(text) = text(value, &root)? {
@@ -117,7 +117,7 @@ pub(crate) fn object(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
     }
 }
 
-/// Returns a value as JSON. A `str` is a value, too, and not JSON text.
+/// Returns a value as JSON. A `str` is a JSON string here, not JSON text.
 ///
 /// # Errors
 /// The same as [`messages`].
@@ -125,7 +125,7 @@ pub(crate) fn value(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Box<RawVal
     json(value, &Place::root(name))
 }
 
-/// Refuses a number that JSON does not have.
+/// Refuses NaN and infinity, which JSON does not have.
 ///
 /// # Errors
 /// Raises `DecodeError` with the name.
@@ -133,7 +133,7 @@ pub(crate) fn finite(py: Python<'_>, number: f64, name: &str) -> PyResult<()> {
     if number.is_finite() { Ok(()) } else { Err(errors::decode(py, &Place::root(name), "not a finite number")) }
 }
 
-/// Returns a function that Python gives.
+/// Returns a Python function.
 ///
 /// # Errors
 /// Raises `DecodeError` with the name if it cannot be called.
@@ -144,7 +144,7 @@ pub(crate) fn function(given: Option<Bound<'_, PyAny>>, name: &str) -> PyResult<
     }
 }
 
-/// Returns whether Python gives messages, or text with some, and not the path of a file.
+/// Returns whether a value contains messages, as objects or as JSON text, rather than the path of a file.
 pub(crate) fn has_messages(value: &Bound<'_, PyAny>) -> bool {
     match value.cast::<PyString>() {
         Ok(text) => text.to_str().is_ok_and(|text| text.trim_start().starts_with(['[', '{'])),
@@ -155,7 +155,7 @@ pub(crate) fn has_messages(value: &Bound<'_, PyAny>) -> bool {
     }
 }
 
-/// Returns text that Python gives as `str` or as bytes.
+/// Returns the text of a `str`, `bytes` or `bytearray`. `None` for other types.
 fn text(value: &Bound<'_, PyAny>, place: &Place<'_>) -> PyResult<Option<String>> {
     if let Ok(text) = value.cast::<PyString>() {
         return Ok(Some(unicode(text, place)?.to_owned()));
@@ -172,7 +172,7 @@ fn text(value: &Bound<'_, PyAny>, place: &Place<'_>) -> PyResult<Option<String>>
     String::from_utf8(bytes).map(Some).map_err(wrong)
 }
 
-/// Returns the items of a list or a tuple.
+/// Returns the items of a list or a tuple. `None` for other types.
 fn items<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Vec<Bound<'py, PyAny>>>> {
     if let Ok(list) = value.cast::<PyList>() {
         return Ok(Some(list.iter().collect()));
@@ -209,7 +209,7 @@ fn write(value: &Bound<'_, PyAny>, out: &mut Vec<u8>, place: &Place<'_>) -> PyRe
     if let Ok(text) = value.cast::<PyString>() {
         string(unicode(text, place)?, out);
     } else if let Ok(dict) = value.cast::<PyDict>() {
-        // A copy of what it has now, because what an object of an SDK does may change it.
+        // Iterates over a copy, because methods of SDK objects may change the dictionary.
         members(dict.items().iter(), out, place)?;
     } else if let Some(items) = items(value)? {
         out.push(b'[');
@@ -227,7 +227,7 @@ fn write(value: &Bound<'_, PyAny>, out: &mut Vec<u8>, place: &Place<'_>) -> PyRe
     } else if value.cast::<PyInt>().is_ok() {
         match value.extract::<i64>() {
             Ok(number) => out.extend(number.to_string().as_bytes()),
-            // It may have more digits, up to what Python itself writes.
+            // Larger numbers are written by Python, up to its own limit of digits.
             Err(_) => {
                 let number = py.get_type::<PyInt>().call1((value,))?.str();
                 let number = number.map_err(|_| wrong("a whole number with too many digits"))?;
@@ -238,7 +238,7 @@ fn write(value: &Bound<'_, PyAny>, out: &mut Vec<u8>, place: &Place<'_>) -> PyRe
         let number = serde_json::Number::from_f64(number.value()).ok_or_else(|| wrong("not a finite number"))?;
         out.extend(number.to_string().as_bytes());
     } else if let Some(dumped) = dumped(value)? {
-        // One level deeper, because an object could return itself.
+        // One level deeper, because the object could return itself.
         write(&dumped, out, &Place { above: place.above, step: place.step, depth: place.depth + 1 })?;
     } else if let Ok(mapping) = value.cast::<PyMapping>() {
         members(mapping.items()?.iter(), out, place)?;
@@ -269,7 +269,7 @@ fn members<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>, out: &mut Vec<u8
     Ok(())
 }
 
-/// Returns the members of a typed object of a provider's SDK, which are pydantic models: as the SDK itself sends them.
+/// Returns the members of a typed SDK object, which is a pydantic model, in the form that the SDK itself sends.
 fn dumped<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = value.py();
     let Some(dump) = value.getattr_opt(intern!(py, "model_dump"))? else { return Ok(None) };
@@ -277,7 +277,7 @@ fn dumped<'py>(value: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>>
     options.set_item(intern!(py, "mode"), intern!(py, "json"))?;
     options.set_item(intern!(py, "exclude_unset"), true)?;
     options.set_item(intern!(py, "by_alias"), true)?;
-    // What an SDK adds to an answer, and does not send back.
+    // Members that an SDK adds to an answer, and does not send back.
     if let Some(excluded) = value.getattr_opt(intern!(py, "__api_exclude__"))? {
         options.set_item(intern!(py, "exclude"), excluded)?;
     }

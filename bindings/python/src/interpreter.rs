@@ -1,11 +1,12 @@
-//! The interpreter, as threads reach it that are not its own: never while it ends, because that would end the process.
+//! Access to the interpreter from foreign threads. They must not enter while it ends, because that would end the
+//! process.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::prelude::*;
 
-/// How long an ending interpreter waits for the threads that are inside.
+/// How long an ending interpreter waits for threads that have entered.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
@@ -17,7 +18,7 @@ struct Threads {
 static THREADS: Mutex<Threads> = Mutex::new(Threads { inside: 0, has_ended: false });
 static LEFT: Condvar = Condvar::new();
 
-/// A thread that is inside.
+/// A guard for a thread that has entered.
 struct Inside;
 
 impl Inside {
@@ -38,13 +39,13 @@ impl Drop for Inside {
     }
 }
 
-/// Does something with the interpreter, from any thread; `None` if it is ending.
+/// Runs work with the interpreter from any thread. Returns `None` if the interpreter is ending.
 pub(crate) fn with<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
     let _inside = Inside::enter()?;
     Python::try_attach(work)
 }
 
-/// Lets no more threads in, and waits for those that are inside. It is called when the interpreter begins to end.
+/// Stops threads from entering, and waits for those that have entered. Called when the interpreter begins to end.
 #[pyfunction]
 pub(crate) fn ends(py: Python<'_>) {
     py.detach(|| {

@@ -1,7 +1,7 @@
 //! Lookback for Python: the native part of the package `lookback`.
 //!
-//! What Python has becomes JSON text (`input.rs`), the calls of `lookback-bindings` work without the interpreter's lock,
-//! and windows go out as dictionaries, as bytes, or as decisions about what came in (`window.rs`).
+//! Python values become JSON text (`input.rs`). The calls of `lookback-bindings` run without the interpreter's lock.
+//! Windows are returned as dictionaries, as bytes, or as the sources of their messages (`window.rs`).
 
 mod callbacks;
 mod errors;

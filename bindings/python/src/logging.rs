@@ -1,4 +1,4 @@
-//! What the library logs, as records of Python's `logging`, under the name `lookback`.
+//! Forwards the library's log messages to Python's `logging`, under the name `lookback`.
 
 use std::sync::Once;
 
@@ -8,14 +8,14 @@ use tracing::Level;
 
 use crate::interpreter;
 
-/// Has the library log to Python from now on. The command line prints by itself, and does not call this.
+/// Makes the library log to Python from now on. The command line prints its own messages, and does not call this.
 pub(crate) fn begin() {
     static BEGUN: Once = Once::new();
     BEGUN.call_once(|| lookback_bindings::log_to(Level::INFO, log));
 }
 
 fn log(level: Level, sentence: String) {
-    // Python's own numbers.
+    // The numbers of Python's levels.
     let level = match level {
         Level::ERROR => 40,
         Level::WARN => 30,
@@ -26,7 +26,7 @@ fn log(level: Level, sentence: String) {
         let logger = LOGGER.get_or_try_init(py, || {
             Ok::<_, PyErr>(py.import("logging")?.call_method1("getLogger", ("lookback",))?.unbind())
         });
-        // A handler that fails is reported by `logging` itself.
+        // `logging` itself reports a handler that fails.
         let _ = logger.and_then(|logger| logger.call_method1(py, "log", (level, "%s", sentence)));
     });
 }

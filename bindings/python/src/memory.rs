@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use crate::errors::detached;
 use crate::{input, logging, output};
 
-/// What one session knows: its own facts, and those that all sessions of a workspace share.
+/// The memory of one session: its own facts, and those that all sessions of a workspace share.
 ///
 /// Calls from several threads wait for each other. None of them holds the interpreter's lock while it works.
 #[pyclass(frozen, module = "lookback")]
@@ -24,7 +24,7 @@ impl Memory {
         Memory { memory, name: name.to_owned() }
     }
 
-    /// Does something without the interpreter's lock, and returns its JSON as objects.
+    /// Runs work without the interpreter's lock, and returns its JSON as Python objects.
     fn detached_json<'py>(
         &self,
         py: Python<'py>,
@@ -45,7 +45,7 @@ impl Memory {
         Ok(Memory { memory, name: session })
     }
 
-    /// Writes a fact, or confirms the one that says the same.
+    /// Writes a fact, or confirms an existing one with the same content.
     #[pyo3(signature = (
         kind, text, *, about=None, confidence=None, by=None, trust=None, tags=None, supersedes=None, shared=None,
     ))]
@@ -65,7 +65,7 @@ impl Memory {
     ) -> PyResult<Bound<'py, PyAny>> {
         let by = by.map(|by| input::value(&by, "by")).transpose()?;
         if let Some(confidence) = confidence {
-            // JSON has no NaN, and would leave it out.
+            // JSON has no NaN, so the value would be lost.
             input::finite(py, confidence, "confidence")?;
         }
         let statement = serde_json::json!({
@@ -80,41 +80,41 @@ impl Memory {
         self.detached_json(py, bindings::Memory::facts)
     }
 
-    /// Returns the current facts that have any of these words: the best first.
+    /// Returns the current facts that contain any of these words, the best match first.
     #[pyo3(signature = (query, limit=10))]
     fn search<'py>(&self, py: Python<'py>, query: &str, limit: usize) -> PyResult<Bound<'py, PyAny>> {
         self.detached_json(py, |memory| memory.search(query, limit))
     }
 
-    /// Ends a blocker, and says what resolved it.
+    /// Marks a blocker as resolved, and records what resolved it.
     fn resolve(&self, py: Python<'_>, id: &str, by: &str) -> PyResult<()> {
         detached(py, || self.memory.resolve(id, by))
     }
 
-    /// Removes a fact from the fact sheet. Its versions stay readable.
+    /// Removes a fact from the fact sheet. Its history stays readable.
     #[pyo3(signature = (id, why=None))]
     fn forget(&self, py: Python<'_>, id: &str, why: Option<&str>) -> PyResult<()> {
         detached(py, || self.memory.forget(id, why))
     }
 
-    /// Returns what happened to a fact, to those that it replaced, and to those that replaced it.
+    /// Returns the history of a fact, of those that it replaced, and of those that replaced it.
     fn history<'py>(&self, py: Python<'py>, id: &str) -> PyResult<Bound<'py, PyAny>> {
         self.detached_json(py, |memory| memory.history(id))
     }
 
-    /// Returns the fact sheet: its text for the model, within a budget of tokens, and what it shows and leaves out.
+    /// Returns the fact sheet: a text for the model within a token budget, and the facts that it shows and leaves out.
     #[pyo3(signature = (*, budget=None, model=None))]
     fn sheet<'py>(&self, py: Python<'py>, budget: Option<u64>, model: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
         self.detached_json(py, |memory| memory.sheet(budget, model))
     }
 
-    /// Returns the tools with which a model reads and writes its memory, for the `tools` of a request.
+    /// Returns the memory tools for a model, for the `tools` of a request.
     #[pyo3(signature = (dialect="openai-chat"))]
     fn tools<'py>(&self, py: Python<'py>, dialect: &str) -> PyResult<Bound<'py, PyAny>> {
         self.detached_json(py, |memory| memory.tools(dialect))
     }
 
-    /// Carries out a model's call of one of the tools, and returns the text of the result, and whether it is an error.
+    /// Runs a tool call of the model. Returns the text of the result, and whether it is an error.
     fn call<'py>(&self, py: Python<'py>, tool: &str, arguments: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let arguments = input::object(arguments, "arguments")?;
         self.detached_json(py, move |memory| memory.call(tool, &arguments))

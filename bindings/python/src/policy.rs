@@ -1,4 +1,4 @@
-//! A policy, as Python says it.
+//! A policy as a Python object.
 
 use lookback_bindings as bindings;
 use pyo3::prelude::*;
@@ -7,10 +7,10 @@ use pyo3::types::{PyDict, PyString};
 use crate::errors::raise;
 use crate::{input, output};
 
-/// What a window may contain: limits, what to keep, and how to make it smaller.
+/// The limits of a window, the messages to keep, and the ways to make it smaller.
 ///
-/// `source` is a preset with settings such as `"turns:max_turns=8"`, the path of a TOML or JSON file, or a dictionary with
-/// the members of one. Without it, it is the default policy.
+/// `source` is a preset with settings such as `"turns:max_turns=8"`, the path of a TOML or JSON file, or a dictionary
+/// with the members of such a file. Without it, this is the default policy.
 #[pyclass(frozen, eq, module = "lookback")]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Policy(lookback_engine::policy::Policy);
@@ -23,12 +23,12 @@ impl Policy {
         Ok(Policy(read(source)?.unwrap_or_else(lookback_engine::policy::Policy::production)))
     }
 
-    /// Returns all of its members as a dictionary, also those that are defaults.
+    /// Returns all members as a dictionary, including defaults.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         output::json(py, &bindings::policy_document(&self.0))
     }
 
-    /// Returns it as TOML.
+    /// Returns the policy as TOML.
     fn to_toml(&self, py: Python<'_>) -> PyResult<String> {
         bindings::policy_toml(&self.0).map_err(|failure| raise(py, &failure))
     }

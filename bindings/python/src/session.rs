@@ -17,7 +17,7 @@ use crate::memory::Memory;
 use crate::window::Window;
 use crate::{errors, input, interpreter, logging, output, policy};
 
-/// A conversation that is kept: every message in a log, and the window of it that a model call sends.
+/// A conversation with a log of every message, and a window for each model call.
 ///
 /// Calls from several threads wait for each other. None of them holds the interpreter's lock while it works.
 #[pyclass(frozen, module = "lookback")]
@@ -27,7 +27,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Does something without the interpreter's lock, and returns its JSON as objects.
+    /// Runs work without the interpreter's lock, and returns its JSON as Python objects.
     fn detached_json<'py>(
         &self,
         py: Python<'py>,
@@ -39,7 +39,7 @@ impl Session {
 
 #[pymethods]
 impl Session {
-    /// Opens the session of a name, and begins it if there is none.
+    /// Opens the session with this name, or creates it.
     #[new]
     #[pyo3(signature = (
         name, *, store=None, model=None, dialect=None, policy=None, summarizer=None,
@@ -79,26 +79,25 @@ impl Session {
         self.session.name()
     }
 
-    /// The format of the messages, such as `openai-chat`.
+    /// The dialect of the messages, such as `openai-chat`.
     #[getter]
     fn dialect(&self) -> &'static str {
         self.session.dialect()
     }
 
-    /// Appends a message, or a list of them, and returns the position in the log of each.
+    /// Appends a message or a list of messages, and returns the log position of each.
     fn push(&self, py: Python<'_>, messages: &Bound<'_, PyAny>) -> PyResult<Vec<u64>> {
         let messages = input::messages(messages)?;
         detached(py, || self.session.push(&messages))
     }
 
-    /// Takes over a whole history: what is known is recognized, and the rest is appended.
+    /// Takes over a whole history: recognizes known messages and appends the rest.
     fn sync<'py>(&self, py: Python<'py>, history: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let history = input::messages(history)?;
         self.detached_json(py, |session| session.sync(&history))
     }
 
-    /// Says what comes with the messages of each request, because the provider counts it: the system prompt, if it is not
-    /// one of the messages, and the tools.
+    /// Sets the tools and the system prompt that requests send outside the messages, because the provider counts them.
     #[pyo3(signature = (*, system=None, tools=None))]
     fn preamble(
         &self,
@@ -117,14 +116,14 @@ impl Session {
         detached(py, || self.session.window()).map(Window::from)
     }
 
-    /// Records what the model answered: its message, and the tokens that the provider reports. It takes the whole response,
-    /// not a stream.
+    /// Records the model's answer: its message, and the tokens that the provider reports. Takes a whole response, not a
+    /// stream.
     fn answered(&self, py: Python<'_>, response: &Bound<'_, PyAny>) -> PyResult<()> {
         let response = input::object(response, "response")?;
         detached(py, || self.session.answered(&response))
     }
 
-    /// Records the input tokens that the provider reported for the last window, cached ones included.
+    /// Records the input tokens that the provider reported for the last window, including cached ones.
     fn usage(&self, py: Python<'_>, model: &str, input_tokens: u64) -> PyResult<()> {
         detached(py, || self.session.usage(model, input_tokens))
     }
@@ -135,40 +134,40 @@ impl Session {
         detached(py, || self.session.overflow(cause)).map(Window::from)
     }
 
-    /// Finds messages by words, also those that have left the window: the best first.
+    /// Finds messages by words, including those that have left the window. The best match comes first.
     #[pyo3(signature = (query, limit=10))]
     fn search<'py>(&self, py: Python<'py>, query: &str, limit: usize) -> PyResult<Bound<'py, PyAny>> {
         self.detached_json(py, |session| session.search(query, limit))
     }
 
-    /// Returns the messages of the conversation, with their positions in the log, and whether the window shows them.
+    /// Returns the messages of the conversation with their log positions, and whether the window shows them.
     fn history<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.detached_json(py, bindings::Session::history)
     }
 
-    /// Returns the messages of the conversation as they came, with all that has left the window.
+    /// Returns the messages of the conversation as they arrived, including those that have left the window.
     fn messages<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.detached_json(py, bindings::Session::messages)
     }
 
-    /// Returns what became of every message, and why.
+    /// Returns the treatment of every message and its reason.
     fn why<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.detached_json(py, bindings::Session::why)
     }
 
-    /// Returns what each call has sent and cost, and what it would have cost without a window.
+    /// Returns what each call sent and cost, and what it would have cost without a window.
     #[pyo3(signature = (price="anthropic-5m"))]
     fn receipt<'py>(&self, py: Python<'py>, price: &str) -> PyResult<Bound<'py, PyAny>> {
         self.detached_json(py, |session| session.receipt(&bindings::price(price)?))
     }
 
-    /// Changes the policy, from the next window on.
+    /// Changes the policy for the next window and later ones.
     fn set_policy(&self, py: Python<'_>, policy: &Bound<'_, PyAny>) -> PyResult<()> {
         let policy = policy::read(Some(policy))?.unwrap_or_else(lookback_engine::policy::Policy::production);
         detached(py, || self.session.set_policy(policy))
     }
 
-    /// Goes on with the session of an earlier process: the last turns stay in the window, and the task follows them.
+    /// Continues the session of an earlier process: the last turns stay in the window, and the task follows them.
     #[pyo3(signature = (task, turns=None))]
     fn resume<'py>(
         &self,
@@ -180,12 +179,12 @@ impl Session {
         self.detached_json(py, |session| session.resume(&task, turns))
     }
 
-    /// Waits until the summary that is being made is done.
+    /// Waits until the summary in progress is done.
     fn wait_for_summary(&self, py: Python<'_>) -> PyResult<()> {
         let mut interrupted = Ok(());
         detached(py, || {
             self.session.wait_for_summary(|| {
-                // Such as by Ctrl-C.
+                // A signal such as Ctrl-C.
                 interrupted = interpreter::with(|py| py.check_signals()).unwrap_or(Ok(()));
                 interrupted.is_ok()
             })
@@ -200,7 +199,7 @@ impl Session {
         Ok(Memory::new_in(memory, self.session.name()))
     }
 
-    /// Names what the session holds to the collector of cycles: its functions may hold the session.
+    /// Visits the session's functions for Python's garbage collector, because they may hold the session.
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.functions.traverse(&visit)
     }
@@ -219,7 +218,7 @@ impl Session {
 }
 
 impl Session {
-    /// Reads from a provider's error how much too long a request was.
+    /// Parses a provider's error, and returns by how much a request was too long.
     fn too_long(&self, error: &Bound<'_, PyAny>) -> PyResult<TooLong> {
         let py = error.py();
         let number = |name| error.getattr_opt(name).ok().flatten().and_then(|value| value.extract::<u16>().ok());
@@ -230,7 +229,7 @@ impl Session {
                 let response = error.getattr_opt("response")?;
                 let text = response.and_then(|response| response.getattr_opt("text").ok().flatten());
                 let text = text.and_then(|text| text.extract::<String>().ok());
-                // A response that was read already has none, and the exception has its words.
+                // A response that was already read has no text, but the exception's message has it.
                 let text = text.filter(|text| !text.trim().is_empty());
                 text.map_or_else(|| error.str()?.extract(), Ok)?
             }

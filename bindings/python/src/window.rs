@@ -1,4 +1,4 @@
-//! A window: what one model call sends, and where each message of it comes from.
+//! A window: the messages that one model call sends, with their sources.
 
 use lookback_bindings as bindings;
 use pyo3::prelude::*;
@@ -12,18 +12,18 @@ use crate::output;
 #[pyclass(frozen, module = "lookback")]
 pub(crate) struct Window {
     window: bindings::Window,
-    /// The messages, once somebody has read them.
+    /// The messages, once they have been read.
     messages: PyOnceLock<Py<PyAny>>,
 }
 
-/// Where a message of a window comes from.
+/// The source of a message in a window.
 #[pyclass(frozen, module = "lookback")]
 pub(crate) struct Source(bindings::Source);
 
 #[pymethods]
 impl Source {
-    /// `unchanged`: it has exactly the bytes of its entry. `changed`: it shows less, was repaired, or merged from several.
-    /// `own`: Lookback made it.
+    /// `unchanged` if it has exactly the bytes of its entry, `changed` if it was shortened, repaired or merged from
+    /// several, and `own` if Lookback made it.
     #[getter]
     fn kind(&self) -> &'static str {
         self.0.kind()
@@ -48,7 +48,7 @@ impl From<bindings::Window> for Window {
 
 #[pymethods]
 impl Window {
-    /// The messages, as dictionaries for a request. They are made when this is read first.
+    /// The messages, as dictionaries for a request. They are created when this is first read.
     #[getter]
     fn messages(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let made = self
@@ -57,39 +57,39 @@ impl Window {
         made.map(|messages| messages.clone_ref(py))
     }
 
-    /// The messages as a JSON list. What is unchanged has the bytes with which it came.
+    /// The messages as a JSON list. Unchanged messages have the bytes with which they arrived.
     #[getter]
     fn json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, detached(py, || self.window.json())?.as_bytes()))
     }
 
-    /// The tokens, with the system prompt and the tools, as Lookback counts them.
+    /// The tokens as Lookback counts them, including the system prompt and the tools.
     #[getter]
     fn tokens(&self) -> u64 {
         self.window.tokens()
     }
 
-    /// Whether this call cut the conversation.
+    /// Whether this call compacted the conversation.
     #[getter]
     fn compacted(&self) -> bool {
         self.window.compacted()
     }
 
-    /// Where each of the messages comes from, in the same order. No JSON is written for it.
+    /// The source of each message, in the same order. Faster than `messages`, because it writes no JSON.
     #[getter]
     fn sources(&self, py: Python<'_>) -> PyResult<Vec<Source>> {
-        // It is done before the lock would be given back.
+        // Too fast to be worth releasing the interpreter's lock.
         let sources = self.window.sources().map_err(|failure| raise(py, &failure))?;
         Ok(sources.into_iter().map(Source).collect())
     }
 
-    /// The limits that it exceeds, because what is left may not be dropped.
+    /// The limits that the window exceeds, because the rest may not be dropped.
     #[getter]
     fn over<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         output::json(py, &self.window.over())
     }
 
-    /// Returns what became of every message of the history, and why.
+    /// Returns the treatment of every message of the history and its reason.
     fn why<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         output::json(py, &detached(py, || self.window.why())?)
     }

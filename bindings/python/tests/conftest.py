@@ -25,7 +25,7 @@ STAND_IN = Path(__file__).parents[3] / "target" / "debug" / "stand-in"
 
 
 class StandIn:
-    """The server, while it runs."""
+    """A running server."""
 
     def __init__(self, log: Path, *options: str) -> None:
         with log.open("w") as out:
@@ -37,7 +37,7 @@ class StandIn:
         self.base = found[1]
 
     def report(self) -> Any:
-        """What was seen."""
+        """Returns the server's record of its requests."""
         with urllib.request.urlopen(f"{self.base}/stand-in/report") as answer:
             return json.load(answer)
 
@@ -46,7 +46,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 
 def examples(page: str) -> dict[str, str]:
-    """The examples in Python of a page, by the headings above them."""
+    """Returns the Python examples of a page by the headings above them."""
     found: dict[str, str] = {}
     for section in re.split(r"^#+ ", (DOCS / page).read_text(), flags=re.M):
         for number, example in enumerate(re.findall(r"```python\n(.*?)```", section, re.S)):
@@ -56,7 +56,7 @@ def examples(page: str) -> dict[str, str]:
 
 
 def run_example(code: str, folder: Path, server: StandIn) -> str:
-    """Runs an example as a program of its own, against a provider that enforces its rules. Returns what it prints."""
+    """Runs an example as a separate program, against a provider that enforces its rules. Returns what it prints."""
     environment = os.environ | {
         "OPENAI_API_KEY": "k",
         "OPENAI_BASE_URL": f"{server.base}/v1",
@@ -78,7 +78,7 @@ def run_example(code: str, folder: Path, server: StandIn) -> str:
 
 @pytest.fixture
 def stand_in(tmp_path: Path) -> Iterator[StandIn]:
-    """A provider whose models take 12,000 tokens."""
+    """A provider whose models accept 12,000 tokens."""
     server = StandIn(tmp_path / "stand-in.log", "--window", "12000")
     yield server
     server.process.kill()

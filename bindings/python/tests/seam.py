@@ -1,4 +1,4 @@
-"""What the vectors of the frameworks' seams share: how `corpus/adapters` is read, and how its steps are carried out."""
+"""The shared part of the seam tests: reads the vectors in `corpus/adapters`, and carries out their steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import lookback
 CORPUS = Path(__file__).parents[3] / "corpus" / "adapters"
 
 TOO_LONG = "This model's maximum context length is 12000 tokens. However, your messages resulted in 13000 tokens."
-"""What a provider says of a request that is too long."""
+"""A provider's error about a request that is too long."""
 
 ROLES = {"s": "system", "u": "user", "a": "assistant", "t": "tool"}
 
@@ -34,29 +34,29 @@ class Message(NamedTuple):
 
 @dataclass(frozen=True)
 class Vector:
-    """A conversation, and what of it is to be sent, kept or raised."""
+    """A conversation, and what must be sent, kept or raised."""
 
     name: str
     upstream: list[str]
-    """The frameworks' own tests that say the same."""
+    """The frameworks' own tests that assert the same."""
     steps: list[dict[str, Any]]
     policy: str | dict[str, Any] = "none"
     options: dict[str, Any] | None = None
-    """What only one framework has."""
+    """Options that only one framework has."""
     results: dict[str, str] | None = None
-    """What the tool returns, by the call: the call itself if it is not here."""
+    """The results of the tool by call. A call that is not listed returns its own identifier."""
     differs: str = ""
-    """Why the framework's tests say something else, if they do."""
+    """Why the framework's tests assert something else, if they do."""
 
 
 def vectors(framework: str) -> list[Any]:
-    """The vectors of a framework, as parameters of a test."""
+    """Returns the vectors of a framework, as parameters of a test."""
     read = [Vector(**vector) for vector in json.loads((CORPUS / f"{framework}.json").read_text())]
     return [pytest.param(vector, id=vector.name) for vector in read]
 
 
 def message(short: str) -> Message:
-    """A message from its abbreviation."""
+    """Returns the message of an abbreviation."""
     if found := re.fullmatch(r"a\*([^:]*)(?::(.*))?", short):
         return Message("assistant", text(found[2] or ""), calls=tuple(found[1].split("+")))
     if found := re.fullmatch(r"t#([^:]*):(.*)", short):
@@ -66,13 +66,13 @@ def message(short: str) -> Message:
 
 
 def text(short: str) -> str:
-    """A text from its abbreviation: `red*3` is the word three times."""
+    """Returns the text of an abbreviation: `red*3` is the word three times."""
     found = re.fullmatch(r"(\w+)\*(\d+)", short)
     return " ".join([found[1]] * int(found[2])) if found else short
 
 
 def openai(said: Message) -> dict[str, Any]:
-    """A message in OpenAI's format."""
+    """Returns a message in OpenAI's format."""
     if said.role == "tool":
         return {"role": "tool", "tool_call_id": said.call, "content": said.text}
     function = {"name": "look", "arguments": "{}"}
@@ -83,8 +83,8 @@ def openai(said: Message) -> dict[str, Any]:
 class Seam(ABC):
     """A framework with our adapter in it.
 
-    A subclass is short: it makes the framework's own agent, turns its messages into `Message`, and has its model call
-    `answer`. The steps of a vector call its methods by their names, with a message for each abbreviation.
+    A subclass creates the framework's own agent, converts its messages into `Message`, and has its model call `answer`.
+    The steps of a vector call its methods by their names, with a message for each abbreviation.
     """
 
     session: ClassVar[str]
@@ -95,35 +95,35 @@ class Seam(ABC):
         self.options = vector.options or {}
         self.store = str(folder / "memory.db")
         self.sent: list[list[Message]] = []
-        """What each call of the model in the step was sent."""
+        """The messages that each model call of the step was sent."""
         self.answers: list[str] = []
-        """What the model is still to answer in the step."""
+        """The remaining answers of the model in the step."""
         # The abbreviations of the texts of the vector.
         self._known = {text(words): words for words in _texts([vector.steps, vector.results or {}, self.options])}
         self.make()
 
     @abstractmethod
     def make(self) -> None:
-        """Makes the adapter and what it is in, as a process that begins does."""
+        """Creates the adapter and the agent, like a new process."""
 
     @abstractmethod
     def run(self, *said: Message) -> None:
-        """Has the agent answer, behind what is kept."""
+        """Has the agent answer messages, after those that it keeps."""
 
     @abstractmethod
     def refusal(self, words: str) -> Exception:
-        """The error that the framework's model raises if the provider refuses a request with these words."""
+        """Returns the error that the framework's model raises if the provider refuses a request with these words."""
 
     @abstractmethod
     def kept(self) -> list[Message]:
-        """The conversation as the framework has it."""
+        """Returns the framework's copy of the conversation."""
 
     def restart(self) -> None:
-        """Begins a new process over the same store."""
+        """Starts over with the same store, like a new process."""
         self.make()
 
     def log(self) -> list[Message]:
-        """The conversation as the session has it."""
+        """Returns the session's copy of the conversation."""
         messages = lookback.Session(self.session, store=self.store).messages()
         return [
             Message(
@@ -136,7 +136,7 @@ class Seam(ABC):
         ]
 
     def answer(self, sent: list[Message]) -> Message:
-        """What the model answers to what it is sent."""
+        """Returns the model's answer to the messages that it is sent."""
         self.sent.append(sent)
         short = self.answers.pop(0) if self.answers else "a:Done."
         if short.startswith("!"):
@@ -151,11 +151,11 @@ class Seam(ABC):
         return text(result)
 
     def again(self, words: str) -> Exception:
-        """The error of a tool that fails, or wants to be called again, with these words."""
+        """Returns the error, with these words, of a tool that fails or asks for another try."""
         return ValueError(words)
 
     def short(self, said: Message) -> str:
-        """A message as its abbreviation. A text that is none of the vector's is `~`, and what is left of one `x...`."""
+        """Returns a message's abbreviation. A text that is not in the vector is `~`, and a shortened one `x...`."""
         kind = next(kind for kind, role in ROLES.items() if role == said.role)
         words = self._known.get(said.text)
         if words is None:
@@ -166,7 +166,7 @@ class Seam(ABC):
         return f"{kind}#{said.call}:{words}" if said.call else f"{kind}:{words}"
 
     def carry_out(self, step: dict[str, Any]) -> None:
-        """Carries out a step, and checks what comes of it."""
+        """Carries out a step, and checks the results."""
         self.sent, self.answers = [], list(step.get("answers", []))
         given = step.get("with", [])
         said = [message(short) for short in ([given] if isinstance(given, str) else given)]
@@ -181,14 +181,14 @@ class Seam(ABC):
                 must_be(gives, step["gives"])
         if "sends" in step:
             must_be([[self.short(message) for message in sent] for sent in self.sent], step["sends"])
-        # The model was asked as often as it has answers, and each time with what its provider takes.
+        # The model was called once for each answer, and each request was valid for its provider.
         must_be(self.answers, [])
         for sent in self.sent:
             must_be(lookback.check({"messages": [openai(message) for message in sent]}, dialect="openai-chat"), [])
 
 
 def must_be(found: object, expected: object) -> None:
-    """Fails if they are not the same."""
+    """Fails if the values differ."""
     if found != expected:
         pytest.fail(f"expected {json.dumps(expected)}\nfound    {json.dumps(found, default=repr)}", pytrace=False)
 
@@ -200,7 +200,7 @@ def check(seam: Seam) -> None:
 
 
 def _texts(value: Any) -> list[str]:
-    """The words of all abbreviations in a value, and of all other texts in it."""
+    """Returns the texts of all abbreviations in a value, and all other texts in it."""
     if isinstance(value, dict):
         return [words for member in value.values() for words in _texts(member)]
     if isinstance(value, list):

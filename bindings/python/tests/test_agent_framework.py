@@ -43,14 +43,14 @@ def run(command: str) -> str:
 
 
 def agent(stand_in: StandIn, *middleware: Any, kind: Any = OpenAIChatCompletionClient, **more: Any) -> Agent[Any]:
-    # Each run has an event loop of its own, so no connection may outlive it.
+    # Each run has its own event loop, so no connection may outlive the run.
     options: Any = {"max_retries": 0, "default_headers": {"Connection": "close"}, "http_client": more.pop("http", None)}
     client = kind(model="gpt-4o", async_client=AsyncOpenAI(base_url=f"{stand_in.base}/v1", api_key="k", **options))
     return Agent(client, "Be brief.", name="Bob", tools=[run], middleware=middleware, **more)
 
 
 async def ask(made: Agent[Any], text: str, session: AgentSession | None = None, stream: bool = False) -> str:
-    """What the agent answers."""
+    """Returns the agent's answer."""
     if stream:
         return (await made.run(text, session=session, stream=True).get_final_response()).text
     return (await made.run(text, session=session)).text
@@ -62,7 +62,7 @@ def results(messages: list[Message]) -> list[str]:
 
 
 def must_be_whole(messages: list[Message]) -> None:
-    """The history has every step, as its tool returned it."""
+    """Asserts that the history contains every step, as its tool returned it."""
     assert sorted(int(result.split()[1]) for result in results(messages)) == list(range(1, 25))
     assert all(len(result) > 1000 for result in results(messages))
 
@@ -93,7 +93,7 @@ def test_an_agent_keeps_a_window_and_its_history_whole(
     must_be_whole(kept(session))
     report = stand_in.report()
     assert (report["refused"], report["too_long"]) == ([], 0)
-    # Another process goes on with the session.
+    # Another process continues the session.
     session = AgentSession.from_dict(json.loads(json.dumps(session.to_dict())))
     assert asyncio.run(ask(made(), "And now?", session, stream))
     must_be_whole(kept(session))
@@ -204,7 +204,7 @@ def test_what_other_middleware_does_to_a_stream_is_kept(stand_in: StandIn) -> No
 
     async def talk() -> None:
         assert "ANSWER" in await ask(agent(stand_in, Loud(), LookbackMiddleware()), "Hello", stream=True)
-        # Nobody has to read a stream to its end.
+        # A caller need not read a stream to its end.
         updates = agent(stand_in, LookbackMiddleware()).run("Hello", stream=True)
         await anext(updates)
         await updates.close()
@@ -235,7 +235,7 @@ def test_a_message_of_several_contents_stays_one() -> None:
     assert first is messages[2].contents[0]
     assert second.additional_properties == {"mine": 1} and len(second.result) < len(long)
     assert second.items is not None and second.items[0].text == second.result
-    # A person writes before the second call is answered.
+    # The user writes before the second call is answered.
     interrupted = [*messages[:2], Message("tool", [messages[2].contents[0]]), Message("user", ["Stop."])]
     own = _Messages("mended").window(interrupted)[3]
     assert (own.role, own.contents[0].call_id, own.message_id) == ("tool", "b", "lookback-4")
@@ -246,6 +246,6 @@ def test_a_store_holds_the_loop_up_nowhere(
 ) -> None:
     threads = threads_of_sessions(monkeypatch)
     made = agent(stand_in, LookbackMiddleware(store=tmp_path / "memory.db", policy="none"))
-    # It is also made smaller.
+    # The window is also reduced.
     asyncio.run(ask(made, TASK, made.create_session()))
     assert threads and threading.main_thread() not in threads

@@ -61,7 +61,7 @@ def test_a_call_that_is_cancelled_in_the_queue_is_done(tmp_path: Path) -> None:
     held = threading.Event()
 
     class Slow:
-        """A message that holds the session's thread up."""
+        """A message that blocks the session's thread."""
 
         def model_dump(self, **options: Any) -> Any:
             assert held.wait(120)

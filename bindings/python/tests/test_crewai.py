@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pytest
 from conftest import POLICY, StandIn, examples, run_example
 
-# CrewAI reads these when it is imported: it sends nothing anywhere, and keeps its files out of the home.
+# CrewAI reads these when it is imported. They turn its telemetry off, and keep its files out of the home folder.
 os.environ |= {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true", "CREWAI_TRACING_ENABLED": "false"}
 os.environ["XDG_DATA_HOME"] = mkdtemp()
 
@@ -60,13 +60,13 @@ def results(messages: Any) -> list[str]:
 
 
 def must_be_whole(messages: Any) -> None:
-    """The messages have every step, as its tool returned it."""
+    """Asserts that the messages contain every step, as its tool returned it."""
     assert sorted(int(result.split()[1]) for result in results(messages)) == list(range(1, 25))
     assert all(len(result) > 1000 for result in results(messages))
 
 
 def must_be_valid(messages: list[Any]) -> None:
-    """No call is without its result, and no result without its call."""
+    """Asserts that each call has its result, and each result its call."""
     calls = [call["id"] for message in messages for call in message.get("tool_calls") or []]
     assert sorted(calls) == sorted(message["tool_call_id"] for message in messages if message["role"] == "tool")
 
@@ -93,7 +93,7 @@ def test_an_agent_keeps_a_window_and_its_messages_whole(
     store = f"{tmp_path}/memory/" if stored else None
     messages = ask(agent(LookbackLLM(model(stand_in), store=store, policy=POLICY)), TASK, awaited)
     must_be_whole(messages)
-    # Another process goes on with the conversation.
+    # Another process continues the conversation.
     messages.append({"role": "user", "content": "And now?"})
     messages = ask(agent(LookbackLLM(model(stand_in), store=store, policy=POLICY)), messages, awaited)
     must_be_whole(messages)
@@ -106,7 +106,7 @@ def test_an_agent_keeps_a_window_and_its_messages_whole(
 
 
 class Watched(OpenAICompletion):
-    """A model that notes what is sent."""
+    """A model that records the messages that it sends."""
 
     sent: ClassVar[list[list[Any]]] = []
 
@@ -165,7 +165,7 @@ def test_a_hook_sees_all_messages_and_may_change_them(stand_in: StandIn) -> None
     def hook(context: Any) -> None:
         seen.append(len(context.messages))
         if len(seen) == 10:
-            # The first two steps.
+            # Removes the first two steps.
             context.messages[2:5] = []
 
     register_before_llm_call_hook(hook)

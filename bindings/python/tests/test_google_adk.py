@@ -39,7 +39,7 @@ def run(command: str) -> str:
 
 
 class Watched(Gemini):
-    """A model that notes the contents it sends."""
+    """A model that records the contents that it sends."""
 
     sent: list[list[dict[str, Any]]] = []
 
@@ -63,7 +63,7 @@ def runner(agent: LlmAgent, *plugins: Any, sessions: Any = None) -> Runner:
 
 
 async def turn(made: Runner, words: str, session: str = "s", **config: Any) -> list[Event]:
-    """Says something, and returns all events of the session."""
+    """Sends a message, and returns all events of the session."""
     message = Content(role="user", parts=[Part(text=words)])
     run_config = RunConfig(**config)
     async for _ in made.run_async(user_id="u", session_id=session, new_message=message, run_config=run_config):
@@ -89,7 +89,7 @@ def sent_by(agent: LlmAgent) -> list[list[dict[str, Any]]]:
 
 
 def must_be_whole(events: list[Event]) -> None:
-    """The session has every step, as its tool returned it."""
+    """Asserts that the session contains every step, as its tool returned it."""
     answers = [response.response for event in events for response in event.get_function_responses()]
     results = [answer["result"] for answer in answers if answer]
     assert sorted(int(result.split()[1]) for result in results) == list(range(1, 25))
@@ -119,7 +119,7 @@ def test_an_agent_keeps_a_window_and_its_session_whole(
     must_be_whole(talk(made(), TASK, streaming_mode=streams))
     report = stand_in.report()
     assert (report["refused"], report["too_long"]) == ([], 0)
-    # Another process goes on with the session.
+    # Another process continues the session.
     events = talk(made(), "And now?", streaming_mode=streams)
     must_be_whole(events)
     assert events[-1].content and events[-1].content.role == "model"
@@ -133,7 +133,7 @@ def test_an_agent_keeps_a_window_and_its_session_whole(
 def test_between_cuts_a_request_extends_the_one_before(stand_in: StandIn) -> None:
     agent = worker(stand_in)
     made = runner(agent, LookbackPlugin(policy=POLICY))
-    # Without asyncio.
+    # Without asyncio, too.
     message = Content(role="user", parts=[Part(text=TASK)])
     must_be_whole(list(made.run(user_id="u", session_id="s", new_message=message)))
     sent = sent_by(agent)
@@ -146,7 +146,7 @@ def test_between_cuts_a_request_extends_the_one_before(stand_in: StandIn) -> Non
 
 
 def test_what_is_only_for_one_request_moves_no_cut(stand_in: StandIn, tmp_path: Path) -> None:
-    # With a static instruction, the other one is a content, which is in another place in each request.
+    # With a static instruction, the other instruction is a content, whose position changes with each request.
     agent = worker(stand_in, static_instruction="Be brief.", instruction="Be kind.")
     store = tmp_path / "memory.db"
     must_be_whole(talk(runner(agent, LookbackPlugin(store=store, policy=POLICY)), TASK, "And now?"))
@@ -198,7 +198,7 @@ def test_sessions_run_at_once(stand_in: StandIn, tmp_path: Path) -> None:
 
 
 class Cached(BaseLlm):
-    """A model that takes out of a request what its provider has in a cache, and refuses the first as too long."""
+    """A model that removes from a request what its provider has cached, and refuses the first request as too long."""
 
     asked: list[LlmRequest] = []
 
@@ -251,7 +251,7 @@ def test_unchanged_contents_are_the_requests_own() -> None:
     ]
     mirror = _Contents("a")
     assert all(shown is content for shown, content in zip(mirror.window(contents), contents, strict=True))
-    # Each request has copies.
+    # Each request contains copies.
     copies = [content.model_copy(deep=True) for content in contents]
     assert all(shown is content for shown, content in zip(mirror.window(copies), copies, strict=True))
     assert len(mirror.session.history()) == 3
@@ -278,6 +278,6 @@ def test_a_store_holds_the_loop_up_nowhere(
 ) -> None:
     threads = threads_of_sessions(monkeypatch)
     window = LookbackPlugin(store=tmp_path / "memory.db", policy="none")
-    # It is also made smaller.
+    # The window is also reduced.
     talk(runner(worker(stand_in), window), TASK)
     assert threads and threading.main_thread() not in threads

@@ -36,7 +36,7 @@ def generator(stand_in: StandIn, kind: Any = OpenAIChatGenerator) -> Any:
 
 
 def ask(chat_generator: Any, messages: list[ChatMessage], awaited: bool = False) -> list[ChatMessage]:
-    """The messages of an agent after a run."""
+    """Returns the messages of an agent after a run."""
     agent = Agent(chat_generator=chat_generator, tools=[run], system_prompt="Be brief.")
     result = asyncio.run(agent.run_async(messages=messages)) if awaited else agent.run(messages=messages)
     said: list[ChatMessage] = result["messages"]
@@ -48,7 +48,7 @@ def results(messages: list[ChatMessage]) -> list[Any]:
 
 
 def must_be_whole(messages: list[ChatMessage]) -> None:
-    """The messages have every step, as its tool returned it."""
+    """Asserts that the messages contain every step, as its tool returned it."""
     assert sorted(int(result.split()[1]) for result in results(messages)) == list(range(1, 25))
     assert all(len(result) > 1000 for result in results(messages))
 
@@ -77,7 +77,7 @@ def test_an_agent_keeps_a_window_and_its_messages_whole(
     must_be_whole(messages)
     report = stand_in.report()
     assert (report["refused"], report["too_long"]) == ([], 0)
-    # Another process goes on with the conversation.
+    # Another process continues the conversation.
     messages = ask(made(), [*messages[1:], ChatMessage.from_user("And now?")], awaited)
     must_be_whole(messages)
     assert messages[-1].text
@@ -90,7 +90,7 @@ def test_an_agent_keeps_a_window_and_its_messages_whole(
 
 
 class Watched:
-    """A generator without an asynchronous call, which notes what it is given."""
+    """A generator without an asynchronous call, which records the messages that it is given."""
 
     def __init__(self, other: Any) -> None:
         self.other = other
@@ -174,7 +174,7 @@ def test_the_parts_of_messages_are_kept() -> None:
     assert all(a is b for a, b in zip(before, messages[:3], strict=True))
     [result] = shown.tool_call_results
     assert (shown.meta, result.origin) == ({"mine": 2}, calls[1]) and len(result.result) < len(long)
-    # A person writes before the second call is answered.
+    # The user writes before the second call is answered.
     own = _Messages("mended").window([*messages[:3], ChatMessage.from_user("Stop.")])[3]
     assert own.tool_call_result and own.meta == {"lookback": "lookback-4"}
     assert (own.tool_call_result.origin.id, own.tool_call_result.origin.tool_name) == ("b", "run")

@@ -1,4 +1,4 @@
-"""What is no message: an exception that says what and where, and nothing is written."""
+"""Invalid input: an exception names the problem and its place, and nothing is written."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ class Raises:
 
 
 class Changes(dict[str, Any]):
-    """Changes while it is read."""
+    """A dictionary that changes while it is read."""
 
 
 @pytest.mark.parametrize(

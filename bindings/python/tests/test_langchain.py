@@ -35,7 +35,7 @@ def agent(stand_in: StandIn, *middleware: Any, saver: Any = None) -> Any:
 
 
 def must_be_whole(messages: list[Any]) -> None:
-    """The state has every step, as its tool returned it."""
+    """Asserts that the state contains every step, as its tool returned it."""
     results = [message.text for message in messages if isinstance(message, ToolMessage)]
     assert [result.split("\n")[0] for result in sorted(results, key=lambda text: int(text.split()[1]))] == [
         f"STEP {step} OF 24" for step in range(1, 25)
@@ -60,7 +60,7 @@ def test_an_agent_keeps_a_window_and_its_state_whole(
     must_be_whole(state["messages"])
     report = stand_in.report()
     assert (report["refused"], report["too_long"]) == ([], 0)
-    # Another process goes on with the thread.
+    # Another process continues the thread.
     made = agent(stand_in, LookbackMiddleware(store=store, policy=POLICY), saver=saver)
     state = made.invoke({"messages": [{"role": "user", "content": "And now?"}]}, THREAD)
     assert isinstance(state["messages"][-1], AIMessage) and state["messages"][-1].content

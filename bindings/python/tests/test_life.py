@@ -1,4 +1,4 @@
-"""What can happen to a program: a full disk, many threads, and texts of any size."""
+"""What a program must survive: a full disk, many threads, signals, and texts of any size."""
 
 import gc
 import subprocess
@@ -14,7 +14,7 @@ import lookback
 
 FULL = """
 import resource, signal, sys, lookback
-# What is written beyond fails, as on a disk that is full.
+# Writes beyond the limit fail, as on a full disk.
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 session = lookback.Session("s", store=sys.argv[1])
 acknowledged = 0
@@ -33,7 +33,7 @@ except lookback.StoreError as error:
 
 @pytest.mark.parametrize("store", ["memory.db", "files/"])
 def test_a_full_disk_is_told_and_loses_nothing_that_was_acknowledged(store: str, tmp_path: Path) -> None:
-    # A path of its own keeps the slash at its end.
+    # Unlike `Path`, a string keeps the slash at its end.
     place = f"{tmp_path}/{store}"
     done = subprocess.run([sys.executable, "-c", FULL, place], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -90,7 +90,7 @@ def test_a_hook_may_use_its_session() -> None:
 
 INTERRUPTED = """
 import os, signal, sys, threading, time, traceback, lookback
-# Whoever runs the tests in the background has it ignored.
+# A background process of a shell ignores this signal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 session = lookback.Session("s", policy="rolling-summary:window_size=4", summarizer=lambda ask: time.sleep(600))
 for number in range(8):
@@ -100,12 +100,12 @@ def wait():
     session.wait_for_summary()
 def interrupt():
     main = threading.main_thread().ident
-    # Threads have a function of that name, too.
+    # A function in `threading` has the same name.
     def waits(frame):
         return frame.name == "wait" and frame.filename == "<string>"
     while not any(waits(frame) for frame in traceback.extract_stack(sys._current_frames()[main])):
         time.sleep(0.01)
-    # It is a moment from there into the call, which a signal should not come before.
+    # Waits until the call has begun, because the signal must not arrive before it.
     time.sleep(0.3)
     os.kill(os.getpid(), signal.SIGINT)
 threading.Thread(target=interrupt, daemon=True).start()

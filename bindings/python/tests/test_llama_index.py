@@ -34,7 +34,7 @@ def model(stand_in: StandIn) -> OpenAILike:
 
 
 def ask(agent: FunctionAgent, text: str, **more: Any) -> list[list[ChatMessage]]:
-    """Has the agent answer, and returns what each of its calls of the model sent."""
+    """Has the agent answer, and returns the messages of each model call."""
 
     async def answer() -> list[list[ChatMessage]]:
         handler = agent.run(user_msg=text, max_iterations=100, **more)
@@ -54,13 +54,13 @@ def results(messages: list[ChatMessage]) -> list[str]:
 
 
 def must_be_whole(messages: list[ChatMessage]) -> None:
-    """The conversation has every step, as its tool returned it."""
+    """Asserts that the conversation contains every step, as its tool returned it."""
     assert sorted(int(result.split()[1]) for result in results(messages)) == list(range(1, 25))
     assert all(len(result) > 1000 for result in results(messages))
 
 
 def must_be_valid(messages: list[ChatMessage]) -> None:
-    """No call is without its result, and no result without its call."""
+    """Asserts that each call has its result, and each result its call."""
     calls = [block.tool_call_id for message in messages for block in message.blocks if isinstance(block, ToolCallBlock)]
     answered = [message.additional_kwargs["tool_call_id"] for message in messages if message.role == MessageRole.TOOL]
     assert sorted(map(str, calls)) == sorted(answered)
@@ -130,7 +130,7 @@ def test_between_cuts_a_request_extends_the_one_before(stand_in: StandIn) -> Non
     assert len(sent) > 15 and extended > 0.5 * len(sent), extended
     for messages in sent:
         must_be_valid(messages)
-    # What is unchanged is the conversation's own.
+    # Unchanged messages are the conversation's own objects.
     own = {id(message) for message in memory.get_all()}
     assert sum(id(message) in own for messages in sent for message in messages) > 3 * len(sent)
 
@@ -263,6 +263,6 @@ def test_a_store_holds_the_loop_up_nowhere(
     threads = threads_of_sessions(monkeypatch)
     memory = LookbackMemory("task", store=tmp_path / "memory.db", policy="none")
     threads.clear()
-    # It is also made smaller.
+    # The window is also reduced.
     ask(agent(stand_in), TASK, memory=memory)
     assert threads and threading.main_thread() not in threads

@@ -1,4 +1,4 @@
-"""What the adapters share: the mirror of a framework's list, and the conversations that are open."""
+"""The shared part of the adapters: the mirror of a framework's list, and the open conversations."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ Message = dict[str, Any]
 
 
 class Plain(Mirror[Message]):
-    """A mirror of messages that are as the session has them."""
+    """A mirror whose items have the session's own form."""
 
     def key(self, item: Message) -> Hashable:
         return repr(item)
@@ -36,7 +36,7 @@ def said(*texts: Any) -> list[Message]:
 
 
 def threads_of_sessions(monkeypatch: pytest.MonkeyPatch, module: str = "lookback._mirror") -> set[threading.Thread]:
-    """The threads that open and use the sessions of a module, from now on."""
+    """Returns a set that collects the threads that open and use a module's sessions from now on."""
     threads = set[threading.Thread]()
 
     class Watched:
@@ -79,7 +79,7 @@ def test_an_opening_store_holds_no_other_conversation_up() -> None:
         first = pool.submit(mirrors.of, "slow", slow)
         assert opening.wait(120)
         assert pool.submit(mirrors.of, "other", lambda: "other").result(120) == "other"
-        # Who opens the same one at the same time has the one that was there first.
+        # Of two callers that open the same name at the same time, both get the one that was ready first.
         assert mirrors.of("slow", lambda: "quick") == "quick"
         opened.set()
         assert first.result(120) == "quick"

@@ -58,14 +58,14 @@ def outputs(items: Any) -> list[str]:
 
 
 def must_be_whole(items: Any) -> None:
-    """The items have every step, as its tool returned it."""
+    """Asserts that the items contain every step, as its tool returned it."""
     found = sorted(int(output.split()[1]) for output in outputs(items))
     assert found == list(range(1, 25))
     assert all(len(output) > 1000 for output in outputs(items))
 
 
 class Watched(LookbackFilter):
-    """A filter that remembers what it has returned."""
+    """A filter that records what it has returned."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -96,7 +96,7 @@ def test_an_agent_keeps_a_window_and_its_items_whole(
         window = LookbackFilter("task", store=store, policy=POLICY)
         result = await talk(agent(stand_in, kind), TASK, window, streamed)
         must_be_whole(result.to_input_list())
-        # Another process goes on with the conversation.
+        # Another process continues the conversation.
         window = LookbackFilter("task", store=store, policy=POLICY)
         words = [*result.to_input_list(), {"role": "user", "content": "And now?"}]
         return await talk(agent(stand_in, kind), words, window, streamed)
@@ -172,7 +172,7 @@ def test_agents_that_are_tools_have_conversations_of_their_own(
     store = tmp_path / "memory.db" if stored else None
     window = Watched("task", store=store, policy=POLICY)
     tools = [agent(stand_in).as_tool(name, "Asks.", max_turns=40) for name in ("ask", "consult")]
-    # Both begin with the same words at the same time.
+    # Both tools begin with the same words at the same time.
     words = 'CALL ask {"input": "Run steps 1 to 12."} CALL consult {"input": "Run steps 1 to 12."}'
     result = asyncio.run(talk(agent(stand_in, tools=tools), words, window))
     assert outputs(result.to_input_list()) == ["All steps up to 12 are done."] * 2
@@ -209,7 +209,7 @@ def test_a_rewritten_history_is_followed(stand_in: StandIn) -> None:
         assert result.last_agent is clerk
         before, after = window.sent[-2:]
         assert len(outputs(before)) == 4 and outputs(after) == []
-        # The caller forgets all but how it began.
+        # The caller sends only the beginning of the history.
         words, calls = [words[0], {"role": "user", "content": "And now?"}], len(window.sent)
         await talk(worker, words, window)
         assert window.sent[calls] == words
@@ -248,7 +248,7 @@ def test_items_of_a_session_come_back_as_they_are(tmp_path: Path, stored: bool) 
         {"type": "reasoning", "id": "rs_1", "summary": [], "mine": 1.50},
         {"type": "function_call", "id": "__fake_id__", "call_id": "1", "name": "run", "arguments": "{ }"},
         {"type": "function_call_output", "call_id": "1", "output": "Grüße, \u0000 and 𝄞"},
-        # An answer to nothing, the same answer again, nothing at all, and what another session has encrypted.
+        # An answer to no call, the same answer again, an empty message, and an item that another session has encrypted.
         {"type": "function_call_output", "call_id": "2", "output": "x"},
         {"type": "function_call_output", "call_id": "1", "output": "Grüße, \u0000 and 𝄞"},
         {"role": "user", "content": ""},
@@ -263,7 +263,7 @@ def test_items_of_a_session_come_back_as_they_are(tmp_path: Path, stored: bool) 
         assert await session.get_items() == items
         assert await session.get_items(limit=2) == items[-2:]
         assert (await session.get_items(limit=0), await session.get_items(limit=99)) == ([], items)
-        # Down into what the model said at once, and up again.
+        # Removes items down into the model's parallel calls, and adds items again.
         for length in range(len(items) - 1, 2, -1):
             assert await session.pop_item() == items[length]
             assert await session.get_items() == items[:length]

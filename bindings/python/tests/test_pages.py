@@ -1,4 +1,4 @@
-"""The examples of the pages run as they are written, against a provider that enforces its rules."""
+"""The examples of the pages run unchanged, against a provider that enforces its rules."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ from conftest import DOCS, StandIn, examples, run_example
 
 import lookback
 
-# Those are tested in their own environments.
+# The examples of these frameworks are tested in their own environments.
 ELSEWHERE = ("LlamaIndex", "CrewAI")
 ADAPTERS = {name: code for name, code in examples("guides/adapters.md").items() if name not in ELSEWHERE}
 
@@ -29,7 +29,7 @@ def test_every_adapter_has_an_example() -> None:
 
 @pytest.mark.parametrize("page", sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")))
 def test_no_empty_line_breaks_a_table(page: str) -> None:
-    # A table that follows another has a line below its heads.
+    # Checks that a table after another table has a delimiter row.
     assert not re.search(r"\|\n\n\|.*\n(?!\|[-:| ]+\|\n)", (DOCS / page).read_text())
 
 

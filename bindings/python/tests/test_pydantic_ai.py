@@ -64,14 +64,14 @@ def parts(messages: list[ModelMessage], kind: Any) -> list[Any]:
 
 
 def must_be_whole(messages: list[ModelMessage]) -> None:
-    """The history has every step, as its tool returned it."""
+    """Asserts that the history contains every step, as its tool returned it."""
     results = [str(part.content) for message in messages for part in message.parts if isinstance(part, ToolReturnPart)]
     assert sorted(int(result.split()[1]) for result in results) == list(range(1, 25))
     assert all(len(result) > 1000 for result in results)
 
 
 async def read(_: Any, events: Any) -> None:
-    """Takes what a model streams."""
+    """Consumes a model's stream."""
     async for _ in events:
         pass
 
@@ -95,7 +95,7 @@ def test_an_agent_keeps_a_window_and_its_history_whole(
     must_be_whole(result.all_messages())
     report = stand_in.report()
     assert (report["refused"], report["too_long"]) == ([], 0)
-    # Another process goes on with the conversation.
+    # Another process continues the conversation.
     history = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(result.all_messages()))
     made = agent(stand_in, LookbackCapability(store=store, policy=POLICY))
     again = made.run_sync("And now?", message_history=history)
@@ -217,11 +217,11 @@ PICTURE = BinaryContent(b"\x89PNG\r\n\x1a\n" + bytes(100), media_type="image/png
 
 
 def conversation() -> list[ModelMessage]:
-    """A history with all that only the framework knows."""
+    """Returns a history with everything that only the framework knows."""
     return [
         ModelRequest([SystemPromptPart("Be brief."), UserPromptPart(["What is this?", PICTURE])]),
         ModelResponse([ThinkingPart("Hm.", signature="c2ln"), ToolCallPart("look", {"at": 1}, "c1")]),
-        # The user says something while the tool runs.
+        # The user writes while the tool runs.
         ModelRequest([UserPromptPart("Hurry."), ToolReturnPart("look", ["It is " + "red. " * 400, PICTURE], "c1")]),
         ModelResponse([NativeToolCallPart("web", {"q": "red"}, "n1"), NativeToolReturnPart("web", {"hits": 2}, "n1")]),
         ModelRequest([RetryPromptPart("Use the tool.")]),
@@ -300,6 +300,6 @@ def test_a_store_holds_the_loop_up_nowhere(
 ) -> None:
     threads = threads_of_sessions(monkeypatch)
     made = agent(stand_in, LookbackCapability(store=tmp_path / "memory.db", policy="none"))
-    # It is also made smaller.
+    # The window is also reduced.
     asyncio.run(made.run(TASK))
     assert threads and threading.main_thread() not in threads

@@ -1,4 +1,4 @@
-"""The examples of the README run as they are written."""
+"""The examples of the README run unchanged."""
 
 import doctest
 import re

@@ -1,4 +1,4 @@
-"""Vectors that say what the tests of Microsoft's Agent Framework say of chat middleware and histories, with ours."""
+"""Vectors that restate the tests of Microsoft's Agent Framework about chat middleware and histories, with ours."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PARAMETERS = {"type": "object", "properties": {"call": {"type": "string"}}, "req
 
 
 class Client(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatClient[Any]):
-    """A client that answers by the vector, whole or word by word."""
+    """A client that answers as the vector says, at once or word by word."""
 
     def __init__(self, seam: AgentFramework, **more: Any) -> None:
         super().__init__(**more)
@@ -67,13 +67,13 @@ class Client(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatCli
 
 
 class Stored(Client):
-    """A client whose service keeps conversations."""
+    """A client whose service stores conversations."""
 
     STORES_BY_DEFAULT = True
 
 
 class Beside(ChatMiddleware):
-    """Another middleware, which does one thing."""
+    """Another middleware, which has a single effect."""
 
     def __init__(self, does: str) -> None:
         self.does = does
@@ -113,14 +113,14 @@ class Changed(FunctionMiddleware):
 
 
 class Informed(ContextProvider):
-    """A provider that adds a message to each run, which is not kept."""
+    """A provider that adds a message to each run. The message is not kept."""
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: Any) -> None:
         context.extend_messages(self, [AgentMessage("user", ["Informed."])])
 
 
 class AgentFramework(Seam):
-    """An agent with a client that answers by the vector."""
+    """An agent with a client that answers as the vector says."""
 
     session = "agent_framework/chat"
 
@@ -164,11 +164,11 @@ class AgentFramework(Seam):
         asyncio.run(self.answered(said, self.kept_session))
 
     def bare(self, *said: Message) -> None:
-        """Runs the agent without the middleware that is given to a run."""
+        """Runs the agent without the middleware that is passed to a run."""
         asyncio.run(self.answered(said, self.kept_session, middleware=None))
 
     def alone(self, *said: Message) -> None:
-        """Asks the client itself, without an agent."""
+        """Calls the client directly, without an agent."""
 
         async def asked() -> None:
             messages = list(map(history, said))
@@ -208,7 +208,7 @@ class AgentFramework(Seam):
             await self.agent.run(messages, session=session, **more)
 
     def restart(self) -> None:
-        # Only what can be written is left of the session.
+        # Only the serializable part of the session remains.
         written = json.dumps(self.kept_session.to_dict())
         super().restart()
         self.kept_session = AgentSession.from_dict(json.loads(written))
@@ -224,21 +224,21 @@ class AgentFramework(Seam):
         return [said._replace(text=joined(said.text)) for said in super().log()]
 
     def said_last(self) -> list[str]:
-        """What the streamed response says as a whole."""
+        """Returns the whole text of the streamed response."""
         return [self.said]
 
     def logs(self, *said: Message) -> list[str]:
-        """What the sessions of conversations have that have these names."""
+        """Returns the texts of the sessions with these names."""
         sessions = [lookback.Session(f"agent_framework/{each.text}", store=self.store) for each in said]
         return [" ".join(entry["text"] for entry in session.history()) for session in sessions]
 
     def heard(self) -> list[str]:
-        """The updates that were streamed."""
+        """Returns the streamed updates."""
         return [words for words in self.heard_words if words]
 
 
 def joined(content: Any) -> str:
-    """The text of a message of the session, which has a list of parts."""
+    """Returns the text of a message of the session, whose content is a list of parts."""
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 

@@ -1,4 +1,4 @@
-"""Vectors that say what the tests of Google's ADK say of plugins, callbacks and contents, with our plugin."""
+"""Vectors that restate the tests of Google's ADK about plugins, callbacks and contents, with our plugin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from lookback.google_adk import LookbackPlugin
 
 
 class Model(BaseLlm):
-    """A model that answers by the vector, whole or word by word."""
+    """A model that answers as the vector says, at once or word by word."""
 
     seam: Any
 
@@ -51,7 +51,7 @@ def response(words: str) -> LlmResponse:
 
 
 class Beside(BasePlugin):
-    """Another plugin, which does one thing."""
+    """Another plugin, which has a single effect."""
 
     def __init__(self, does: str) -> None:
         super().__init__(does)
@@ -88,7 +88,7 @@ def answered(callback_context: Any, llm_request: LlmRequest) -> LlmResponse:
 
 
 def cut(callback_context: Any, llm_request: LlmRequest) -> None:
-    """A callback that leaves the newest content alone."""
+    """A callback that keeps only the newest content."""
     del llm_request.contents[:-1]
 
 
@@ -104,7 +104,7 @@ CALLBACKS: dict[str, Any] = {
 
 
 class GoogleAdk(Seam):
-    """An agent with a model that answers by the vector, in a runner with our plugin."""
+    """An agent with a model that answers as the vector says, in a runner with our plugin."""
 
     session = "google-adk/app/u/chat/worker"
 
@@ -123,11 +123,11 @@ class GoogleAdk(Seam):
         self.replies: list[str] = []
 
     def asked(self, request: LlmRequest) -> Content:
-        # What a provider of Gemini says of it, besides what every provider says.
+        # Checks Gemini's own rules, in addition to those of all providers.
         contents = [content.model_dump(mode="json", by_alias=True, exclude_none=True) for content in request.contents]
         must_be(lookback.check({"contents": contents}, dialect="gemini"), [])
         config: Any = request.config
-        # The framework adds the name of the agent behind it.
+        # The framework appends the name of the agent.
         said = (config.system_instruction or "").split("You are an agent")[0].replace("\n\n", " ").strip()
         return written(self.answer([*([Message("system", said)] if said else []), *neutral(request.contents)]))
 
@@ -160,15 +160,15 @@ class GoogleAdk(Seam):
                 (self.words if event.partial else self.replies).append(said)
 
     def past(self, *said: Message) -> None:
-        """Gives the session events, each turn an invocation."""
+        """Adds events to the session, each turn as an invocation."""
         self.append("worker", said)
 
     def other(self, *said: Message) -> None:
-        """Gives the session events of another agent."""
+        """Adds events of another agent to the session."""
         self.append("helper", said)
 
     def waiting(self, *said: Message) -> None:
-        """Gives the session events whose calls wait for a person."""
+        """Adds events to the session whose calls wait for a person."""
         self.append("worker", said, waits=True)
 
     def append(self, author: str, said: tuple[Message, ...], waits: bool = False) -> None:
@@ -184,7 +184,7 @@ class GoogleAdk(Seam):
         asyncio.run(appended())
 
     def rewind(self, *said: Message) -> None:
-        """Takes back the turn that begins with the message, and all behind it."""
+        """Rewinds the session to before the turn that begins with the message."""
 
         async def rewound() -> None:
             session = await self.kept_session()
@@ -201,7 +201,7 @@ class GoogleAdk(Seam):
         self.runner.plugin_manager.register_plugin(LookbackPlugin())
 
     def second_named(self) -> None:
-        """Registers a second plugin of ours, with a name of its own."""
+        """Registers a second plugin of ours with another name."""
         self.runner.plugin_manager.register_plugin(LookbackPlugin(name="other"))
 
     async def kept_session(self) -> Any:
@@ -216,17 +216,17 @@ class GoogleAdk(Seam):
         return neutral([Content.model_validate(message) for message in messages])
 
     def logs(self, *said: Message) -> list[str]:
-        """What the sessions of conversations have that have these names."""
+        """Returns the texts of the sessions with these names."""
         names = [f"google-adk/app/u/{each.text}/worker" for each in said]
         sessions = [lookback.Session(name, store=self.store, dialect="gemini") for name in names]
         return [" ".join(entry["text"] for entry in session.history()) for session in sessions]
 
     def heard(self) -> list[str]:
-        """What was streamed in the last turn."""
+        """Returns the streamed texts of the last turn."""
         return self.words
 
     def replied(self) -> list[str]:
-        """What the runner said in the last turn."""
+        """Returns the runner's replies in the last turn."""
         return self.replies
 
 
@@ -256,7 +256,7 @@ def neutral(contents: list[Content]) -> list[Message]:
 
 
 def quoted(text: str) -> str:
-    """A text without what the framework puts around an instruction, or around what another agent said."""
+    """Returns a text without the framework's frame around an instruction, or around another agent's message."""
     if found := re.search(r"<<<BEGIN_\w+>>>\n(.*)\n<<<END_\w+>>>", text, re.S):
         return found[1]
     return "" if text.startswith("For context:") else text

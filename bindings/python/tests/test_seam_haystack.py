@@ -1,4 +1,4 @@
-"""Vectors that say what Haystack's tests of agents, hooks and chat generators say, with our chat generator."""
+"""Vectors that restate Haystack's tests of agents, hooks and chat generators, with our chat generator."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Synchronous:
 
 
 class Watched(Synchronous):
-    """A generator that notes how it is warmed up and closed."""
+    """A generator that records when it is warmed up and closed."""
 
     def warm_up(self) -> None:
         self.seam.streamed.append("warmed up, ")
@@ -92,7 +92,7 @@ class Watched(Synchronous):
 
 
 class WithoutTools:
-    """A generator that takes messages alone."""
+    """A generator that takes only messages."""
 
     def __init__(self, seam: Haystack) -> None:
         self.seam = seam
@@ -102,7 +102,7 @@ class WithoutTools:
 
 
 RUNNING: list[Haystack] = []
-"""The seam whose model is asked: a generator that is saved can name a function only."""
+"""The seam whose model is called. It is global, because a generator that is saved can refer only to a function."""
 
 
 def asked(messages: list[ChatMessage], tools: Any) -> ChatMessage:
@@ -114,7 +114,7 @@ def looked(call: str) -> str:
 
 
 class Haystack(Seam):
-    """An agent whose generator answers by the vector."""
+    """An agent whose generator answers as the vector says."""
 
     session = "chat"
 
@@ -171,7 +171,7 @@ class Haystack(Seam):
     def run(self, *said: Message) -> None:
         messages = [*self.messages, *map(history, said)]
         if "system_prompt" in self.options and messages[0].is_from("system"):
-            # The agent adds it to each run.
+            # The agent adds the system prompt to each run.
             del messages[0]
         given: dict[str, Any] = {"messages": messages}
         match self.options.get("runs"):
@@ -196,7 +196,7 @@ class Haystack(Seam):
         self.agent.close()
 
     def save(self) -> None:
-        """Saves the agent, and goes on with the one that is loaded."""
+        """Saves the agent, and continues with the one that is loaded."""
         pipeline = Pipeline()
         pipeline.add_component("agent", self.agent)
         loaded = Pipeline.loads(pipeline.dumps(), allowed_modules=["lookback.haystack", __name__])
@@ -213,21 +213,21 @@ class Haystack(Seam):
         return [said._replace(text=joined(said.text)) for said in super().log()]
 
     def heard(self) -> list[str]:
-        """What was streamed."""
+        """Returns the streamed text."""
         return ["".join(self.streamed)]
 
     def offered(self) -> list[str]:
-        """The tools that the model was offered last."""
+        """Returns the tools of the last model call."""
         return self.tools
 
     def own(self) -> list[str]:
-        """Which messages of the last call are the agent's own objects, unchanged."""
+        """Returns which messages of the last call are the agent's own objects, unchanged."""
         own = [id(message) for message in self.messages]
         return ["own" if id(message) in own else "made" for message in self.given[-1]]
 
 
 def joined(content: Any) -> str:
-    """The text of a message of the session, which has a list of parts."""
+    """Returns the text of a message of the session, whose content is a list of parts."""
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 

@@ -1,4 +1,4 @@
-"""Vectors that say what LlamaIndex's tests of memories and of agents say, with our memory and our agent."""
+"""Vectors that restate LlamaIndex's tests of memories and agents, with our memory and our agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lookback.llama_index import LookbackAgent, LookbackMemory
 
 
 class LlamaIndex(Seam):
-    """A memory, and agents with a model that answers by the vector."""
+    """A memory, and agents with a model that answers as the vector says."""
 
     session = "llama-index/chat"
 
@@ -53,7 +53,7 @@ class LlamaIndex(Seam):
         asyncio.run(answered())
 
     def run_on(self, *said: Message) -> None:
-        """Has the agent answer to a history that the caller keeps."""
+        """Has the agent answer with a history from its caller."""
 
         async def answered() -> None:
             await self.agent.run(chat_history=[self.written(message) for message in said], memory=self.memory)
@@ -61,7 +61,7 @@ class LlamaIndex(Seam):
         asyncio.run(answered())
 
     def begin(self, *said: Message) -> None:
-        """Makes a memory that takes over a history."""
+        """Creates a memory from a history."""
         history = [self.written(message) for message in said]
         options: Any = {"session_id": "chat", "store": self.store, "policy": self.vector.policy, "token_limit": 5}
         self.memory = LookbackMemory.from_defaults(history, **options)
@@ -74,7 +74,7 @@ class LlamaIndex(Seam):
         asyncio.run(self.memory.aput_messages([self.written(message) for message in said]))
 
     def put_at_once(self, *said: Message) -> None:
-        """Puts messages at the same time, while windows are asked for."""
+        """Puts messages and asks for windows concurrently."""
 
         async def all() -> None:
             work = [work for message in said for work in (self.memory.aput(self.written(message)), self.memory.aget())]
@@ -98,11 +98,11 @@ class LlamaIndex(Seam):
         return [neutral(message) for message in self.memory.get_all()]
 
     def count(self) -> list[int]:
-        """How many messages there are."""
+        """Returns the number of messages."""
         return [len(self.memory.get_all())]
 
     def as_text(self) -> None:
-        """Writes the memory down as text, and reads it again."""
+        """Serializes the memory as text, and reads it again."""
         self.memory = LookbackMemory.from_json(self.memory.to_json())
 
     def as_dictionary(self) -> None:
@@ -112,7 +112,7 @@ class LlamaIndex(Seam):
         self.memory = pickle.loads(pickle.dumps(self.memory))
 
     def written(self, said: Message) -> ChatMessage:
-        """A message as LlamaIndex's, with its calls in blocks or beside them."""
+        """Returns a message in LlamaIndex's format, with its calls in blocks or next to them."""
         if said.role == "tool":
             return ChatMessage(said.text, role="tool", additional_kwargs={"tool_call_id": said.call})
         blocks: list[Any] = [TextBlock(text=said.text)] if said.text else []

@@ -1,4 +1,4 @@
-"""Vectors that say what Pydantic AI's tests of history processors and capabilities say, with our capability."""
+"""Vectors that restate Pydantic AI's tests of history processors and capabilities, with our capability."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lookback.pydantic_ai import LookbackCapability
 
 
 def marked(mark: str) -> Any:
-    """A processor that puts a mark before what the user says."""
+    """Returns a processor that prefixes user messages with a mark."""
 
     def process(messages: list[ModelMessage]) -> list[ModelMessage]:
         return [
@@ -45,7 +45,7 @@ def marked(mark: str) -> Any:
 
 
 async def last(_: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
-    """A processor that is awaited and takes the context."""
+    """An asynchronous processor that takes the context."""
     return messages[-1:]
 
 
@@ -64,7 +64,7 @@ PROCESSORS["of the run"].__annotations__ = {"ctx": RunContext[Any]}
 
 @dataclass
 class Beside(AbstractCapability[Any]):
-    """Another capability, which does one thing."""
+    """Another capability, which has a single effect."""
 
     seam: Pydantic
     does: str
@@ -97,7 +97,7 @@ class Beside(AbstractCapability[Any]):
 
 
 class Pydantic(Seam):
-    """An agent with a model that answers by the vector."""
+    """An agent with a model that answers as the vector says."""
 
     session = "pydantic-ai/chat"
 
@@ -107,7 +107,7 @@ class Pydantic(Seam):
         if self.options.get("deferred"):
             beside.append(Capability[Any](id="extra", description="More.", defer_loading=True, tools=[special]))
         window = LookbackCapability(store=self.store, policy=self.vector.policy)
-        # It has its place by itself, wherever it is in the list.
+        # The framework orders our capability, wherever it is in the list.
         capabilities = [window, *beside] if self.options.get("first") else [*beside, window]
         prompts = {name: self.options[name] for name in ("instructions", "system_prompt") if name in self.options}
         self.agent = Agent(self.model(), tools=[self.look], capabilities=capabilities, deps_type=str, **prompts)
@@ -180,11 +180,11 @@ class Pydantic(Seam):
         return neutral(self.history)
 
     def new(self) -> list[Message]:
-        """What the last run has added to the history."""
+        """Returns the messages that the last run has added to the history."""
         return neutral(self.said)
 
     def offered(self) -> list[str]:
-        """The tools that the model was offered last."""
+        """Returns the tools of the last model call."""
         return self.tools
 
 

@@ -77,7 +77,7 @@ def test_a_whole_history_is_recognized() -> None:
     history = [user("One."), {"role": "assistant", "content": "Two."}]
     assert session.sync(history) == {"known": 0, "new": 2, "left": 0, "positions": [0, 1]}
     assert session.sync([*history, user("Three.")]) == {"known": 2, "new": 1, "left": 0, "positions": [0, 1, 2]}
-    # A branch begins with an entry and a checkpoint of its own.
+    # A branch begins with its own entry and its own checkpoint.
     assert session.sync([user("Other.")]) == {"known": 0, "new": 1, "left": 3, "positions": [5]}
 
 
@@ -123,7 +123,7 @@ def test_system_and_tools_are_counted() -> None:
 
 
 class TooLong(Exception):
-    """As the SDKs raise it."""
+    """An error with the attributes that the SDKs' errors have."""
 
     status_code = 400
 

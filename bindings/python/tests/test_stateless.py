@@ -1,4 +1,4 @@
-"""One request: its window, its repair, its mistakes."""
+"""Single requests: their windows, repairs and errors."""
 
 import json
 from pathlib import Path

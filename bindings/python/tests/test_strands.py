@@ -37,7 +37,7 @@ def results(messages: Any) -> list[str]:
 
 
 def must_be_whole(messages: Any) -> None:
-    """The agent's messages have every step, as its tool returned it."""
+    """Asserts that the agent's messages contain every step, as its tool returned it."""
     found = sorted(int(result.split()[1]) for result in results(messages))
     assert found == list(range(1, 25))
     assert all(len(result) > 1000 for result in results(messages))
@@ -56,7 +56,7 @@ def test_an_agent_keeps_a_window_and_its_messages_whole(stand_in: StandIn, tmp_p
     must_be_whole(first.messages)
     report = stand_in.report()
     assert (report["refused"], report["too_long"]) == ([], 0)
-    # Another process goes on with the conversation.
+    # Another process continues the conversation.
     again = agent(stand_in, LookbackManager("task", store=store, policy=POLICY), first.messages)
     again("And now?")
     must_be_whole(again.messages)

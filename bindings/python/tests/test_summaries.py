@@ -1,4 +1,4 @@
-"""Summaries by functions of the program, and what a session tells of compactions."""
+"""Summaries by callbacks, and the events that a session emits about compactions."""
 
 import asyncio
 import contextvars
@@ -160,7 +160,7 @@ for number in range(8):
     session.window()
 print(len(session.messages()))
 """
-    # It does not wait until a summary is there.
+    # The program does not wait for the summary.
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout) == (0, "16\n"), done.stderr
 
@@ -181,7 +181,7 @@ def test_a_loop_that_closes_takes_nothing_with_it() -> None:
         return len(await session.messages())
 
     assert asyncio.run(run()) == 16
-    # Another loop goes on with the session.
+    # Another event loop continues the session.
     assert asyncio.run(run()) == 32
     gc.collect()
 

@@ -1,4 +1,4 @@
-"""The surface is that of the table which all packages share."""
+"""The package's surface is that of the table which all packages share."""
 
 import inspect
 import tomllib

@@ -1,4 +1,4 @@
-"""The vectors of the project, which any implementation can run."""
+"""The vectors of the project, which every implementation can run."""
 
 import json
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_an_error_is_understood(dialect: str, vector: dict[str, Any]) -> None:
     session = lookback.Session("s", dialect=dialect)
     refused = Refused(vector["body"])
     if isinstance(vector["error"], dict) and "too_long" in vector["error"]:
-        # Nothing was sent yet, so nothing is left that may go.
+        # Before the first call, there is nothing to leave out.
         with pytest.raises(lookback.LookbackError):
             session.overflow(refused)
     else:

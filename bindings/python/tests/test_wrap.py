@@ -1,4 +1,4 @@
-"""Clients of the providers' SDKs, unmodified but for one line, in conversations that are longer than a model takes."""
+"""Clients of the providers' SDKs with one changed line, in conversations that are longer than a model accepts."""
 
 import asyncio
 import json
@@ -223,7 +223,7 @@ def converse(step: Step, client: Any) -> History:
 
 
 def converse_once(step: Step, client: Any) -> None:
-    """Asks one question."""
+    """Asks a single question."""
 
     async def go() -> None:
         asked = step(client, [{"role": "user", "content": "Hello."}])
@@ -356,7 +356,7 @@ def test_if_lookback_fails_the_request_is_sent(
 
 
 class Fake:
-    """A client whose model answers nothing, and is told what to do with each request."""
+    """A client whose model answers nothing. It passes each request to a function."""
 
     def __init__(self, told: Callable[..., Any]) -> None:
         self.timeout = 60
@@ -370,7 +370,7 @@ class Fake:
 
 
 class AsyncFake:
-    """The same for an event loop."""
+    """The same client for an event loop."""
 
     def __init__(self, told: Callable[..., Any]) -> None:
         async def create(**arguments: Any) -> Any:
@@ -419,7 +419,7 @@ def test_calls_at_once_send_each_its_own_history(stored: bool, tmp_path: Path) -
     client: Any = lookback.wrap(Fake(told), "s", store=tmp_path / "memory.db" if stored else None)
 
     def run(name: str) -> None:
-        # They begin alike, so that they are one conversation.
+        # The two begin with the same message, so they are one conversation.
         history = [user("Hello.")]
         for number in range(40):
             history.append(assistant(f"{name}:{number}"))
@@ -510,7 +510,7 @@ def test_a_program_that_begins_with_another_call_finds_its_conversation(tmp_path
     store = tmp_path / "memory.db"
     history = [user("Hello."), assistant("Hi."), user("And now?")]
     for title in (False, True):
-        # With another program, another call comes first.
+        # In the second program, another call comes first.
         client: Any = lookback.wrap(Fake(lambda **arguments: None), "chat", store=store)
         if title:
             client.chat.completions.create(messages=[user("A title for this")], model="gpt-4o")
@@ -578,7 +578,7 @@ def test_a_wrapped_client_is_what_it_was(stand_in: StandIn) -> None:
     client.timeout = 5
     assert plain.timeout == 5
     assert client.chat.completions.create.__name__ == "create"
-    # A second one around it still is no client for an event loop.
+    # A client that is wrapped twice still does not count as one for an event loop.
     assert chat(lookback.wrap(client, "again"), [user("Hello.")]) is False
 
 

@@ -1,4 +1,4 @@
-//! What a session calls: a function that makes summaries, and those that are told of compactions.
+//! The functions that a session calls: one that makes summaries, and one that listens to compactions.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,18 +11,18 @@ use serde_json::json;
 
 use crate::failure::chained;
 
-/// A function that begins to make a summary. The answer is given later, from any thread.
+/// A function that begins to make a summary, and returns at once. The answer may be given later, from any thread.
 pub type Summarize = Arc<dyn Fn(Ask, Answer) + Send + Sync>;
 
-/// A function that is told of an event: its name, and what it says, as JSON.
+/// A function that listens to events. It gets the name of the event, and its contents as JSON.
 pub type EventListener = Arc<dyn Fn(&str, String) + Send + Sync>;
 
-/// The functions that a session calls. They must return soon: what takes time happens elsewhere.
+/// The functions that a session calls. They must return quickly, and do slow work elsewhere.
 #[derive(Clone, Default)]
 pub struct Callbacks {
-    /// Makes the summaries. Without it, sentences of the conversation itself are chosen.
+    /// Makes the summaries. Without it, a summary consists of sentences of the conversation.
     pub summarizer: Option<Summarize>,
-    /// Is told of compactions.
+    /// Listens to compactions.
     pub on_event: Option<EventListener>,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Debug for Callbacks {
     }
 }
 
-/// What a function that makes summaries is asked.
+/// A request for a summary.
 #[derive(Clone)]
 pub struct Ask {
     /// The system prompt.
@@ -51,14 +51,14 @@ impl fmt::Debug for Ask {
     }
 }
 
-/// Where the answer of a function goes. Dropping it says that there is none.
+/// Receives the answer of a summarizer. Dropping it without an answer fails the summary.
 #[derive(Debug)]
 pub struct Answer(Sender<Result<String, String>>);
 
 impl Answer {
-    /// Gives the summary, or says why there is none, without contents of the conversation.
+    /// Gives the summary, or an error that must not contain contents of the conversation.
     pub fn give(self, answer: Result<String, String>) {
-        // If nobody waits any more, it came too late.
+        // If the receiver is gone, the answer came too late.
         let _ = self.0.try_send(answer);
     }
 }
@@ -79,7 +79,7 @@ impl Callbacks {
         }))
     }
 
-    /// Returns the functions that are told of compactions: as hooks, and as what holds their events back.
+    /// Returns hooks that call the listener, and the queue that holds back their events.
     pub(crate) fn hooks(&self) -> (Hooks, Arc<Events>) {
         let events = Arc::new(Events { listener: self.on_event.clone(), held: Mutex::default() });
         if self.on_event.is_none() {
@@ -127,14 +127,14 @@ impl Callbacks {
     }
 }
 
-/// Tells the events of a session. Those that happen while a thread works with the session are told when it is done,
-/// because what is told may ask the session something.
+/// Reports the events of a session to its listener. Holds back events that occur while a thread uses the session,
+/// because the listener may call the session.
 pub(crate) struct Events {
     listener: Option<EventListener>,
     held: Mutex<Held>,
 }
 
-/// The events that wait, and for which thread.
+/// The events that are held back, and the thread that uses the session.
 #[derive(Default)]
 struct Held {
     by: Option<ThreadId>,
@@ -148,12 +148,12 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
-    /// Holds back what happens on this thread.
+    /// Holds back the events of this thread.
     pub(crate) fn hold(&self) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).by = Some(thread::current().id());
     }
 
-    /// Returns what was held back, and holds back nothing any more.
+    /// Returns the events that were held back, and stops holding back.
     pub(crate) fn release(&self) -> Vec<(&'static str, String)> {
         std::mem::take(&mut *self.held.lock().unwrap_or_else(PoisonError::into_inner)).events
     }

@@ -1,4 +1,4 @@
-//! Errors as values: the kind, the sentence for people, and what matters to a program.
+//! Errors as values: their kind, a message for people, and values for programs.
 
 use std::fmt;
 
@@ -14,28 +14,28 @@ use serde_json::{Value, json};
 /// An error of a call.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// Which exception it becomes.
+    /// The exception that it becomes.
     pub kind: Kind,
     /// What happened, where, and what to do.
     pub message: String,
-    /// What matters to a program: the members of the exception.
+    /// The values for programs: the members of the exception.
     pub values: Value,
 }
 
-/// The exceptions of all packages.
+/// The kinds of exceptions in all packages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Something else.
+    /// Any other error.
     Other,
-    /// Something given is not a message, a request or a name that Lookback understands. `where` is the place of it.
+    /// An argument is not a message, a request or a name that Lookback understands. `where` is its place.
     Decode,
     /// A policy has a mistake.
     Policy,
     /// A store failed.
     Store,
-    /// A window exceeds a hard limit, and nothing is left that may be dropped.
+    /// A window exceeds a hard limit, and nothing more may be dropped.
     HardLimitExceeded,
-    /// A provider refuses a window as too long, and nothing is left that may go.
+    /// A provider refuses a window as too long, and nothing more can be dropped.
     Irreducible,
     /// A memory does not accept a fact.
     FactRefused,
@@ -57,18 +57,18 @@ impl Kind {
 }
 
 impl Failure {
-    /// Something else went wrong.
+    /// Creates an error of the kind [`Kind::Other`].
     pub fn other(message: impl Into<String>) -> Failure {
         Failure { kind: Kind::Other, message: message.into(), values: json!({}) }
     }
 
-    /// What was given at a place has no meaning there.
+    /// Creates an error about an argument. The message begins with its place.
     pub fn decode(place: impl fmt::Display, what: impl fmt::Display) -> Failure {
         let place = place.to_string();
         Failure { kind: Kind::Decode, message: format!("{place}: {what}"), values: json!({ "where": place }) }
     }
 
-    /// What is told at a place is understood by its own words.
+    /// Creates an error about an argument whose own message names the place.
     fn decode_told(place: impl Into<String>, error: impl fmt::Display) -> Failure {
         let place: String = place.into();
         Failure { kind: Kind::Decode, message: error.to_string(), values: json!({ "where": place }) }
@@ -163,7 +163,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// Returns the words of an error and of its causes.
+/// Returns the messages of an error and its causes.
 pub(crate) fn chained(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -1,4 +1,4 @@
-//! Where the messages that are given to a session are in its log.
+//! The log positions of the messages that a caller gives to a session.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,10 +7,10 @@ use lookback_engine::transcript::Position;
 use lookback_session::adapter::Resent;
 use lookback_wire::message::Message;
 
-/// Messages that are given to a session, without their contents.
+/// Messages that a caller gives to a session, without their contents.
 pub(crate) struct Given {
     messages: Vec<Resent>,
-    /// The elements that each of them is made of.
+    /// The list elements of each message.
     spans: Vec<Range<usize>>,
 }
 
@@ -19,10 +19,12 @@ impl Given {
         Given { messages: messages.iter().map(Resent::from_message).collect(), spans }
     }
 
-    /// Returns the position of each element. `written` are those of the messages that are in the log, in order.
+    /// Returns the log position of each list element. `written` are the positions of the messages that were appended,
+    /// in order.
     ///
-    /// A system message that repeats the standing one is not written again: its position is that of the one before, which
-    /// is among the `standing` messages or the given ones. `logged` returns what is in the log at which position.
+    /// A system message that repeats the current one is not appended again. Its position is that of the earlier
+    /// message, which is one of the `standing` or the given messages. `logged` returns the appended messages with their
+    /// positions.
     pub(crate) fn positions(
         &self,
         written: &[Position],
@@ -42,7 +44,7 @@ impl Given {
             if let Some(position) = written.next_if(|position| digests.get(position) == Some(&message.digest)) {
                 known.insert(message.digest, position);
             }
-            // Each message has a position, so that none takes that of another.
+            // Every message must get a position, so that later ones do not shift.
             let nearest = positions.last().copied().or_else(|| written.peek().copied()).unwrap_or_default();
             positions.push(known.get(&message.digest).copied().unwrap_or(nearest));
         }

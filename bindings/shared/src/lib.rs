@@ -1,8 +1,8 @@
-//! What the packages for other languages share: sessions, windows and memories that take JSON text and return JSON text,
-//! and that wait until the work is done.
+//! The code that the packages for other languages share: sessions, windows and memories that take and return JSON text,
+//! and block until the work is done.
 //!
-//! A package adds what its language has: how its values become JSON (`input`), and how what comes back becomes values,
-//! exceptions or promises. So what a call does is written once, here.
+//! Each package adds the conversions of its language: from values to JSON, and from results to values, exceptions or
+//! promises. So the behavior of a call is written once, here.
 
 mod callbacks;
 mod failure;

@@ -1,5 +1,5 @@
-//! Where the messages of a conversation are in its log. It is remembered, because a client that sends its whole history asks
-//! with each call, and to read the log takes longer than to recognize the history.
+//! The log positions of a conversation's messages. They are cached, because a client that resends its history needs
+//! them at every call, and reading the log takes longer than recognizing the history.
 
 use futures_lite::future::block_on;
 use lookback_engine::transcript::{Origin, Position};
@@ -8,10 +8,10 @@ use lookback_session::{Synced, adapter::Resent};
 
 use crate::Failure;
 
-/// The messages of a conversation, without Lookback's own and without their contents.
+/// The messages of a conversation, without Lookback's own messages and without contents.
 #[derive(Debug, Default)]
 pub(crate) struct Logged {
-    /// The chain of their digests, by which it is known whether the conversation is still the same.
+    /// The chain of their digests, which shows whether the conversation is still the same.
     chain: u128,
     messages: Vec<(Position, Resent)>,
 }
@@ -21,16 +21,16 @@ impl Logged {
         &self.messages
     }
 
-    /// Returns whether these are the messages of the session now.
+    /// Returns whether these are the current messages of the session.
     pub(crate) fn is_of(&self, session: &Session) -> bool {
         let view = session.view();
-        // Another writer may have left the branch, and said the same on another. What comes before the last is where it was.
+        // Another writer may have begun a branch with the same messages. If the last message is on the path, all are.
         let is_here = self.messages.last().is_none_or(|(last, _)| view.is_on_path(&(*last..*last + 1)));
         self.chain == view.chain() && self.messages.len() as u64 == view.history_len() && is_here
     }
 
-    /// Takes over what a session has now. `was_known` says whether it was known before a history was taken over, and `end` is
-    /// where the log ended then.
+    /// Updates this to the current messages of the session, after it has synced a history. `was_known` says whether
+    /// this was current before, and `end` is the end of the log at that time.
     pub(crate) fn follow(
         &mut self,
         session: &mut Session,
@@ -41,7 +41,7 @@ impl Logged {
         let new = session.view().messages().filter(|item| !item.is_own() && item.position() >= end);
         let mut new: Vec<_> = new.map(|item| (item.position(), Resent::from_message(item.message()))).collect();
         new.sort_by_key(|(position, _)| *position);
-        // A result that came too late is not shown yet, and then the log has to be read.
+        // The view does not show a late result yet, and then the log has to be read.
         if was_known && synced.left == 0 && new.len() as u64 == synced.new {
             self.messages.append(&mut new);
         } else {

@@ -1,4 +1,4 @@
-//! What the library logs, as sentences for the log of the program.
+//! The library's log messages, as sentences for the program's own log.
 
 use std::fmt::{self, Write as _};
 
@@ -8,12 +8,12 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Registry;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-/// Has a function be told of what the library logs from now on: of this level, and of more severe ones.
+/// Calls a function for everything that the library logs from now on, at this level and more severe ones.
 ///
-/// If something in the process is told already, it stays that, and the function is not called.
+/// Does nothing if the process already has a global subscriber of `tracing`.
 pub fn log_to(level: Level, tell: impl Fn(Level, String) + Send + Sync + 'static) {
     let layer = LogLayer(tell).with_filter(LevelFilter::from_level(level));
-    // It fails only in that case.
+    // Fails only if there is one already.
     let _ = tracing::subscriber::set_global_default(Registry::default().with(layer));
 }
 
@@ -29,7 +29,7 @@ impl<S: Subscriber, F: Fn(Level, String) + 'static> Layer<S> for LogLayer<F> {
     }
 }
 
-/// What happened, and the values that belong to it.
+/// The message of a log event and its values.
 #[derive(Default)]
 struct Sentence {
     message: String,

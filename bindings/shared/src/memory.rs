@@ -16,14 +16,14 @@ use crate::options::counter;
 use crate::process::{self, Process};
 use crate::{Failure, dialect};
 
-/// What one session knows: its own facts, and those that it shares with its workspace.
+/// The memory of one session: its own facts, and those that it shares with its workspace.
 #[derive(Debug, Clone)]
 pub struct Memory {
     memory: memory::Memory,
     process: Process,
 }
 
-/// A fact before it is written, as people say it.
+/// A fact to be written, in the form of the packages' arguments.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
@@ -44,7 +44,7 @@ impl Memory {
     /// Opens the memory of a session, in a workspace.
     ///
     /// # Errors
-    /// Returns an error if a name is none, or if the store cannot be opened.
+    /// Returns an error if a name is invalid, or if the store cannot be opened.
     pub fn open(session: &str, store: Option<&Path>, workspace: Option<&str>) -> Result<Memory, Failure> {
         Memory::in_store(process::store(store)?, session, workspace)
     }
@@ -60,17 +60,17 @@ impl Memory {
         Ok(&self.memory)
     }
 
-    /// Writes a fact, or confirms the one that says the same. Returns its `id`, and how it was judged, as JSON.
+    /// Writes a fact, or confirms an existing one with the same content. Returns its `id` and its judgment as JSON.
     ///
     /// # Errors
-    /// Returns an error if it cannot be a fact, if it names facts that it may not replace, or if the store fails.
+    /// Returns an error if the fact is invalid, if it names facts that it may not replace, or if the store fails.
     pub fn remember(&self, statement: &str) -> Result<String, Failure> {
         let wrong = |error: serde_json::Error| Failure::decode("fact", error);
         let (statement, scope) = serde_json::from_str::<Statement>(statement).map_err(wrong)?.read()?;
         Ok(json!(block_on(self.here()?.state(scope, statement))?).to_string())
     }
 
-    /// Returns the current facts: the session's, then the shared ones, as JSON.
+    /// Returns the current facts as JSON: the session's, then the shared ones.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -78,7 +78,7 @@ impl Memory {
         Ok(json!(block_on(self.here()?.facts())?).to_string())
     }
 
-    /// Returns the current facts that have any of these words: the best first, as JSON.
+    /// Returns the current facts that contain any of these words as JSON, the best match first.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -86,7 +86,7 @@ impl Memory {
         Ok(json!(block_on(self.here()?.search(query, limit))?).to_string())
     }
 
-    /// Ends a blocker, and says what resolved it.
+    /// Marks a blocker as resolved, and records what resolved it.
     ///
     /// # Errors
     /// Returns an error if the fact is not a current blocker, or if the store fails.
@@ -94,7 +94,7 @@ impl Memory {
         Ok(block_on(self.here()?.resolve(fact(id)?, with, Source::new(Speaker::Person)))?)
     }
 
-    /// Removes a fact from the fact sheet. Its versions stay readable.
+    /// Removes a fact from the fact sheet. Its history stays readable.
     ///
     /// # Errors
     /// Returns an error if the fact is not current, or if the store fails.
@@ -106,7 +106,7 @@ impl Memory {
         }?)
     }
 
-    /// Returns what happened to a fact, to those that it replaced, and to those that replaced it, as JSON.
+    /// Returns the history of a fact, of those that it replaced, and of those that replaced it, as JSON.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -114,7 +114,8 @@ impl Memory {
         Ok(json!(block_on(self.here()?.history(fact(id)?))?).to_string())
     }
 
-    /// Returns the fact sheet, as JSON: its text for the model, within a budget of tokens, and what it shows and leaves out.
+    /// Returns the fact sheet as JSON: a text for the model within a token budget, and the facts that it shows and
+    /// leaves out.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -124,26 +125,26 @@ impl Memory {
         Ok(json!(block_on(self.here()?.sheet(&options, &*counter))?).to_string())
     }
 
-    /// Returns the tools with which a model reads and writes its memory, as elements of a request's list, as JSON.
+    /// Returns the memory tools for a model, as JSON elements of a request's tool list.
     ///
     /// # Errors
-    /// Returns an error if there is no format of this name.
+    /// Returns an error if there is no dialect of this name.
     pub fn tools(&self, format: &str) -> Result<String, Failure> {
         let dialect = dialect(format)?;
         Ok(Value::from_iter(tools::tools().iter().map(|tool| tool.for_dialect(dialect))).to_string())
     }
 
-    /// Carries out a model's call of a tool, and returns the text of the result, and whether it is an error, as JSON.
+    /// Runs a tool call of the model. Returns the text of the result, and whether it is an error, as JSON.
     ///
     /// # Errors
-    /// Returns an error after a fork.
+    /// Returns an error if the process was forked since the memory was opened.
     pub fn call(&self, tool: &str, arguments: &str) -> Result<String, Failure> {
         Ok(json!(block_on(tools::call(self.here()?, tool, arguments))).to_string())
     }
 }
 
 impl Statement {
-    /// Returns the statement, and whose it is.
+    /// Returns the statement and its scope.
     fn read(self) -> Result<(LibraryStatement, Scope), Failure> {
         let kind: FactKind = self.kind.parse().map_err(|error| Failure::decode("kind", error))?;
         let by = match self.by {

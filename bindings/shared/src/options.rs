@@ -1,4 +1,4 @@
-//! What is asked for: the model, the format of its messages, and the policy, as people say them.
+//! Options of calls: the model, its dialect, the policy, and how a session is opened.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use serde_json::json;
 
 use crate::{Callbacks, Failure};
 
-/// How a session is opened.
+/// The options for opening a session.
 #[derive(Debug, Default)]
 pub struct Opening {
-    /// Where sessions are kept: a path or a URL. Without it, in the memory of the process.
+    /// The store: a path or a URL. `None` keeps sessions in the memory of the process.
     pub store: Option<PathBuf>,
-    /// The model, and the format of its messages.
+    /// The model and its dialect.
     pub model: Model,
-    /// The policy. Without it, the default.
+    /// The policy, or `None` for the default.
     pub policy: Option<Policy>,
-    /// What the session calls.
+    /// The functions that the session calls.
     pub callbacks: Callbacks,
 }
 
-/// A model, and the format of its messages.
+/// A model and its dialect.
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     /// Its name.
     pub name: Option<String>,
-    /// The name of the format. Without it, that of the model's own provider, or OpenAI's.
+    /// The name of the dialect. `None` means that of the model's provider, or OpenAI's Chat Completions.
     pub dialect: Option<String>,
-    /// The name of the provider, whose own rules hold.
+    /// The name of the provider, whose rules apply.
     pub provider: Option<String>,
     /// The path of the URL that a request is sent to.
     pub path: Option<String>,
 }
 
 impl Model {
-    /// Returns the format.
+    /// Returns the dialect.
     ///
     /// # Errors
-    /// Returns an error if there is no format of this name.
+    /// Returns an error if there is no dialect of this name.
     pub fn dialect(&self) -> Result<Dialect, Failure> {
         if let Some(name) = &self.dialect {
             return dialect(name);
@@ -57,7 +57,7 @@ impl Model {
     }
 }
 
-/// Returns the format with this name.
+/// Returns the dialect with this name.
 ///
 /// # Errors
 /// Returns an error if there is none.
@@ -68,10 +68,10 @@ pub fn dialect(name: &str) -> Result<Dialect, Failure> {
     })
 }
 
-/// Reads a policy: a preset with settings such as `turns:max_turns=8`, the path of a file, or the text of one.
+/// Reads a policy: a preset with settings such as `turns:max_turns=8`, the path of a file, or the text of a file.
 ///
 /// # Errors
-/// Returns an error if the file cannot be read, or if it is no policy.
+/// Returns an error if the file cannot be read, or if the policy is invalid.
 pub fn policy(text: &str) -> Result<Policy, Failure> {
     let is_file = Path::new(text).extension().is_some_and(|extension| extension == "toml" || extension == "json");
     if text.trim_start().starts_with('{') || text.contains('\n') {
@@ -84,7 +84,7 @@ pub fn policy(text: &str) -> Result<Policy, Failure> {
     Ok(library::named(text)?)
 }
 
-/// Returns a policy as JSON, with all that it leaves to defaults.
+/// Returns a policy as JSON, including all defaults.
 pub fn policy_document(policy: &Policy) -> String {
     json!(policy).to_string()
 }
@@ -92,19 +92,19 @@ pub fn policy_document(policy: &Policy) -> String {
 /// Returns a policy as TOML.
 ///
 /// # Errors
-/// Returns an error if a value of it has no form in TOML.
+/// Returns an error if TOML cannot express a value.
 pub fn policy_toml(policy: &Policy) -> Result<String, Failure> {
     Ok(library::to_toml(policy)?)
 }
 
-/// Returns the presets, as JSON: the name of each, and what it is for.
+/// Returns the name and purpose of each preset as JSON.
 pub fn presets() -> String {
     let preset = |preset: &library::Preset| json!({ "name": preset.name, "purpose": preset.purpose });
     json!(library::presets().iter().map(preset).collect::<Vec<_>>()).to_string()
 }
 
-/// The model whose tokens are counted if none is named: its vocabulary is that of most models of OpenAI, and comes close to
-/// that of others.
+/// The model whose tokens are counted if no model is named. Its vocabulary is that of most OpenAI models, and
+/// approximates others.
 const USUAL: &str = "gpt-4o";
 
 /// Returns the settings for a model.
@@ -116,7 +116,7 @@ pub(crate) fn settings(dialect: Dialect, model: Option<&str>, policy: Policy) ->
     settings.policy(policy)
 }
 
-/// Returns what counts the tokens of a model.
+/// Returns the token counter of a model.
 pub(crate) fn counter(model: Option<&str>) -> Arc<dyn TokenCounter> {
     Settings::for_model(Dialect::default(), model.unwrap_or(USUAL)).counter
 }

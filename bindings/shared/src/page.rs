@@ -1,4 +1,4 @@
-//! Windows and sessions as HTML, for notebooks: a picture, and a table of what became of the messages.
+//! Windows and sessions as HTML, for notebooks: a picture, and a table of how each message was treated.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::told::in_words;
 /// The width of the picture, in pixels, and the height of its bars.
 const WIDTH: f64 = 720.0;
 const HEIGHT: u32 = 28;
-/// The most rows of a table. What is between the first and the last ones is counted in one row.
+/// The most rows of a table. Longer tables count the rows in the middle in one row.
 const MOST: usize = 60;
 
 /// Returns a window as HTML.
@@ -34,7 +34,7 @@ fn block(title: &str, outcomes: &[MessageOutcome]) -> String {
     format!("<div><p><b>{title}</b></p>{}{}</div>", picture(outcomes), table(outcomes))
 }
 
-/// Draws each run of messages as a bar: as wide as its tokens when it came, and filled as far as it is sent.
+/// Draws each run of messages as a bar: its width is the original tokens, and the filled part is what is sent.
 fn picture(outcomes: &[MessageOutcome]) -> String {
     let total: u64 = outcomes.iter().map(|outcome| outcome.tokens.max(1)).sum();
     let mut drawn =
@@ -101,7 +101,7 @@ fn row(outcome: &MessageOutcome) -> String {
     )
 }
 
-/// Returns text as text of a page, whatever it contains.
+/// Escapes a text for HTML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

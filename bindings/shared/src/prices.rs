@@ -7,10 +7,10 @@ use serde_json::{Map, json};
 
 use crate::Failure;
 
-/// Returns a price: by its name such as `anthropic-5m`, by the name of a model, or the first of a TOML file.
+/// Returns a price: by its name such as `anthropic-5m`, by the name of a model, or the first one in a TOML file.
 ///
 /// # Errors
-/// Returns an error if there is none, or if the file cannot be read.
+/// Returns an error if there is no such price, or if the file cannot be read.
 pub fn price(name: &str) -> Result<Price, Failure> {
     if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
         let unread = |error| Failure::decode("price", format_args!("cannot read {name}: {error}"));
@@ -25,7 +25,7 @@ pub fn price(name: &str) -> Result<Price, Failure> {
     })
 }
 
-/// Returns all prices that Lookback knows, as a JSON object by name.
+/// Returns all built-in prices as a JSON object by name.
 pub fn prices() -> String {
     let prices = Prices::builtin();
     let named = prices.names().filter_map(|name| Some((name.to_owned(), json!(prices.find(name)?))));

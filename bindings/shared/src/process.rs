@@ -1,4 +1,4 @@
-//! The process, and its stores: each is opened once, and what was opened before a fork is not used after it.
+//! The stores of the process. Each is opened once, and objects that were opened before a fork cannot be used after it.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,13 +11,14 @@ use lookback_store::{MemoryStore, Store};
 
 use crate::Failure;
 
-/// The process that has opened a store. Its threads do the waiting for the disk, and a fork leaves them behind.
+/// The identifier of the process that first opened a store, or 0. Stores use threads, which do not survive a fork.
 static OPENER: AtomicU32 = AtomicU32::new(0);
 
 /// The stores that are open.
 static OPEN: LazyLock<Mutex<HashMap<String, Weak<dyn Store>>>> = LazyLock::new(Mutex::default);
 
-/// Returns the store at a path or a URL. All sessions of a process share it. Without a place, it is a new one in memory.
+/// Returns the store at a path or a URL, which all sessions of the process share. Without a place, returns a new store
+/// in memory.
 pub(crate) fn store(place: Option<&Path>) -> Result<Arc<dyn Store>, Failure> {
     let Some(place) = place else { return Ok(Arc::new(MemoryStore::new())) };
     let (own, relaxed) = (process::id(), Ordering::Relaxed);
@@ -27,7 +28,7 @@ pub(crate) fn store(place: Option<&Path>) -> Result<Arc<dyn Store>, Failure> {
         ));
     }
     let location = Location::parse(place)?;
-    // Another folder may be the current one when the same path is given again.
+    // The current folder may differ when the same path is given again.
     let whole = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
     let name = match &location {
         Location::Memory => return Ok(location.open()?),
@@ -44,7 +45,7 @@ pub(crate) fn store(place: Option<&Path>) -> Result<Arc<dyn Store>, Failure> {
     Ok(store)
 }
 
-/// The process in which something was opened.
+/// The identifier of the process in which an object was opened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Process(u32);
 
@@ -55,7 +56,7 @@ impl Process {
 
     /// Returns an error in a process that was forked from this one.
     pub(crate) fn must_be_this(self, what: &str) -> Result<(), Failure> {
-        // What a store works with, such as threads, is not there after a fork.
+        // A store's threads do not survive a fork.
         if self.0 == process::id() {
             return Ok(());
         }

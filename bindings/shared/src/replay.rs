@@ -1,4 +1,4 @@
-//! Replaying recorded conversations: what their windows would have sent and cost.
+//! Replays of recorded conversations, which show what their windows would have sent and cost.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -17,21 +17,21 @@ use crate::options::settings;
 use crate::told::with;
 use crate::{Failure, Model, price};
 
-/// What is replayed.
+/// The recording to replay.
 #[derive(Debug, Clone, Copy)]
 pub enum Replayed<'a> {
-    /// A file: JSON lines, a list, a request or a session of Claude Code, gzipped or not.
+    /// A file: JSON lines, a list, a request or a Claude Code session, gzipped or not.
     File(&'a Path),
-    /// The text of one.
+    /// The text of such a file.
     Text(&'a str),
 }
 
 /// Replays conversations message by message, with a model call before each assistant message.
 ///
-/// Returns the `total`, and for each of the `recordings` its `report` and its `calls`, as JSON.
+/// Returns JSON with the `total`, and with the `report` and `calls` of each of the `recordings`.
 ///
 /// # Errors
-/// Returns an error if it is no recording, or if a window exceeds a hard limit.
+/// Returns an error if the recording is invalid, or if a window exceeds a hard limit.
 pub fn replay(what: Replayed<'_>, model: &Model, policy: Option<Policy>, prices: &str) -> Result<String, Failure> {
     let dialect = model.dialect.as_deref().map(crate::dialect).transpose()?;
     let recordings = match what {
@@ -70,7 +70,7 @@ fn one(
     Ok((replay.report, calls))
 }
 
-/// A report, with the sums and shares that are computed from it.
+/// Returns a report as JSON, with the sums and shares that are computed from it.
 fn in_words(report: &Report) -> Value {
     let missed = report.missed();
     let told = with(json!(report), "cost_with_recalls", json!(report.cost_with_recalls()));

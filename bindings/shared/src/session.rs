@@ -29,10 +29,10 @@ use crate::process::{self, Process};
 use crate::told::{why, with};
 use crate::{Failure, Memory, Opening, Window, page};
 
-/// How often somebody who waits for a summary is asked whether to go on.
+/// How often a wait for a summary checks whether it may continue.
 const ASKED_EVERY: Duration = Duration::from_millis(100);
 
-/// A conversation that is kept: every message in a log, and the window of it that a model call sends.
+/// A conversation with a log of every message, and a window for each model call.
 ///
 /// Calls from several threads wait for each other.
 #[derive(Debug, Clone)]
@@ -46,7 +46,7 @@ pub struct Session {
 #[derive(Debug)]
 pub(crate) struct Host {
     session: Mutex<lookback_session::Session>,
-    /// Where its messages are in the log.
+    /// The log positions of its messages.
     logged: Mutex<Logged>,
     events: Arc<Events>,
     process: Process,
@@ -71,10 +71,10 @@ impl Host {
 }
 
 impl Session {
-    /// Opens the session of a name, and begins it if there is none.
+    /// Opens the session with this name, or creates it.
     ///
     /// # Errors
-    /// Returns an error if the name is none, or if the store cannot be opened.
+    /// Returns an error if the name is invalid, or if the store cannot be opened.
     pub fn open(name: &str, opening: Opening) -> Result<Session, Failure> {
         let Opening { store, model, policy, callbacks } = opening;
         let dialect = model.dialect()?;
@@ -94,15 +94,15 @@ impl Session {
         &self.name
     }
 
-    /// Returns the name of the format of the messages, such as `openai-chat`.
+    /// Returns the name of the dialect, such as `openai-chat`.
     pub fn dialect(&self) -> &'static str {
         self.dialect.name()
     }
 
-    /// Appends messages, and returns the position in the log of each.
+    /// Appends messages, and returns the log position of each.
     ///
     /// # Errors
-    /// Returns an error if one of them is no message of the format, or if the store fails.
+    /// Returns an error if a message is invalid in the dialect, or if the store fails.
     pub fn push(&self, messages: &[Box<RawValue>]) -> Result<Vec<Position>, Failure> {
         let (messages, given) = self.decode(messages)?;
         self.host.with(|session| {
@@ -113,10 +113,10 @@ impl Session {
         })
     }
 
-    /// Takes over a whole history: what is known is recognized, and the rest is appended. A message that was changed
-    /// begins a branch.
+    /// Takes over a whole history: recognizes known messages and appends the rest. A changed message begins a branch.
     ///
-    /// Returns how many messages were `known`, `new` and `left` behind, and the `positions` of all in the log, as JSON.
+    /// Returns the numbers of messages that were `known`, are `new`, and were `left` on the old branch, and the
+    /// `positions` of all in the log, as JSON.
     ///
     /// # Errors
     /// The same as [`Session::push`].
@@ -133,11 +133,11 @@ impl Session {
         })
     }
 
-    /// Says what comes with the messages of each request, because the provider counts it: the system prompt, if it is not
-    /// one of the messages, and the tools.
+    /// Sets the tools and the system prompt that each request sends outside the messages, because the provider counts
+    /// them.
     ///
     /// # Errors
-    /// Returns an error if these are neither, or if the store fails.
+    /// Returns an error if the JSON of either is of the wrong kind, or if the store fails.
     pub fn preamble(&self, system: Option<Box<RawValue>>, tools: Option<Box<RawValue>>) -> Result<(), Failure> {
         let mut preamble = Preamble::default();
         let is =
@@ -160,7 +160,7 @@ impl Session {
     /// Returns the window for the next model call. It is recorded before it is returned.
     ///
     /// # Errors
-    /// Returns an error if what may not be dropped exceeds a hard limit, or if the store fails.
+    /// Returns an error if messages that may not be dropped exceed a hard limit, or if the store fails.
     pub fn window(&self) -> Result<Window, Failure> {
         self.host.with(|session| self.window_of(session))
     }
@@ -168,22 +168,22 @@ impl Session {
     fn window_of(&self, session: &mut lookback_session::Session) -> Result<Window, Failure> {
         let settings = session.settings().clone();
         let window = block_on(session.window())?;
-        // The log ends behind the last entry of its path.
+        // The log ends after the last entry of its path.
         let end = window.view().path().last().map_or(0, |span| span.end);
         Ok(Window::from_session(&window, settings, self.host.clone(), end))
     }
 
-    /// Records what the model answered: its message, and the tokens that the provider reports. It takes the whole response,
-    /// not a stream.
+    /// Records the model's answer: its message, and the tokens that the provider reports. Takes a whole response, not a
+    /// stream.
     ///
     /// # Errors
-    /// Returns an error if the text is no response, or if the store fails.
+    /// Returns an error if the text is not a response, or if the store fails.
     pub fn answered(&self, response: &str) -> Result<(), Failure> {
         let response = Response::decode(response, self.dialect).map_err(|error| Failure::decode("response", error))?;
         self.host.with(|session| Ok(block_on(session.answered(response))?))
     }
 
-    /// Records the input tokens that the provider reported for the last window, cached ones included.
+    /// Records the input tokens that the provider reported for the last window, including cached ones.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -191,7 +191,7 @@ impl Session {
         self.host.with(|session| Ok(block_on(session.usage(model, input_tokens))?))
     }
 
-    /// Reads from a provider's error by how much a request was too long; `None` if the error says something else.
+    /// Parses a provider's error. Returns by how much a request was too long, or `None` if the error has another cause.
     pub fn too_long(&self, status: Option<u16>, body: &str) -> Option<TooLong> {
         match self.dialect.provider_error(status, body) {
             ProviderError::TooLong(cause) => Some(cause),
@@ -202,7 +202,7 @@ impl Session {
     /// Returns a smaller window, because the provider refused the last one as too long.
     ///
     /// # Errors
-    /// Returns an error if nothing is left that may go, or if the store fails.
+    /// Returns an error if nothing more can be dropped, or if the store fails.
     pub fn overflow(&self, cause: TooLong) -> Result<Window, Failure> {
         self.host.with(|session| {
             block_on(session.overflow(cause))?;
@@ -210,7 +210,7 @@ impl Session {
         })
     }
 
-    /// Finds messages by words, also those that have left the window: the best first, as JSON.
+    /// Finds messages by words, including those that have left the window. Returns them as JSON, the best match first.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -218,7 +218,7 @@ impl Session {
         self.host.with(|session| Ok(json!(block_on(session.search(query, limit))?).to_string()))
     }
 
-    /// Returns the messages of the conversation, as JSON: their positions in the log, their texts, and whether the window
+    /// Returns the messages of the conversation as JSON: their log positions, roles and texts, and whether the window
     /// shows them.
     ///
     /// # Errors
@@ -237,10 +237,11 @@ impl Session {
         Ok(Value::from_iter(listed).to_string())
     }
 
-    /// Returns the messages of the conversation as they came, as a JSON list, with all that has left the window.
+    /// Returns the messages of the conversation as they arrived, as a JSON list, including those that have left the
+    /// window.
     ///
     /// # Errors
-    /// Returns an error if the store fails, or if the format cannot express a message, which was written in another.
+    /// Returns an error if the store fails, or if the dialect cannot express a message that was written in another.
     pub fn messages(&self) -> Result<String, Failure> {
         let entries = self.host.with(|session| Ok(block_on(session.history())?))?;
         let mut elements: Vec<Box<RawValue>> = Vec::new();
@@ -257,7 +258,7 @@ impl Session {
         Ok(json_list(&elements.iter().map(|element| Cow::Borrowed(&**element)).collect::<Vec<_>>()))
     }
 
-    /// Returns what became of every message, and why, as JSON.
+    /// Returns the treatment of every message and its reason as JSON.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -268,7 +269,7 @@ impl Session {
         })
     }
 
-    /// Returns what each call has sent and cost, at this price, as JSON.
+    /// Returns what each call sent and cost at this price, as JSON.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -276,10 +277,10 @@ impl Session {
         self.host.with(|session| Ok(json!(block_on(Receipt::for_session(session, price))?).to_string()))
     }
 
-    /// Changes the policy, from the next window on.
+    /// Changes the policy for the next window and later ones.
     ///
     /// # Errors
-    /// Returns an error after a fork.
+    /// Returns an error if the process was forked since the session was opened.
     pub fn set_policy(&self, policy: Policy) -> Result<(), Failure> {
         self.host.with(|session| {
             session.set_policy(policy);
@@ -287,9 +288,9 @@ impl Session {
         })
     }
 
-    /// Goes on with the session of an earlier process: the last turns stay in the window, and the task follows them.
+    /// Continues the session of an earlier process: the last turns stay in the window, and the task follows them.
     ///
-    /// Returns how many `turns` are before the task, and whether it was left `unfinished`, as JSON.
+    /// Returns the number of `turns` before the task, and whether the previous run was left `unfinished`, as JSON.
     ///
     /// # Errors
     /// The same as [`Session::push`].
@@ -304,12 +305,13 @@ impl Session {
         })
     }
 
-    /// Waits until the summary that is being made is done, or until `goes_on`, which is asked now and then, says no.
+    /// Waits until the summary in progress is done. Calls `goes_on` from time to time, and stops waiting if it returns
+    /// false.
     ///
     /// # Errors
     /// Returns an error if the store fails.
     pub fn wait_for_summary(&self, mut goes_on: impl FnMut() -> bool) -> Result<(), Failure> {
-        // Not with the session, because the function that makes the summary may ask for it.
+        // Waits without holding the session, because the summarizer may call it.
         while let Some(mut pending) = self.host.with(|session| Ok(block_on(adapter::pending(session))?))? {
             let soon = || async {
                 Timer::after(ASKED_EVERY).await;
@@ -333,13 +335,14 @@ impl Session {
     /// Opens the memory of the session: its facts, and those that it shares with its workspace.
     ///
     /// # Errors
-    /// Returns an error if the name of the workspace is none.
+    /// Returns an error if the name of the workspace is invalid.
     pub fn memory(&self, workspace: Option<&str>) -> Result<Memory, Failure> {
         let store = self.host.with(|session| Ok(session.store().clone()))?;
         Memory::in_store(store, &self.name, workspace)
     }
 
-    /// Returns the session as HTML, for notebooks: a picture of the window, and a table of what became of the messages.
+    /// Returns the session as HTML, for notebooks: a picture of the window, and a table of how each message was
+    /// treated.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -347,7 +350,7 @@ impl Session {
         self.host.with(|session| {
             let entries = block_on(adapter::entries(session))?;
             let outcomes = outcomes(&entries, session.view(), self.dialect, &session.explain());
-            // Those of a receipt, if none are named.
+            // The default prices of a receipt.
             let price = crate::price("anthropic-5m")?;
             let counter = session.settings().counter.clone();
             let read = lookback_replay::timeline::Timeline::load(&**session.store(), session.name(), &*counter, &price);
@@ -364,12 +367,12 @@ impl Session {
     }
 }
 
-/// The messages of a conversation, without Lookback's own.
+/// Returns the messages of a conversation, without Lookback's own.
 fn said(entries: Vec<HistoryEntry>) -> impl Iterator<Item = HistoryEntry> {
     entries.into_iter().filter(|entry| entry.arrival.origin != Origin::Lookback)
 }
 
-/// The messages that were just written, without their contents. The window need not show them.
+/// Returns the messages that were just written, without their contents. The window need not show them.
 fn written_at(session: &lookback_session::Session, written: &[Position]) -> Vec<(Position, Resent)> {
     let (Some(first), Some(last)) = (written.first(), written.last()) else { return Vec::new() };
     let bodies = block_on(session.store().read(session.name(), *first..last + 1)).unwrap_or_default();
@@ -380,7 +383,7 @@ fn written_at(session: &lookback_session::Session, written: &[Position]) -> Vec<
     entries.collect()
 }
 
-/// The messages that the window shows, without their contents.
+/// Returns the messages that the window shows, without their contents.
 fn shown(session: &lookback_session::Session) -> Vec<(Position, Resent)> {
     session.view().messages().map(|item| (item.position(), Resent::from_message(item.message()))).collect()
 }

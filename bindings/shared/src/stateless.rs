@@ -1,4 +1,4 @@
-//! What needs no session: one request in, and its window, its repair or its mistakes out.
+//! Functions without a session: they return the window, the repair or the broken rules of one request.
 
 use lookback_engine::{Engine, Settings, policy::Policy};
 use lookback_summarize::calls;
@@ -9,32 +9,33 @@ use crate::options::settings;
 use crate::told::with_words;
 use crate::{Failure, Model, Window};
 
-/// Returns the window of a request, which is the JSON of a list of messages, or of all that is sent with them.
+/// Returns the window of a request. The request is the JSON of a list of messages or of a request body.
 ///
-/// It is what a session would send that had seen the conversation message by message, so a longer request of the same
-/// conversation begins with the same bytes until the next cut. Without a model, it is the request's.
+/// The window is the one that a session would send if it had seen the conversation message by message. So a longer
+/// request of the same conversation begins with the same bytes until the next compaction. Without a model, the
+/// request's own model counts.
 ///
 /// # Errors
-/// Returns an error if the text is no request, or if a hard limit of the policy is exceeded.
+/// Returns an error if the text is not a request, or if a hard limit of the policy is exceeded.
 pub fn fit(request: &str, model: &Model, policy: Option<Policy>) -> Result<Window, Failure> {
     let request = read(request, model)?;
     let name = model.name.as_deref().or(request.model());
     run(settings(request.dialect(), name, policy.unwrap_or_else(Policy::production)), &request)
 }
 
-/// Returns a request with repairs alone: nothing is left out that its provider accepts.
+/// Returns a request that is only repaired: it keeps everything that its provider accepts.
 ///
 /// # Errors
-/// Returns an error if the text is no request.
+/// Returns an error if the text is not a request.
 pub fn repair(request: &str, model: &Model) -> Result<Window, Failure> {
     let request = read(request, model)?;
     run(Settings::default().dialect(request.dialect()).policy(Policy::never_compact()), &request)
 }
 
-/// Returns the rules of its provider that a request breaks, as JSON: each with its number, its place and what is wrong.
+/// Returns the rules that a request breaks as JSON, each with its identifier, its place and the problem.
 ///
 /// # Errors
-/// Returns an error if the text is no request.
+/// Returns an error if the text is not a request.
 pub fn check(request: &str, model: &Model) -> Result<String, Failure> {
     let request = read(request, model)?;
     let findings = request.dialect().check(&request);
@@ -43,7 +44,7 @@ pub fn check(request: &str, model: &Model) -> Result<String, Failure> {
 }
 
 fn read(request: &str, model: &Model) -> Result<Request, Failure> {
-    // What the request looks like tells more than the model's name.
+    // The form of the request identifies the dialect better than the model's name, so only a named dialect is passed.
     let dialect: Option<Dialect> = model.dialect.as_deref().map(crate::dialect).transpose()?;
     let mut request = Request::decode(request.to_owned(), dialect)?;
     if let Some(name) = &model.provider {

@@ -1,10 +1,10 @@
-//! JSON with sentences for people.
+//! JSON values with additional members, such as sentences for people.
 
 use lookback_replay::explain::MessageOutcome;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Returns a value as JSON, with what it says in words.
+/// Returns a value as JSON, with a member `words` that describes it.
 pub(crate) fn with_words(value: &impl Serialize, words: &str) -> Value {
     with(json!(value), "words", words.into())
 }
@@ -17,12 +17,12 @@ pub(crate) fn with(mut object: Value, name: &str, value: Value) -> Value {
     object
 }
 
-/// Returns what became of messages, as JSON.
+/// Returns the treatment of messages and its reasons as JSON.
 pub(crate) fn why(outcomes: &[MessageOutcome]) -> String {
     Value::from_iter(outcomes.iter().map(|outcome| with_words(outcome, &in_words(outcome)))).to_string()
 }
 
-/// Returns why messages became what they are, in words.
+/// Returns the reason for the treatment of messages as a text.
 pub(crate) fn in_words(outcome: &MessageOutcome) -> String {
     let mends = outcome.mends.iter().map(|mend| mend.to_string());
     let words: Vec<String> = [outcome.reason.to_string()].into_iter().chain(mends).collect();

@@ -1,4 +1,4 @@
-//! A window: what one model call sends, where each message of it comes from, and why.
+//! A window: the messages that one model call sends, with their sources and reasons.
 
 use std::sync::Arc;
 
@@ -28,22 +28,22 @@ pub struct Window {
     log: Log,
 }
 
-/// Where the log of a window is, from which its explanation is made.
+/// The log of a window, from which its explanation is made.
 #[derive(Debug)]
 pub(crate) enum Log {
-    /// In a session, up to a position.
+    /// The log of a session, up to a position.
     Session(Arc<Host>, Position),
-    /// Here.
+    /// The entries themselves.
     Entries(Vec<Entry>),
 }
 
-/// Where a message of a window comes from.
+/// The source of a message in a window.
 #[derive(Debug, Clone)]
 pub struct Source(MessageSource);
 
 impl Source {
-    /// Returns `unchanged` if it has exactly the bytes of its entry, `changed` if it shows less, was repaired, or merged from
-    /// several, and `own` if Lookback made it.
+    /// Returns `unchanged` if the message has exactly the bytes of its entry, `changed` if it was shortened, repaired
+    /// or merged from several, and `own` if Lookback made it.
     pub fn kind(&self) -> &'static str {
         match self.0.kind {
             SourceKind::Unchanged => "unchanged",
@@ -59,7 +59,7 @@ impl Source {
 }
 
 impl Window {
-    /// Takes over what a session made. The log ends at `end`.
+    /// Creates the window that a session made. The log ends at `end`.
     pub(crate) fn from_session(
         window: &lookback_session::Window<'_>,
         settings: Settings,
@@ -72,7 +72,7 @@ impl Window {
         Window { view, settings, target, tokens, compacted, over, log: Log::Session(host, end) }
     }
 
-    /// The window of an engine that has run a whole request.
+    /// Creates the window of an engine that has run a whole request.
     pub(crate) fn from_engine(engine: &Engine, view: View, entries: Vec<Entry>) -> Window {
         Window {
             tokens: engine.tokens(&view),
@@ -85,20 +85,20 @@ impl Window {
         }
     }
 
-    /// Returns the tokens, with the system prompt and the tools, as Lookback counts them.
+    /// Returns the tokens as Lookback counts them, including the system prompt and the tools.
     pub fn tokens(&self) -> u64 {
         self.tokens
     }
 
-    /// Returns whether this call cut the conversation.
+    /// Returns whether this call compacted the conversation.
     pub fn compacted(&self) -> bool {
         self.compacted
     }
 
-    /// Returns the messages as a JSON list. What is unchanged has the bytes with which it came.
+    /// Returns the messages as a JSON list. Unchanged messages have the bytes with which they arrived.
     ///
     /// # Errors
-    /// Returns an error if the format cannot express a message, which was written in another.
+    /// Returns an error if the dialect cannot express a message that was written in another.
     pub fn json(&self) -> Result<String, Failure> {
         Ok(lookback_wire::dialect::json_list(&self.view.encode(self.target.clone())?))
     }
@@ -111,7 +111,7 @@ impl Window {
         Ok(self.view.encode(self.target.clone())?.get(index).map(|message| message.get().to_owned()))
     }
 
-    /// Returns where each of the messages comes from, in the same order. No JSON is written for it.
+    /// Returns the source of each message, in the same order. Writes no JSON, and so is faster than [`Window::json`].
     ///
     /// # Errors
     /// The same as [`Window::json`].
@@ -121,12 +121,12 @@ impl Window {
         Ok(sources.into_iter().map(Source).collect())
     }
 
-    /// Returns the limits that it exceeds, because what is left may not be dropped, as JSON.
+    /// Returns the limits that the window exceeds, because the rest may not be dropped, as JSON.
     pub fn over(&self) -> String {
         json!(self.over).to_string()
     }
 
-    /// Returns what became of every message of the history, and why, as JSON.
+    /// Returns the treatment of every message of the history and its reason as JSON.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -134,7 +134,7 @@ impl Window {
         Ok(why(&self.outcomes()?))
     }
 
-    /// Returns the window as HTML, for notebooks: a picture, and a table of what became of the messages.
+    /// Returns the window as HTML, for notebooks: a picture, and a table of how each message was treated.
     ///
     /// # Errors
     /// The same as [`Window::why`].

@@ -85,7 +85,7 @@ pub(crate) enum Command {
     Mcp(McpArgs),
     #[cfg(feature = "server")]
     Serve(ServeArgs),
-    // A small build shows these, and leaves them to a full one (`full.rs`).
+    // A build without the feature `server` lists these commands, and hands them to a full build (`full.rs`).
     /// Show what a model saw of the sessions in a store, in a browser
     #[cfg(not(feature = "server"))]
     Inspect,
@@ -155,9 +155,9 @@ pub(crate) struct PolicyArgs {
 
 /// Replace a conversation's messages with its window
 ///
-/// Reads a list of messages, a request body or a recording. Prints the same list or body, with the window in place of
-/// the messages. Kept messages and everything outside the messages stay byte for byte. For a recording, prints a
-/// request body.
+/// Reads a list of messages, a request body or a recording. Prints the same list or body, with the window instead of
+/// the messages. Kept messages and everything outside the messages are unchanged, byte for byte. For a recording,
+/// prints a request body.
 ///
 /// The window is the one that `replay` would send: as if a model call had been made before each assistant message.
 #[derive(Debug, ClapArgs)]
@@ -200,10 +200,10 @@ pub(crate) struct WindowArgs {
 ///
 /// Exits with 0 if the provider would accept it, and with 1 if not. Prints each broken rule, where it is broken, and
 /// what to do. A rule that only some providers or models have is a warning, unless the request, --provider, --model or
-/// --path tells where it goes. `lookback rules` explains each rule: the provider's errors, their causes and their repairs.
+/// --path shows that it applies. `lookback rules` explains each rule: the provider's errors, their causes and repairs.
 ///
 /// In a recording, checks each transcript. --fix writes a recording as JSON lines: one transcript per line
-/// ({"id","messages"}), or one message per line if the input has that form. It leaves out times and reported usage.
+/// ({"id","messages"}), or one message per line if the input has that form. It omits times and reported usage.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -293,12 +293,12 @@ pub(crate) struct ReplayArgs {
     /// Print a JSON line for each transcript and policy, and then a total for each policy
     #[arg(long)]
     pub(crate) json: bool,
-    /// Draw a picture of what each policy costs and misses
+    /// Draw what each policy costs and misses, as an SVG file
     #[arg(long, value_name = "FILE", value_parser = place())]
     pub(crate) svg: Option<PathBuf>,
     /// Write a page that shows what each call saw, and what the other policies would have done
     ///
-    /// It is one file, which a browser opens from the disk.
+    /// The page is a single file that a browser opens from the disk.
     #[arg(long, value_name = "FILE", value_parser = place())]
     pub(crate) html: Option<PathBuf>,
     /// Leave the contents of messages out of the page
@@ -319,9 +319,9 @@ pub(crate) enum StoreCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Read every entry of a store, and say what is wrong
+    /// Read every entry of a store and report faults
     ///
-    /// Exits with 1 if something is wrong: an entry that was altered or lost, or that this version does not know, a
+    /// Exits with 1 if there is a fault: an entry that was altered or lost, or that this version does not know, a
     /// summary without its session, or a damaged index.
     #[command(after_help = "Example:\n  lookback store verify")]
     Verify {
@@ -331,9 +331,9 @@ pub(crate) enum StoreCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Finish erasures that were broken off, and give back space that is not used
+    /// Finish interrupted erasures and free unused space
     ///
-    /// Others may have to wait meanwhile.
+    /// Other processes may have to wait meanwhile.
     #[command(after_help = "Example:\n  lookback store vacuum")]
     Vacuum {
         #[command(flatten)]
@@ -341,8 +341,8 @@ pub(crate) enum StoreCommand {
     },
     /// Copy all sessions of a store, with their facts and those of all tenants, into another store
     ///
-    /// Compares what was written with what was read. If it is broken off, run it again: it goes on where it stopped.
-    /// Nothing is erased. Stop writing to the first store before, or run it once more afterwards.
+    /// Compares the copy with the original. If the command is interrupted, run it again: it continues where it stopped.
+    /// Erases nothing. Stop writing to the first store before you begin, or run the command once more afterwards.
     ///
     /// If LOOKBACK_KEY is set, the contents of both stores are encrypted, unless an option says otherwise.
     #[command(after_help = "\
@@ -378,25 +378,25 @@ impl StoreArg {
         StoreArg { named }
     }
 
-    /// Returns the text of the option, if it names another store than the default.
+    /// Returns the value of the option, if it differs from the default.
     pub(crate) fn option(&self) -> Option<&Path> {
         self.named.as_deref().filter(|named| named.as_os_str() != StoreArg::DEFAULT)
     }
 
-    /// Returns the store that the option names, or the environment, or the default.
+    /// Returns the store that the option or the environment names, or the default.
     pub(crate) fn location(&self) -> Result<Location, NoLocation> {
         Ok(self.named()?.unwrap_or_else(|| Location::Sqlite(StoreArg::DEFAULT.into())))
     }
 
-    /// Returns the store that the option names, or the environment. An empty variable names none, whereas an empty option
-    /// is an error. It is read here, and not by the parser of the command line, which would quote a password.
+    /// Returns the store that the option or the environment names. An empty variable names none, but an empty option is
+    /// an error. Parsed here rather than by clap, whose errors would quote a password.
     pub(crate) fn named(&self) -> Result<Option<Location>, NoLocation> {
         let variable = || std::env::var_os("LOOKBACK_STORE").filter(|text| !text.is_empty());
         self.named.clone().map(PathBuf::into_os_string).or_else(variable).map(location::location).transpose()
     }
 }
 
-/// Parses a path, in which `~/` is the home folder.
+/// Parses a path and replaces a leading `~/` by the home folder.
 fn place() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(location::from_home)
 }
@@ -408,7 +408,7 @@ pub(crate) struct DialectArg {
     pub(crate) name: Named,
 }
 
-/// A dialect. `None` if it is to be detected.
+/// A dialect, or `None` if it must be detected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named(pub(crate) Option<Dialect>);
 
@@ -416,10 +416,10 @@ fn dialect(name: &str) -> Result<Named, lookback_wire::dialect::UnknownDialect> 
     if name == "auto" { Ok(Named(None)) } else { name.parse().map(Some).map(Named) }
 }
 
-/// Where a request goes, beside its model.
+/// The destination of a request, except for its model.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct TargetArgs {
-    /// The provider, whose own rules hold: openai, anthropic, gemini, vertex, bedrock, deepseek or other
+    /// The provider, whose rules apply: openai, anthropic, gemini, vertex, bedrock, deepseek or other
     #[arg(long, value_name = "PROVIDER")]
     pub(crate) provider: Option<Provider>,
     /// The path of the URL that the request is sent to; Gemini's and Bedrock's name the model

@@ -1,4 +1,4 @@
-//! What was done to messages so that a provider accepts them, for `check --fix` and for the warnings of `window`.
+//! The changes that make a provider accept messages, for `check --fix` and for the warnings of `window`.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -11,12 +11,12 @@ use lookback_wire::dialect::{Mend, Target};
 use lookback_wire::edit::{self, Change as EditChange, Edit};
 use serde::Serialize;
 
-/// What was done to one message.
+/// The change of one message.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Change {
     /// The index of the message in the history, from 0.
     pub(crate) message: usize,
-    /// What was done, and why.
+    /// The change and its reason.
     pub(crate) change: String,
 }
 
@@ -28,8 +28,8 @@ impl fmt::Display for Change {
 
 /// Returns all changes that make the messages of a log valid, in the order of the history.
 ///
-/// These are the repairs in the log, and what encoding does to the messages of the view. What a compaction caused is
-/// left out.
+/// These are the repairs in the log, and the changes that encoding makes to the messages of the view. Omits changes
+/// that a compaction caused.
 pub(crate) fn changes(entries: &[Entry], view: &View, target: &Target) -> Vec<Change> {
     let history = History::new(entries, view, target);
     let mut changes = Vec::new();
@@ -45,7 +45,7 @@ pub(crate) fn changes(entries: &[Entry], view: &View, target: &Target) -> Vec<Ch
     changes
 }
 
-/// The messages of a log, and what encoding does to them.
+/// The messages of a log, and the changes that encoding makes to them.
 struct History<'a> {
     view: &'a View,
     /// The index of each message among the messages of the log.
@@ -71,15 +71,15 @@ impl<'a> History<'a> {
         self.indices.get(&position).copied().unwrap_or_default()
     }
 
-    /// Returns the repairs of a message as it arrived, and what encoding does to it.
+    /// Returns the repairs of a message as it arrived, and the changes that encoding makes to it.
     fn changes_of_message(&self, position: Position, arrival: &Arrival) -> Vec<Change> {
-        // A part that is left out is mentioned once, and not with the other edits of it.
+        // A part that is left out is mentioned once, without its other edits.
         let is_shown =
             |edit: &&Edit| matches!(edit.change, EditChange::Hide(_)) || !edit::is_hidden(&arrival.edits, edit.part);
         let parts: Vec<_> = if arrival.edits.is_empty() { Vec::new() } else { arrival.message.parts().collect() };
         let repairs = arrival.edits.iter().filter(is_shown).filter_map(|edit| edit.repair(&parts));
 
-        // If a compaction removed the predecessor, it also caused most of what encoding does.
+        // If a compaction removed the predecessor, it also caused most changes of encoding.
         let is_orphaned = self.orphaned.contains(&position);
         let is_own = |mend: &&Mend| !is_orphaned || matches!(mend, Mend::Moved | Mend::MarkersRemoved { .. });
         let mends = self.mends.get(&position).into_iter().flatten().filter(is_own).map(|mend| mend.to_string());

@@ -1,4 +1,4 @@
-//! The exit code of a command: a number, because the process may be that of another language.
+//! The exit code of a command, as a number, because the process may belong to another language's runtime.
 
 /// The exit code of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

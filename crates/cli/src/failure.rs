@@ -135,16 +135,16 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Serve(#[from] lookback_server::ServeError),
     #[cfg(feature = "otel")]
-    #[error("the collector of OpenTelemetry cannot be used: {0}")]
+    #[error("the OpenTelemetry collector cannot be used: {0}")]
     Telemetry(opentelemetry_otlp::ExporterBuildError),
 }
 
-/// Returns the end of the sentence that a transcript is missing: the transcripts to choose from.
+/// Returns the end of the error about a missing transcript: the transcripts to choose from.
 fn known(names: &[String]) -> String {
     if names.is_empty() { ": it is not a recording".to_owned() } else { format!("; choose {}", text::names(names)) }
 }
 
-/// Returns the end of a sentence that asks for the dialect.
+/// Returns the end of an error that asks for the dialect: the option to use.
 fn flag(fault: &RecordingError) -> &'static str {
     match fault {
         RecordingError::Contradiction { .. } | RecordingError::Message { clue: Some(_), .. } => " with --dialect",
@@ -159,7 +159,7 @@ impl From<io::Error> for Failure {
 }
 
 impl Failure {
-    /// Returns the exit code: 1 if the answer is no, 2 if the question could not be understood or the system failed.
+    /// Returns the exit code: 1 if the answer is no, 2 if the input is invalid or the system failed.
     pub(crate) fn code(&self) -> u8 {
         let is_no = matches!(
             self,
@@ -179,17 +179,17 @@ impl Failure {
         if is_no { 1 } else { 2 }
     }
 
-    /// Returns whether the message has several lines, like the errors of the TOML parser, which show a place in a file.
+    /// Returns whether the message has several lines, like errors of the TOML parser, which quote the file.
     pub(crate) fn has_lines(&self) -> bool {
         matches!(self, Failure::Policy { .. } | Failure::Prices { .. })
     }
 
-    /// Returns whether the reader of the output has gone away, which is not an error.
+    /// Returns whether the reader of the output has closed it, which is not an error.
     pub(crate) fn is_gone_reader(&self) -> bool {
         matches!(self, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// Returns the exit code of a command whose output was written, or whose reader has gone away.
+    /// Returns the exit code of a command whose output was written, or whose reader has closed it.
     pub(crate) fn code_after(written: Result<(), Failure>, code: u8) -> Result<ExitCode, Failure> {
         match written {
             Err(failure) if !failure.is_gone_reader() => Err(failure),

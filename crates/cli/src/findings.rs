@@ -1,4 +1,4 @@
-//! A rule that a conversation breaks, as it is printed and as JSON.
+//! A finding, as printed text and as JSON.
 
 use lookback_wire::dialect::{Finding, Problem, Severity};
 use serde::Serialize;

@@ -1,5 +1,5 @@
-//! Commands and stores that a small build lacks. In a clone, `cargo run` builds the program again with all of them, when
-//! one is first asked for.
+//! Commands and stores that a small build lacks. In a clone, `cargo run` builds the full program when one is first
+//! used.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -8,12 +8,12 @@ use std::process::Command;
 
 use crate::failure::Failure;
 
-/// The commands of the feature `server`.
+/// The commands that need the feature `server`.
 const COMMANDS: [&str; 3] = ["inspect", "mcp", "serve"];
-/// How the URLs of the stores begin that have a server.
+/// The URL schemes of stores on a server.
 const SERVERS: [&str; 6] = ["postgres://", "postgresql://", "redis://", "rediss://", "valkey://", "valkeys://"];
 
-/// Returns whether a command line, or the environment, asks for more than this build has.
+/// Returns whether a command line or the environment needs more than this build has.
 pub(crate) fn is_needed(args: &[OsString]) -> bool {
     let is_server = |text: &OsStr| {
         let text = text.to_string_lossy();
@@ -26,8 +26,8 @@ pub(crate) fn is_needed(args: &[OsString]) -> bool {
         || env::var_os("LOOKBACK_STORE").is_some_and(|place| is_server(&place))
 }
 
-/// Runs the same command with a full build, which `cargo run` makes, and returns its exit code. An error if this program
-/// was not started by `cargo run`.
+/// Runs the same command with a full build, which `cargo run` makes, and returns its exit code. Returns an error if
+/// `cargo run` did not start this program.
 pub(crate) fn run(args: &[OsString]) -> Result<u8, Failure> {
     let here = env!("CARGO_MANIFEST_DIR");
     let is_run_by_cargo = env::var_os("CARGO_MANIFEST_DIR").is_some_and(|folder| folder == here);
@@ -41,7 +41,7 @@ pub(crate) fn run(args: &[OsString]) -> Result<u8, Failure> {
     replace(command).map_err(Failure::from)
 }
 
-/// Becomes this command, so that signals reach it.
+/// Replaces this process by the command, so that signals reach it.
 #[cfg(unix)]
 fn replace(mut command: Command) -> io::Result<u8> {
     use std::os::unix::process::CommandExt;

@@ -29,8 +29,7 @@ use crate::args::TargetArgs;
 use crate::failure::Failure;
 use crate::output;
 
-/// The most bytes that are read from what is not a regular file, such as a pipe or `/dev/zero`, and so may never end:
-/// 1 GiB.
+/// The most bytes that are read from a source that may never end, such as a pipe or `/dev/zero`: 1 GiB.
 const LARGEST: u64 = 1 << 30;
 
 /// Reads the token from an environment variable.
@@ -42,7 +41,7 @@ pub(crate) fn token(variable: String) -> Result<lookback_server::Token, Failure>
     }
 }
 
-/// Reads a file. `-` is standard input.
+/// Reads a file, or standard input if the path is `-`.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     read(path).map_err(|error| Failure::Unreadable { place: place(path), error })
 }
@@ -51,8 +50,8 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if is_stdin(path) {
         return bounded(io::stdin().lock());
     }
-    // A link is not followed here: shells pass `<(COMMAND)` as a link to a pipe, and the command writes to it by
-    // itself.
+    // Links are not followed here. Shells pass `<(COMMAND)` as a link to a pipe that COMMAND writes to, so nobody has
+    // to wait for input.
     if is_pipe(fs::symlink_metadata(path)?.file_type()) {
         output::message(&format!("waiting for input on the pipe {}", output::plain(&place(path))));
     }
@@ -79,12 +78,12 @@ fn is_pipe(_: FileType) -> bool {
     false
 }
 
-/// Reads a text file, decompresses it if it is gzipped, and removes a byte order mark.
+/// Reads a text file. Decompresses it if it is gzipped, and removes a byte order mark.
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     recording::read_text(bytes(path)?, recording::LARGEST).map_err(|fault| Failure::Text { place: place(path), fault })
 }
 
-/// Returns the name of a file in messages.
+/// Returns the name of a file for messages.
 pub(crate) fn place(path: &Path) -> String {
     if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
@@ -93,7 +92,7 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Returns the name of a recording that has none of its own: the name of its file.
+/// Returns the name for a recording without an own name: that of its file.
 fn stem(path: &Path) -> &str {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("stdin");
     // The stem of `session.jsonl.gz` is `session`.
@@ -150,7 +149,7 @@ impl Document {
         }
     }
 
-    /// Sets where the request goes, as far as these say it.
+    /// Sets the provider, path and model of the request, if they are given.
     pub(crate) fn bound_for(self, target: &TargetArgs, model: Option<&str>) -> Document {
         let Document { mut request, id, text } = self;
         request = target.provider.into_iter().fold(request, Request::with_provider);
@@ -159,8 +158,8 @@ impl Document {
         Document { request, id, text }
     }
 
-    /// Returns the text with other messages. If the messages are the same, not even the white space between them
-    /// changes.
+    /// Returns the text with other messages. If the messages are the same, the text is unchanged, including white
+    /// space.
     pub(crate) fn with_messages(&self, messages: &[Cow<'_, RawValue>]) -> Cow<'_, str> {
         let own = self.request.messages().iter().filter_map(|message| message.wire()).flat_map(Wire::elements);
         if own.map(RawValue::get).eq(messages.iter().map(|raw| raw.get())) {
@@ -170,17 +169,18 @@ impl Document {
         }
     }
 
-    /// Reads the conversation again, with other messages, as it goes to a provider.
+    /// Reads the conversation with other messages, as the provider will receive it.
     pub(crate) fn sent(&self, messages: &[Cow<'_, RawValue>], target: &Target) -> Result<Request, Failure> {
         let read = Request::decode(&*self.with_messages(messages), Some(target.dialect));
         let read =
             read.map_err(|fault| Failure::Request { place: "the conversation as it is sent".to_owned(), fault })?;
-        // The target was told, and a model's name in the body only hints at one.
+        // The model of the target overrides the name in the body, which is only a hint.
         let read = target.model.iter().fold(read, Request::with_model);
         Ok(target.provider.into_iter().fold(read, Request::with_provider))
     }
 
-    /// Returns the text with other messages, for a file of the same kind. In a recording, that is one or more lines.
+    /// Returns the text with other messages, for a file of the same kind. In a recording, the text is one or more
+    /// lines.
     pub(crate) fn in_file(&self, messages: &[Cow<'_, RawValue>]) -> Cow<'_, str> {
         let line = |text: &str| on_one_line(text) + "\n";
         match (&self.id, self.request.is_body()) {
@@ -191,12 +191,12 @@ impl Document {
     }
 }
 
-/// Returns JSON without line breaks. Between two values a line break is white space, and strings contain none.
+/// Returns JSON without line breaks, which are white space between values. JSON strings contain none.
 pub(crate) fn on_one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }
 
-/// Returns whether a recording begins with a message, and not with a transcript.
+/// Returns whether a recording begins with a message rather than a transcript.
 fn begins_with_message(text: &str) -> bool {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<HashMap<String, &RawValue>>();
     let first = values.next().and_then(Result::ok);
@@ -213,7 +213,7 @@ fn raw_messages(recording: &Recording) -> Vec<&RawValue> {
     recording.messages.iter().filter_map(|recorded| recorded.message.wire()).flat_map(Wire::elements).collect()
 }
 
-/// Writes a recording as a request body, with its name.
+/// Returns a recording as a request body, with its name.
 fn body(recording: &Recording) -> Result<String, Failure> {
     conversation(
         &recording.id,
@@ -224,7 +224,7 @@ fn body(recording: &Recording) -> Result<String, Failure> {
     )
 }
 
-/// Writes a conversation as a request body of its dialect, with its name.
+/// Returns a conversation as a request body of its dialect, with its name.
 pub(crate) fn conversation(
     id: &str,
     model: Option<&str>,
@@ -242,7 +242,7 @@ pub(crate) fn conversation(
     output::json(&Members(&members))
 }
 
-/// The members of an object, in this order.
+/// The members of a JSON object, in order.
 struct Members<'a>(&'a [(&'static str, Box<RawValue>)]);
 
 impl Serialize for Members<'_> {
@@ -251,7 +251,7 @@ impl Serialize for Members<'_> {
     }
 }
 
-/// Returns a policy by its name or from a file, with settings. Warns if the policy of a file has limits but no target.
+/// Returns a policy by name or from a file, with settings. Warns if the policy of a file has limits but no target.
 pub(crate) fn policy(policy: &str, set: &[String]) -> Result<Policy, Failure> {
     let fault = |fault| Failure::Policy { policy: policy.to_owned(), fault };
     let path = Path::new(policy);
@@ -261,7 +261,7 @@ pub(crate) fn policy(policy: &str, set: &[String]) -> Result<Policy, Failure> {
         return presets::named_with(policy, set).map_err(fault);
     }
     let read = presets::with(presets::parse(&text(path)?).map_err(fault)?, set).map_err(fault)?;
-    // Whoever names a preset without a target wants a window that slides. In a file, the target may have been forgotten.
+    // A preset named without a target means a sliding window. In a file, the target may have been forgotten.
     if read.limits != Limits::default() && read.target.is_none() && read.mode == Mode::Recorded {
         output::warning(&format!(
             "{}: the policy has limits but no target: a full window is cut at every call, and misses the prompt cache",
@@ -294,14 +294,14 @@ pub(crate) fn price(name: &str) -> Result<Price, Failure> {
     found.cloned().ok_or_else(|| Failure::NoPrices { name: name.to_owned(), known: known() })
 }
 
-/// Returns the settings for a model: its token counter, its context window and the room for its answer. Warns if the
-/// model is unknown.
+/// Returns the settings for a model: its token counter, context window and maximum output. Warns if the model is
+/// unknown.
 pub(crate) fn settings(model: Option<&str>) -> Settings {
     let target = Target::default();
     settings_at(&model.into_iter().fold(target, Target::with_model))
 }
 
-/// Returns the settings for where requests go, like [`settings`] for the model there.
+/// Returns the settings for a target, like [`settings`] for its model.
 pub(crate) fn settings_at(target: &Target) -> Settings {
     let Some(name) = target.model.as_deref() else {
         // The tokenizer o200k is exact for most models of OpenAI, and close for others.
@@ -318,13 +318,12 @@ pub(crate) fn settings_at(target: &Target) -> Settings {
     settings
 }
 
-/// Returns settings under which a conversation is only repaired: nothing leaves its window.
+/// Returns settings that only repair a conversation: nothing leaves its window.
 pub(crate) fn repair_only(dialect: Dialect) -> Settings {
     Settings::default().dialect(dialect).policy(Policy::never_compact())
 }
 
-/// Returns the most tokens of a window for a model, if the model is known: its context window less the room for its
-/// answer.
+/// Returns the most tokens of a window for a known model: its context window minus its maximum output.
 pub(crate) fn known_room(name: &str) -> Option<u64> {
     let models = Models::builtin();
     let model = models.find(name)?;

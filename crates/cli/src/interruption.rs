@@ -1,4 +1,4 @@
-//! Ctrl-C: a long command ends early, and tells what it has.
+//! Ctrl-C: ends a long command early, so that it can print its results so far.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

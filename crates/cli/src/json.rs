@@ -1,6 +1,6 @@
-//! Facts and times in the JSON of the command line: the names are those of docs/reference/json.md, and times are RFC 3339.
+//! Facts and times in the JSON of the command line, with the names of docs/reference/json.md and times in RFC 3339.
 //!
-//! In logs, the library writes them in its own format.
+//! The logs use the library's own format instead.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(crate) fn rfc3339<S: Serializer>(time: &Option<Millis>, serializer: S) -> Re
     timestamp(*time).map(|time| time.to_string()).serialize(serializer)
 }
 
-/// Returns a time as a timestamp, if it is in the range of the calendar.
+/// Returns a time as a timestamp. `None` if it is missing or outside the range of the calendar.
 pub(crate) fn timestamp(time: Option<Millis>) -> Option<Timestamp> {
     time.and_then(|time| Timestamp::from_millisecond(time).ok())
 }

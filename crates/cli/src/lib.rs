@@ -1,4 +1,4 @@
-//! The command line of Lookback, as a function: the packages for other languages bring it, too.
+//! The command line of Lookback, as a function that the packages for other languages call too.
 //!
 //! ```
 //! assert_eq!(lookback_cli::run(["lookback", "rules", "AM2"]), 0);
@@ -31,10 +31,12 @@ use std::ffi::OsString;
 
 use clap::Parser;
 
-/// Runs a command, and returns the exit code: 0 if the answer is yes, 1 if it is no, 2 if the input or the command line is
-/// invalid or something failed, and 130 after Ctrl-C. The first argument is the name of the program.
+/// Runs a command and returns its exit code. The first argument is the name of the program.
 ///
-/// It writes to standard output and standard error, and may be called once in a process.
+/// The exit code is 0 if the answer is yes, 1 if it is no, 2 if the input or the command line is invalid or something
+/// failed, and 130 after Ctrl-C.
+///
+/// Writes to standard output and standard error. Call it at most once in a process.
 pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
     let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
     #[cfg(not(all(feature = "postgres", feature = "redis", feature = "server")))]
@@ -44,7 +46,7 @@ pub fn run(args: impl IntoIterator<Item = impl Into<OsString> + Clone>) -> u8 {
     let args = match args::Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => {
-            // If nobody reads it, nobody misses it.
+            // If standard error is closed, there is nowhere to report that.
             let _ = error.print();
             return u8::try_from(error.exit_code()).unwrap_or(2);
         }

@@ -1,4 +1,4 @@
-//! Where a store is, as people write it: a path, with `~/` for the home folder, or a URL.
+//! The location of a store, as people write it: a path, with `~/` for the home folder, or a URL.
 
 use std::ffi::OsString;
 use std::path::{MAIN_SEPARATOR, PathBuf};
@@ -11,7 +11,7 @@ use lookback_store::StoreError;
 #[error("`~/` is the home folder, which is unknown; write the full path")]
 pub(crate) struct NoHome;
 
-/// Replaces `~/` at the beginning of a path by the home folder, for programs that start this one without a shell.
+/// Replaces a leading `~/` by the home folder, for programs that start this one without a shell.
 pub(crate) fn from_home(path: PathBuf) -> Result<PathBuf, NoHome> {
     const SEPARATORS: [char; 2] = ['/', MAIN_SEPARATOR];
     let inside = path.to_str().and_then(|text| text.strip_prefix('~')?.strip_prefix(SEPARATORS));
@@ -28,7 +28,7 @@ fn home() -> Option<PathBuf> {
 /// Returns the store in the user's data folder. `None` if the system has no such folder.
 #[cfg(feature = "server")]
 pub(crate) fn user_store() -> Option<PathBuf> {
-    // The specification of these variables says to ignore paths that are not absolute.
+    // The XDG specification says to ignore relative paths in these variables.
     let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = if cfg!(windows) {
         named("LOCALAPPDATA")
@@ -40,7 +40,7 @@ pub(crate) fn user_store() -> Option<PathBuf> {
     data.map(|data| data.join("lookback").join("lookback.db"))
 }
 
-/// The text is no store.
+/// The text does not name a store.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoLocation {
     #[error(transparent)]
@@ -49,13 +49,13 @@ pub(crate) enum NoLocation {
     Url(#[from] StoreError),
 }
 
-/// Reads a path or a URL. `~/` at the beginning of a path is the home folder.
+/// Parses a path or a URL. A leading `~/` is the home folder.
 pub(crate) fn location(text: OsString) -> Result<Location, NoLocation> {
     Ok(match Location::parse(text)? {
         Location::Files(path) => Location::Files(from_home(path)?),
         Location::Sqlite(path) => {
             let whole = from_home(path.clone())?;
-            // It may be known only there that it is a folder.
+            // Whether a path is a folder may be known only once `~/` is replaced.
             if whole == path { Location::Sqlite(path) } else { Location::parse(whole)? }
         }
         other => other,

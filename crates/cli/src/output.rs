@@ -13,8 +13,8 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-// Messages contain values from outside: roles, identifiers, names, paths. They are all escaped here, and in sentences
-// line breaks are escaped too. So no value can look like a line of Lookback's own, or control the terminal.
+// Messages contain values from outside, such as roles, identifiers, names and paths. All of them are escaped here,
+// including line breaks in messages of one line. So no value can imitate a line of Lookback or control the terminal.
 
 /// Prints an error in one line.
 pub(crate) fn error(what: &dyn Display) {
@@ -31,13 +31,13 @@ pub(crate) fn warning(what: &str) {
     say("warning", AnsiColor::Yellow, &plain(what));
 }
 
-/// Prints an indented line with more about the line before.
+/// Prints an indented line that adds to the previous one.
 pub(crate) fn note(what: &str) {
-    // If standard error is gone, there is nobody left to tell.
+    // If standard error is closed, there is nowhere to report that.
     let _ = writeln!(anstream::stderr(), "  {}", plain(what));
 }
 
-/// Prints one or more lines. Pass a value through [`plain`] first if it may contain line breaks.
+/// Prints one or more lines. Escape values with [`plain`] first if they may contain line breaks.
 pub(crate) fn message(what: &str) {
     let _ = writeln!(anstream::stderr(), "{}", plain_lines(what));
 }
@@ -51,14 +51,14 @@ fn say(label: &str, color: AnsiColor, what: &str) {
 pub(crate) fn result(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
-    // On a terminal, the prompt belongs on a line of its own.
+    // On a terminal, the prompt must begin on a new line.
     if out.is_terminal() && !text.ends_with('\n') {
         out.write_all(b"\n")?;
     }
     out.flush()
 }
 
-/// Writes a result to standard output, and a line break.
+/// Writes a result and a line break to standard output.
 pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")
@@ -69,7 +69,7 @@ pub(crate) fn json_line(value: &(impl Serialize + ?Sized)) -> Result<(), Failure
     Ok(line(&json(value)?)?)
 }
 
-/// Returns a value as JSON on one line, without a line break at its end.
+/// Returns a value as JSON on one line, without a final line break.
 pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
     serde_json::to_string(value).map_err(Failure::Json)
 }
@@ -90,7 +90,7 @@ pub(crate) fn table<const N: usize>(
         if left.contains(&index) {
             column.set_cell_alignment(CellAlignment::Left);
         } else {
-            // Numbers are never broken across lines.
+            // Never wrap numbers.
             column.set_cell_alignment(CellAlignment::Right);
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
@@ -107,14 +107,13 @@ pub(crate) fn hide(table: &mut Table, columns: &[usize]) {
     }
 }
 
-/// Returns a table as text, without trailing spaces. On a terminal it is as wide as the terminal, and long cells are
-/// wrapped.
+/// Returns a table as text, without trailing spaces. On a terminal, wraps long cells to fit its width.
 pub(crate) fn text_of(table: &Table) -> String {
     fitted(table, &[], width())
 }
 
-/// Returns a table as text, like [`text_of`]. On a narrow terminal it leaves out the columns in `spare`, the first
-/// ones first.
+/// Returns a table as text, like [`text_of`]. If it is wider than the terminal, hides the columns in `spare` first, one
+/// by one in this order.
 pub(crate) fn text_without(table: &Table, spare: &[usize]) -> String {
     fitted(table, spare, width())
 }
@@ -143,7 +142,7 @@ fn fitted(table: &Table, spare: &[usize], width: Option<usize>) -> String {
         let widths = table.column_max_content_widths();
         for (column, widest) in table.column_iter_mut().zip(widths).filter(|(column, _)| column.constraint().is_none())
         {
-            // Text is wrapped, and has room for a word or two.
+            // Text columns wrap, but keep room for a word or two.
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(widest.saturating_add(2).min(18))));
         }
     }

@@ -1,4 +1,4 @@
-//! Sessions as pages: one file that a browser opens from the disk.
+//! Sessions as HTML pages: single files that a browser opens from the disk.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use lookback_replay::timeline::Timeline;
 use lookback_store::{LogName, Store, StoreError};
 use lookback_tokens::TokenCounter;
 
-/// What is shown of a session.
+/// The contents of a session's page.
 pub(crate) struct Shown {
     /// Its policy, if it is known.
     pub(crate) policy: Option<String>,
@@ -20,7 +20,7 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// Reads a session from its log. Its exact requests are read if they are to be copied.
+    /// Reads a session from its log. Reads its exact requests only if the page lets users copy them.
     pub(crate) fn read(
         store: &dyn Store,
         log: &LogName,
@@ -42,7 +42,7 @@ impl Shown {
     }
 }
 
-/// Returns the page of a session, and of what it would have been under other policies.
+/// Returns the page of a session, compared with its alternatives under other policies.
 pub(crate) fn html(name: &str, shown: &Shown, others: &[Shown], price: &Price, has_contents: bool) -> String {
     let mut story = Story::new(name, &shown.timeline, price).with_facts(shown.facts.clone());
     if let Some(policy) = &shown.policy {

@@ -11,11 +11,11 @@ use crate::{input, output};
 
 /// The recordings of a command line.
 ///
-/// Named files are read at once, so that an invalid one ends the command before it begins. Files in folders are read
-/// again when they are replayed, because there may be gigabytes of them.
+/// Named files are read at once, so that an invalid one ends the command before it begins. Files in folders may be
+/// gigabytes, so they are checked first and read again when they are replayed.
 pub(crate) struct Recordings {
     sources: Vec<Source>,
-    /// The dialect, if it is not to be recognized.
+    /// The dialect, or `None` to detect it.
     dialect: Option<Dialect>,
 }
 
@@ -85,8 +85,8 @@ fn read(path: &Path, dialect: Option<Dialect>) -> Result<Vec<Recording>, Failure
     read.map_err(|fault| Failure::Recording { place: input::place(path), fault })
 }
 
-/// Returns the recordings in a folder and its subfolders, sorted by path. Warns of files that are not recordings, and
-/// skips them.
+/// Returns the recordings in a folder and its subfolders, sorted by path. Skips files that are not recordings, with a
+/// warning.
 fn in_folder(folder: &Path, dialect: Option<Dialect>) -> Result<Vec<Source>, Failure> {
     let mut files = Vec::new();
     find(folder, &mut files)?;
@@ -105,7 +105,7 @@ fn in_folder(folder: &Path, dialect: Option<Dialect>) -> Result<Vec<Source>, Fai
     }
     bar.finish_and_clear();
     if sources.is_empty() {
-        // The error of the only files in the folder is the best explanation.
+        // If every file was skipped, the first error explains it best.
         return Err(passed.into_iter().next().unwrap_or_else(|| Failure::Empty(folder.display().to_string())));
     }
     if let Some(first) = passed.first() {
@@ -119,13 +119,13 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let fault = |error| Failure::Unreadable { place: folder.display().to_string(), error };
     for entry in fs::read_dir(folder).map_err(fault)? {
         let path = entry.map_err(fault)?.path();
-        // A link to a folder may lead back to a folder above it.
+        // A link may lead back to a folder above it.
         let is_link = path.symlink_metadata().is_ok_and(|about| about.is_symlink());
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_recording = [".jsonl", ".json", ".jsonl.gz", ".json.gz"].iter().any(|ending| name.ends_with(ending));
         if path.is_dir() {
             if !is_link {
-                // The user's own sessions are not in a folder that the user may not read.
+                // Sessions of another user are no reason to stop, so an unreadable folder is skipped.
                 if let Err(failure) = find(&path, files) {
                     output::warning(&format!("skipped: {failure}"));
                 }

@@ -1,4 +1,4 @@
-//! What is printed when a command has failed.
+//! The report of a failed command.
 
 use crate::exit::ExitCode;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
     let mut source = std::error::Error::source(failure);
     while let Some(cause) = source {
         let why = cause.to_string();
-        // Some messages of other libraries end with their cause.
+        // Some libraries include the cause in the message.
         if !said.ends_with(&why) {
             output::note(&format!("because: {why}"));
         }

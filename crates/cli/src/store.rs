@@ -29,14 +29,14 @@ pub(crate) fn open(store: &Location, opening: Opening) -> Result<Arc<dyn Store>,
     encrypted(open_plain(store, opening)?)
 }
 
-/// Checks that a store can be opened, or made where there is none, with the keys in the environment if there are any.
+/// Checks that a store can be opened or created, and that the keys in the environment are valid, if there are any.
 #[cfg(feature = "server")]
 pub(crate) fn check(store: &Location) -> Result<(), Failure> {
     store.check()?;
     encrypted(Arc::new(MemoryStore::new())).map(drop)
 }
 
-/// The variable with the keys of the contents: the newest, and older ones behind commas.
+/// The variable with the encryption keys, separated by commas: the newest first, then older ones.
 const KEYS: &str = "LOOKBACK_KEY";
 
 fn keys() -> Option<OsString> {
@@ -87,7 +87,7 @@ pub(crate) fn open_plain(store: &Location, opening: Opening) -> Result<Arc<dyn S
     })
 }
 
-/// Returns the option that names this store on a command line, without a password. Empty if no option names it.
+/// Returns the option that names this store on a command line, without a password. Empty for the default store.
 pub(crate) fn option(store: &StoreArg) -> String {
     let Some(text) = store.option() else { return String::new() };
     let text = match Location::parse(text) {
@@ -105,7 +105,8 @@ pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// Returns the error for a folder that is not a store. It may be a memory folder of KB Labs, which can be imported.
+/// Returns the error for a folder that is not a store. A memory folder of KB Labs gets an error that suggests an
+/// import.
 fn missing(path: &Path, error: StoreError) -> Failure {
     let found = || block_on(import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, path, Effect::DryRun));
     match error {

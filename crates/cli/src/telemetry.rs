@@ -1,4 +1,4 @@
-//! Exports what the gateway tells by OpenTelemetry, to the collectors that the environment names.
+//! Exports spans and metrics of the gateway to the OpenTelemetry collectors that the environment names.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use ureq::http::{Request, Response};
 
-/// How long what is left has to be exported when the gateway stops.
+/// The most time for the last export when the gateway stops.
 const LAST: Duration = Duration::from_secs(5);
-/// How long an export may take, in milliseconds, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says so.
+/// The default timeout of an export, in milliseconds. `OTEL_EXPORTER_OTLP_TIMEOUT` overrides it.
 const PATIENCE: u64 = 10_000;
 
-/// What is exported until it is dropped.
+/// The exporters, which run until this is dropped.
 pub(crate) struct Exporting {
     spans: Option<SdkTracerProvider>,
     metrics: Option<SdkMeterProvider>,
 }
 
 /// Begins to export to the collectors that the environment names: `OTEL_EXPORTER_OTLP_ENDPOINT` for all, or
-/// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT`. `OTEL_EXPORTER_OTLP_HEADERS`,
-/// `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME` and `OTEL_SDK_DISABLED` hold, too. The
-/// protocol is HTTP with Protocol Buffers.
+/// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` and `OTEL_EXPORTER_OTLP_METRICS_ENDPOINT`. Also respects
+/// `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_EXPORTER_OTLP_TIMEOUT`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME` and
+/// `OTEL_SDK_DISABLED`. The protocol is HTTP with Protocol Buffers.
 ///
 /// # Errors
-/// Returns an error if what a variable says cannot be used.
+/// Returns an error if the value of a variable is invalid.
 pub(crate) fn begin() -> Result<Exporting, opentelemetry_otlp::ExporterBuildError> {
     let says = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     let is_off = says("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
@@ -41,7 +41,7 @@ pub(crate) fn begin() -> Result<Exporting, opentelemetry_otlp::ExporterBuildErro
     let resource = if has_name { resource } else { resource.with_service_name("lookback") }.build();
     let patience = says("OTEL_EXPORTER_OTLP_TIMEOUT").and_then(|value| value.parse().ok()).unwrap_or(PATIENCE);
     let agent = || ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0);
-    // A collector that is silent must not hold the exporters' threads.
+    // A silent collector must not block the exporters' threads.
     let client = || Client(agent().timeout_global(Some(Duration::from_millis(patience))).build().into());
     let mut exporting = Exporting { spans: None, metrics: None };
     if is_named("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") {
@@ -62,7 +62,7 @@ pub(crate) fn begin() -> Result<Exporting, opentelemetry_otlp::ExporterBuildErro
 
 impl Drop for Exporting {
     fn drop(&mut self) {
-        // A collector that does not answer keeps nobody.
+        // A collector that does not respond must not delay the exit.
         if let Some(spans) = &self.spans {
             let _ = spans.shutdown_with_timeout(LAST);
         }
@@ -72,7 +72,7 @@ impl Drop for Exporting {
     }
 }
 
-/// Sends to the collector, on the threads of the exporters, which may block.
+/// An HTTP client for the collector. It runs on the exporters' own threads, which may block.
 #[derive(Debug)]
 struct Client(ureq::Agent);
 

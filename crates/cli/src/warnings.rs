@@ -1,4 +1,4 @@
-//! Warnings that the library logs: they are printed.
+//! Prints the warnings that the library logs.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use crate::output;
 
-/// Prints what the library warns of from now on.
+/// Prints all warnings of the library from now on.
 pub(crate) fn print() {
-    // It fails only if something has been set before, and nothing has.
+    // Fails only if a subscriber has been set before, which is not the case.
     let _ = tracing::subscriber::set_global_default(Registry::default().with(Printed));
 }
 
@@ -27,7 +27,7 @@ impl<S: Subscriber> Layer<S> for Printed {
     }
 }
 
-/// What happened, and the values that belong to it.
+/// The message of a warning and its values.
 #[derive(Default)]
 struct Sentence {
     message: String,

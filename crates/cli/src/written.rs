@@ -1,4 +1,4 @@
-//! A file that a command writes: whole, or not at all.
+//! A file that a command writes completely or not at all.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// A file that is to be written. Until then, the file with its name stays as it is.
+/// A file to be written. Until it is finished, an existing file with its name is unchanged.
 pub(crate) struct Written {
     path: PathBuf,
-    /// The file beside it that becomes it. `None` if the path is no regular file, such as a pipe, which is written to
-    /// as it is.
+    /// The temporary file that will be renamed to `path`. `None` if `path` is no regular file, such as a pipe, which is
+    /// written to directly.
     beside: Option<PathBuf>,
 }
 
 impl Written {
-    /// Checks that a file can be written here, so that a long command does not end with this error.
+    /// Checks that the file can be written, so that a long command does not fail at its end.
     pub(crate) fn begin(path: &Path) -> Result<Written, Failure> {
         let fault = |error| Failure::Unwritable { place: path.display().to_string(), error };
-        // A link stays, and what it leads to is replaced.
+        // A link is kept, and its target is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         if path.is_dir() {
             return Err(fault(io::ErrorKind::IsADirectory.into()));
@@ -52,7 +52,7 @@ impl Written {
 }
 
 impl Drop for Written {
-    /// Removes the file beside, which is still there if the command has failed.
+    /// Removes the temporary file, which still exists if the command has failed.
     fn drop(&mut self) {
         if let Some(beside) = &self.beside {
             let _ = fs::remove_file(beside);

@@ -1,4 +1,4 @@
-//! The same session under other policies: what it would have cost, and what it would have missed.
+//! The comparison of a session with its alternatives under other policies: cost and missed names.
 
 use lookback_content::text::number;
 use lookback_replay::prices::money;
@@ -10,7 +10,7 @@ use crate::picture;
 use crate::story::{Story, Trial};
 use crate::text::visible;
 
-/// Renders the table and the pictures, and the form in which policies are tried out. Nothing if there are neither.
+/// Renders the form for trying out a policy, the table and the pictures. Empty without alternatives and without a form.
 pub(crate) fn render(story: &Story<'_>) -> Markup {
     if story.alternatives.is_empty() && story.trial.is_none() {
         return html! {};
@@ -56,7 +56,7 @@ pub(crate) fn render(story: &Story<'_>) -> Markup {
     }
 }
 
-/// The form in which a policy is tried out, and what it says of the last one.
+/// Renders the form for trying out a policy, with the result of the last try.
 fn form(name: &str, trial: &Trial) -> Markup {
     html! {
         form method="get" action="session#what-if" {
@@ -65,12 +65,12 @@ fn form(name: &str, trial: &Trial) -> Markup {
                 "A policy: a preset with settings such as " code { "turns:max_turns=8" } ", or the text of a TOML or JSON file."
             } }
             p { textarea #policy name="policy" rows="4" cols="72" spellcheck="false" { (trial.text) } }
-            p { button { "Replay the session under it" } }
+            p { button { "Replay the session under this policy" } }
         }
         @if let Some(fault) = &trial.fault { p.event.bad role="alert" { (visible(fault)) } }
         @if let Some(toml) = &trial.toml {
             details {
-                summary { "The policy as TOML, to be copied" }
+                summary { "The policy as TOML" }
                 button #copy-toml.script type="button" hidden { "Copy the policy" }
                 " " span #copied role="status" {}
                 pre #toml { (visible(toml)) }
@@ -79,7 +79,7 @@ fn form(name: &str, trial: &Trial) -> Markup {
     }
 }
 
-/// How often names were used that had left.
+/// Returns how often the model used names that had left the window.
 pub(crate) fn missed(timeline: &Timeline) -> usize {
     timeline.calls.iter().map(|call| call.missed.len()).sum()
 }

@@ -1,4 +1,4 @@
-//! What a call sent and cost, in words.
+//! Descriptions of a call: what it sent and cost, and its events.
 
 use lookback_content::text::number;
 use lookback_engine::plan::Occasion;
@@ -11,14 +11,14 @@ use crate::numbers::{percent, time};
 use crate::story::{Contents, Parts, Story};
 use crate::text::{encoded, visible};
 
-/// The most names that are listed of one call.
+/// The most names that are listed for one call.
 const MOST_NAMES: usize = 12;
 
 /// Describes calls.
 pub(crate) struct Calls<'a> {
     timeline: &'a Timeline,
     contents: Contents,
-    /// The rows that Lookback adds to the conversation, and that tell the model what is known: summaries, notes, indexes.
+    /// The indices of rows that Lookback added for the model: summaries, notes and indexes.
     added: Vec<usize>,
 }
 
@@ -40,14 +40,14 @@ impl Calls<'_> {
         }
     }
 
-    /// Whether something happened at a call that one looks for.
+    /// Returns whether a call has an event: a compaction, a prefix break, a cold cache or missed names.
     pub(crate) fn is_event(&self, call: &Call) -> bool {
         let CallReceipt { number, prefix_break, cold, .. } = call.receipt;
         let is_compacted = self.timeline.compactions.iter().any(|mark| mark.call == number);
         is_compacted || prefix_break.is_some() || cold || !call.missed.is_empty()
     }
 
-    /// What was sent besides the conversation, with links: the summary, the fact sheet and other notes as they stood.
+    /// Lists the summary, the fact sheet and other notes that a call sent, with links.
     fn added(&self, call: u64) -> Markup {
         let shown = self.added.iter().filter_map(|index| {
             let row = self.timeline.rows.get(*index)?;
@@ -58,7 +58,7 @@ impl Calls<'_> {
         html! {
             @if !shown.is_empty() {
                 p.note {
-                    "Besides the conversation, it sent "
+                    "In addition to the conversation, it sent "
                     @if older > 0 { (number(older as u64)) " older notes, " }
                     @for (place, (index, row, state)) in shown.iter().skip(older).enumerate() {
                         @if place > 0 { ", " }
@@ -72,7 +72,7 @@ impl Calls<'_> {
     }
 }
 
-/// What a call sent and cost.
+/// Describes what a call sent and cost.
 fn sent(timeline: &Timeline, call: &Call) -> Markup {
     let CallReceipt { number: at, sent_tokens, cache_read_tokens, cost, cost_without_window, .. } = call.receipt;
     html! {
@@ -87,7 +87,7 @@ fn sent(timeline: &Timeline, call: &Call) -> Markup {
     }
 }
 
-/// What happened at a call.
+/// Describes the events of a call.
 fn events(timeline: &Timeline, call: &Call, contents: Contents) -> Markup {
     let mark = timeline.compactions.iter().rfind(|mark| mark.call == call.receipt.number);
     html! {
@@ -105,7 +105,7 @@ fn events(timeline: &Timeline, call: &Call, contents: Contents) -> Markup {
         @if let Some(broken) = call.receipt.prefix_break {
             p.event { "It does not extend the call before, so the cache could not be read to its end: " (broken.as_str()) "." }
         } @else if call.receipt.cold {
-            p.event { "The cache had its beginning, and it had expired." }
+            p.event { "The cache had contained its beginning, but had expired." }
         }
         @if !call.missed.is_empty() && contents == Contents::Shown {
             p.event.bad {
@@ -126,7 +126,7 @@ fn events(timeline: &Timeline, call: &Call, contents: Contents) -> Markup {
     }
 }
 
-/// Links to the calls before and after, for readers without a script.
+/// Renders links to the calls before and after, for browsers without scripts.
 pub(crate) fn neighbors(story: &Story<'_>, call: u64) -> Markup {
     let name = encoded(story.name);
     let link = |call: u64, says: &str| html! { a href=(address(Some(&name), call)) { (says) } " " };
@@ -138,10 +138,10 @@ pub(crate) fn neighbors(story: &Story<'_>, call: u64) -> Markup {
     }
 }
 
-/// Renders a table of all calls. Neighbors without events share a row.
+/// Renders a table of all calls. Adjacent calls without events share a row.
 pub(crate) fn table(story: &Story<'_>) -> Markup {
     let timeline = story.timeline;
-    // The script takes a link to a call to move there. Without it, a server shows that call.
+    // The script handles a link to a call itself. Without a script, the server returns the page of that call.
     let page = match story.parts {
         Parts::Served { .. } => Some(encoded(story.name)),
         Parts::Packed => None,
@@ -176,7 +176,7 @@ pub(crate) fn table(story: &Story<'_>) -> Markup {
     }
 }
 
-/// The address of a call: in the page, or of a page that a server has.
+/// Returns the address of a call: an anchor in a packed page, or a page of the server.
 fn address(page: Option<&impl std::fmt::Display>, call: u64) -> String {
     page.map_or_else(|| format!("#call-{call}"), |name| format!("session?name={name}&call={call}#call-title"))
 }

@@ -1,4 +1,4 @@
-//! The contents of a message: texts, calls, results, pictures. Everything is text, whatever it contains.
+//! The contents of a message as HTML: texts, calls, results and pictures. All contents are escaped.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use maud::{Markup, html};
 use crate::pairs::Pairs;
 use crate::text::{indented, visible};
 
-/// The longest picture that is shown, in characters of base64: about 1.5 MB.
+/// The largest picture that is shown, in characters of base64: about 1.5 MB.
 const LARGEST_PICTURE: usize = 2 << 20;
 /// The formats of pictures that are shown.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// The longest text of one part that is shown, in bytes.
+/// The most bytes of one part's text that are shown.
 const LONGEST: usize = 8 << 20;
 
 /// Renders a whole message.
@@ -75,7 +75,7 @@ fn tool_result(result: &ToolResult, pairs: &Pairs) -> Markup {
     }
 }
 
-/// Renders a picture, if its bytes are in the log. Nothing is loaded from elsewhere.
+/// Renders a picture if its bytes are in the log. Otherwise describes it. Pages load nothing from elsewhere.
 fn picture(media: &Media) -> Markup {
     let mime = media.mime.as_deref().unwrap_or_default();
     let is_base64 = |data: &str| data.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte));
@@ -94,7 +94,7 @@ fn document(media: &Media) -> Markup {
     }
 }
 
-/// Says what a picture or file is, and where.
+/// Describes a picture or file: its type, its name and its size or location.
 fn described(what: &str, media: &Media) -> Markup {
     let place: Cow<'_, str> = match &media.source {
         MediaSource::Base64(data) => format!("{} bytes", data.trim_end_matches('=').len() * 3 / 4).into(),
@@ -112,7 +112,7 @@ fn described(what: &str, media: &Media) -> Markup {
     }
 }
 
-/// A text as it is shown: nothing in it is invisible, and what no browser could show is cut.
+/// Returns a text with invisible characters escaped, cut where it is too long for browsers.
 fn block(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST {
         return visible(text);

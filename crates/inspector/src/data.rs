@@ -1,5 +1,5 @@
-//! What the script needs to know: the calls, what became of each row at which call, contents and requests. It is JSON in the page,
-//! packed if it is large.
+//! The data for the script, as JSON in the page: calls, states of rows, contents and requests. Large parts are
+//! compressed.
 
 use std::collections::HashMap;
 
@@ -58,30 +58,30 @@ pub(crate) fn render(story: &Story<'_>, contents: Contents, fragments: &Fragment
     }
 }
 
-/// What a page has packed: JSON, compressed, in base64.
+/// The type of packed data: JSON, compressed with gzip and encoded in base64.
 const PACKED: &str = "application/octet-stream";
 
 fn pack(value: &(impl Serialize + ?Sized)) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    // Neither writing to memory nor texts as JSON can fail.
+    // Writing to memory and serializing texts cannot fail.
     let _ = serde_json::to_writer(&mut encoder, value);
     BASE64_STANDARD.encode(encoder.finish().unwrap_or_default())
 }
 
-/// The members of a request that have a preamble, each with its name and its JSON as text.
+/// Returns the preamble's members of a request, each with its name and its JSON as text.
 fn members(sent: &SentPreamble, dialect: Dialect) -> Vec<(&'static str, &str)> {
     sent.preamble.in_body(dialect).map(|(name, raw)| (name, raw.get())).collect()
 }
 
-/// Renders a value as JSON that no parser of HTML takes for anything else, and in which nothing is invisible.
+/// Renders a value as JSON in which nothing is invisible and nothing ends the script element.
 fn script(id: &str, value: &impl Serialize) -> Markup {
     let json = serde_json::to_string(value).unwrap_or_default();
-    // In JSON, these stand in texts alone.
+    // In JSON, `<` and invisible characters occur only within strings, where they may be escaped.
     let json = plain(&json).replace('<', "\\u003c");
     html! { script id=(id) type="application/json" { (PreEscaped(json)) } }
 }
 
-/// What became of rows, each once: whether it is sent, in a word, and why.
+/// The distinct reasons of states: whether the row is sent, its treatment in a word, and why.
 #[derive(Default)]
 struct Reasons {
     told: Vec<(bool, &'static str, String)>,

@@ -1,5 +1,5 @@
-//! What may be changed from a page: a fact is forgotten, a blocker resolved, a session deleted. Each is asked for twice: a link
-//! leads to a page that says what will happen, and only the button there does it.
+//! Pages for changes: forget a fact, resolve a blocker, delete a session. A link leads to a page that explains the
+//! change, and only the button on that page makes it.
 
 use lookback_content::text::number;
 use lookback_facts::{Fact, Scope};
@@ -8,29 +8,29 @@ use maud::{Markup, html};
 use crate::page::page;
 use crate::text::{encoded, visible};
 
-/// What somebody wants to change.
+/// A change to be confirmed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Change {
-    /// A fact is to be forgotten.
+    /// Forget a fact.
     Forget(Fact),
-    /// A blocker is to be resolved.
+    /// Resolve a blocker.
     Resolve(Fact),
-    /// A session is to be deleted, whose log has this many entries.
+    /// Delete a session.
     Delete {
-        /// How many entries it has.
+        /// The number of entries of its log.
         entries: u64,
     },
 }
 
-/// The address of the page that asks whether something is to be changed.
+/// Returns the address of the page that asks for confirmation.
 pub(crate) fn address(session: &str, change: &str, what: &str) -> String {
     format!("edit?name={}&change={change}&fact={}", encoded(session), encoded(what))
 }
 
 impl Change {
-    /// Returns the page that asks whether it is to be done. Its form sends the name of the session, the change (`forget`,
-    /// `resolve` or `delete`), the fact and why to `edit`. `fault` says what was wrong with the last try.
+    /// Returns the page that asks for confirmation. Its form sends the name of the session, the change (`forget`,
+    /// `resolve` or `delete`), the fact and the reason to `edit`. `fault` is the error of the last try.
     pub fn to_html(&self, session: &str, fault: Option<&str>) -> String {
         let title = match self {
             Change::Forget(_) => "Forget a fact?",
@@ -52,7 +52,7 @@ impl Change {
         page(title, body, "", true)
     }
 
-    /// What will happen.
+    /// Describes what the change will do.
     fn asked(&self) -> Markup {
         let said = |fact: &Fact| {
             html! {
@@ -62,11 +62,11 @@ impl Change {
         };
         match self {
             Change::Forget(fact) => html! {
-                p { "The " (fact.statement.kind) " " code { (fact.id) } " will not be on the fact sheet any more. Its history stays in the store." }
+                p { "The " (fact.statement.kind) " " code { (fact.id) } " will no longer be on the fact sheet. Its history stays in the store." }
                 (said(fact))
             },
             Change::Resolve(fact) => html! {
-                p { "The blocker " code { (fact.id) } " will be ended, and its history says what resolved it." }
+                p { "The blocker " code { (fact.id) } " will be marked as resolved. Its history will record what resolved it." }
                 (said(fact))
             },
             Change::Delete { entries } => html! {

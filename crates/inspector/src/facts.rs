@@ -11,7 +11,7 @@ use crate::numbers::time;
 use crate::story::Story;
 use crate::text::visible;
 
-/// Renders a table of facts as they stood at a call. Nothing if there are none.
+/// Renders a table of the facts as they were at a call. Empty if there are none.
 pub(crate) fn table(story: &Story<'_>, call: u64) -> Markup {
     let facts = &story.facts;
     if facts.is_empty() {
@@ -23,13 +23,13 @@ pub(crate) fn table(story: &Story<'_>, call: u64) -> Markup {
             h2 #facts-title { "Facts" }
             p.note {
                 span #known { (known) " of " (facts.len()) " were known at call " (call) "." }
-                " How far they are trusted, and what disputes them, is told as it is now."
+                " Trust and disputes are shown as they are now."
                 @if facts.len() >= MOST { " These are the newest " (MOST) "." }
             }
             table {
                 thead { tr {
                     th.words { "fact" } th.words { "kind" } th.words { "what it says" } th.words { "known" } th.words { "who said it" }
-                    th.words { "trust" } th { "certain" } th { "said again" } th.words { "last said (UTC)" }
+                    th.words { "trust" } th { "confidence" } th { "confirmed" } th.words { "last said (UTC)" }
                     @if story.may_edit { th.words { "change" } }
                 } }
                 tbody { @for known in facts { (row(story, known, call)) } }
@@ -85,7 +85,7 @@ fn row(story: &Story<'_>, known: &KnownFact, call: u64) -> Markup {
     }
 }
 
-/// Says at which calls a fact was known.
+/// Describes the calls at which a fact was known.
 fn calls(known: &KnownFact, timeline: &Timeline) -> Markup {
     let since = match known.from {
         1 => "from the beginning".to_owned(),

@@ -1,4 +1,4 @@
-//! The picture of a session alone, for pages of others, such as notebooks.
+//! The picture of a session without a page around it, for embedding, for example in notebooks.
 
 use lookback_replay::timeline::Timeline;
 use maud::{PreEscaped, html};
@@ -7,7 +7,7 @@ use crate::picture::{highest, legend, picture};
 
 const STYLE: &str = include_str!("figure.css");
 
-/// Returns the picture of a session with its legend, as part of a page of HTML. It has no contents of messages.
+/// Returns the picture of a session with its legend, as an HTML fragment without contents of messages.
 ///
 /// ```
 /// use lookback_replay::timeline::Timeline;

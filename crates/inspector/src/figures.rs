@@ -1,4 +1,4 @@
-//! What a session has sent, cost and missed, in figures: a line of the overview.
+//! The figures of a session: what it sent, cost and missed. They are one line of the overview.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use lookback_replay::timeline::{Fate, RowKind, Timeline};
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Figures {
-    /// The model calls.
+    /// The number of model calls.
     pub calls: u64,
-    /// The messages of the conversation.
+    /// The number of messages of the conversation.
     pub messages: u64,
     /// Input tokens, including system prompts and tools.
     pub sent_tokens: u64,
@@ -19,31 +19,31 @@ pub struct Figures {
     pub cache_read_tokens: u64,
     /// The cost of the input, in US dollars.
     pub cost: f64,
-    /// What the input would have cost without a window, in US dollars.
+    /// The cost of the input without a window, in US dollars.
     pub cost_without_window: f64,
-    /// Compactions.
+    /// The number of compactions.
     pub compactions: u64,
-    /// Calls that do not extend the call before.
+    /// The number of calls that do not extend the previous call.
     pub prefix_breaks: u64,
-    /// Messages that were repaired, or that repair others.
+    /// The number of messages that were repaired, or that repair others.
     pub repairs: u64,
-    /// Names that the model used when they had left.
+    /// How often the model used names that had left the window.
     pub missed: u64,
-    /// The calls, the tokens and the cost of each day, by the number of the day since 1970.
+    /// The calls, tokens and cost of each day, by the number of days since 1970-01-01 (UTC).
     pub days: BTreeMap<i64, Day>,
 }
 
-/// What the calls of a day sent and cost.
+/// The figures of a day's calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Day {
-    /// The model calls.
+    /// The number of model calls.
     pub calls: u64,
     /// Input tokens.
     pub sent_tokens: u64,
     /// The cost of the input, in US dollars.
     pub cost: f64,
-    /// What it would have cost without a window, in US dollars.
+    /// The cost of the input without a window, in US dollars.
     pub cost_without_window: f64,
 }
 
@@ -81,7 +81,7 @@ impl Figures {
         figures
     }
 
-    /// Adds those of another session.
+    /// Adds the figures of another session.
     pub fn add(&mut self, other: &Figures) {
         self.calls += other.calls;
         self.messages += other.messages;

@@ -1,5 +1,5 @@
-//! The contents of all messages, as fragments of HTML. A page has them packed, and beside that as they are if they are few, so
-//! that it can be read without the script.
+//! The contents of all messages as HTML fragments. A page contains them packed, and small contents also unpacked, so
+//! that it can be read without a script.
 
 use lookback_replay::timeline::{Row, Timeline};
 use lookback_wire::edit::Edit;
@@ -9,26 +9,26 @@ use crate::content;
 use crate::pairs::Pairs;
 use crate::story::Parts;
 
-/// Up to how many bytes contents are readable without the script.
+/// The most bytes of contents that a page also contains unpacked.
 const FEW: usize = 1 << 20;
-/// About how many bytes a token of text has in a page, at most.
+/// An upper estimate of the bytes of a text token in a page.
 const BYTES_OF_TOKEN: u64 = 8;
-/// About how many bytes are unpacked together.
+/// The approximate size of one pack, in bytes.
 const PACK: usize = 1 << 18;
 
 /// The contents of messages: whole, and as they were sent.
 #[derive(Debug, Default)]
 pub(crate) struct Fragments {
-    /// For each row, the whole message, and then what was sent of it under other edits.
+    /// The forms of each row: the whole message, followed by its forms under other edits.
     rows: Vec<Vec<String>>,
-    /// For each row, the form of each of its states.
+    /// For each row, the index of the form of each of its states.
     forms: Vec<Vec<Option<usize>>>,
     bytes: usize,
     is_rendered: bool,
     is_packed: bool,
 }
 
-/// Renders the contents of all rows. If they are served and many, it is only found out which forms there are.
+/// Renders the contents of all rows. If a server provides large contents, only determines which forms there are.
 pub(crate) fn render(timeline: &Timeline, parts: &Parts) -> Fragments {
     let pairs = Pairs::from_rows(&timeline.rows);
     let is_packed = *parts == Parts::Packed;
@@ -44,14 +44,15 @@ pub(crate) fn render(timeline: &Timeline, parts: &Parts) -> Fragments {
     fragments
 }
 
-/// Renders the contents of one row: the whole message, and then what was sent of it under other edits.
+/// Renders the forms of one row: the whole message, followed by its forms under other edits. `None` if there is no such
+/// row.
 ///
-/// A page whose [parts](crate::Parts) are served asks for them. `None` if there is no such row.
+/// A server calls this for pages whose [parts](crate::Parts) it serves.
 pub fn forms(timeline: &Timeline, pairs: &Pairs, row: usize) -> Option<Vec<String>> {
     Some(row_forms(timeline.rows.get(row)?, pairs, true).0)
 }
 
-/// Returns the forms of a row, and the form of each of its states.
+/// Returns the forms of a row, and the index of the form of each of its states.
 fn row_forms(row: &Row, pairs: &Pairs, is_rendered: bool) -> (Vec<String>, Vec<Option<usize>>) {
     let rendered = |markup: &dyn Fn() -> Markup| if is_rendered { markup().into_string() } else { String::new() };
     let mut forms = vec![rendered(&|| content::whole(&row.message, pairs))];
@@ -62,7 +63,7 @@ fn row_forms(row: &Row, pairs: &Pairs, is_rendered: bool) -> (Vec<String>, Vec<O
             if state.edits.is_empty() {
                 return 0;
             }
-            // A message is shown in few ways.
+            // There are few different edits of a message, so a linear search is fast.
             let same = known.iter().find(|(edits, _)| **edits == *state.edits).map(|(_, form)| *form);
             same.unwrap_or_else(|| {
                 forms.push(rendered(&|| content::as_sent(&row.message, &state.edits)));
@@ -76,7 +77,7 @@ fn row_forms(row: &Row, pairs: &Pairs, is_rendered: bool) -> (Vec<String>, Vec<O
 }
 
 impl Fragments {
-    /// Whether the contents are in the rows themselves.
+    /// Returns whether the page contains the contents unpacked.
     pub(crate) fn are_few(&self) -> bool {
         self.is_rendered && self.bytes <= FEW
     }
@@ -86,12 +87,13 @@ impl Fragments {
         self.rows.get(row)?.get(form).map(String::as_str)
     }
 
-    /// Returns the form in which a state of a row sends it; `None` if it does not.
+    /// Returns the index of a state's form. `None` if the state does not send the row.
     pub(crate) fn state_form(&self, row: usize, state: usize) -> Option<usize> {
         *self.forms.get(row)?.get(state)?
     }
 
-    /// Returns all forms, a pack at a time: for each the first row, and the forms of its rows. None if they are served.
+    /// Returns all forms in packs: the first row of each pack, and the forms of its rows. Empty if a server provides
+    /// them.
     pub(crate) fn packs(&self) -> Vec<(usize, &[Vec<String>])> {
         let mut packs = Vec::new();
         if !(self.is_packed || self.are_few()) {

@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use lookback_facts::{Fact, FactEntry, FactEvent, FactId, Facts, Scope, Source, history};
 use lookback_replay::timeline::{Call, Timeline};
 
-/// The most facts that are shown.
+/// The most facts on a page.
 pub(crate) const MOST: usize = 200;
 
-/// A fact, and the calls at which it was known.
+/// A fact and the calls at which it was known.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct KnownFact {
-    /// The fact, as it stood last.
+    /// The fact in its last state.
     pub fact: Fact,
-    /// The first call at which it was known. After the last call of the session, the next one.
+    /// The first call at which it was known. The next call, if it was stated after the last one.
     pub from: u64,
-    /// How it ended, if it did.
+    /// How it ended. `None` if it is current.
     pub ended: Option<Ended>,
-    /// All that happened to it, to the facts that it replaced, and to those that replaced it.
+    /// The events of this fact, of the facts that it replaced, and of those that replaced it.
     pub events: Vec<FactEvent>,
 }
 
@@ -27,20 +27,21 @@ pub struct KnownFact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ended {
-    /// The first call at which it was not known any more.
+    /// The first call at which it was no longer known.
     pub call: u64,
-    /// The fact that replaced it. Without one, it was resolved or forgotten.
+    /// The fact that replaced it. `None` if it was resolved or forgotten.
     pub by: Option<FactId>,
 }
 
 impl KnownFact {
-    /// Finds out at which calls facts were known: those of the session and the shared ones, also those that are known no
-    /// longer. The current ones come first, and of each sort the newest.
+    /// Returns the facts of the session and the shared facts, current and ended, with the calls at which they were
+    /// known. Current facts come first. Within each group, the newest come first. Returns at most 200.
     ///
-    /// When a fact was said is compared with when the answers arrived. Without times, the message counts that it comes from.
+    /// Compares the time of a statement with the arrival times of the answers. If the calls have no times, the position
+    /// of the source message decides.
     pub fn all(session: &str, timeline: &Timeline, events: &[FactEvent]) -> Vec<KnownFact> {
         let (mut shared, mut own) = (Facts::new(Scope::Shared), Facts::new(Scope::Session));
-        // The entries of a log are in order, and so are the calls before which they were written.
+        // The entries of a log are in order, so their calls never decrease.
         let (mut shared_call, mut own_call) = (1, 1);
         let mut known: BTreeMap<FactId, KnownFact> = BTreeMap::new();
         for event in events {
@@ -68,7 +69,8 @@ impl KnownFact {
         }
         for known in known.values_mut() {
             let id = known.fact.id;
-            // A dispute begins and ends with what happens to other facts, and so does what a session replaces for itself.
+            // A dispute begins and ends with changes of other facts. Likewise, a session may replace a shared fact for
+            // itself only.
             if let Some(fact) = own.get(id).or_else(|| if own.over(id).is_none() { shared.get(id) } else { None }) {
                 (known.fact, known.ended) = (fact.clone(), None);
             }
@@ -82,13 +84,13 @@ impl KnownFact {
         known
     }
 
-    /// Whether it was known at a call.
+    /// Returns whether it was known at a call.
     pub fn is_known_at(&self, call: u64) -> bool {
         self.from <= call && self.ended.as_ref().is_none_or(|ended| call < ended.call)
     }
 }
 
-/// The first call that was made after something was said.
+/// Returns the number of the first call that was made after a statement.
 fn call_of(session: &str, timeline: &Timeline, entry: &FactEntry) -> u64 {
     let has_times = timeline.calls.iter().any(|call| call.time.is_some());
     let is_here = |source: &&Source| source.session.as_deref().is_none_or(|name| name == session);
@@ -96,7 +98,7 @@ fn call_of(session: &str, timeline: &Timeline, entry: &FactEntry) -> u64 {
     let is_after = |call: &&Call| match (said, entry.source().filter(is_here)) {
         (Some(said), _) => call.time.is_some_and(|answered| said <= answered),
         (None, Some(Source { message: Some(message), .. })) => call.receipt.position > *message,
-        // It was always known.
+        // Without a time or a source message in this session, it counts as known from the first call.
         (None, _) => true,
     };
     timeline.calls.iter().find(is_after).map_or(timeline.next_call(), |call| call.receipt.number)

@@ -1,7 +1,7 @@
-//! Pages that show what a model saw of a session: at every call, with what it did not see, why, and what it cost.
+//! HTML pages that show, for each call of a session, what the model saw, what was left out and why, and what it cost.
 //!
-//! A page is one HTML document that needs nothing else: its style and its script are in it, and no other script runs.
-//! All contents of a session are text in it, whatever they contain.
+//! A page is a single HTML document with its own style and script, and allows no other script. All contents of a
+//! session are escaped.
 //!
 //! ```
 //! # futures_lite::future::block_on(async {

@@ -1,8 +1,8 @@
-//! Numbers as people read them.
+//! Numbers and times in a form for readers.
 
 use lookback_engine::transcript::Millis;
 
-/// Returns a number in few characters: `950`, `10 k`, `12.4 k`, `3.1 M`.
+/// Returns a number in short form: `950`, `10 k`, `12.4 k`, `3.1 M`.
 pub(crate) fn short(number: u64) -> String {
     #[allow(clippy::cast_precision_loss, reason = "it is rounded anyway")]
     let float = number as f64;
@@ -21,7 +21,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
     format!("{share:.1} %")
 }
 
-/// Returns a time to the second, in UTC.
+/// Returns a time in UTC, to the second. `None` if it is outside the range of the calendar.
 pub(crate) fn time(time: Millis) -> Option<String> {
     let time = jiff::Timestamp::from_millisecond(time).ok()?;
     Some(time.strftime("%Y-%m-%d %H:%M:%S").to_string())

@@ -1,4 +1,4 @@
-//! The overview of a store: its sessions with their figures, and what they cost over the days.
+//! The overview of a store: its sessions with their figures, search results, and the cost of each day.
 
 use lookback_content::text::number;
 use lookback_engine::transcript::Millis;
@@ -11,29 +11,29 @@ use crate::numbers::{percent, short, time};
 use crate::page::page;
 use crate::text::{encoded, visible};
 
-/// The sessions of a store.
+/// The sessions of a store, and how to list them.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Overview {
-    /// Where the store is.
+    /// The location of the store.
     pub place: String,
-    /// The sessions that are listed, in their order.
+    /// The listed sessions, in order.
     pub sessions: Vec<Listed>,
-    /// The figures of all sessions, as far as they were read.
+    /// The sum of all figures that have been read so far.
     pub total: Figures,
-    /// How many sessions there are in all.
+    /// The number of all sessions.
     pub count: usize,
-    /// Whether the figures are those of all sessions as they are now.
+    /// Whether `total` covers all sessions in their current state.
     pub is_all: bool,
-    /// What is searched in the names.
+    /// The text that names of listed sessions contain.
     pub filter: String,
-    /// What the list is sorted by.
+    /// The sort order of the list.
     pub sort: Sort,
-    /// What was found of words in the messages, if words were asked for.
+    /// The search results, if a search was requested.
     pub found: Option<Found>,
 }
 
-/// A session of the list.
+/// A session in the list.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Listed {
@@ -41,25 +41,25 @@ pub struct Listed {
     pub name: String,
     /// The size of its log in bytes.
     pub bytes: u64,
-    /// When it was last used, if that is known.
+    /// The time of its last use, if known.
     pub used: Option<Millis>,
-    /// Its figures, if it was read.
+    /// Its figures, if they have been read.
     pub figures: Option<Figures>,
-    /// Why its log cannot be read, if it cannot.
+    /// The reason that its log cannot be read, if there is one.
     pub fault: Option<&'static str>,
 }
 
-/// Messages and facts that have words.
+/// The messages and facts that a search found.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Found {
     /// The words.
     pub words: String,
-    /// The session, the entry and the words around, the best first.
+    /// The session, the entry and an excerpt of each message, the best match first.
     pub hits: Vec<(String, u64, String)>,
-    /// Facts that have the words, each with a session that knows it.
+    /// The matching facts, each with a session that knows it.
     pub facts: Vec<(String, Fact)>,
-    /// Whether there was time to search the facts of all sessions.
+    /// Whether the facts of all sessions were searched, or time ran out.
     pub is_all: bool,
 }
 
@@ -69,13 +69,13 @@ impl Listed {
         Listed { name: name.into(), bytes, ..Listed::default() }
     }
 
-    /// Sets when it was last used.
+    /// Sets the time of its last use.
     #[must_use]
     pub fn used(self, used: Option<Millis>) -> Listed {
         Listed { used, ..self }
     }
 
-    /// Says that its log cannot be read, and why.
+    /// Marks its log as unreadable, with a reason.
     #[must_use]
     pub fn fault(self, why: &'static str) -> Listed {
         Listed { fault: Some(why), ..self }
@@ -88,11 +88,11 @@ impl Listed {
     }
 }
 
-/// What a list of sessions is sorted by: the most first.
+/// The sort order of a list of sessions: by name ascending, or by a figure descending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sort {
-    /// By when they were last used.
+    /// By the time of last use.
     #[default]
     Used,
     /// By their names.
@@ -107,11 +107,11 @@ pub enum Sort {
     Cost,
     /// By their compactions.
     Compactions,
-    /// By the calls that do not extend the call before.
+    /// By the calls that do not extend the previous call.
     Breaks,
     /// By their repairs.
     Repairs,
-    /// By the names that were missed.
+    /// By the missed names.
     Missed,
 }
 
@@ -145,7 +145,7 @@ impl Sort {
         }
     }
 
-    /// Returns the one with a name, or the usual one.
+    /// Returns the order with this name, or the default.
     pub fn named(name: &str) -> Sort {
         Sort::ALL.into_iter().find(|sort| sort.name() == name).unwrap_or_default()
     }
@@ -183,7 +183,7 @@ impl Sort {
     }
 }
 
-/// The most days that the trend shows.
+/// The most days in the table of days.
 const MOST_DAYS: usize = 60;
 
 impl Overview {
@@ -195,7 +195,7 @@ impl Overview {
         Overview { place: place.into(), count: sessions.len(), sessions, total, is_all: true, ..Overview::default() }
     }
 
-    /// Returns the page. The pages of sessions are beside it, at `session?name=NAME`.
+    /// Returns the page. It links to the pages of sessions at `session?name=NAME`.
     pub fn to_html(&self) -> String {
         let total = &self.total;
         page(
@@ -286,7 +286,7 @@ impl Overview {
         }
     }
 
-    /// What the calls of each day cost, and what they would have cost without a window.
+    /// Renders the cost of each day with and without a window. Empty if there are fewer than two days.
     fn trend(&self) -> Markup {
         let days: Vec<(i64, Day)> =
             self.total.days.iter().rev().take(MOST_DAYS).rev().map(|(day, of)| (*day, *of)).collect();
@@ -323,12 +323,12 @@ impl Overview {
 }
 
 impl Found {
-    /// Creates what was found of these words: for each message its session, its entry and the words around.
+    /// Creates search results for these words, with the session, entry and excerpt of each message.
     pub fn new(words: impl Into<String>, hits: impl IntoIterator<Item = (String, u64, String)>) -> Found {
         Found { words: words.into(), hits: hits.into_iter().collect(), facts: Vec::new(), is_all: true }
     }
 
-    /// Adds facts, each with a session that knows it, and whether those are of all sessions.
+    /// Sets the facts, each with a session that knows it, and whether the facts of all sessions were searched.
     #[must_use]
     pub fn facts(self, facts: Vec<(String, Fact)>, is_all: bool) -> Found {
         Found { facts, is_all, ..self }

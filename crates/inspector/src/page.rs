@@ -1,4 +1,4 @@
-//! A page: its head, its style and its script, and the rules that they set for a browser.
+//! The HTML document around a page: its head, style and script, and its content security policy.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -9,10 +9,10 @@ use crate::text::{beginning, visible};
 
 const STYLE: &str = include_str!("style.css");
 
-/// Renders a page with the style and a script. One that is served may ask its own server.
+/// Renders a page with the style and a script. A served page may send requests to its own server.
 pub(crate) fn page(title: &str, body: Markup, script: &str, is_served: bool) -> String {
     let reach = if is_served { "connect-src 'self'; form-action 'self'" } else { "form-action 'none'" };
-    // Forms are sent to the own server alone, which looks where they come from.
+    // Forms go only to the page's own server, which checks their origin.
     let referrer = if is_served { "same-origin" } else { "no-referrer" };
     let policy = format!(
         "default-src 'none'; img-src data:; style-src '{}'; script-src '{}'; base-uri 'none'; {reach}",
@@ -40,7 +40,7 @@ pub(crate) fn page(title: &str, body: Markup, script: &str, is_served: bool) -> 
     .into_string()
 }
 
-/// Returns the hash by which a browser knows a style or a script.
+/// Returns the hash of a style or script for the content security policy.
 fn hash(text: &str) -> String {
     format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
 }

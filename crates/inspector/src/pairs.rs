@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use lookback_replay::timeline::Row;
 
-/// Which tool call belongs to which result.
+/// The pairs of tool calls and tool results.
 #[derive(Debug, Clone, Default)]
 pub struct Pairs {
-    /// The tool and the row of each call.
+    /// The tool name and row of each call, by call identifier.
     calls: HashMap<String, (String, usize)>,
-    /// The row of each result.
+    /// The row of each result, by call identifier.
     results: HashMap<String, usize>,
 }
 
 impl Pairs {
-    /// Finds the calls and the results in rows.
+    /// Finds the calls and results in rows.
     pub fn from_rows(rows: &[Row]) -> Pairs {
         let mut pairs = Pairs::default();
         for (index, row) in rows.iter().enumerate() {
@@ -28,7 +28,7 @@ impl Pairs {
         pairs
     }
 
-    /// Returns the tool and the row of a call.
+    /// Returns the tool name and row of a call.
     pub(crate) fn call(&self, id: &str) -> Option<(&str, usize)> {
         self.calls.get(id).map(|(name, row)| (name.as_str(), *row))
     }

@@ -1,7 +1,8 @@
-//! A session as a picture: the window of each call as a stack of its messages, and below what was read and paid.
+//! A picture of a session: each call's window as a stack of messages, with tokens read and cost below.
 //!
-//! Time runs to the right by calls. Each message is a bar from the call where it came to the one where it left, as high as
-//! its tokens, in the color of what became of it. Shapes of one color are one path, so that thousands of messages stay quick.
+//! Calls run from left to right. Each message is a bar from the call where it enters to the call where it leaves. Its
+//! height is its tokens, and its color its treatment. All shapes of one color are one path, so that thousands of
+//! messages render quickly.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,9 +18,9 @@ use maud::{Markup, html};
 
 use crate::numbers::short;
 
-/// The size of the picture, in units of its own.
+/// The size of the picture, in its own units.
 const WIDTH: f64 = 1000.0;
-/// Where the calls begin, behind the labels.
+/// The x-coordinate where the calls begin, right of the labels.
 pub(crate) const LEFT: f64 = 52.0;
 const TOP: f64 = 18.0;
 const STACK: f64 = 260.0;
@@ -28,12 +29,12 @@ const COSTS: f64 = 28.0;
 const GAP: f64 = 16.0;
 const HEIGHT: f64 = TOP + STACK + GAP + STRIP + GAP + COSTS + 22.0;
 
-/// The most columns. Of more calls, one column stands for several.
+/// The most columns. With more calls, a column represents several.
 const MOST_COLUMNS: u64 = 480;
-/// Lower bars are drawn together with their neighbors of the same color.
+/// The least height of a bar. Lower bars are merged with adjacent bars of the same color.
 const LOWEST: f64 = 0.8;
 
-/// What became of a message, as a color.
+/// The treatment of a message, as a color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Color {
     Preamble,
@@ -44,9 +45,9 @@ enum Color {
     Summary,
     Index,
     Note,
-    /// The end of a message that is dropped.
+    /// Marks the end of a dropped message.
     Dropped,
-    /// The end of a message that is summarized.
+    /// Marks the end of a summarized message.
     Summarized,
 }
 
@@ -63,7 +64,7 @@ impl Color {
         }
     }
 
-    /// The color of the end of a message that leaves.
+    /// Returns the color that marks the end of a message.
     fn at_end(state: &State) -> Color {
         match state.fate {
             Fate::Decided { action: Action::Summarize, .. } => Color::Summarized,
@@ -102,17 +103,17 @@ impl Color {
     }
 }
 
-/// A bar of the stack, as far as it was laid out.
+/// A bar of the stack that has not been drawn yet.
 #[derive(Clone, Copy)]
 struct Bar {
     row: usize,
     color: Color,
-    /// The column where it begins.
+    /// The column where the bar begins.
     from: u64,
     tokens: u64,
 }
 
-/// The shapes of the picture, by color.
+/// The paths of the picture, by color.
 #[derive(Default)]
 struct Shapes(BTreeMap<Color, String>);
 
@@ -136,7 +137,7 @@ impl Columns {
         Columns { calls, count: calls.clamp(1, MOST_COLUMNS) }
     }
 
-    /// The last call of a column, which stands for it.
+    /// Returns the last call of a column, whose window the column shows.
     fn call(self, column: u64) -> u64 {
         ((column + 1) * self.calls).div_ceil(self.count).min(self.calls.max(1))
     }
@@ -149,7 +150,7 @@ impl Columns {
         LEFT + float(column) * self.width()
     }
 
-    /// Where a call is, also within a column.
+    /// Returns the x-coordinate of a call, which may lie within a column.
     fn x_of(self, call: u64) -> f64 {
         LEFT + (WIDTH - LEFT) * (float(call) - 1.0) / float(self.calls.max(1))
     }
@@ -160,13 +161,13 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// The most tokens of a window, for a scale that two pictures share.
+/// Returns the top of the scale in tokens: the largest window or limit. Pictures that are compared share the largest.
 pub(crate) fn highest(timeline: &Timeline) -> u64 {
     let windows = timeline.calls.iter().map(|call| call.window.size.tokens.max(call.preamble_tokens));
     windows.chain(limits(timeline).map(|limit| limit.limit)).max().unwrap_or(1).max(1)
 }
 
-/// Draws a session. `highest` is the number of tokens at the top.
+/// Draws a session. `highest` is the number of tokens at the top of the scale.
 pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> Markup {
     let calls = timeline.calls.len() as u64;
     let columns = Columns::new(calls);
@@ -225,7 +226,7 @@ pub(crate) fn picture(timeline: &Timeline, highest: u64, call: Option<u64>) -> M
     }
 }
 
-/// Explains the colors that a picture has.
+/// Renders the legend of the colors in a picture.
 pub(crate) fn legend(timeline: &Timeline) -> Markup {
     let mut colors: Vec<Color> = timeline
         .rows
@@ -252,7 +253,7 @@ fn highest_window(timeline: &Timeline) -> u64 {
     timeline.calls.iter().map(|call| call.window.size.tokens).max().unwrap_or(0)
 }
 
-/// A limit that was exceeded, in tokens of the whole window, since the compaction before.
+/// An exceeded limit, in tokens of the whole window, over the calls from the previous compaction to this one.
 struct Limit {
     from: u64,
     to: u64,
@@ -260,7 +261,7 @@ struct Limit {
     target: u64,
 }
 
-/// The limits that were exceeded. Those of the body stand on what is not counted.
+/// Returns the exceeded limits. A limit of the body is raised by the tokens outside the body.
 fn limits(timeline: &Timeline) -> impl Iterator<Item = Limit> {
     let before = std::iter::once(1).chain(timeline.compactions.iter().map(|mark| mark.call));
     timeline.compactions.iter().zip(before).filter_map(|(mark, from)| {
@@ -276,7 +277,7 @@ fn limits(timeline: &Timeline) -> impl Iterator<Item = Limit> {
 
 /// Lays out the stacks of all columns.
 fn stack(timeline: &Timeline, columns: Columns, scale: f64) -> Shapes {
-    // What changes at each call.
+    // The changes of all rows, by call.
     let mut changes: Vec<(u64, usize, &State)> = Vec::new();
     for (index, row) in timeline.rows.iter().enumerate() {
         changes.extend(row.states.iter().map(|state| (state.call, index, state)));
@@ -284,7 +285,7 @@ fn stack(timeline: &Timeline, columns: Columns, scale: f64) -> Shapes {
     changes.sort_by_key(|(call, row, _)| (*call, *row));
     let mut changes = changes.into_iter().peekable();
     let mut shapes = Shapes::default();
-    // The bars of the stack in their order, since the last time that they were laid out.
+    // The bars that began since the stack was last drawn, from the bottom up.
     let mut bars: Vec<Bar> = Vec::new();
     let mut shown: BTreeMap<usize, (Color, u64)> = BTreeMap::new();
     let mut base = 0;
@@ -341,7 +342,7 @@ fn draw(shapes: &mut Shapes, bars: &[Bar], ends: &[(usize, Color)], base: u64, t
     while let Some(bar) = bars.next() {
         let end = ends.get(&bar.row).copied();
         let mut height = float(bar.tokens) * scale;
-        // Low bars that look the same are one.
+        // Merge low bars of the same color and extent.
         while height < LOWEST
             && let Some(next) = bars
                 .next_if(|next| (next.color, next.from) == (bar.color, bar.from) && ends.get(&next.row).copied() == end)
@@ -350,7 +351,7 @@ fn draw(shapes: &mut Shapes, bars: &[Bar], ends: &[(usize, Color)], base: u64, t
         }
         bottom -= height;
         let left = columns.x(bar.from);
-        // A little room between the bars, if they are high enough to see it.
+        // Leave a small gap between bars that are high enough.
         let drawn = if height > 3.0 { height - 0.6 } else { height };
         shapes.add(bar.color, left, bottom, right - left, drawn);
         if let Some(end) = end {
@@ -360,7 +361,7 @@ fn draw(shapes: &mut Shapes, bars: &[Bar], ends: &[(usize, Color)], base: u64, t
     }
 }
 
-/// The tokens of each column: read from the cache, written to it, and neither.
+/// Returns the paths of each column's tokens: read from the cache, written to it, and neither.
 fn strip(calls: &[Call], columns: Columns) -> Vec<(&'static str, String)> {
     let sums = buckets(calls, columns, |call| {
         [call.cache_read_tokens, call.cache_write_tokens, call.uncached_tokens].map(float)
@@ -379,7 +380,7 @@ fn strip(calls: &[Call], columns: Columns) -> Vec<(&'static str, String)> {
     ["read", "written", "uncached"].into_iter().zip(paths).collect()
 }
 
-/// The cost of each column, and the highest of one call.
+/// Returns the path of each column's cost, and the highest cost of one call.
 fn costs(calls: &[Call], columns: Columns) -> (String, f64) {
     let sums = buckets(calls, columns, |call| [call.cost]);
     let most = sums.iter().map(|[cost]| *cost).fold(0.0, f64::max);
@@ -390,11 +391,11 @@ fn costs(calls: &[Call], columns: Columns) -> (String, f64) {
         let height = cost / most * COSTS;
         let _ = write!(path, "M{:.1} {:.1}h{width:.1}v{height:.1}h-{width:.1}z", columns.x(column), bottom - height);
     }
-    // A column stands for several calls, and the dearest of all is told.
+    // A column shows a mean of several calls, so the maximum is that of single calls.
     (path, calls.iter().map(|call| call.receipt.cost).fold(0.0, f64::max))
 }
 
-/// The means of the calls of each column.
+/// Returns the mean over the calls of each column.
 fn buckets<const N: usize>(calls: &[Call], columns: Columns, of: impl Fn(&CallReceipt) -> [f64; N]) -> Vec<[f64; N]> {
     let mut buckets = Vec::new();
     let mut calls = calls.iter().peekable();
@@ -409,14 +410,14 @@ fn buckets<const N: usize>(calls: &[Call], columns: Columns, of: impl Fn(&CallRe
     buckets
 }
 
-/// The calls that are written below: about ten, at round numbers.
+/// Returns the labeled calls: the first, and about ten at round numbers.
 fn ticks(calls: u64) -> impl Iterator<Item = u64> {
     let step = step(calls.max(1) * 2 / 5).max(1);
     std::iter::once(1)
         .chain((1..).map(move |tick| tick * step).take_while(move |tick| *tick <= calls).filter(|tick| *tick > 1))
 }
 
-/// A round number of which four or so make the whole.
+/// Returns a round number that fits about four times into the whole.
 fn step(whole: u64) -> u64 {
     let rough = (whole / 4).max(1);
     let power = 10_u64.pow(rough.ilog10());

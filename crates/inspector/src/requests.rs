@@ -1,4 +1,4 @@
-//! The exact requests of all calls. They have most of their messages in common, which are kept once.
+//! The exact requests of all calls. Messages that several requests share are stored once.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -16,14 +16,15 @@ use serde_json::value::RawValue;
 /// The messages of each call, byte for byte as they were sent.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Requests {
-    /// The messages, as texts: a browser would write their JSON in another way.
+    /// The distinct messages as JSON text, because a browser would reformat parsed JSON.
     messages: Vec<String>,
-    /// For each call: how many messages of the call before it begins with, and the numbers of those that follow.
+    /// For each call: the number of messages that it shares with the start of the previous call, and the indices of the
+    /// rest.
     calls: Vec<(usize, Vec<usize>)>,
 }
 
-/// Returns what is sent of a view, as it is copied from a page: a request body of the dialect with the system prompt, the tools
-/// and the messages. `None` if the dialect cannot express it.
+/// Returns the request body of a view in a dialect, with system prompt, tools and messages, for the page's copy button.
+/// `None` if the dialect cannot express the view.
 pub fn request(view: &View, dialect: Dialect) -> Option<String> {
     let messages = view.encode(dialect).ok()?;
     let beside = view.preamble().into_iter().flat_map(|preamble| preamble.in_body(dialect));
@@ -41,7 +42,7 @@ impl Requests {
         let mut before = Vec::new();
         let answers: Vec<u64> = timeline.calls.iter().map(|call| call.receipt.position).collect();
         session::adapter::each_view(store, log, &answers, &mut |view| {
-            // What cannot be expressed was never sent.
+            // A view that cannot be expressed was never sent.
             let sent = view.encode(timeline.dialect).unwrap_or_default();
             let sent: Vec<usize> = sent.into_iter().map(|raw| requests.number(&mut numbers, raw)).collect();
             let same = before.iter().zip(&sent).take_while(|(a, b)| a == b).count();
@@ -52,7 +53,7 @@ impl Requests {
         Ok(requests)
     }
 
-    /// Returns the number of a message, which is kept if it is new.
+    /// Returns the index of a message, and stores the message if it is new.
     fn number(&mut self, numbers: &mut HashMap<String, usize>, raw: Cow<'_, RawValue>) -> usize {
         if let Some(number) = numbers.get(raw.get()) {
             return *number;
@@ -63,7 +64,7 @@ impl Requests {
         number
     }
 
-    /// Returns the messages of a call, from 1, as a JSON list.
+    /// Returns the messages of a call as a JSON list. Calls are numbered from 1.
     pub fn get(&self, call: u64) -> Option<String> {
         let calls = self.calls.get(..usize::try_from(call).ok()?)?;
         let mut sent: Vec<usize> = Vec::new();

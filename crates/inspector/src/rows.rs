@@ -1,4 +1,4 @@
-//! The messages of a session, in the order in which they are shown: what became of each at the call that is looked at.
+//! The rows of a page: the messages of a session, with their treatment at the selected call.
 
 use lookback_content::text::number;
 use lookback_replay::timeline::{Row, RowKind, State, Timeline};
@@ -10,17 +10,17 @@ use crate::pairs::Pairs;
 use crate::story::Contents;
 use crate::text::{beginning, visible};
 
-/// How many characters of a message its line shows.
+/// The most characters in a row's preview.
 const PREVIEW: usize = 110;
-/// The most rows of a session of which all are read by a browser at once.
+/// The most rows that a browser builds at once. Longer sessions delay the rows that are not sent.
 const MOST_AT_ONCE: usize = 1_000;
-/// How many rows are text together.
+/// The number of delayed rows in one block.
 const ASLEEP: usize = 500;
 
 /// Renders all rows as they are at a call.
 ///
-/// Of a long session, what is not sent is for readers without a script, whose browser reads it at once. To others it is text
-/// until the script comes to it, so that they see the rest sooner.
+/// In a long session, rows that are not sent go into `noscript` elements. Browsers without scripts read them at once.
+/// Other browsers see the sent rows first, and the script then unpacks the rest.
 pub(crate) fn list(timeline: &Timeline, call: u64, contents: Contents, fragments: &Fragments) -> Markup {
     let pairs = Pairs::from_rows(&timeline.rows);
     let rows: Vec<(usize, &Row)> = timeline.rows.iter().enumerate().collect();
@@ -38,7 +38,7 @@ pub(crate) fn list(timeline: &Timeline, call: u64, contents: Contents, fragments
     }
 }
 
-/// Renders some rows.
+/// Renders a run of rows.
 fn some(rows: &[(usize, &Row)], call: u64, contents: Contents, fragments: &Fragments, pairs: &Pairs) -> Markup {
     html! {
         @for (index, row) in rows {
@@ -75,18 +75,18 @@ fn class(row: &Row, state: Option<&State>) -> String {
     format!("row {role} {is} {}", state.map_or("", fate))
 }
 
-/// What became of a row, in a word.
+/// Returns a row's treatment in a word.
 pub(crate) fn fate(state: &State) -> &'static str {
     state.fate.as_str()
 }
 
-/// What became of a row, and why.
+/// Returns a row's treatment and its reason.
 pub(crate) fn why(state: &State) -> String {
     let since = if state.is_shown { String::new() } else { format!(" at call {}", state.call) };
     format!("{}{since}: {}", fate(state), state.fate.why())
 }
 
-/// The line of a message: its first words, or what it calls or answers.
+/// Renders the preview of a message: its first words, the tools that it calls, and those whose results it has.
 fn says(row: &Row, pairs: &Pairs) -> Markup {
     let calls: Vec<&str> = row.message.tool_calls().map(|(_, call)| call.name.as_str()).collect();
     let of: Vec<&str> = row

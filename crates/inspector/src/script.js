@@ -1,17 +1,17 @@
-// Moves through the calls of the page: what became of each row at a call is in the page, and only what differs is touched.
+// Moves through the calls of a page. The page contains each row's states, so only rows that differ are updated.
 'use strict'
 
 const find = (selector) => document.querySelector(selector)
 const data = JSON.parse(find('#data').textContent)
 const list = find('#rows')
-// The elements of the rows. Some are text until the script comes to them.
+// The elements of the rows. Those in `noscript` elements are text until `wake` inserts them.
 const rows = []
 const slider = find('#call')
 const picture = find('#picture svg')
 const calls = data.calls.length
 const last = Math.max(calls, 1)
 const digits = new Intl.NumberFormat('en-US')
-// A page that is served asks its server for contents.
+// A served page gets contents from its server.
 const served = find('#served')
 async function ask(what) {
   const { name, edition } = served.dataset
@@ -19,10 +19,10 @@ async function ask(what) {
   if (!response.ok) throw new Error((await response.text()).trim())
   return response
 }
-// Browsers restore where a slider was, but not what was shown there.
+// Browsers restore the position of the slider, but not what the page showed there.
 let now = Number(slider.defaultValue)
 
-// What became of a row: [from which call, the number of the reason, tokens, form]. Forms are ways in which it is sent.
+// The state of a row: [first call, index of the reason, tokens, index of the form].
 function stateAt(row, call) {
   const all = data.rows[row]
   let at = all.length - 1
@@ -33,7 +33,7 @@ const isSent = (state) => data.reasons[state[1]][0]
 const fateOf = (state) => data.reasons[state[1]][1]
 const whyOf = (state) => data.reasons[state[1]][2]
 
-// What each row shows at the moment: its state, whether it is folded into the line of its run, and whether it is new.
+// What each row shows now: its state, whether it is folded into its run, and whether the state is new at this call.
 const current = data.rows.map((_, row) => stateAt(row, now))
 const folded = data.rows.map(() => false)
 const fresh = data.rows.map(() => false)
@@ -65,7 +65,7 @@ function show(call) {
   remember()
 }
 
-// Facts as they stood.
+// The facts as they were at the call.
 const facts = [...document.querySelectorAll('#facts tbody tr')]
 function remember() {
   const isGone = ({ dataset: { from, until } }) => Number(from) > now || Number(until ?? Infinity) <= now
@@ -88,12 +88,12 @@ function paint(row, state) {
   else delete element.dataset.filled
 }
 
-// Why, also without opening the row.
+// Shows the reason as a tooltip, so that the row need not be opened.
 list.addEventListener('pointerover', (event) => {
   if (event.target.matches('.fate')) event.target.title = event.target.closest('.row').children[1].textContent
 })
 
-// Runs of rows that are gone are one line, until somebody opens it.
+// Consecutive rows that are not sent are folded into one line, which a click opens.
 const bars = new Map()
 const opened = new Set()
 function fold() {
@@ -107,7 +107,7 @@ function fold() {
   }
   for (let row = 0; row < rows.length; row++) {
     const state = current[row]
-    // What is not there yet is not between others.
+    // Rows that arrive later do not end a run.
     if (state === undefined) setFolded(row, false)
     else if (!isSent(state)) run.push(row)
     else {
@@ -151,7 +151,7 @@ function newButton(text, onClick) {
   button.addEventListener('click', onClick)
   return button
 }
-/** Says what is missing in a run, and why if there is one reason. */
+/** Describes what a run leaves out, and why if there is only one reason. */
 function describe(run) {
   const whys = new Set()
   const counts = new Map()
@@ -167,11 +167,11 @@ function describe(run) {
   return `${digits.format(run.length)} messages are missing here, ${digits.format(tokens)} tokens: ${one ?? many}`
 }
 
-// The contents of a row are unpacked when it is opened.
+// Packed contents, which are unpacked when a row is opened.
 const packs = [...document.querySelectorAll('script.pack')].map((element) => ({ first: Number(element.dataset.first), element }))
-// A page without contents has none to show.
+// Whether the page has contents to show.
 const hasContents = Boolean(served) || packs.length > 0
-// A page of a server has the contents of short sessions alone.
+// A served page contains only the contents of short sessions. Otherwise it asks the server.
 const isAsked = served && packs.length === 0
 let everything
 async function forms(row) {
@@ -185,7 +185,7 @@ async function unpack(element) {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'))
   return JSON.parse(await new Response(stream).text())
 }
-// Rows of which the whole message is shown, and not what was sent of it.
+// The rows that show the whole message instead of the form that was sent.
 const wholes = new Set()
 async function fill(row) {
   const element = rows[row]
@@ -207,7 +207,7 @@ async function fill(row) {
     body.textContent = error.message
     return
   }
-  // Meanwhile, another call may be shown.
+  // Another call may be shown by now.
   if (current[row] !== state || wholes.has(row) !== isWhole) return
   body.innerHTML = html
   element.dataset.filled = `${form} ${isCut}`
@@ -220,7 +220,7 @@ async function fill(row) {
     body.firstElementChild?.focus()
   }))
 }
-/** Cuts what a browser would take long to lay out. What may scroll can be reached with keys. */
+/** Cuts long text, which browsers lay out slowly. Makes scrollable text reachable with the keyboard. */
 function clip(block) {
   const text = block.textContent
   if (text.length > 1_000) block.tabIndex = 0
@@ -235,7 +235,7 @@ function clip(block) {
 const numberOf = (element) => Number(element.id.slice(1))
 list.addEventListener('toggle', ({ target }) => target.matches('.row') && target.open && fill(numberOf(target)), true)
 
-// Moving. Events are calls with a compaction, a break or a missed name.
+// Navigation. Events are calls with a compaction, a prefix break, a cold cache or missed names.
 const { events } = data
 let wanted = now
 let waits = true
@@ -247,12 +247,12 @@ function move(call) {
   requestAnimationFrame(() => {
     waits = false
     show(wanted)
-    // Browsers refuse an address that changes often.
+    // Browsers limit how often a page may change its address.
     clearTimeout(noted)
     noted = setTimeout(() => history.replaceState(null, '', `#call-${now}`), 200)
   })
 }
-// Steps count from the call that was asked for, which may not be shown yet.
+// Steps start at the requested call, which may not be shown yet.
 const from = () => (waits ? Math.min(Math.max(wanted, 1), last) : now)
 slider.addEventListener('input', () => move(Number(slider.value)))
 find('#back').addEventListener('click', () => move(from() - 1))
@@ -269,26 +269,26 @@ picture.addEventListener('click', point)
 picture.addEventListener('pointermove', (event) => event.pointerType === 'mouse' && event.buttons === 1 && point(event))
 document.addEventListener('keydown', (event) => {
   const isOther = event.altKey || event.ctrlKey || event.metaKey || event.shiftKey
-  // Where one writes, or what scrolls to the sides, has its own use of these keys.
+  // Text fields and elements that scroll sideways use the arrow keys themselves.
   const scrolls = event.target.scrollWidth > event.target.clientWidth && event.target !== document.body
   if (isOther || scrolls || event.target.matches('[type=search], [type=range], textarea')) return
   if (event.key === 'ArrowLeft') move(from() - 1)
   if (event.key === 'ArrowRight') move(from() + 1)
 })
 
-// Links name rows and calls.
+// Links to rows and calls.
 document.addEventListener('click', (event) => {
-  // Those open a link elsewhere.
+  // With these keys, a click opens the link elsewhere.
   if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return
   const link = event.target.closest('a[href^="#"], a[data-call]')
   const target = link?.dataset.call ? `#call-${link.dataset.call}` : link?.getAttribute('href')
   const [, row] = /^#r(\d+)$/.exec(target) ?? []
-  // Where a missed name stood, it may not have been sent.
+  // The sent form may lack the part with the missed name, so show the whole message.
   if (row && link.closest('#told')) wholes.add(Number(row))
   if (link && go(target)) event.preventDefault()
 })
 window.addEventListener('hashchange', () => go(location.hash))
-// Rows that a link leads to are shown, whatever hides them, until another call is.
+// Rows that a link led to. They stay visible until another call is shown.
 const shown = new Set()
 function go(target, isFirst = false) {
   if (rows.length === 0) return false
@@ -316,7 +316,7 @@ function go(target, isFirst = false) {
   return kind === 'call-' || Boolean(element)
 }
 
-// What is shown of the rows.
+// Search and filters.
 const search = find('#find')
 const found = find('#found')
 let words = []
@@ -346,7 +346,7 @@ async function filter() {
       found.textContent = error.message
       return
     }
-    // Meanwhile, more may have been typed.
+    // More may have been typed by now.
     if (search.value !== asked) return
   }
   words = wanted
@@ -354,15 +354,15 @@ async function filter() {
   rows.forEach((element, row) => element.classList.toggle('unfound', !has(row)))
   tell()
 }
-/** The text of every message, for the search. */
+/** Returns the lowercase text of every message, for the search. */
 async function plain() {
-  // Our own HTML: what is between `<` and `>` is a tag.
+  // Our own HTML: everything between `<` and `>` is a tag.
   const signs = { lt: '<', gt: '>', quot: '"', amp: '&' }
   const text = (html) => html.replace(/<[^>]*>/g, ' ').replace(/&(lt|gt|quot|amp);/g, (_, name) => signs[name])
   const texts = []
   if (isAsked) everything = await (await ask('part?')).json()
   for (let row = 0; row < rows.length; row++) {
-    // Also the line, so that names of tools are found; `#20` is the entry of this number.
+    // Includes the row's line, so that tool names are found. `#20` finds entry 20.
     const [entry, role, says] = [...rows[row].firstElementChild.children].map((cell) => cell.textContent)
     const body = hasContents ? text((await forms(row))[0]) : ''
     texts.push(`#${entry} ${role} ${says} ${body}`.toLowerCase())
@@ -378,7 +378,7 @@ function tell() {
   found.textContent = words.length > 0 ? `found in ${hits.length} of ${rows.length}: ${parts.join(', ')}` : ''
 }
 
-// Opens all that is shown, to read on or to print.
+// A button that opens all visible rows, for reading or printing.
 const all = newButton('Open all', () => {
   const isOpen = all.textContent === 'Open all'
   all.textContent = isOpen ? 'Close all' : 'Open all'
@@ -386,7 +386,7 @@ const all = newButton('Open all', () => {
 })
 find('.tools').insertBefore(all, find('#copy') ?? found)
 
-// The exact request: the messages of the call, byte for byte.
+// Copies the exact request: the messages of the call, byte for byte.
 find('#copy')?.addEventListener('click', () => {
   const call = now
   copy(() => request(call), found, `the request of call ${call} is copied`)
@@ -399,7 +399,7 @@ async function copy(what, told, says) {
       await navigator.clipboard.writeText(text)
       told.textContent = says
     } catch {
-      told.textContent = 'the browser does not allow it: it does for files, for pages of this machine, and over https'
+      told.textContent = 'the browser does not allow it: it allows copying from files, from this machine and over https'
     }
   } catch (error) {
     told.textContent = error.message
@@ -411,29 +411,29 @@ async function request(call) {
   let sent = []
   for (const [same, more] of all.slice(0, call)) sent = sent.slice(0, same).concat(more)
   const [, beside] = data.preambles.findLast(([since]) => since <= call) ?? [0, []]
-  // Texts of JSON, which are put together and not written anew.
+  // Joins JSON texts, because parsing would reformat them.
   const list = [data.list, `[${sent.map((number) => messages[number]).join(',')}]`]
   return `{${[...beside, list].map(([name, json]) => `"${name}":${json}`).join(',')}}`
 }
 
-// A session that goes on. A page that is not looked at does not ask: browsers keep few connections to a server.
+// Follows a session that grows. Browsers allow few connections to a server, so a hidden page does not listen.
 if (served) {
   const follow = find('#follow')
   const address = new URL(location)
   follow.checked = address.searchParams.has('follow')
-  // Load the page again, at the newest call if that one is shown.
+  // Loads the page again, at the newest call if that one is shown.
   const renew = () => {
     clearTimeout(noted)
     address.hash = now < last ? `#call-${now}` : ''
     for (const name of ['call', 'follow']) address.searchParams.delete(name)
-    // A policy is not tried out anew at every step.
+    // Replaying a policy at every step would be slow.
     if (follow.checked) address.searchParams.delete('policy')
     if (follow.checked) address.searchParams.set('follow', '1')
     history.replaceState(null, '', address)
     location.reload()
   }
   let hasGrown = false
-  // Not at every entry of a busy session, and not while somebody types.
+  // Waits a moment, because a busy session grows often, and while the user types.
   const renewSoon = () => setTimeout(() => {
     if (!follow.checked) return
     if (document.activeElement.matches('textarea, [type=search]') || search.value) renewSoon()
@@ -458,7 +458,7 @@ if (served) {
   listen()
 }
 
-// What may scroll can be reached with keys.
+// Makes sections that scroll reachable with the keyboard.
 function reach() {
   for (const section of document.querySelectorAll('section')) {
     if (section.scrollWidth > section.clientWidth) section.tabIndex = 0
@@ -467,7 +467,7 @@ function reach() {
 }
 window.addEventListener('resize', reach)
 
-// Readers without a script see every row at once. Of a long session, the others see what was sent first, and then the rest.
+// Inserts the rows of `noscript` elements in blocks, so that the rows that were sent appear first.
 async function wake() {
   list.classList.add('waking')
   for (const asleep of list.querySelectorAll('noscript')) {
@@ -484,7 +484,7 @@ wake().then(() => {
   waits = false
   show(wanted)
   for (const element of list.querySelectorAll('.row[open]')) fill(numberOf(element))
-  // Browsers restore what was chosen.
+  // Browsers restore the state of checkboxes.
   choose()
   if (search.value) filter()
   reach()

@@ -15,7 +15,8 @@ use crate::{alternatives, calls, data, edit, facts, picture, rows};
 const SCRIPT: &str = include_str!("script.js");
 
 impl Story<'_> {
-    /// Returns one HTML document. Unless its [parts](Parts) are served, it has all of it, and opens from a disk.
+    /// Returns the page as one HTML document. Unless its [parts](Parts) are served, it is complete, and a browser can
+    /// open it from the disk.
     pub fn to_html(&self, contents: Contents) -> String {
         let fragments = match contents {
             Contents::Shown => fragments::render(self.timeline, &self.parts),
@@ -72,8 +73,10 @@ fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String
                         input #call type="range" min="1" max=(story.newest_call()) value=(call);
                         button #forth type="button" title="The next call (right arrow)" { "›" }
                         output #at for="call" { (call) }
-                        button #event-back type="button" title="The compaction, break or missed name before" { "« event" }
-                        button #event-forth type="button" title="The next compaction, break or missed name" { "event »" }
+                        button #event-back type="button"
+                            title="The previous compaction, prefix break, cold cache or missed name" { "« event" }
+                        button #event-forth type="button"
+                            title="The next compaction, prefix break, cold cache or missed name" { "event »" }
                     }
                     @if is_served { noscript { (calls::neighbors(story, call)) } }
                     div #told aria-live="polite" {
@@ -100,7 +103,7 @@ fn whole(story: &Story<'_>, contents: Contents, fragments: &Fragments) -> String
                     h2 #calls-title { "All calls" }
                     (calls::table(story))
                     p.note { "Costs are those of the input, at the prices `" (visible(&story.price.name)) "` of " (visible(&story.price.date)) " ("
-                        (visible(&story.price.source)) "). What the cache had is simulated." }
+                        (visible(&story.price.source)) "). The cache contents are simulated." }
                 }
             }
             @if story.may_edit { p { a href=(edit::address(story.name, "delete", "")) { "Delete this session…" } } }

@@ -1,4 +1,4 @@
-//! A session to be shown: its timeline, and what is shown beside it.
+//! A session to be shown: its timeline and everything else on its page.
 
 use lookback_content::text::number;
 use lookback_replay::prices::Price;
@@ -13,7 +13,7 @@ use crate::requests::Requests;
 pub struct Story<'a> {
     /// The name of the session.
     pub(crate) name: &'a str,
-    /// What each of its calls saw.
+    /// The timeline: what each call saw.
     pub(crate) timeline: &'a Timeline,
     /// The prices of its costs.
     pub(crate) price: &'a Price,
@@ -25,38 +25,38 @@ pub struct Story<'a> {
     pub(crate) requests: Option<&'a Requests>,
     /// The facts of the session.
     pub(crate) facts: Vec<KnownFact>,
-    /// A policy that somebody tries out, if the page is served.
+    /// A policy to try out. Only for served pages.
     pub(crate) trial: Option<Trial>,
-    /// Where the contents of messages are.
+    /// Where the page gets the contents of messages.
     pub(crate) parts: Parts,
-    /// Whether the page has links to what may be [changed](crate::Change).
+    /// Whether the page has links to [changes](crate::Change).
     pub(crate) may_edit: bool,
-    /// The call that is shown first. Without one, it is the newest.
+    /// The call that is shown first. `None` for the newest.
     pub(crate) call: Option<u64>,
 }
 
-/// A policy that somebody tries out.
+/// A policy that a user tries out.
 #[derive(Debug, Clone, Default)]
 pub struct Trial {
-    /// The policy, as it was given.
+    /// The policy as it was entered.
     pub text: String,
-    /// The policy as TOML, to be copied.
+    /// The policy as TOML, for copying.
     pub toml: Option<String>,
-    /// What is wrong with it.
+    /// The error of the policy, if it has one.
     pub fault: Option<String>,
 }
 
-/// Where a page has the contents of messages from.
+/// Where a page gets the contents of messages.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Parts {
-    /// They are in it.
+    /// The page contains them.
     #[default]
     Packed,
-    /// They are in it if they are few. Otherwise, a server gives those of a message when it is opened, at
-    /// `part?name=NAME&edition=EDITION&row=ROW`, and those of all without a row. It gives requests at
-    /// `request?name=NAME&call=CALL`. At `live?name=NAME`, it tells the edition of the log whenever it changes.
+    /// The page contains small contents. Otherwise, a server provides those of a message when it is opened, at
+    /// `part?name=NAME&edition=EDITION&row=ROW`, and all contents without a row. It provides requests at
+    /// `request?name=NAME&call=CALL`. At `live?name=NAME`, it sends the edition of the log whenever it changes.
     Served {
-        /// The edition of the log that the page was made from.
+        /// The edition of the log from which the page was made.
         edition: String,
     },
 }
@@ -65,18 +65,19 @@ pub enum Parts {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Alternative<'a> {
-    /// The policy, as it was given.
+    /// The policy as it was given.
     pub policy: &'a str,
-    /// What each of its calls would have seen.
+    /// The timeline: what each call would have seen.
     pub timeline: &'a Timeline,
 }
 
-/// Whether a page has the contents of messages.
+/// Whether a page shows the contents of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
-    /// They are in it.
+    /// The page shows them.
     Shown,
-    /// They are left out, with names of tools, identifiers and requests. Sizes, roles, decisions and reasons stay.
+    /// The page omits them, including tool names, identifiers and requests. It keeps sizes, roles, decisions and
+    /// reasons.
     Masked,
 }
 
@@ -98,20 +99,20 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Sets the policy under which the session was made.
+    /// Sets the policy of the session.
     #[must_use]
     pub fn with_policy(self, policy: &'a str) -> Story<'a> {
         Story { policy: Some(policy), ..self }
     }
 
-    /// Shows the same session under another policy beside it.
+    /// Adds the same session under another policy, for comparison.
     #[must_use]
     pub fn with_alternative(mut self, policy: &'a str, timeline: &'a Timeline) -> Story<'a> {
         self.alternatives.push(Alternative { policy, timeline });
         self
     }
 
-    /// Adds the exact requests, to be copied.
+    /// Adds the exact requests, for copying.
     #[must_use]
     pub fn with_requests(self, requests: &'a Requests) -> Story<'a> {
         Story { requests: Some(requests), ..self }
@@ -123,19 +124,19 @@ impl<'a> Story<'a> {
         Story { facts, ..self }
     }
 
-    /// Lets policies be tried out, and shows the one that is.
+    /// Adds a form for trying out policies, with the last one tried.
     #[must_use]
     pub fn with_trial(self, trial: Trial) -> Story<'a> {
         Story { trial: Some(trial), ..self }
     }
 
-    /// Sets where the contents of messages are.
+    /// Sets where the page gets the contents of messages.
     #[must_use]
     pub fn with_parts(self, parts: Parts) -> Story<'a> {
         Story { parts, ..self }
     }
 
-    /// Adds links to the pages that ask whether something is to be [changed](crate::Change).
+    /// Adds links to the pages that ask for confirmation of [changes](crate::Change).
     #[must_use]
     pub fn with_edits(self) -> Story<'a> {
         Story { may_edit: true, ..self }
@@ -147,17 +148,17 @@ impl<'a> Story<'a> {
         Story { call: Some(call), ..self }
     }
 
-    /// The number of the newest call, or 1.
+    /// Returns the number of the newest call, or 1 if there is none.
     pub(crate) fn newest_call(&self) -> u64 {
         (self.timeline.calls.len() as u64).max(1)
     }
 
-    /// The number of the call that is shown first.
+    /// Returns the number of the call that is shown first.
     pub(crate) fn first_call(&self) -> u64 {
         self.call.unwrap_or(u64::MAX).clamp(1, self.newest_call())
     }
 
-    /// Says in a sentence what the session did.
+    /// Returns the numbers of messages, calls and compactions as a text.
     pub(crate) fn sentence(&self) -> String {
         let total = &self.timeline.total;
         let messages = self.timeline.rows.iter().filter(|row| row.kind.name().is_none()).count();

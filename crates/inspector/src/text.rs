@@ -1,14 +1,13 @@
-//! Text of a session, as a reader can see it: what would be invisible, or change how the page reads, is written out.
+//! Text of a session for display: escapes characters that are invisible or change how the page reads.
 
 use std::borrow::Cow;
 
 use lookback_content::text::is_unseen;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, utf8_percent_encode};
 
-/// Returns the text with every character that cannot be seen written as its code, such as `\u{202e}`. Line breaks and tabs
-/// stay.
+/// Returns a text with every invisible character escaped by its code, such as `\u{202e}`. Keeps line breaks and tabs.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
-    // Those that join or choose the forms of signs, such as in emoji, are seen by what they do.
+    // Joiners and variation selectors change visible characters, such as emoji, so they stay.
     let stays = |c: char| matches!(c, '\n' | '\t' | '\u{200c}' | '\u{200d}' | '\u{fe0e}' | '\u{fe0f}');
     let hides = |c: char| is_unseen(c) && !stays(c);
     if !text.chars().any(hides) {
@@ -23,7 +22,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
 
 /// Returns the first characters of a text on one line.
 pub(crate) fn beginning(text: &str, characters: usize) -> String {
-    // Of a text of any length, only as much is read as can be shown.
+    // Stops early, so that long texts cost no more than short ones.
     let mut line = String::new();
     for word in text.split_whitespace() {
         if !line.is_empty() {
@@ -37,9 +36,9 @@ pub(crate) fn beginning(text: &str, characters: usize) -> String {
     line
 }
 
-/// Returns JSON with line breaks and indents, or the text itself if it is none.
+/// Returns JSON with line breaks and indentation. Text that is not JSON is returned unchanged.
 pub(crate) fn indented(json: &str) -> Cow<'_, str> {
-    /// Longer JSON is shown as it is.
+    /// Longer JSON is returned unchanged, in bytes.
     const LONGEST: usize = 1 << 20;
     if json.len() > LONGEST {
         return Cow::Borrowed(json);
@@ -51,9 +50,9 @@ pub(crate) fn indented(json: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns a text as part of an address.
+/// Returns a text percent-encoded for a URL.
 pub(crate) fn encoded(text: &str) -> PercentEncode<'_> {
-    /// Names of sessions have slashes, which need not be written in another way here.
+    /// Names of sessions may contain slashes, which need no encoding here.
     const WRITTEN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~').remove(b'/');
     utf8_percent_encode(text, WRITTEN)
 }

@@ -1,4 +1,4 @@
-//! Pages: they have what each call saw, they load and run nothing of others, and contents are text in them.
+//! Pages contain what each call saw, load and run nothing foreign, and escape all contents.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, missing_docs)]
 
@@ -41,7 +41,7 @@ fn timeline(store: &dyn Store) -> Timeline {
     block_on(Timeline::load(store, &name(), &*Settings::default().counter, price())).unwrap()
 }
 
-/// The example, replayed with a policy.
+/// Returns a store with the example, replayed with a policy.
 fn example(policy: &str) -> MemoryStore {
     let text = include_str!("../../../examples/session.jsonl");
     let recording = Recording::read(text, "session", None).unwrap().remove(0);
@@ -54,7 +54,7 @@ fn example(policy: &str) -> MemoryStore {
     store
 }
 
-/// A session of these messages, with a call before each of the model's.
+/// Returns a store with a session of these messages, with a call before each of them.
 fn store_with(messages: Vec<Message>) -> MemoryStore {
     let store = std::sync::Arc::new(MemoryStore::new());
     block_on(async {
@@ -70,7 +70,7 @@ fn store_with(messages: Vec<Message>) -> MemoryStore {
     std::sync::Arc::into_inner(store).unwrap()
 }
 
-/// The text of a script of the page that is data.
+/// Returns the JSON of a data script of the page.
 fn data(page: &str, id: &str) -> Value {
     let begin = format!("<script id=\"{id}\" type=\"application/json\">");
     let from = page.find(&begin).unwrap() + begin.len();
@@ -78,7 +78,7 @@ fn data(page: &str, id: &str) -> Value {
     serde_json::from_str(&page[from..end]).unwrap()
 }
 
-/// The JSON of a script of the page that is packed.
+/// Returns the JSON of a packed script of the page.
 fn packed(page: &str, id: &str) -> Value {
     let begin = format!("<script id=\"{id}\" type=\"application/octet-stream\">");
     let from = page.find(&begin).unwrap() + begin.len();
@@ -121,7 +121,7 @@ fn the_requests_of_a_page_are_those_that_were_sent_byte_for_byte() {
     assert_eq!(packed(&page, "requests"), serde_json::to_value(&requests).unwrap());
 }
 
-/// What a session can have that would do harm if a page took it for more than text.
+/// Contents of a session that would do harm if a page took them for more than text.
 const HOSTILE: [&str; 7] = [
     "<script>document.title = 'taken'</script>",
     "</script><script>alert(1)</script>",
@@ -150,7 +150,7 @@ fn contents_are_text_whatever_they_contain() {
         story.clone().with_alternative(HOSTILE[2], &timeline).to_html(Contents::Shown),
         story.to_html(Contents::Masked),
     ] {
-        // What is not escaped is ours: each tag that can run or load something is counted.
+        // All tags that can run or load something are the page's own.
         assert_eq!(page.matches("<script>").count(), 1, "only the page's own script");
         assert!(page.matches("<script ").count() >= 1 && !page.contains("<img src=x") && !page.contains("<svg onload"));
         assert!(!page.contains('\u{202e}') && !page.contains('\u{1b}') && !page.contains('\u{0}'));
@@ -179,7 +179,7 @@ fn without_contents_a_page_has_sizes_and_reasons_and_no_words() {
         }
         for (_, call) in row.message.tool_calls() {
             assert!(!page.contains(&call.id), "{}", call.id);
-            // The page's own words have the names of some tools.
+            // The page's own text contains the names of some tools.
             assert!(!page.contains(&call.name) || ["search", "shell"].contains(&&*call.name), "{}", call.name);
         }
     }
@@ -213,7 +213,7 @@ fn facts_are_told_as_they_stood_at_each_call() {
         let settings = Settings::default().dialect(Dialect::OpenAiChat);
         let mut session = Session::open(store.clone(), "s", settings).await.unwrap();
         let memory = Memory::open(store.clone(), "s").await.unwrap();
-        // At the times 0 to 9, the model answers after each second.
+        // From 0 to 9 seconds, a call each second, and the answer half a second later.
         for second in 0..10 {
             session.append(Batch::from(Message::user("Go on.")).at(Some(second * 1_000))).await.unwrap();
             session.window().await.unwrap();

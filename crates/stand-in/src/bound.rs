@@ -1,4 +1,4 @@
-//! Signed thinking is bound to all that stood before it, on newer models of Anthropic.
+//! Signed thinking, which newer models of Anthropic bind to everything before it.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -7,21 +7,22 @@ use lookback_wire::message::PartRef;
 use lookback_wire::{dialect::Request, message::Message};
 use serde_json::Value;
 
-/// The models that refuse thinking whose prefix has changed.
+/// The models that refuse thinking after a changed prefix.
 const MODELS: [&str; 5] = ["opus-5-5", "sonnet-5-5", "haiku-5-5", "fable-5", "mythos-5"];
 
-/// What stood before each thinking block that was signed: the hash of all, and the thinking before it.
+/// For each signature: the hash of everything before its thinking block, and the previous signature.
 #[derive(Debug, Default)]
 pub(crate) struct Signed(HashMap<String, (u64, Option<String>)>);
 
 impl Signed {
-    /// Remembers what a new signature is bound to.
+    /// Records what a new signature is bound to.
     pub(crate) fn sign(&mut self, signature: &str, request: &Request) {
         let (prefix, last) = walk(request, |_, _, _| true).unwrap_or_default();
         self.0.insert(signature.to_owned(), (prefix, last));
     }
 
-    /// Returns the index of the first message with thinking that was bound to something else.
+    /// Returns the index of the first message whose thinking is bound to a different prefix. `None` if the model does
+    /// not check it.
     pub(crate) fn broken(&self, request: &Request) -> Option<usize> {
         let binds = request.model().is_some_and(|model| MODELS.iter().any(|name| model.contains(name)));
         let mut index = 0;
@@ -38,8 +39,9 @@ impl Signed {
     }
 }
 
-/// Goes through the thinking of a request: the index of its message, the hash of what stands before that, its signature, and the
-/// one before. Returns what the next thinking would be bound to; `None` as soon as `each` does not hold.
+/// Calls `each` for every thinking block of a request, with the index of its message, the hash of the prefix, its
+/// signature and the previous signature. Returns what the next thinking would be bound to, or `None` once `each`
+/// returns false.
 fn walk(
     request: &Request,
     mut each: impl FnMut(usize, u64, (&str, Option<&str>)) -> bool,
@@ -70,7 +72,7 @@ fn walk(
     Some((hash.finish(), last))
 }
 
-/// What a message says, without its thinking and without what clients may spell in another way.
+/// Returns what a message says, without its thinking and without the parts that clients may format differently.
 fn said(message: &Message) -> Vec<String> {
     let part = |part: PartRef<'_>| match part {
         PartRef::Text(text) => Some(text.to_owned()),

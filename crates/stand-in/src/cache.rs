@@ -1,4 +1,4 @@
-//! The simulated prompt caches of the providers: those of `lookback replay`.
+//! Simulated prompt caches of the providers, with the simulation of `lookback replay`.
 
 use std::collections::HashMap;
 
@@ -13,12 +13,12 @@ use lookback_wire::{
 
 use crate::model::Usage;
 
-/// The caches, by the name of the price that says how they work.
+/// The caches, by the name of the price that defines how they work.
 #[derive(Debug, Default)]
 pub(crate) struct Caches(HashMap<&'static str, Cache>);
 
 impl Caches {
-    /// Counts the tokens of a request, and those of them that are cached.
+    /// Counts the tokens of a request, and those of them that are read from or written to the cache.
     pub(crate) fn count(&mut self, request: &Request, settings: &Settings) -> Usage {
         let blocks = blocks(request, settings);
         let name = match request.dialect() {
@@ -33,7 +33,8 @@ impl Caches {
     }
 }
 
-/// Returns what a provider's cache tells apart in a request: the system prompt, the tools, and each message.
+/// Returns the units of a request that a provider's cache distinguishes: the system prompt, the tools, and each
+/// message.
 pub fn blocks(request: &Request, settings: &Settings) -> Vec<Block> {
     let preamble = request.preamble();
     let fixed = [&preamble.system, &preamble.tools].into_iter().flatten().map(|raw| {

@@ -1,37 +1,37 @@
-//! The ways in which a provider fails.
+//! The ways in which a provider can fail.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What the stand-in does with a request, in place of answering it.
+/// How the stand-in treats a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// It answers as usual.
     None,
     /// It answers with this status and body.
     Status(u16, String),
-    /// It asks the client to come again after so many seconds.
+    /// It asks the client to retry after this many seconds.
     Busy(u64),
-    /// It ends a stream after the first words, and closes the connection.
+    /// It closes the connection after the first words of a stream.
     Cut,
-    /// It answers after this time.
+    /// It waits this long before it answers.
     Wait(Duration),
-    /// It waits so long before each piece of a stream.
+    /// It waits this long before each piece of a stream.
     Slow(Duration),
-    /// It says that more will come, and sends nothing more.
+    /// It begins an answer, and then sends nothing more.
     Stall,
-    /// It refuses the request as too long, in its own words.
+    /// It refuses the request as too long, in the provider's words.
     TooLong,
     /// Its answer is not JSON.
     Malformed,
-    /// Its answer is shorter than it says.
+    /// Its answer is shorter than its `content-length`.
     Short,
 }
 
 impl FromStr for Fault {
     type Err = String;
 
-    /// Reads a fault such as `ok`, `500`, `busy`, `cut`, `wait`, `slow`, `stall`, `too-long`, `malformed` or `short`.
+    /// Parses `ok`, `busy`, `cut`, `wait`, `slow`, `stall`, `too-long`, `malformed`, `short` or a status such as `500`.
     fn from_str(text: &str) -> Result<Fault, String> {
         Ok(match text {
             "ok" => Fault::None,

@@ -1,8 +1,8 @@
-//! A stand-in for the providers of models, for tests.
+//! A stand-in for model providers, for tests.
 //!
-//! It speaks their four dialects. It refuses what breaks a rule of theirs, in their words, counts tokens, simulates
-//! their prompt cache, and follows a script, so that a real client has real work with it. And it fails as they do, when
-//! it is told to.
+//! It speaks four dialects. It refuses requests that break a rule of the provider, in the provider's words. It counts
+//! tokens, simulates the prompt cache, and follows a script, so that a real client has real work to do. On request, it
+//! fails as providers do.
 
 #![allow(clippy::indexing_slicing, clippy::panic, reason = "only tests use it")]
 

@@ -5,9 +5,9 @@ use std::net::SocketAddr;
 use clap::Parser;
 use stand_in::{Fault, StandIn};
 
-/// Stands in for the providers of models: enforces their rules, counts tokens, and follows a script.
+/// Stands in for model providers: enforces their rules, counts tokens, and follows a script.
 ///
-/// `GET /stand-in/report` says what was seen. `POST /stand-in/faults` makes the next requests fail.
+/// `GET /stand-in/report` reports what it has seen. `POST /stand-in/faults` makes the next requests fail.
 #[derive(Debug, Parser)]
 struct Args {
     /// The address to listen on.
@@ -16,7 +16,7 @@ struct Args {
     /// The most tokens of a request.
     #[arg(long)]
     window: Option<u64>,
-    /// What happens to the first requests, one after another.
+    /// How to treat the first requests, in order.
     #[arg(long, value_delimiter = ',')]
     faults: Vec<Fault>,
 }

@@ -1,19 +1,19 @@
-//! What a model says, in no dialect yet.
+//! A model's answer, independent of the dialect.
 
 use serde_json::Value;
 
-/// What the model says to one request.
+/// The model's answer to one request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Said {
     /// Its text.
     pub(crate) text: String,
-    /// The tools that it calls, all at once.
+    /// Its tool calls.
     pub(crate) calls: Vec<Call>,
-    /// What it says of its thinking, as nobody but the provider can read it.
+    /// The signature of its thinking, which only the provider can read.
     pub(crate) signature: Option<String>,
-    /// It thinks, although nothing of that may be signed.
+    /// Whether it thinks, even without a signature.
     pub(crate) thinks: bool,
-    /// The provider compacts the history, and the model says nothing.
+    /// Whether the provider compacts the history instead of answering.
     pub(crate) compacts: bool,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Call {
     pub(crate) id: String,
     /// The name of the tool.
     pub(crate) name: String,
-    /// The tools that it is one of, if they have a name.
+    /// The namespace of the tool, if it has one.
     pub(crate) namespace: Option<String>,
     /// The arguments.
     pub(crate) arguments: Value,
@@ -35,9 +35,9 @@ pub(crate) struct Call {
 pub struct Usage {
     /// All tokens of the request.
     pub input: u64,
-    /// Those of them that the cache had.
+    /// The input tokens that were read from the cache.
     pub cached: u64,
-    /// Those of them that were written to the cache.
+    /// The input tokens that were written to the cache.
     pub written: u64,
     /// The tokens of the answer.
     pub output: u64,

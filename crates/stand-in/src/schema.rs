@@ -1,4 +1,4 @@
-//! Values that fit a JSON schema: the arguments of a tool, and answers of a given form.
+//! Values that conform to a JSON schema, for tool arguments and structured answers.
 
 use serde_json::{Map, Value, json};
 
@@ -8,12 +8,12 @@ use crate::model::Call;
 #[derive(Debug, Clone)]
 pub(crate) struct Tool {
     pub(crate) name: String,
-    /// The tools that it is one of, if they have a name.
+    /// The namespace of the tool, if it has one.
     pub(crate) namespace: Option<String>,
     schema: Value,
 }
 
-/// Returns all tools of a request, in whatever dialect.
+/// Returns all tools of a request in any dialect.
 pub(crate) fn tools(declared: &Value) -> Vec<Tool> {
     match declared {
         Value::Array(all) => all.iter().flat_map(tools).collect(),
@@ -36,7 +36,7 @@ pub(crate) fn tools(declared: &Value) -> Vec<Tool> {
 }
 
 impl Tool {
-    /// Returns the arguments that make the tool run a command in a shell; `None` if it runs none.
+    /// Returns arguments that make the tool run a shell command. `None` if the tool runs no commands.
     pub(crate) fn running(&self, command: &str) -> Option<Value> {
         let properties = self.schema.get("properties")?.as_object()?;
         let key = ["command", "cmd"].into_iter().find(|key| properties.contains_key(*key))?;
@@ -46,7 +46,7 @@ impl Tool {
         Some(Value::Object(arguments))
     }
 
-    /// Returns a call of it.
+    /// Returns a call of the tool.
     pub(crate) fn called(&self, id: String, arguments: Value) -> Call {
         Call { id, name: self.name.clone(), namespace: self.namespace.clone(), arguments }
     }
@@ -65,7 +65,7 @@ fn kind(schema: &Value) -> String {
     kind.unwrap_or_default().to_lowercase()
 }
 
-/// Returns a value that fits a schema: the least one.
+/// Returns a minimal value that conforms to a schema.
 pub(crate) fn instance(schema: &Value) -> Value {
     if let Some(first) = schema.get("enum").and_then(Value::as_array).and_then(|all| all.first()) {
         return first.clone();

@@ -1,8 +1,8 @@
 //! The script: a task of many steps, each a command in the client's shell.
 //!
-//! A user asks for `steps 1 to 12`. The model calls the client's shell for each, some of them two at once, and the
-//! output of each step says which one it was. So the model knows from the newest messages alone what comes next, as a
-//! model does whose window was cut.
+//! A user asks for `steps 1 to 12`. The model calls the client's shell for each step, sometimes for two at once. The
+//! output of each step contains its number, so the newest messages alone show what comes next, even if the window was
+//! cut.
 
 use std::sync::LazyLock;
 
@@ -16,18 +16,18 @@ use serde_json::{Value, json};
 use crate::model::{Call, Said};
 use crate::schema::{Tool, instance, tools};
 
-/// What a user asks for, and what a step prints.
+/// Matches the user's request: the first and the last step.
 static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"steps (\d+) to (\d+)").ok());
-/// A user may also name the calls, such as `CALL recall {"query":"port"}`.
+/// Matches a tool call that the user requests, such as `CALL recall {"query":"port"}`.
 static CALL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"CALL (\w+) (\{[^{}]*\})").ok());
-/// What the result of beginning an agent says.
+/// Matches the result of starting an agent, with its identifier.
 static BEGUN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"\{"agent_id":"([^"]+)""#).ok());
 static DONE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"STEP (\d+) OF (\d+)").ok());
 
-/// The tools that run commands, in the order of preference.
+/// The tools that run commands, by preference.
 const SHELLS: [&str; 6] = ["run", "exec_command", "shell", "bash", "run_shell_command", "Bash"];
 
-/// Returns what the model says to a request.
+/// Returns the model's answer to a request.
 pub(crate) fn say(request: &Request, number: usize) -> Said {
     let messages = request.messages();
     let newest = messages.iter().rposition(|message| message.role() == Role::Assistant).map_or(0, |last| last + 1);
@@ -55,7 +55,7 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
         SHELLS.iter().filter_map(|name| tools.iter().find(|tool| tool.name == *name)).chain(&tools).collect();
     match next(&newest) {
         Some((step, last)) if step <= last => {
-            // Every fourth step comes with the one after it.
+            // Every fourth call runs two steps at once.
             let steps = if step % 4 == 1 && step < last { step..step + 2 } else { step..step + 1 };
             let call = |step: u64| {
                 let (tool, arguments) =
@@ -68,12 +68,12 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
             Said { text, calls, ..Said::default() }
         }
         Some((_, last)) => Said { text: format!("All steps up to {last} are done."), ..Said::default() },
-        // No two answers are the same.
+        // The number makes each answer different.
         None => Said { text: format!("This is answer {number}."), ..Said::default() },
     }
 }
 
-/// Returns whether a client has its history summarized, which no tool is needed for.
+/// Returns whether a client asks for a summary of its history, which it does without tools.
 fn asks_for_summary(request: &Request, newest: &str, tools: &[Tool]) -> bool {
     let says = |text: &str| ["summar", "SUMMAR", "state_snapshot"].iter().any(|word| text.contains(word));
     let first = || request.messages().first().is_some_and(|first| first.role() == Role::System && says(&first.text()));
@@ -81,28 +81,28 @@ fn asks_for_summary(request: &Request, newest: &str, tools: &[Tool]) -> bool {
     newest.contains("Respond with TEXT ONLY") || tools.is_empty() && (says(newest) || first() || system())
 }
 
-/// The call that waits for an agent that was begun, if there is a tool for that.
+/// Returns a call that waits for an agent that was started, if there is such a tool.
 fn waits(newest: &str, tools: &[Tool]) -> Option<Call> {
     let agent = BEGUN.as_ref()?.captures(newest)?.get(1)?.as_str();
     let tool = tools.iter().find(|tool| tool.name == "wait_agent")?;
     Some(tool.called(format!("waits_{}", agent.len()), json!({"ids": [agent], "targets": [agent]})))
 }
 
-/// The calls that the newest messages name, of tools that there are.
+/// Returns the tool calls that the newest messages request, of tools that exist.
 fn named(newest: &str, tools: &[Tool]) -> Vec<Call> {
     let found = CALL.as_ref().map(|call| call.captures_iter(newest).collect::<Vec<_>>()).unwrap_or_default();
     let call = |(index, found): (usize, &regex::Captures<'_>)| {
         let name = found.get(1)?.as_str();
         let tool = tools.iter().find(|tool| tool.name == name)?;
         let arguments = found.get(2)?.as_str();
-        // Some clients put what was asked of them in quotation marks.
+        // Some clients escape the quotation marks of the user's message.
         let plain = || serde_json::from_str(&arguments.replace("\\\"", "\""));
         let arguments = serde_json::from_str(arguments).or_else(|_| plain()).ok()?;
         Some(tool.called(format!("named_{index}_{:x}", newest.len()), arguments))
     };
     let mut calls: Vec<Call> = Vec::new();
     for call in found.iter().enumerate().filter_map(call) {
-        // What is quoted again and again is called once.
+        // A request that is quoted several times is called once.
         if !calls.iter().any(|other| other.name == call.name && other.arguments == call.arguments) {
             calls.push(call);
         }
@@ -110,15 +110,15 @@ fn named(newest: &str, tools: &[Tool]) -> Vec<Call> {
     calls
 }
 
-/// The command of a step. It prints about a thousand tokens.
+/// Returns the command of a step. Its output has about a thousand tokens.
 fn command(step: u64, last: u64) -> String {
     format!("echo STEP {step} OF {last}; seq {step} 2 800 | tr '\\n' ' '")
 }
 
-/// Returns the next step, and the last.
+/// Returns the numbers of the next step and of the last.
 fn next(newest: &str) -> Option<(u64, u64)> {
     let numbers = |regex: &LazyLock<Option<Regex>>| -> Option<(u64, u64)> {
-        // A command that is printed is not yet run.
+        // In a command that is only printed, the step has not run yet.
         let all = regex
             .as_ref()?
             .captures_iter(newest)
@@ -131,7 +131,7 @@ fn next(newest: &str) -> Option<(u64, u64)> {
     }
 }
 
-/// Returns the schema that an answer must fit, if a request has one.
+/// Returns the schema that the answer must conform to, if the request has one.
 fn form(request: &Request) -> Option<Value> {
     let member = |name: &str| serde_json::from_str::<Value>(request.member(name)?.get()).ok();
     let at = |value: Value, pointer: &str| value.pointer(pointer).cloned();

@@ -1,4 +1,4 @@
-//! The server: requests come, are checked and counted, and answered by the script.
+//! The server: receives requests, checks and counts them, and answers by the script.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -27,7 +27,7 @@ use crate::model::{Said, Usage};
 use crate::write::Answer;
 use crate::{script, words};
 
-/// What reached the stand-in.
+/// A request that the stand-in received.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// The method.
@@ -40,24 +40,24 @@ pub struct Seen {
     pub body: Bytes,
 }
 
-/// What happened since the start.
+/// What has happened since the start.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
-    /// The model calls that were answered.
+    /// The number of answered model calls.
     pub answered: usize,
-    /// The rules that requests broke, with the place.
+    /// The rules that requests broke, with the places.
     pub refused: Vec<String>,
-    /// The requests that were too long.
+    /// The number of requests that were too long.
     pub too_long: usize,
-    /// The tool calls that the model made, by their identifiers.
+    /// The tool calls that the model made, by identifier.
     pub called: Vec<String>,
-    /// The results of tools that came, by the identifiers of their calls.
+    /// The tool results that arrived, by the identifiers of their calls.
     pub results: Vec<String>,
     /// The tokens of all requests and answers.
     pub usage: Usage,
 }
 
-/// A stand-in for the providers. Clones share what they have seen.
+/// A stand-in for model providers. Clones share their state.
 #[derive(Debug, Clone, Default)]
 pub struct StandIn(Arc<Mutex<Inner>>);
 
@@ -90,7 +90,7 @@ impl StandIn {
         (stand_in, format!("http://{address}"))
     }
 
-    /// Serves until the program ends.
+    /// Serves until the program ends. Calls `ready` with the address.
     ///
     /// # Errors
     /// Returns an error if it cannot listen on the address.
@@ -104,12 +104,12 @@ impl StandIn {
         })
     }
 
-    /// Sets the most tokens of a request.
+    /// Sets the most tokens of a request. `None` removes the limit.
     pub fn set_window(&self, tokens: impl Into<Option<u64>>) {
         self.inner().window = tokens.into();
     }
 
-    /// Makes a request fail: the next one that is not to fail yet.
+    /// Adds a fault for the next request without one.
     pub fn fail_next(&self, fault: Fault) {
         self.inner().faults.push_back(fault);
     }
@@ -119,7 +119,7 @@ impl StandIn {
         self.inner().seen.clone()
     }
 
-    /// Returns the newest request; `None` if there was none.
+    /// Returns the newest request, or `None` if there was none.
     pub fn last(&self) -> Option<Seen> {
         self.inner().seen.last().cloned()
     }
@@ -149,7 +149,7 @@ fn dialect_of(path: &str) -> Option<Dialect> {
     }
 }
 
-/// Answers what is no model call.
+/// Answers a request that is not a model call.
 fn other(stand_in: &StandIn, method: &Method, path: &str, body: &Bytes) -> Response<Body> {
     let plain = path.split('?').next().unwrap_or_default();
     let answer = match plain.rsplit('/').next().unwrap_or_default() {
@@ -210,7 +210,7 @@ async fn handle(State(stand_in): State<StandIn>, request: Request) -> Response<B
     if packs && answer.status().is_client_error() { packed(answer).await } else { answer }
 }
 
-/// Compresses an answer, as the providers' servers do if the client takes that.
+/// Compresses an answer, as the providers' servers do if the client accepts it.
 async fn packed(answer: Response<Body>) -> Response<Body> {
     let (mut parts, body) = answer.into_parts();
     let whole = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
@@ -246,7 +246,7 @@ async fn answer_to(
     answer(stand_in, &request, path, fault)
 }
 
-/// Fails before the request is looked at, if it is that kind of a fault.
+/// Returns the answer for faults that need not read the request.
 fn fail(fault: &Fault, dialect: Dialect) -> Option<Response<Body>> {
     match fault {
         Fault::Status(status, body) => Some(respond(*status, body.clone())),
@@ -267,7 +267,7 @@ fn fail(fault: &Fault, dialect: Dialect) -> Option<Response<Body>> {
     }
 }
 
-/// Pieces of a stream, which may end as if the connection had broken.
+/// Returns the pieces as a stream. If `breaks` is set, the stream ends with an error, as if the connection had broken.
 fn ending(pieces: Vec<String>, pause: Duration, breaks: bool) -> impl Stream<Item = io::Result<String>> {
     stream::unfold((pieces.into_iter(), breaks), move |(mut pieces, breaks)| async move {
         if !pause.is_zero() {
@@ -346,7 +346,7 @@ fn answer(
     }
     let pause = match fault {
         Some(Fault::Slow(pause)) => pause,
-        // So that what comes before the cut is on its way.
+        // Gives the pieces before the cut time to be sent.
         Some(Fault::Cut) => Duration::from_millis(5),
         _ => Duration::ZERO,
     };
@@ -362,13 +362,13 @@ fn answer(
     response
 }
 
-/// Returns whether the model in a path is so new that it refuses what breaks a rule that others let pass.
+/// Returns whether the path names a newer model that enforces a rule which older models only warn about.
 fn is_newer(dialect: Dialect, path: &str, rule: &str) -> bool {
     let names = |version: &str| path.contains(&format!("gemini-{version}"));
     dialect == Dialect::Gemini && rule == "GM3" && ["3", "4"].into_iter().any(names)
 }
 
-/// Signs the answer, if the request asks for what has to be signed.
+/// Returns a signature for the answer, if the request asks for something that has to be signed.
 fn signature(request: &lookback_wire::dialect::Request, number: usize) -> Option<String> {
     let says = |member: &str, word: &str| request.member(member).is_some_and(|value| value.get().contains(word));
     let signs = match request.dialect() {
@@ -377,7 +377,7 @@ fn signature(request: &lookback_wire::dialect::Request, number: usize) -> Option
         Dialect::Gemini => request.preamble().tools.is_some(),
         _ => false,
     };
-    // In Base64, as one of them demands.
+    // In Base64, as some providers require.
     signs.then(|| format!("c2lnbmVk{number:04}"))
 }
 

@@ -15,11 +15,11 @@ pub(crate) fn refused(dialect: Dialect, rule: &str, path: &str) -> String {
     error(dialect, &message)
 }
 
-/// What is said of thinking that stands behind other things than it was made behind.
+/// The message about thinking after a changed prefix.
 pub(crate) const BOUND: &str =
     "Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block.";
 
-/// Returns an error with a message, as the provider writes it.
+/// Returns an error with a message, in the provider's form.
 pub(crate) fn error(dialect: Dialect, message: &str) -> String {
     match dialect {
         Dialect::Anthropic => json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}}),

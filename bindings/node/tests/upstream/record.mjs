@@ -1,4 +1,4 @@
-// Runs before each file of tests: puts our middleware into each call of `generate`, and notes how each test ends.
+// Runs before each test file: adds our middleware to each call of `generate`, and records how each test ends.
 
 import { appendFileSync } from 'node:fs'
 import { afterEach, beforeEach } from 'node:test'

@@ -1,9 +1,9 @@
-// Runs Genkit's own tests, once as they are, and once with our middleware in each call of `generate`.
+// Runs Genkit's own tests, once unchanged, and once with our middleware in each call of `generate`.
 //
-// It is copied into a folder where Genkit is installed, because its packages have their tests. `suites.json` says what is
-// expected: `files` have the tests that call the middleware, `tests` is how many tests they have, `reach` how many of them call
-// it, and `original` and `ours` how many of these pass. A test that fails with ours alone must be listed among the
-// `differences` with the reason, and one that is listed must fail.
+// A copy of this file runs in a folder where Genkit is installed, because Genkit's packages contain their tests.
+// `suites.json` has the expectations: `files` contain the tests that call the middleware, `tests` is the number of
+// tests in them, `reach` the number that call it, and `original` and `ours` the numbers of these that pass. A test that
+// fails only with ours must be listed among the `differences` with the reason, and a listed test must fail.
 
 import { spawn } from 'node:child_process'
 import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { fileURLToPath } from 'node:url'
 const folder = dirname(fileURLToPath(import.meta.url))
 const installed = join(folder, 'node_modules')
 
-/** Puts our middleware behind the others of each call. */
+/** Adds our middleware after the others of each call. */
 function patch(file) {
   const [before, after] = ['resolvedOptions.use\n', '[...(resolvedOptions.use ?? []), ...globalThis.lookback()]\n']
   const source = readFileSync(file, 'utf8')
@@ -22,7 +22,7 @@ function patch(file) {
   writeFileSync(file, source.replace(before, after))
 }
 
-/** Lays the sources and the tests out as in Genkit's repository. */
+/** Arranges the sources and the tests as in Genkit's repository. */
 function prepare() {
   rmSync(join(folder, 'js'), { recursive: true, force: true })
   for (const [name, place] of [['@genkit-ai/ai', 'ai'], ['@genkit-ai/core', 'core'], ['genkit', 'genkit']]) {
@@ -34,7 +34,7 @@ function prepare() {
   for (const file of ['generate.js', 'generate.mjs']) patch(join(installed, '@genkit-ai/ai/lib', file))
 }
 
-/** Runs the tests of a suite, and returns how each has ended. */
+/** Runs the tests of a suite, and returns the result of each. */
 async function run({ folder: place, files }, ours) {
   const cwd = join(folder, 'js', place)
   const record = join(folder, `${place}-${ours ? 'ours' : 'original'}.jsonl`)
@@ -42,14 +42,14 @@ async function run({ folder: place, files }, ours) {
   const tests = files.map((name) => `tests/${name}_test.ts`)
   const options = ['--import', 'tsx', '--import', join(folder, 'record.mjs'), '--test', '--test-concurrency=1', ...tests]
   const env = { ...process.env, LOOKBACK_RECORD: record, LOOKBACK_OURS: ours ? '1' : '' }
-  // It is a run of its own, also if this is one.
+  // This makes it an independent run, even when it is started from a test run.
   delete env.NODE_TEST_CONTEXT
   const child = spawn(process.execPath, options, { cwd, env, stdio: 'ignore' })
   await new Promise((ended) => child.once('close', ended))
   return readFileSync(record, 'utf8').trim().split('\n').map((line) => JSON.parse(line))
 }
 
-/** Counts, and returns what is not as the table says. */
+/** Counts the results, and returns the deviations from the table. */
 function compared(suite, original, ours) {
   const passed = (list) => new Set(list.filter(({ passed }) => passed).map(({ test }) => test))
   const [before, after] = [passed(original), passed(ours)]

@@ -67,12 +67,12 @@ __all__ = [
     "wrap",
 ]
 
-# A summary may be in the making.
+# A summary may still be in progress.
 atexit.register(ends)
 
 
 def __getattr__(name: str) -> Any:
-    # `asyncio` takes most of the time of an import, and most programs need it later or never.
+    # Importing `asyncio` takes most of the time of this import, and most programs need it later or never.
     if name in ("AsyncMemory", "AsyncSession"):
         from lookback import _async
 

@@ -1,4 +1,4 @@
-"""Sessions and memories for ``asyncio``: the same calls, awaited."""
+"""Sessions and memories for ``asyncio``, with the same calls as coroutines."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ T = TypeVar("T")
 
 
 class _Awaited(Generic[H]):
-    """Something whose calls are awaited.
+    """A session or memory whose calls are awaited.
 
-    In memory they are done at once, because that is quicker than to wait for them. With a store, they are done one after
-    another on a thread of its own. A call whose task is cancelled is finished all the same.
+    In memory, calls run at once on the loop, because that is faster than waiting for a thread. With a store, they run
+    one after another on their own thread. A call finishes even if its task is cancelled.
     """
 
     def __init__(self, what: str, is_stored: bool, make: Callable[[], H]) -> None:
@@ -61,7 +61,7 @@ class _Awaited(Generic[H]):
         self.loop = asyncio.get_running_loop()
         if self._worker is None:
             return call(self._made())
-        # A fork leaves the thread behind, and nobody would do the work.
+        # A fork does not copy the thread, so calls would wait forever.
         self._process = self._process or os.getpid()
         if self._process != os.getpid():
             raise LookbackError(f"this {self._what} was opened before the process was forked; open it here again")
@@ -70,7 +70,7 @@ class _Awaited(Generic[H]):
         return await asyncio.shield(asyncio.wrap_future(done))
 
     def _made(self) -> H:
-        # Only the worker comes here, or the loop if there is none.
+        # Only the worker calls this, or the loop if there is none.
         if self._host is None:
             self._host = self._make()
         return self._host
@@ -79,8 +79,8 @@ class _Awaited(Generic[H]):
 class AsyncSession:
     """A :class:`Session` whose calls are awaited.
 
-    In memory they are done at once, because that is quicker than to wait for them. With a store, they are done one after
-    another on a thread of the session. A call whose task is cancelled is finished all the same.
+    In memory, calls run at once on the loop, because that is faster than waiting for a thread. With a store, they run
+    one after another on the session's thread. A call finishes even if its task is cancelled.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class AsyncSession:
     async def wait_for_summary(self) -> None:
         """See :meth:`Session.wait_for_summary`."""
         session = await self._awaited.do(lambda session: session)
-        # On a thread of its own, because the summarizer may need the loop.
+        # On a separate thread, because the summarizer may need the loop.
         await asyncio.to_thread(session.wait_for_summary)
 
     async def memory(self, workspace: str | None = None) -> AsyncMemory:
@@ -182,7 +182,7 @@ class AsyncSession:
 
 
 class AsyncMemory:
-    """A :class:`Memory` whose calls are awaited, as those of an :class:`AsyncSession`."""
+    """A :class:`Memory` whose calls are awaited, like those of an :class:`AsyncSession`."""
 
     def __init__(
         self, session: str, *, store: str | PathLike[str] | None = None, workspace: str | None = None

@@ -1,4 +1,4 @@
-"""Functions of a program that make summaries: they run on threads of Python's own, in the context of the call."""
+"""Runs summarizers of the program on Python threads, in the context of the call."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 _log = logging.getLogger("lookback")
 
 Summarizer: TypeAlias = "Callable[[Ask], str | Awaitable[str]]"
-"""A function that makes a summary: it is asked with a system prompt, a prompt, and a budget of tokens."""
+"""A function that makes a summary from a system prompt, a prompt and a token budget, as text or as an awaitable."""
 
 
 _LOOK_AGAIN = 1
-"""After how many seconds a summary that is awaited looks whether its loop is there."""
+"""How often, in seconds, a waiting summary checks whether its event loop still runs."""
 
 
 def begin(summarizer: Summarizer, ask: Ask, answer: Answer, context: Context | None) -> None:
-    """Makes a summary on a thread, which no session and no exit of the program waits for."""
+    """Makes a summary on a daemon thread. No session and no exit of the program waits for it."""
     context = context or Context()
     Thread(target=context.run, args=(_make, summarizer, ask, answer), name="lookback-summary", daemon=True).start()
 
 
 def on_loop(summarizer: Summarizer, loop: Callable[[], asyncio.AbstractEventLoop | None]) -> Summarizer:
-    """Has what a function returns be awaited on a loop that runs, because its client may belong to that loop."""
+    """Returns a summarizer that awaits coroutines on a running loop, because its client may belong to that loop."""
 
     def asked(ask: Ask) -> str | Awaitable[str]:
         made = summarizer(ask)
@@ -61,7 +61,7 @@ def _make(summarizer: Summarizer, ask: Ask, answer: Answer) -> None:
             made = asyncio.run(_awaited(made))
         answer.give(made)
     except BaseException as error:
-        # The session is told the kind of error only: its message may have contents.
+        # The session gets only the kind of error, because the message may have contents.
         _log.warning("a summarizer failed", exc_info=True)
         answer.fail(f"the summarizer raised {type(error).__name__}")
 

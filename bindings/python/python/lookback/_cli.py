@@ -1,4 +1,4 @@
-"""The command line, as ``lookback`` and as ``python -m lookback``."""
+"""The command line, for ``lookback`` and ``python -m lookback``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lookback._native import command_line
 
 def main() -> int:
     """Runs the command line, and returns its exit code."""
-    # Ctrl-C ends what does not ask for it, as it does with any command.
+    # Ctrl-C ends commands that do not handle it, like any other program.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return command_line(sys.argv)
 

@@ -1,4 +1,4 @@
-"""What can go wrong, with the values that matter to a program."""
+"""The exceptions of Lookback, with their values for programs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 class LookbackError(Exception):
-    """An error of Lookback. All others are kinds of it."""
+    """An error of Lookback. The base class of all others."""
 
 
 class DecodeError(LookbackError, ValueError):
-    """Something given is not a message, a request or a name that Lookback understands."""
+    """An argument is not a message, a request or a name that Lookback understands."""
 
     where: str
-    """The place of it, such as ``messages[3].content[0]``."""
+    """Its place, such as ``messages[3].content[0]``."""
 
 
 class PolicyError(LookbackError, ValueError):
@@ -28,24 +28,24 @@ class StoreError(LookbackError, OSError):
 
 
 class HardLimitExceeded(LookbackError):
-    """The window exceeds a hard limit, and nothing is left that may be dropped."""
+    """The window exceeds a hard limit, and nothing more may be dropped."""
 
     excesses: list[Excess]
-    """The limits that are exceeded."""
+    """The exceeded limits."""
     pinned: list[Pinned]
-    """What may not be dropped, with sizes."""
+    """The messages that may not be dropped, with their sizes."""
 
 
 class Irreducible(LookbackError):
-    """The provider refuses the window as too long, and nothing is left that may be shortened or dropped."""
+    """The provider refuses the window as too long, and nothing more can be shortened or dropped."""
 
     reductions: int
-    """How often it was made smaller since the last message."""
+    """How often the window was made smaller since the last message."""
     tokens: int
-    """Its tokens, by Lookback's count."""
+    """The tokens of the window, by Lookback's count."""
     pinned: list[Pinned]
-    """What may not be dropped, with sizes."""
+    """The messages that may not be dropped, with their sizes."""
 
 
 class FactRefused(LookbackError, ValueError):
-    """A memory does not accept a fact, or what is to become of one."""
+    """A memory does not accept a fact, or a change of one."""

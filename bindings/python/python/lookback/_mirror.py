@@ -1,4 +1,4 @@
-"""What all adapters for frameworks share: a framework's list of messages, and the session that keeps them."""
+"""The shared part of all adapters: it mirrors a framework's list of messages in a session."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ T = TypeVar("T")
 M = TypeVar("M")
 
 TRIES = 3
-"""How often a window is made smaller because the provider refuses it as too long."""
+"""How often a window is made smaller if the provider refuses it as too long."""
 
 _MOST_OPEN = 256
-"""The most conversations of an adapter that are kept open."""
+"""The most conversations that an adapter keeps open."""
 
 
 async def away(is_stored: bool, work: Callable[..., M], *args: Any) -> M:
-    """Does something with a store on a thread. What is only in memory takes less time than that."""
+    """Runs work on a thread if it uses a store. Work in memory is faster without one."""
     return await asyncio.to_thread(work, *args) if is_stored else work(*args)
 
 
 def digest(beginning: str) -> str:
-    """What a conversation that begins so is named by, if nothing else names it."""
+    """Returns the name of a conversation that has no other: a hash of its beginning."""
     return sha256(beginning.encode()).hexdigest()[:16]
 
 
 class _Place(NamedTuple):
-    """Where an element of the session comes from."""
+    """The origin of a session's element."""
 
     item: int
-    """The place of the framework's message in its list."""
+    """The index of the framework's message in its list."""
     element: int
-    """The place of the element in what the message was encoded as."""
+    """The index of the element among those that the message was encoded as."""
 
 
 class Mirror(ABC, Generic[T]):
     """A framework's list of messages, and the session that keeps them.
 
-    What is new in the list is pushed. What a window has unchanged comes back as the framework's own objects, so nothing
-    is lost that only the framework knows.
+    New messages of the list are pushed. Messages that a window leaves unchanged are returned as the framework's own
+    objects, so nothing is lost that only the framework knows.
     """
 
     dialect: ClassVar[str] = "openai-chat"
-    """The format of the session's messages."""
+    """The dialect of the session's messages."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Mirror(ABC, Generic[T]):
     ) -> None:
         self.session = Session(session, store=store, model=model, policy=policy, dialect=self.dialect)
         self.lock = RLock()
-        """What is held while the list is taken over, because two runs may have the same conversation."""
+        """Held while the list is taken over, because two runs may share a conversation."""
         self._is_stored = store is not None
         self._keys: list[Hashable] | None = None
         self._encoded: list[list[dict[str, Any]]] = []
@@ -71,24 +71,24 @@ class Mirror(ABC, Generic[T]):
 
     @abstractmethod
     def key(self, item: T) -> Hashable:
-        """What a message is recognized by when the framework has it again."""
+        """Returns a value that identifies a message when the framework sends it again."""
 
     @abstractmethod
     def encode(self, item: T) -> list[dict[str, Any]]:
-        """A message in the format of the session: several elements if the framework has in one what the format has not."""
+        """Returns a message in the session's dialect, as several elements if one is not enough."""
 
     @abstractmethod
     def revive(self, item: T, shown: list[tuple[int, dict[str, Any]]]) -> T:
-        """A copy of a message that shows these elements of it instead of all: each with its place in ``encode``."""
+        """Returns a copy of a message with only these elements. Each has its index in the result of ``encode``."""
 
     @abstractmethod
     def make(self, shown: dict[str, Any], name: str) -> T:
-        """A message of Lookback's own, with a name that it always has."""
+        """Returns a message that Lookback adds, with a stable name."""
 
     def window(self, items: Sequence[T], preamble: dict[str, Any] | None = None) -> list[T]:
-        """Takes over the framework's list, and returns what the model is to see of it.
+        """Takes over the framework's list, and returns the window that the model should see.
 
-        ``preamble`` is what the request has beside the messages: its ``system`` prompt and its ``tools``.
+        ``preamble`` is what the request sends outside the messages: its ``system`` prompt and its ``tools``.
         """
         with self.lock:
             if preamble is not None:
@@ -100,13 +100,13 @@ class Mirror(ABC, Generic[T]):
         """Takes over the framework's list."""
         with self.lock:
             keys = [self.key(item) for item in items]
-            # If this fails, the next list is compared with all that the session has.
+            # If this fails, the next list is compared with the whole session.
             known, self._keys = self._keys, None
             if known is not None and keys[: len(known)] == known:
                 if new := items[len(known) :]:
                     self._place(new, self.session.push)
             else:
-                # The list was rewritten, or the store may have the session already.
+                # The list was rewritten, or the store may already have the session.
                 self._encoded.clear()
                 self._places.clear()
                 self._place(items, lambda elements: self.session.sync(elements)["positions"])
@@ -115,10 +115,10 @@ class Mirror(ABC, Generic[T]):
     def smaller(self, error: Exception, items: Sequence[T]) -> list[T]:
         """Returns a smaller window of the same list, because the provider refused the last one as too long.
 
-        An error that says something else is raised again, and so is one after which nothing is left that may go.
+        Raises an error with another cause again. Also raises the error again if nothing more can be dropped.
         """
         with self.lock:
-            # Another run may have taken over another list meanwhile.
+            # Another run may have taken over another list since then.
             self.take(items)
             try:
                 window = self.session.overflow(error)
@@ -135,11 +135,11 @@ class Mirror(ABC, Generic[T]):
         return await self.away(self.smaller, error, items)
 
     async def away(self, work: Callable[..., M], *args: Any) -> M:
-        """Does something with the session on a thread, unless it is in memory."""
+        """Runs work on the session on a thread, unless the session is in memory."""
         return await away(self._is_stored, work, *args)
 
     def _place(self, items: Sequence[T], give: Callable[[list[dict[str, Any]]], list[int]]) -> None:
-        """Gives messages to the session, and notes where it has put them."""
+        """Gives messages to the session, and records their positions."""
         encoded = [self.encode(item) for item in items]
         places = [
             _Place(item, element)
@@ -153,7 +153,7 @@ class Mirror(ABC, Generic[T]):
 
     def _revived(self, window: Window, items: Sequence[T]) -> list[T]:
         revived: list[T] = []
-        # The message whose elements are being collected, and those that the window shows of it.
+        # The message whose elements are being collected, and the elements that the window shows.
         item, shown, is_whole = -1, list[tuple[int, dict[str, Any]]](), True
 
         def finish() -> None:
@@ -178,14 +178,14 @@ class Mirror(ABC, Generic[T]):
         return revived
 
     def _found(self, source: Source, window: Window, index: int, taken: set[_Place]) -> _Place | None:
-        """Returns where a message of a window comes from: nowhere if it is Lookback's own."""
+        """Returns the origin of a window's message. ``None`` if Lookback added it."""
         places = next((self._places[position] for position in source.positions if position in self._places), None)
         if places is None:
             return None
         free = [place for place in places if place not in taken] or places
         found = free[0]
         if source.kind == "changed" and len(places) > 1:
-            # Of several elements that are one message, some are left out, and the others are as they were.
+            # Some of the message's elements are left out, and the others are unchanged.
             shown = window.messages[index]
             found = next((place for place in free if self._encoded[place.item][place.element] == shown), found)
         taken.add(found)
@@ -193,7 +193,7 @@ class Mirror(ABC, Generic[T]):
 
 
 class Mirrors(Generic[M]):
-    """The open mirrors of an adapter: those of the conversations that were used last."""
+    """The open mirrors of an adapter, for the conversations that were used last."""
 
     def __init__(self, store: object) -> None:
         self._is_stored = store is not None
@@ -201,10 +201,11 @@ class Mirrors(Generic[M]):
         self._lock = Lock()
 
     def of(self, conversation: Hashable, make: Callable[[], M]) -> M:
-        """Returns the mirror of a conversation, and makes it if there is none."""
+        """Returns the mirror of a conversation, and creates it if necessary."""
         mirror = self._used(conversation)
         if mirror is None:
-            # Others do not wait while it is opened. If two open the same one, the first stays.
+            # Opens without the lock, so that others need not wait. If two open the same conversation, the first is
+            # kept.
             made = make()
             mirror = self._used(conversation, made) or made
         return mirror
@@ -225,7 +226,7 @@ class Mirrors(Generic[M]):
 
 
 def frozen(value: Any) -> Any:
-    """The value as something that can be compared at once, for ``key``."""
+    """Returns a value that can be compared and hashed, for ``key``."""
     if isinstance(value, dict):
         return tuple((key, frozen(member)) for key, member in value.items())  # pyright: ignore
     if isinstance(value, (list, tuple)):

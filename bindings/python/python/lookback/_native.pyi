@@ -49,7 +49,7 @@ __all__ = [
 
 @final
 class Session:
-    """A conversation that is kept: every message in a log, and the window of it that a model call sends.
+    """A conversation with a log of every message, and a window for each model call.
 
     Calls from several threads wait for each other. None of them holds the interpreter's lock while it works.
     """
@@ -67,17 +67,17 @@ class Session:
         on_compact_end: Callable[[CompactEnd], object] | None = None,
         on_summary_refused: Callable[[SummaryRefused], object] | None = None,
     ) -> Session:
-        """Opens the session of a name, and begins it if there is none.
+        """Opens the session with this name, or creates it.
 
-        ``store`` is where sessions are kept: the path of a file, a folder that ends in ``/``, or the URL of a server.
-        Without one, they are kept in memory. ``dialect`` is the format of the messages; without it, it is that of the
-        model's own provider, or ``openai-chat``. ``policy`` is a :class:`Policy`, a preset such as
-        ``"turns:max_turns=8"``, a file, or a dictionary.
+        ``store`` is the path of a file, a folder that ends in ``/``, or the URL of a server. Without it, sessions are
+        kept in memory. ``dialect`` is the format of the messages. Without it, the dialect is that of the model's
+        provider, or ``openai-chat``. ``policy`` is a :class:`Policy`, a preset such as ``"turns:max_turns=8"``, a file,
+        or a dictionary.
 
-        If the policy makes a running summary, ``summarizer`` is a function that writes it, or one that returns a
-        coroutine. It is called in the background, on a thread of its own. Without one, sentences of the conversation
-        itself are chosen, offline. The other functions are told of compactions, and have to return soon. They may use
-        the session: what a call does is told when it is done.
+        If the policy makes a running summary, ``summarizer`` writes it. It may return a coroutine, and is called in the
+        background, on its own thread. Without it, a summary consists of sentences of the conversation. The other
+        functions are called for each compaction, and must return quickly. They may use the session: events of a call
+        are reported when the call is done.
         """
 
     @property
@@ -85,50 +85,51 @@ class Session:
         """The name of the session."""
     @property
     def dialect(self) -> str:
-        """The format of the messages, such as ``openai-chat``."""
+        """The dialect of the messages, such as ``openai-chat``."""
     def push(self, messages: Messages) -> list[int]:
-        """Appends a message, or a list of them, and returns the position in the log of each.
+        """Appends a message or a list of messages, and returns the log position of each.
 
         A message is a dictionary, an object of a provider's SDK, or JSON text, which is kept byte for byte.
         """
     def sync(self, history: Messages) -> Synced:
-        """Takes over a whole history: what is known is recognized, and the rest is appended.
+        """Takes over a whole history: recognizes known messages and appends the rest.
 
-        A message that was changed begins a branch.
+        A changed message begins a branch.
         """
     def preamble(self, *, system: Json = None, tools: Json = None) -> None:
-        """Says what comes with the messages of each request, because the provider counts it."""
+        """Sets the tools, and the system prompt if it is outside the messages, because the provider counts them."""
     def window(self) -> Window:
         """Returns the window for the next model call. It is recorded before it is returned."""
     def answered(self, response: Json) -> None:
-        """Records what the model answered: its message, and the tokens that the provider reports."""
+        """Records the model's answer: its message, and the tokens that the provider reports."""
     def usage(self, model: str, input_tokens: int) -> None:
-        """Records the input tokens that the provider reported for the last window, cached ones included."""
+        """Records the input tokens that the provider reported for the last window, including cached ones."""
     def overflow(self, error: BaseException | str | None) -> Window:
         """Returns a smaller window, because the provider refused the last one as too long.
 
-        ``error`` is the exception of the provider's SDK, or the text of its answer; ``None`` if only the caller knows.
-        An exception that says something else is raised again.
+        ``error`` is the exception of the provider's SDK, or the text of its answer, or ``None`` if neither is
+        available. An exception with another cause is raised again.
         """
     def search(self, query: str, limit: int = 10) -> list[Found]:
-        """Finds messages by words, also those that have left the window: the best first."""
+        """Finds messages by words, including those that have left the window. The best match comes first."""
     def history(self) -> list[Said]:
-        """Returns the messages of the conversation, with their positions in the log, and whether the window shows them."""
+        """Returns the messages of the conversation with their log positions, and whether the window shows them."""
     def messages(self) -> list[Any]:
-        """Returns the messages of the conversation as they came, with all that has left the window."""
+        """Returns the messages of the conversation as they arrived, including those that have left the window."""
     def why(self) -> list[Outcome]:
-        """Returns what became of every message, and why."""
+        """Returns the treatment of every message and its reason."""
     def receipt(self, price: str = "anthropic-5m") -> Receipt:
-        """Returns what each call has sent and cost, and what it would have cost without a window, in US dollars."""
+        """Returns what each call sent and cost, and what it would have cost without a window, in US dollars."""
     def set_policy(self, policy: str | dict[str, Any] | Policy) -> None:
-        """Changes the policy, from the next window on."""
+        """Changes the policy for the next window and later ones."""
     def resume(self, task: Messages, turns: int | None = None) -> Resumed:
-        """Goes on with the session of an earlier process: the last turns stay in the window, and the task follows them.
+        """Continues the session of an earlier process: the last turns stay in the window, and the task follows them.
 
-        Without ``turns``, 16 of them stay. If the session was left in the middle of this task, it goes on there.
+        Without ``turns``, 16 of them stay. If the session was interrupted in the middle of this task, it continues
+        there.
         """
     def wait_for_summary(self) -> None:
-        """Waits until the summary that is being made is done."""
+        """Waits until the summary in progress is done."""
     def memory(self, workspace: str | None = None) -> Memory:
         """Opens the memory of the session: its facts, and those that it shares with its workspace."""
     def _repr_html_(self) -> str: ...
@@ -139,56 +140,57 @@ class Window:
 
     @property
     def messages(self) -> list[Any]:
-        """The messages, as dictionaries for a request. They are made when this is read first."""
+        """The messages, as dictionaries for a request. They are created when this is first read."""
     @property
     def json(self) -> bytes:
-        """The messages as a JSON list. What is unchanged has the bytes with which it came."""
+        """The messages as a JSON list. Unchanged messages have the bytes with which they arrived."""
     @property
     def tokens(self) -> int:
-        """The tokens, with the system prompt and the tools, as Lookback counts them."""
+        """The tokens as Lookback counts them, including the system prompt and the tools."""
     @property
     def compacted(self) -> bool:
-        """Whether this call cut the conversation."""
+        """Whether this call compacted the conversation."""
     @property
     def sources(self) -> list[Source]:
-        """Where each of the messages comes from, in the same order. No JSON is written for it."""
+        """The source of each message, in the same order. Faster than ``messages``, because it writes no JSON."""
     @property
     def over(self) -> list[Excess]:
-        """The limits that it exceeds, because what is left may not be dropped."""
+        """The limits that the window exceeds, because the rest may not be dropped."""
     def why(self) -> list[Outcome]:
-        """Returns what became of every message of the history, and why."""
+        """Returns the treatment of every message of the history and its reason."""
     def _repr_html_(self) -> str: ...
 
 @final
 class Source:
-    """Where a message of a window comes from."""
+    """The source of a message in a window."""
 
     @property
     def kind(self) -> Literal["unchanged", "changed", "own"]:
-        """What was done to its entries."""
+        """``unchanged`` if it has exactly the bytes of its entry, ``changed`` if it was shortened, repaired or merged
+        from several, and ``own`` if Lookback made it."""
     @property
     def positions(self) -> list[int]:
         """The positions of its entries in the log."""
 
 @final
 class Policy:
-    """What a window may contain: limits, what to keep, and how to make it smaller.
+    """The limits of a window, the messages to keep, and the ways to make it smaller.
 
-    ``source`` is a preset with settings such as ``"turns:max_turns=8"``, the path of a TOML or JSON file, or a dictionary
-    with the members of one. Without it, it is the default policy.
+    ``source`` is a preset with settings such as ``"turns:max_turns=8"``, the path of a TOML or JSON file, or a
+    dictionary with the members of such a file. Without it, this is the default policy.
     """
 
     def __new__(cls, source: str | dict[str, Any] | Policy | None = None) -> Policy: ...
     def to_dict(self) -> dict[str, Any]:
-        """Returns all of its members as a dictionary, also those that are defaults."""
+        """Returns all members as a dictionary, including defaults."""
     def to_toml(self) -> str:
-        """Returns it as TOML."""
+        """Returns the policy as TOML."""
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
 
 @final
 class Memory:
-    """What one session knows: its own facts, and those that all sessions of a workspace share.
+    """The memory of one session: its own facts, and those that all sessions of a workspace share.
 
     Calls from several threads wait for each other. None of them holds the interpreter's lock while it works.
     """
@@ -196,7 +198,7 @@ class Memory:
     def __new__(
         cls, session: str, *, store: str | PathLike[str] | None = None, workspace: str | None = None
     ) -> Memory:
-        """Opens the memory of a session. ``workspace`` is ``"shared"`` unless another is given."""
+        """Opens the memory of a session. The default ``workspace`` is ``"shared"``."""
 
     @property
     def name(self) -> str:
@@ -214,31 +216,31 @@ class Memory:
         supersedes: Sequence[str] | None = None,
         shared: bool | None = None,
     ) -> Stated:
-        """Writes a fact, or confirms the one that says the same.
+        """Writes a fact, or confirms an existing one with the same content.
 
-        The next fact of the same kind ``about`` the same thing replaces it. ``by`` is who says it: a person, unless
-        another is given. Without ``shared``, preferences and constraints are shared with the workspace.
+        A later fact of the same kind ``about`` the same subject replaces it. ``by`` is the speaker, by default a
+        person. Without ``shared``, preferences and constraints are shared with the workspace.
         """
     def facts(self) -> list[Fact]:
         """Returns the current facts: the session's, then the shared ones."""
     def search(self, query: str, limit: int = 10) -> list[Fact]:
-        """Returns the current facts that have any of these words: the best first."""
+        """Returns the current facts that contain any of these words, the best match first."""
     def resolve(self, id: str, by: str) -> None:
-        """Ends a blocker, and says what resolved it."""
+        """Marks a blocker as resolved, and records what resolved it."""
     def forget(self, id: str, why: str | None = None) -> None:
-        """Removes a fact from the fact sheet. Its versions stay readable."""
+        """Removes a fact from the fact sheet. Its history stays readable."""
     def history(self, id: str) -> list[FactEvent]:
-        """Returns what happened to a fact, to those that it replaced, and to those that replaced it."""
+        """Returns the history of a fact, of those that it replaced, and of those that replaced it."""
     def sheet(self, *, budget: int | None = None, model: str | None = None) -> Sheet:
-        """Returns the fact sheet: its text for the model, within a budget of tokens, and what it shows and leaves out."""
+        """Returns the fact sheet: a text for the model within a token budget, and the facts shown and left out."""
     def tools(self, dialect: str = "openai-chat") -> list[Any]:
-        """Returns the tools with which a model reads and writes its memory, for the ``tools`` of a request."""
+        """Returns the memory tools for a model, for the ``tools`` of a request."""
     def call(self, tool: str, arguments: Json) -> Reply:
-        """Carries out a model's call of one of the tools, and returns the text of the result, and whether it is an error."""
+        """Runs a tool call of the model. Returns the text of the result, and whether it is an error."""
 
 @final
 class Ask:
-    """What a summarizer is asked."""
+    """A request for a summary."""
 
     @property
     def system(self) -> str:
@@ -252,12 +254,12 @@ class Ask:
 
 @final
 class Answer:
-    """Where a summary goes."""
+    """Receives the answer of a summarizer."""
 
     def give(self, summary: str) -> None:
         """Gives the summary."""
     def fail(self, why: str) -> None:
-        """Says why there is none."""
+        """Reports why there is no summary."""
 
 def fit(
     request: Json,
@@ -266,10 +268,11 @@ def fit(
     dialect: str | None = None,
     policy: str | dict[str, Any] | Policy | None = None,
 ) -> Window:
-    """Returns the window of a request: a list of messages, or all that is sent with them.
+    """Returns the window of a request: a list of messages, or a request body.
 
-    It is what a session would send that had seen the conversation message by message, so a longer request of the same
-    conversation begins with the same bytes until the next cut. If the model is not given, it is the request's.
+    The window is the one that a session would send if it had seen the conversation message by message. So a longer
+    request of the same conversation begins with the same bytes until the next compaction. Without ``model``, the
+    request's own model counts.
     """
 
 def repair(
@@ -280,10 +283,10 @@ def repair(
     provider: str | None = None,
     path: str | None = None,
 ) -> Window:
-    """Returns a request with repairs alone: nothing is left out that its provider accepts.
+    """Returns a request that is only repaired: it keeps everything that its provider accepts.
 
-    Some rules are only one provider's or one model's. If the request does not tell where it goes, `model`, `provider` and
-    `path`, the path of its URL, do.
+    Some rules apply only to one provider or model. If the request does not show its destination, pass ``model``,
+    ``provider`` or ``path``, the path of its URL.
     """
 
 def check(
@@ -294,10 +297,10 @@ def check(
     provider: str | None = None,
     path: str | None = None,
 ) -> list[Finding]:
-    """Returns the rules of its provider that a request breaks, each with its number, its place and what is wrong.
+    """Returns the rules that a request breaks, each with its identifier, its place and the problem.
 
-    Some rules are only one provider's or one model's. If the request does not tell where it goes, `model`, `provider` and
-    `path`, the path of its URL, do. If nobody knows, such a rule has the severity `degraded`.
+    Some rules apply only to one provider or model. If the request does not show its destination, pass ``model``,
+    ``provider`` or ``path``, the path of its URL. Otherwise such a rule has the severity ``degraded``.
     """
 
 def replay(
@@ -308,20 +311,20 @@ def replay(
     policy: str | dict[str, Any] | Policy | None = None,
     price: str = "anthropic-5m",
 ) -> Replay:
-    """Replays a recorded conversation message by message: what its windows would have sent and cost.
+    """Replays a recorded conversation message by message, and returns what its windows would have sent and cost.
 
-    ``recording`` is the path of a file, or a request or a list of messages. A file may have several recordings, as JSON
-    lines, and may be a session of Claude Code.
+    ``recording`` is the path of a file, a request, or a list of messages. A file may have several recordings as JSON
+    lines, or be a session of Claude Code.
     """
 
 def presets() -> list[Preset]:
-    """Returns the presets: the name of each, and what it is for."""
+    """Returns the name and purpose of each preset."""
 
 def prices() -> dict[str, dict[str, Any]]:
-    """Returns all prices that Lookback knows, by name, in US dollars for a million tokens."""
+    """Returns all built-in prices by name, in US dollars per million tokens."""
 
 def command_line(args: list[str]) -> int:
-    """Runs the command line, and returns its exit code. The first argument is the name of the program."""
+    """Runs the command line and returns its exit code. The first argument is the name of the program."""
 
 def ends() -> None:
-    """Lets no more threads of Lookback into the interpreter, and waits for those that are inside."""
+    """Stops threads of Lookback from entering the interpreter, and waits for those that have entered."""

@@ -1,4 +1,4 @@
-"""Streams of the providers' SDKs: they pass as they are, and what they report of their tokens is recorded at their end."""
+"""Streams of the providers' SDKs, passed through unchanged. At their end, the reported tokens are recorded."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 Record = Callable[[str, int], Any]
-"""Records the model, and the input tokens that the provider reports."""
+"""Records the model and the input tokens that the provider reports."""
 
 _COUNTS = ("prompt_tokens", "input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 _SNAPSHOTS = ("current_message_snapshot", "current_completion_snapshot")
 
 
 def reported_by(answer: Any) -> tuple[str, int] | None:
-    """The model, and the input tokens that a whole answer reports, cached ones included."""
+    """Returns the model and the input tokens that a whole answer reports, including cached ones."""
     if not hasattr(answer, "usage") and hasattr(answer, "parse"):
-        # It is a raw response, which is read only once. Whoever reads it gets its errors.
+        # A raw response parses its body only once. If that fails, the caller gets the same error.
         try:
             answer = answer.parse()
         except Exception:
@@ -32,13 +32,13 @@ def _tokens(told: Any) -> int:
 
 
 def streamed(answer: Any, record: Record) -> Any:
-    """Returns a stream that has its tokens recorded when it ends."""
+    """Returns a stream that records its tokens when it ends."""
     is_async = hasattr(answer, "__anext__") or hasattr(answer, "__aenter__")
     return _AsyncStream(answer, _Told(record)) if is_async else _Stream(answer, _Told(record))
 
 
 class _Told:
-    """What a stream has told so far."""
+    """The model and the tokens that a stream has reported so far."""
 
     def __init__(self, record: Record) -> None:
         self._record: Record | None = record
@@ -48,7 +48,7 @@ class _Told:
     def look(self, told: Any) -> None:
         model = getattr(told, "model", None)
         self._model = model if isinstance(model, str) else self._model
-        # Later events repeat what the first one has, or have more.
+        # Later events repeat or raise the counts of earlier ones.
         self._tokens = max(self._tokens, _tokens(told))
 
     def event(self, event: Any) -> None:
@@ -56,12 +56,12 @@ class _Told:
             self.look(told)
 
     def end(self, stream: Any) -> Any:
-        """Records it, once. The result may have to be awaited."""
+        """Records the tokens, once. The result may have to be awaited."""
         for name in _SNAPSHOTS:
             try:
                 self.look(getattr(stream, name, None))
             except AssertionError:
-                pass  # The SDK has none before the first event.
+                pass  # The SDK has no snapshot before the first event.
         record, self._record = self._record, None
         return record(self._model, self._tokens) if record and self._model and self._tokens else None
 
@@ -88,7 +88,7 @@ class _Stream:
         return final
 
     def __iter__(self) -> Iterator[Any]:
-        # The SDK closes the response if its own iterator is not read to the end.
+        # The SDK closes the response if its own iterator is not exhausted.
         for event in self._stream:
             self._told.event(event)
             yield event
@@ -119,7 +119,7 @@ class _Stream:
 
 
 class _AsyncStream:
-    """The same for an event loop."""
+    """The same for ``asyncio``."""
 
     def __init__(self, stream: Any, told: _Told) -> None:
         self._stream, self._told = stream, told

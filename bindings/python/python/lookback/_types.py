@@ -1,4 +1,4 @@
-"""What Lookback takes, and the values that it returns as dictionaries."""
+"""The types of arguments, and of the dictionaries that Lookback returns."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ class Pinned(TypedDict):
 
 
 class Synced(TypedDict):
-    """What became of a history that was given as a whole, in messages."""
+    """The result of taking over a whole history, in messages."""
 
     known: int
     new: int
     left: int
     positions: list[int]
-    """The position of each message of the history in the log."""
+    """The log position of each message of the history."""
 
 
 class Found(TypedDict):
-    """A message that was found by words."""
+    """A message that a search found."""
 
     session: str
     entry: int
@@ -66,31 +66,31 @@ class Said(TypedDict):
 
 
 class Resumed(TypedDict):
-    """How a session goes on."""
+    """The state of a resumed session."""
 
     turns: int
     """The turns before the task that stay in the window."""
     unfinished: bool
-    """Whether the session was left in the middle of this task."""
+    """Whether the session was interrupted in the middle of this task."""
 
 
 class CompactStart(TypedDict):
-    """A compaction that begins."""
+    """The beginning of a compaction."""
 
     session: str
     evicted_count: int
-    """The messages that leave the window."""
+    """The number of messages that leave the window."""
     total_tokens: int
-    """The tokens of the window before."""
+    """The tokens of the window before the compaction."""
 
 
 class CompactEnd(TypedDict):
-    """A compaction that has ended."""
+    """The end of a compaction."""
 
     session: str
     outcome: Literal["cut", "summarized", "refused", "failed"]
     reason: str | None
-    """Why it failed."""
+    """The reason if it failed."""
     tokens_before: int
     tokens_after: int
     summary_tokens: int
@@ -98,39 +98,39 @@ class CompactEnd(TypedDict):
 
 
 class SummaryRefused(TypedDict):
-    """A summary that did not pass its check."""
+    """A summary that failed its check."""
 
     session: str
     model: str
     again: bool
     """Whether the summarizer is asked once more."""
     invented: list[str]
-    """Names and numbers that are not in what is summarized."""
+    """Names and numbers in the summary that are not in its source."""
     missing: list[str]
-    """Names that the model used most, and that the summary does not have."""
+    """Names that the model used most, and that the summary lacks."""
 
 
 FactKind: TypeAlias = Literal["correction", "constraint", "blocker", "preference", "decision", "finding"]
 """The kind of a fact."""
 
 By: TypeAlias = "Literal['person', 'model'] | dict[Literal['tool'], str]"
-"""Who states a fact: a person, the model, or a tool with its name, as ``{"tool": "read_file"}``."""
+"""The speaker of a fact: a person, the model, or a tool with its name, as ``{"tool": "read_file"}``."""
 
 Trust: TypeAlias = Literal["low", "medium", "high"]
-"""How far a fact can be trusted."""
+"""The degree of trust in a fact."""
 
 
 class Stated(TypedDict):
     """A fact that was written."""
 
     id: str
-    """Its name, such as ``f12``, or ``s3`` if it is shared."""
+    """Its identifier, such as ``f12``, or ``s3`` if it is shared."""
     judgment: Any
-    """Whether it is new, and which facts it replaces or contradicts."""
+    """Whether it is new, and which facts it replaces or disputes."""
 
 
 class Statement(TypedDict, total=False):
-    """What somebody said."""
+    """An assertion of a fact, with its source and confidence."""
 
     kind: FactKind
     text: str
@@ -139,7 +139,7 @@ class Statement(TypedDict, total=False):
     source: dict[str, Any]
     trust: Trust
     time: int
-    """In milliseconds since 1970."""
+    """Milliseconds since 1970."""
     tags: list[str]
     supersedes: list[str]
 
@@ -153,14 +153,14 @@ class _Fact(TypedDict):
 
 
 class Fact(_Fact, total=False):
-    """A fact that is known now."""
+    """A current fact."""
 
     disputes: str
     said: int
 
 
 class FactEvent(TypedDict):
-    """Something that happened to a fact."""
+    """An event in the history of a fact."""
 
     scope: Literal["session", "shared"]
     position: int
@@ -168,17 +168,17 @@ class FactEvent(TypedDict):
 
 
 class Sheet(TypedDict):
-    """The facts as a model reads them."""
+    """A fact sheet: the most important facts, as a text for the model."""
 
     text: str
     tokens: int
     shown: list[str]
     left_out: list[tuple[FactKind, int]]
-    """How many facts of which kind are not on it."""
+    """The kinds of the omitted facts, with their numbers."""
 
 
 class Reply(TypedDict):
-    """The answer to a model's call of a tool."""
+    """The result of a tool call of the model."""
 
     text: str
     error: bool
@@ -192,7 +192,7 @@ class Preset(TypedDict):
 
 
 class Receipt(TypedDict):
-    """What each call of a session has sent and cost."""
+    """What each call of a session sent and cost."""
 
     calls: list[dict[str, Any]]
     total: dict[str, Any]
@@ -200,14 +200,14 @@ class Receipt(TypedDict):
 
 
 class Replayed(TypedDict):
-    """A recording that was replayed."""
+    """The replay of one recording."""
 
     report: dict[str, Any]
     calls: list[dict[str, Any]]
 
 
 class Replay(TypedDict):
-    """Recordings that were replayed, and their sums."""
+    """The replays of all recordings, and their sums."""
 
     total: dict[str, Any]
     recordings: list[Replayed]
@@ -222,20 +222,20 @@ class Finding(TypedDict):
     path: str
     problem: dict[str, Any]
     words: str
-    """What is wrong, and what to do about it."""
+    """The problem, and what to do about it."""
 
 
 class Outcome(TypedDict):
-    """What became of neighboring messages of a history."""
+    """The treatment of adjacent messages of a history."""
 
     span: list[int]
-    """The first of them, and the one after the last."""
+    """The index of the first message, and the index after the last."""
     action: Literal["keep", "truncate", "clear", "summarize", "drop"]
     reason: dict[str, Any]
     mends: list[Any]
     tokens: int
-    """Their tokens when they came."""
+    """Their tokens when they arrived."""
     sent: int
     """Their tokens in the window."""
     words: str
-    """Why, for people."""
+    """The reason, for people."""

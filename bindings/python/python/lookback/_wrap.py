@@ -1,4 +1,4 @@
-"""Clients of providers whose model calls keep a window."""
+"""Wraps the clients of providers so that their model calls send windows."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _log = logging.getLogger("lookback")
 
 @dataclass(frozen=True)
 class _Seam:
-    """A call of a client that sends a history."""
+    """A method of a client that sends a history."""
 
     dialect: str
     history: str
     """The argument with the messages."""
     system: str | None
-    """The argument with the system prompt, if it is not one of the messages."""
+    """The argument with the system prompt, if it is outside the messages."""
 
 
 _CHAT = _Seam("openai-chat", "messages", None)
@@ -54,7 +54,7 @@ _RAW = "with_raw_response"
 _STREAMING = "with_streaming_response"
 
 _STORED = ("previous_response_id", "conversation")
-"""Arguments that name a history which the provider has. What is sent with them is not all of it."""
+"""Arguments that name a history kept by the provider. Such a request contains only a part of the history."""
 
 
 def wrap(
@@ -64,17 +64,17 @@ def wrap(
     store: str | PathLike[str] | None = None,
     policy: str | dict[str, Any] | Policy | None = None,
 ) -> T:
-    """Returns a client of ``openai`` or ``anthropic`` whose model calls keep windows of their conversations.
+    """Returns a client of ``openai`` or ``anthropic`` whose model calls send windows of their conversations.
 
-    The program goes on sending its whole history with each call, and nothing else changes: without ``wrap`` it works as
-    before. ``store`` is where conversations are kept; without one, they are kept in memory. The first one has the name
-    ``session``. What begins with another message, such as a call that only makes a title, has a session beside it.
+    The program continues to send its whole history with each call. It works the same without ``wrap``. ``store`` keeps
+    the conversations. Without it, they are kept in memory. The first conversation has the name ``session``. A
+    conversation that begins with another message, such as a call that only makes a title, gets its own session.
 
     If the provider refuses a request as too long, a smaller one is sent, at most three times. If Lookback fails, the
-    request is sent as it is, and ``logging`` tells why.
+    request is sent unchanged, and the reason is logged with ``logging``.
     """
     keeper = _Keeper(session, store, policy if policy is None else Policy(policy))
-    # Not its type, which is that of a wrapper if it is wrapped already.
+    # Not its type, because an already wrapped client is a wrapper of either kind.
     is_async = hasattr(client.__class__, "__aenter__")
     return cast(T, _Wrapped(client, (), keeper, is_async))
 
@@ -91,7 +91,7 @@ class _Call:
         if isinstance(given, (list, tuple)):
             self.history = cast(Any, given)
         elif isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping)):
-            # A generator has its messages only once.
+            # A generator can be read only once.
             self.history = list(given)  # pyright: ignore
             self.arguments = arguments | {seam.history: self.history}
 
@@ -101,7 +101,7 @@ class _Call:
         return model if isinstance(model, str) else None
 
     def preamble(self) -> dict[str, Any]:
-        # The SDKs have values of their own for what is not given.
+        # The SDKs use their own placeholder values for omitted arguments.
         system = self.arguments.get(self.seam.system) if self.seam.system else None
         tools = self.arguments.get("tools")
         return {
@@ -110,9 +110,9 @@ class _Call:
         }
 
     def with_window(self, window: Window, positions: list[int]) -> dict[str, Any]:
-        """The arguments, with the window in place of the history, unless that is all of it.
+        """Returns the arguments with the window instead of the history, unless the window is the whole history.
 
-        ``positions`` are those of the history in the log.
+        ``positions`` are the log positions of the history.
         """
         sources = window.sources
         is_whole = len(sources) == len(positions) and all(
@@ -123,25 +123,25 @@ class _Call:
 
 
 class _Conversation:
-    """A conversation of a client, with a model. Calls at once may have other histories, so they wait for each other."""
+    """A conversation of a client with a model. Concurrent calls may have different histories, so they take turns."""
 
     def __init__(self, session: Session, lock: Lock) -> None:
         self._session, self._lock = session, lock
 
     def window(self, call: _Call) -> dict[str, Any]:
-        """The arguments of a call, with a window."""
+        """Returns the arguments of a call, with a window."""
         with self._lock:
             positions = self._take(call)
             return call.with_window(self._session.window(), positions)
 
     def smaller(self, call: _Call, error: Exception) -> dict[str, Any]:
-        """The same with a smaller window, because the provider refused the last one as too long."""
+        """Returns the arguments with a smaller window, because the provider refused the last one as too long."""
         with self._lock:
             positions = self._take(call)
             return call.with_window(self._session.overflow(error), positions)
 
     def usage(self, model: str, tokens: int) -> None:
-        """Records what the provider has counted."""
+        """Records the input tokens that the provider counted."""
         with self._lock:
             self._session.usage(model, tokens)
 
@@ -151,20 +151,20 @@ class _Conversation:
 
 
 class _Keeper:
-    """The conversations of a client: one for each format, model and beginning."""
+    """The conversations of a client: one for each dialect, model and beginning."""
 
     def __init__(self, name: str, store: str | PathLike[str] | None, policy: Policy | None) -> None:
         self.is_stored = store is not None
         self._name = name
         self._options: dict[str, Any] = {"store": store, "policy": policy}
         self._conversations = Mirrors[_Conversation](store)
-        # One for all, because conversations with several models have the same log.
+        # One lock for all, because conversations with several models share a log.
         self._lock = Lock()
         self._first: str | None = None
-        """How the conversation begins that has the name."""
+        """The beginning of the conversation that has the plain name."""
 
     def of(self, call: _Call) -> _Conversation:
-        """Returns the conversation that a call goes on with."""
+        """Returns the conversation that a call continues."""
         begins = _digest(call.history)
         key = (call.seam.dialect, call.model, begins)
         return self._conversations.of(key, lambda: self._opened(call, begins))
@@ -173,8 +173,8 @@ class _Keeper:
         options: dict[str, Any] = self._options | {"model": call.model, "dialect": call.seam.dialect}
         with self._lock:
             if self._first is None:
-                # An earlier program may have kept another conversation under the name, also in a format that cannot be
-                # expressed in this one. Then this is another.
+                # An earlier program may have used the name for another conversation, possibly in a dialect that cannot
+                # be converted to this one. Then this conversation gets another name.
                 with suppress(DecodeError):
                     said = Session(self._name, **options).messages() if self.is_stored else []
                     self._first = _digest(said) if said else begins
@@ -183,7 +183,7 @@ class _Keeper:
 
 
 class _Exchange:
-    """A call, and what it sends."""
+    """A call, and the arguments that it sends."""
 
     def __init__(self, keeper: _Keeper, call: _Call) -> None:
         self._keeper, self._call = keeper, call
@@ -191,7 +191,7 @@ class _Exchange:
         self._arguments = call.arguments
 
     def send(self, target: Callable[[dict[str, Any]], T]) -> T:
-        """Sends it with a window: with a smaller one if the provider refuses that as too long."""
+        """Sends the call with a window, and with a smaller one if the provider refuses it as too long."""
         self._begin()
         for _ in range(TRIES):
             try:
@@ -213,7 +213,7 @@ class _Exchange:
         return await target(self._arguments)
 
     def record(self, model: str, tokens: int) -> None:
-        """Records the tokens that the provider reports."""
+        """Records the input tokens that the provider reports."""
         if self._conversation is not None:
             try:
                 self._conversation.usage(model, tokens)
@@ -233,7 +233,7 @@ class _Exchange:
             _log.warning("the request is sent as it is: %s", error)
 
     def _shrink(self, error: Exception) -> bool:
-        """Returns whether there is a smaller window. There is none if the error says something else."""
+        """Returns whether there is a smaller window. There is none if the error has another cause."""
         if self._conversation is None:
             return False
         try:
@@ -249,7 +249,7 @@ class _Exchange:
 
 
 class _Manager:
-    """A context manager of a client, which makes its request when it is entered."""
+    """A context manager of a client, which sends its request when it is entered."""
 
     def __init__(self, exchange: _Exchange, target: Callable[..., Any], *, is_raw: bool) -> None:
         self._exchange, self._target, self._is_raw = exchange, target, is_raw
@@ -281,7 +281,7 @@ class _Manager:
 
 
 class _Wrapped:
-    """A client, or a part of one."""
+    """A wrapped client, or a part of one."""
 
     _target: Any
     _path: tuple[str, ...]
@@ -289,7 +289,7 @@ class _Wrapped:
     _is_async: bool
 
     def __init__(self, target: Any, path: tuple[str, ...], keeper: _Keeper, is_async: bool) -> None:
-        # Other attributes are the client's.
+        # All other attributes belong to the client.
         vars(self).update(_target=target, _path=path, _keeper=keeper, _is_async=is_async)
 
     @property  # type: ignore[misc]
@@ -337,7 +337,7 @@ class _Wrapped:
         return f"lookback.wrap({self._target!r})"
 
     def _again(self, make: Callable[..., Any]) -> Callable[..., Any]:
-        """Wraps the clients that a method of the client makes."""
+        """Returns a method that wraps the clients that the client's method returns."""
 
         @wraps(make)
         def made(*args: Any, **options: Any) -> Any:
@@ -348,7 +348,7 @@ class _Wrapped:
     def _calling(
         self, seam: _Seam, target: Callable[..., Any], *, is_manager: bool, is_raw: bool
     ) -> Callable[..., Any]:
-        """A call of the client that sends windows."""
+        """Returns a method of the client that sends windows."""
 
         @wraps(target)
         def managed(*args: Any, **arguments: Any) -> Any:
@@ -387,14 +387,14 @@ class _Wrapped:
 
 
 def _digest(history: Sequence[Any]) -> str:
-    """How a conversation begins. The system prompt can be another in each call."""
+    """Returns a hash of a conversation's first message. Skips the system prompt, which may differ between calls."""
     begins = next((message for message in history if _role(message) not in ("system", "developer")), history[0])
     plain = json.loads(json.dumps(begins, default=_plain))
     return digest(json.dumps(_same(plain), sort_keys=True))
 
 
 def _same(message: Any) -> Any:
-    """A message without what may differ when it is sent again: cache markers, and the form in which it says its text."""
+    """Returns a message without parts that may differ when it is resent: cache markers, and the form of its text."""
     if not isinstance(message, dict):
         return message
     said = cast("dict[str, Any]", _unmarked(message))
@@ -422,7 +422,7 @@ def _role(message: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """The typed object of an SDK as the SDK sends it."""
+    """Returns the typed object of an SDK in the form that the SDK sends."""
     if isinstance(value, Mapping):
         return dict(value)  # pyright: ignore
     return value.model_dump(mode="json", by_alias=True, exclude_unset=True)

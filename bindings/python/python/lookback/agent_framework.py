@@ -1,4 +1,4 @@
-"""A chat middleware for the agents of Microsoft's Agent Framework, which keeps a window of each session.
+"""A chat middleware for the agents of Microsoft's Agent Framework, which sends a window of each session.
 
 >>> from agent_framework import Agent
 >>> from agent_framework.openai import OpenAIChatCompletionClient
@@ -6,8 +6,8 @@
 >>> client = OpenAIChatCompletionClient(model="gpt-4o", api_key="...")
 >>> agent = Agent(client, middleware=[LookbackMiddleware(store="memory.db")])
 
-What the agent keeps stays as it is: only the model sees less of it. Messages that the window has unchanged are the
-agent's own.
+The messages that the agent keeps are unchanged: only the model sees fewer of them. Messages that the window leaves
+unchanged are the agent's own objects.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _RESULTS = ("function_result", "computer_tool_result")
 
 
 class LookbackMiddleware(ChatMiddleware):
-    """Has the model see a window of each session's messages.
+    """Shows the model a window of each session's messages.
 
-    ``store`` is where the sessions are kept, one for each ``session_id``; without one, they are kept in memory. A run
-    without a session has one of its own, in memory. If the provider refuses a request as too long, a smaller one is
-    sent, at most three times.
+    ``store`` keeps the sessions, one for each ``session_id``. Without it, they are kept in memory. A run without a
+    session gets its own, in memory. If the provider refuses a request as too long, a smaller one is sent, at most three
+    times.
 
-    It belongs at the end of an agent's middleware, and has to see the whole history with each call. So the service must
-    not keep it, and the agent must not load it behind the middleware: set the option ``store`` to ``False``, and do not
-    set ``require_per_service_call_history_persistence``.
+    Put it at the end of an agent's middleware. It must see the whole history with each call. So the service must not
+    keep the history, and the agent must not load it after the middleware: set the option ``store`` to ``False``, and do
+    not set ``require_per_service_call_history_persistence``.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class LookbackMiddleware(ChatMiddleware):
         self._store = store
         self._options: dict[str, Any] = {"model": model, "policy": policy}
         self._mirrors = Mirrors[_Messages](store)
-        # A run has its first message until it ends.
+        # A run is identified by its first message, until it ends.
         self._runs = WeakKeyDictionary[Message, _Messages]()
 
     async def process(self, context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
@@ -96,7 +96,7 @@ class LookbackMiddleware(ChatMiddleware):
 
 
 async def _call(context: ChatContext, call_next: Callable[[], Awaitable[None]]) -> None:
-    """Calls the model. A stream is begun, because only then does the provider say whether it refuses the request."""
+    """Calls the model. Starts a stream, because the provider refuses a request only then."""
     await call_next()
     if isinstance(context.result, ResponseStream):
         context.result = await _begun(context.result, (context.options or {}).get("response_format"))
@@ -105,7 +105,7 @@ async def _call(context: ChatContext, call_next: Callable[[], Awaitable[None]]) 
 async def _begun(
     stream: ResponseStream[ChatResponseUpdate, ChatResponse[Any]], form: Any
 ) -> ResponseStream[ChatResponseUpdate, ChatResponse[Any]]:
-    """The same stream, once its first update has come."""
+    """Returns the same stream after its first update has arrived."""
     first = await anext(stream, None)
     passed: list[ChatResponseUpdate] = []
 
@@ -119,7 +119,7 @@ async def _begun(
 
     async def response(taken: Sequence[ChatResponseUpdate]) -> ChatResponse[Any]:
         whole = await stream.get_final_response()
-        # Other middleware may have replaced updates, and then the response has to say the same.
+        # If other middleware has replaced updates, the response must be built from the replaced ones.
         is_same = len(taken) == len(passed) and all(map(is_, taken, passed))
         return whole if is_same else ChatResponse.from_updates(taken, output_format_type=form)
 
@@ -127,17 +127,17 @@ async def _begun(
 
 
 class _Element(NamedTuple):
-    """An element of the session, and the contents that it has of a message."""
+    """An element of the session, and the contents of a message that it holds."""
 
     shown: dict[str, Any]
     contents: list[Content]
 
 
 class _Messages(Mirror[Message]):
-    """The messages of an agent's session. Lookback's session has them in OpenAI's format."""
+    """The messages of an agent's session. Lookback's session keeps them in OpenAI's format."""
 
     def key(self, item: Message) -> Hashable:
-        # Few messages have identifiers, and the agent writes its name into its answers after the run.
+        # Most messages have no identifiers, and the agent adds its name to answers after the run.
         return item.role, tuple(map(_key, item.contents))
 
     def encode(self, item: Message) -> list[dict[str, Any]]:
@@ -160,7 +160,7 @@ class _Messages(Mirror[Message]):
 
 def _preamble(options: Mapping[str, Any]) -> dict[str, Any]:
     system = options.get("instructions")
-    # Tools of other kinds are the provider's own, and only it knows what they add.
+    # Other kinds of tools belong to the provider, and only the provider knows what they add.
     tools = [tool for tool in normalize_tools(options.get("tools")) if isinstance(tool, FunctionTool)]
     return {
         "system": {"text": system} if system else None,
@@ -169,13 +169,13 @@ def _preamble(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _key(content: Content) -> Hashable:
-    """What a content is recognized by."""
+    """Returns a value that identifies a content."""
     items = tuple(map(_key, content.items or ()))
     return content.type, content.call_id, content.text, content.uri, str(content.arguments), str(content.result), items
 
 
 def _elements(item: Message) -> list[_Element]:
-    """The elements of a message: each result is one, and so is what stands between results."""
+    """Returns the elements of a message: each result is one, and so is each run of other contents."""
     elements: list[_Element] = []
     role = item.role if item.role in ("system", "developer", "assistant") else "user"
     for is_result, group in groupby(item.contents, lambda content: content.type in _RESULTS):
@@ -197,7 +197,7 @@ def _result(content: Content) -> dict[str, Any]:
 
 
 def _block(content: Content) -> dict[str, Any]:
-    """A content in OpenAI's format. What only some providers have is text, so that it is counted."""
+    """Returns a content in OpenAI's format. Contents of single providers become text, so that they are counted."""
     if content.type == "text":
         return {"type": "text", "text": content.text}
     if content.type in ("data", "uri"):
@@ -213,7 +213,7 @@ def _block(content: Content) -> dict[str, Any]:
 
 
 def _contents(shown: dict[str, Any], element: _Element) -> list[Content]:
-    """The contents that are shown of an element, or the whole of Lookback's own."""
+    """Returns the contents that a window shows of an element, or those of a message that Lookback added."""
     if shown == element.shown:
         return element.contents
     if shown["role"] != "tool":
@@ -229,7 +229,7 @@ def _contents(shown: dict[str, Any], element: _Element) -> list[Content]:
 
 
 def _said(shown: dict[str, Any], contents: Sequence[Content]) -> list[Content]:
-    """What a message says, in contents that it had before where they are unchanged."""
+    """Returns the contents of a message. Unchanged ones are the original objects."""
     said: Any = shown.get("content") or []
     blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
     return [_content(block, contents) for block in [*blocks, *shown.get("tool_calls", [])]]

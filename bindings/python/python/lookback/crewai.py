@@ -1,11 +1,11 @@
-"""A model for the agents of CrewAI, which sends a window of their messages and leaves the messages as they are.
+"""A model for the agents of CrewAI, which sends a window of their messages and leaves the messages unchanged.
 
 >>> from crewai import LLM, Agent
 >>> from lookback.crewai import LookbackLLM
 >>> llm = LookbackLLM(LLM(model="gpt-4o"), store="memory.db")  # doctest: +SKIP
 >>> Agent(role="Analyst", goal="Find the cause", backstory="...", llm=llm)  # doctest: +SKIP
 
-A hook of CrewAI could not do that: it changes the agent's own messages, and what it raises is dropped.
+A hook of CrewAI could not do that: it would change the agent's own messages, and its errors are dropped.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["LookbackLLM"]
 
 
 class LookbackLLM(BaseLLM):
-    """A model that is given a window of the messages of each run, in place of all of them.
+    """A model that receives a window of each run's messages instead of all of them.
 
-    ``store`` is where the sessions are kept; without one, they are kept in memory. A run has a session from the model's
-    first answer on. It is named after its task, and after its messages up to the first of the user. So an agent without
-    a task goes on with a conversation that it is given again, and two of its runs at once must not begin alike. If the
+    ``store`` keeps the sessions. Without it, they are kept in memory. A run has a session from the model's first answer
+    on. Its name comes from its task, and from its messages up to the first user message. So an agent without a task
+    continues a conversation that it receives again, and two of its concurrent runs must not begin alike. If the
     provider refuses a request as too long, a smaller one is sent, at most three times.
     """
 
@@ -57,7 +57,7 @@ class LookbackLLM(BaseLLM):
         self._options = {"store": store, "model": model, "policy": policy}
         self._mirrors = Mirrors[_Messages](store)
 
-    # How it is called is left to CrewAI: some models do not take all of it.
+    # The other arguments are passed on, because not every model accepts all of them.
 
     def call(self, messages: str | list[LLMMessage], *args: Any, **kwargs: Any) -> str | Any:
         """Calls the model with a window of the messages."""
@@ -91,16 +91,16 @@ class LookbackLLM(BaseLLM):
             return await self._llm.acall(window, *args, **kwargs)
 
     def is_context_window_overflowing_threshold(self, *args: Any, **kwargs: Any) -> bool:
-        """Returns that there is nothing to summarize, because the model sees a window."""
+        """Returns false: there is nothing to summarize, because the model sees a window."""
         return False
 
     def summarize_messages(self, *args: Any, **kwargs: Any) -> None:
-        """Raises an error: the window has nothing left that may go, and the run's messages stay whole."""
+        """Raises an error: the window cannot be made smaller, and the run's messages must stay whole."""
         raise LLMContextLengthExceededError("the window cannot be made smaller")
 
     @contextmanager
     def _as_this(self) -> Generator[None]:
-        """Has the model that is called follow what CrewAI has set here for this call."""
+        """Applies the settings that CrewAI made on this model for the call to the wrapped model."""
         stream = bool(self._effective_stream())
         with call_stop_override(self._llm, self.stop_sequences or None), call_stream_override(self._llm, stream):
             yield
@@ -112,7 +112,7 @@ class LookbackLLM(BaseLLM):
         name = f"crewai/{task.id}/{begins}" if task else f"crewai/{begins}"
         return self._mirrors.of(name, lambda: _Messages(name, **self._options))
 
-    # What the model can do is what the other one can.
+    # The capabilities are those of the wrapped model.
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -120,15 +120,15 @@ class LookbackLLM(BaseLLM):
         return getattr(self._llm, name)
 
     def supports_stop_words(self) -> bool:
-        """Returns whether the model knows stop words."""
+        """Returns whether the model supports stop words."""
         return self._llm.supports_stop_words()
 
     def supports_multimodal(self) -> bool:
-        """Returns whether the model takes more than text."""
+        """Returns whether the model accepts more than text."""
         return self._llm.supports_multimodal()
 
     def get_context_window_size(self) -> int:
-        """Returns the tokens that CrewAI counts on."""
+        """Returns the tokens that CrewAI assumes for the context window."""
         return self._llm.get_context_window_size()
 
     def get_input_tokens_count(self, *args: Any, **kwargs: Any) -> int:
@@ -141,7 +141,7 @@ class LookbackLLM(BaseLLM):
 
 
 class _Messages(Mirror[dict[str, Any]]):
-    """The messages of a run. The session has them in OpenAI's format, as CrewAI does."""
+    """The messages of a run. The session keeps them in OpenAI's format, like CrewAI."""
 
     def key(self, item: dict[str, Any]) -> Hashable:
         return tuple(map(str, _said(item).values()))
@@ -151,7 +151,7 @@ class _Messages(Mirror[dict[str, Any]]):
 
     def revive(self, item: dict[str, Any], shown: list[tuple[int, dict[str, Any]]]) -> dict[str, Any]:
         [(_, message)] = shown
-        # The provider's own calls are those that the message had.
+        # The provider's own form of the tool calls belongs to the original message.
         return {name: item[name] for name in item if name not in (*_SAID, "raw_tool_call_parts")} | message
 
     def make(self, shown: dict[str, Any], name: str) -> dict[str, Any]:
@@ -162,7 +162,7 @@ _SAID = ("role", "content", "tool_calls", "tool_call_id")
 
 
 def _said(message: dict[str, Any]) -> dict[str, Any]:
-    """What the session has of a message: not what only CrewAI knows, such as its files."""
+    """Returns the members of a message that the session keeps, without those that only CrewAI uses, such as files."""
     said = {name: message[name] for name in _SAID if name in message}
     if said.get("tool_calls"):
         said["tool_calls"] = [_called(call) for call in said["tool_calls"]]
@@ -170,12 +170,12 @@ def _said(message: dict[str, Any]) -> dict[str, Any]:
 
 
 def _called(call: dict[str, Any]) -> dict[str, Any]:
-    """A call whose arguments are text: CrewAI also takes an object, or nothing."""
+    """Returns a call whose arguments are text. CrewAI also accepts an object or nothing."""
     arguments = call["function"].get("arguments", {})
     text = arguments if isinstance(arguments, str) else json.dumps(arguments)
     return call | {"function": call["function"] | {"arguments": text}}
 
 
 def _is_answered(messages: list[Any]) -> bool:
-    """Returns whether a conversation has begun: CrewAI also asks the model about many things once."""
+    """Returns whether a conversation has an answer. CrewAI also asks the model single questions."""
     return any(message["role"] == "assistant" for message in messages)

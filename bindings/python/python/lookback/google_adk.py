@@ -1,4 +1,4 @@
-"""A plugin for the agents of Google's Agent Development Kit, which keeps a window of each session.
+"""A plugin for the agents of Google's Agent Development Kit, which sends a window of each session.
 
 >>> from google.adk.agents import LlmAgent
 >>> from google.adk.apps import App
@@ -6,7 +6,7 @@
 >>> agent = LlmAgent(name="helper", model="gemini-3-pro")
 >>> app = App(name="app", root_agent=agent, plugins=[LookbackPlugin(store="memory.db")])  # doctest: +SKIP
 
-The events of the session stay as they are: only the model sees less of them.
+The events of the session are unchanged: only the model sees fewer of them.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ __all__ = ["LookbackPlugin"]
 
 
 class LookbackPlugin(BasePlugin):
-    """Has the model see a window of each session's contents.
+    """Shows the model a window of each session's contents.
 
-    ``store`` is where Lookback's sessions are kept, one for each agent of a session, because each agent sees the events
-    in its own way; without one, they are kept in memory. If the provider refuses a request as too long, a smaller one
-    is sent, at most three times, and its answer is not streamed.
+    ``store`` keeps Lookback's sessions, one for each agent of a session, because each agent sees the events
+    differently. Without it, they are kept in memory. If the provider refuses a request as too long, a smaller one is
+    sent, at most three times, and its answer is not streamed.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class LookbackPlugin(BasePlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
-        """Has the request send a window of the contents."""
-        # If it goes on from an interaction, the provider has the contents before.
+        """Replaces the contents of the request by a window."""
+        # If the request continues an interaction, the provider already has the earlier contents.
         if llm_request.contents and not llm_request.previous_interaction_id:
             mirror = await self._mirror(callback_context)
             llm_request.contents = await mirror.away(mirror.fit, llm_request, callback_context.session.events)
@@ -63,7 +63,7 @@ class LookbackPlugin(BasePlugin):
     async def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> LlmResponse | None:
-        """Asks again with a smaller window, if the provider refuses the request as too long."""
+        """Sends the request again with a smaller window, if the provider refuses it as too long."""
         agent = callback_context.get_invocation_context().agent
         if llm_request.previous_interaction_id or not isinstance(agent, LlmAgent):
             return None
@@ -90,22 +90,22 @@ class LookbackPlugin(BasePlugin):
 
 
 class _Contents(Mirror[Content]):
-    """The contents of a session. Lookback's session has them in Gemini's format, as they are sent."""
+    """The contents of a session. Lookback's session keeps them in Gemini's format, as they are sent."""
 
     dialect = "gemini"
 
     def __init__(self, session: str, **options: Any) -> None:
         super().__init__(session, **options)
         self.whole: list[Content] = []
-        """The contents of the request before its window, without those that are only for it."""
+        """The contents of the request before its window, without those that are only for this request."""
         self._tail: list[Content] = []
-        """Its contents behind the last of the model, with those that are only for it."""
+        """The contents after the last one of the model, including those that are only for this request."""
         self._config = GenerateContentConfig()
 
     def fit(self, request: LlmRequest, events: Sequence[Event]) -> list[Content]:
         """Returns the window of a request."""
         self._config = request.config.model_copy()
-        # Of the types that are allowed, which can be of other packages, the framework uses these.
+        # The framework uses these types. The annotations also allow types of other packages.
         config: Any = request.config
         system: str | None = config.system_instruction
         tools = [_dumped(tool) for tool in config.tools or () if isinstance(tool, Tool)]
@@ -113,12 +113,12 @@ class _Contents(Mirror[Content]):
         contents = request.contents
         answered = max((at for at, content in enumerate(contents, 1) if content.role == "model"), default=0)
         self._tail = contents[answered:]
-        # What an instruction or a memory adds comes from no event. In the next request it is elsewhere, or gone.
+        # Contents of instructions or memories come from no event. In the next request they are elsewhere, or gone.
         self.whole = contents[:answered] + [content for content in self._tail if _is_kept(content, events)]
         return self.with_asides(self.window(self.whole, preamble) if self.whole else [])
 
     def with_asides(self, window: list[Content]) -> list[Content]:
-        """Returns the window with what is only for this request, where the framework has put it."""
+        """Returns the window with the contents that are only for this request, in their original places."""
         at = len(window)
         for content in reversed(self._tail):
             if any(content is kept for kept in self.whole):
@@ -129,12 +129,12 @@ class _Contents(Mirror[Content]):
 
     def again(self, request: LlmRequest, contents: list[Content]) -> LlmRequest:
         """Returns the request with other contents."""
-        # What the provider has in a cache was taken out of the request.
+        # The framework has removed from the request what the provider's cache holds.
         config = self._config if request.config.cached_content else request.config
         return request.model_copy(update={"contents": contents, "config": config, "cache_config": None})
 
     def key(self, item: Content) -> Hashable:
-        # The contents are made anew from the events for each request.
+        # The framework creates the contents from the events for each request.
         return item.model_dump_json(by_alias=True, exclude_none=True)
 
     def encode(self, item: Content) -> list[dict[str, Any]]:
@@ -145,24 +145,24 @@ class _Contents(Mirror[Content]):
         return self.make(content, "")
 
     def make(self, shown: dict[str, Any], name: str) -> Content:
-        # Only from JSON are bytes read as base 64.
+        # Only the JSON validation decodes bytes from base 64.
         return Content.model_validate_json(json.dumps(shown))
 
 
 def _is_kept(content: Content, events: Sequence[Event]) -> bool:
-    """Whether a content comes from the events of the session."""
-    # What another agent says has its name in front of it.
+    """Returns whether a content comes from the events of the session."""
+    # The framework prefixes the contents of other agents with their names.
     names = tuple(f"[{event.author}] " for event in events)
     is_said = any(part.function_response or (part.text or "").startswith(names) for part in content.parts or ())
     return is_said or any(content == event.content for event in events)
 
 
 async def _ask(llm: BaseLlm, request: LlmRequest) -> LlmResponse:
-    """The answer of a model, not streamed."""
+    """Returns the answer of a model, not streamed."""
     [answer] = [response async for response in llm.generate_content_async(request)]
     return answer
 
 
 def _dumped(value: Content | Tool) -> dict[str, Any]:
-    """The value in the spelling of the REST API, with its bytes in base 64."""
+    """Returns a value with the names of the REST API, and with its bytes in base 64."""
     return value.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,12 +1,12 @@
-"""A chat generator for Haystack, which has another one see a window of the conversation.
+"""A chat generator for Haystack, which shows another generator a window of the conversation.
 
 >>> from haystack.components.agents import Agent
 >>> from haystack.components.generators.chat import OpenAIChatGenerator
 >>> from lookback.haystack import LookbackChatGenerator
 >>> agent = Agent(chat_generator=LookbackChatGenerator(OpenAIChatGenerator(), "chat-1", store="memory.db"))
 
-The messages of the agent stay as they are: only the model sees less of them. Messages that the window has unchanged are
-the agent's own.
+The messages of the agent are unchanged: only the model sees fewer of them. Messages that the window leaves unchanged
+are the agent's own objects.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["LookbackChatGenerator"]
 
 @component
 class LookbackChatGenerator:
-    """Has a chat generator see a window of the messages that it is given.
+    """Shows a chat generator a window of the messages.
 
-    ``session`` is the name of the conversation, and ``store`` where it is kept; without one, it is kept in memory. A
-    generator is for one conversation. If the provider refuses a request as too long, a smaller one is sent, at most
-    three times.
+    ``session`` is the name of the conversation, and ``store`` keeps it. Without ``store``, it is kept in memory. Use a
+    generator for one conversation. If the provider refuses a request as too long, a smaller one is sent, at most three
+    times.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class LookbackChatGenerator:
         return await self._acall(window, inputs)
 
     def _preamble(self, tools: ToolsType | None) -> dict[str, Any]:
-        # A generator can have tools of its own.
+        # A generator can have its own tools.
         known = flatten_tools_or_toolsets(tools or getattr(self.chat_generator, "tools", None))
         specifications = [{"type": "function", "function": tool.tool_spec} for tool in known]
         return {"tools": specifications or None}
@@ -110,55 +110,55 @@ class LookbackChatGenerator:
         return answer
 
     def warm_up(self) -> None:
-        """Warms the other generator up."""
+        """Warms up the wrapped generator."""
         if hasattr(self.chat_generator, "warm_up"):
             self.chat_generator.warm_up()
 
     async def warm_up_async(self) -> None:
-        """Warms the other generator up."""
+        """Warms up the wrapped generator."""
         if hasattr(self.chat_generator, "warm_up_async"):
             await self.chat_generator.warm_up_async()
         else:
             self.warm_up()
 
     def close(self) -> None:
-        """Closes the other generator."""
+        """Closes the wrapped generator."""
         if hasattr(self.chat_generator, "close"):
             self.chat_generator.close()
 
     async def close_async(self) -> None:
-        """Closes the other generator."""
+        """Closes the wrapped generator."""
         if hasattr(self.chat_generator, "close_async"):
             await self.chat_generator.close_async()
         else:
             self.close()
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns what ``from_dict`` makes it from."""
+        """Returns a dictionary for ``from_dict``."""
         generator = component_to_dict(self.chat_generator, "chat_generator")
         return default_to_dict(self, chat_generator=generator, session=self._session, **self._options)
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> LookbackChatGenerator:
-        """Makes one from what ``to_dict`` has returned."""
+        """Creates a generator from the result of ``to_dict``."""
         deserialize_component_inplace(data["init_parameters"], key="chat_generator")
         return default_from_dict(cls, data)
 
 
 def _given(**inputs: Any) -> dict[str, Any]:
-    """The inputs that are given: not every generator knows all of them."""
+    """Returns the inputs that are set. Not every generator accepts all of them."""
     return {name: value for name, value in inputs.items() if value is not None}
 
 
 class _Element(NamedTuple):
-    """An element of the session, and the parts that it has of a message."""
+    """An element of the session, and the parts of a message that it holds."""
 
     shown: dict[str, Any]
     parts: list[dict[str, Any]]
 
 
 class _Messages(Mirror[ChatMessage]):
-    """The messages of a conversation. The session has them in OpenAI's format."""
+    """The messages of a conversation. The session keeps them in OpenAI's format."""
 
     def __init__(self, session: str, **options: Any) -> None:
         super().__init__(session, **options)
@@ -184,7 +184,7 @@ class _Messages(Mirror[ChatMessage]):
     def make(self, shown: dict[str, Any], name: str) -> ChatMessage:
         parts: list[dict[str, Any]] = []
         if shown["role"] == "tool":
-            # It stands for a result that is missing.
+            # A stand-in for a missing result.
             called = shown["tool_call_id"]
             origin: Any = {"id": called, "tool_name": self._tools.get(called, ""), "arguments": {}}
             parts = [{"tool_call_result": {"origin": origin, "result": "", "error": True}}]
@@ -193,7 +193,7 @@ class _Messages(Mirror[ChatMessage]):
 
 
 def _elements(item: ChatMessage) -> list[_Element]:
-    """The elements of a message: each result is one, and so is what stands between results."""
+    """Returns the elements of a message: each result is one, and so is each run of other parts."""
     elements: list[_Element] = []
     for is_result, group in groupby(item.to_dict()["content"], lambda part: "tool_call_result" in part):
         parts = list(group)
@@ -208,7 +208,7 @@ def _elements(item: ChatMessage) -> list[_Element]:
 
 
 def _identifier(call: dict[str, Any]) -> str:
-    """What ties a call to its result. Some models give calls no identifiers."""
+    """Returns the value that connects a call to its result. Some models give calls no identifiers."""
     return call["id"] or json.dumps([call["tool_name"], call["arguments"]])
 
 
@@ -218,7 +218,7 @@ def _result(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def _block(part: dict[str, Any]) -> dict[str, Any]:
-    """A part in OpenAI's format. What only some providers have is text, so that it is counted."""
+    """Returns a part in OpenAI's format. Parts of single providers become text, so that they are counted."""
     if "text" in part:
         return {"type": "text", "text": part["text"]}
     if image := part.get("image"):
@@ -234,7 +234,7 @@ def _block(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _parts(shown: dict[str, Any], element: _Element) -> list[dict[str, Any]]:
-    """The parts that are shown of an element, or those of Lookback's own."""
+    """Returns the parts that a window shows of an element, or those of a message that Lookback added."""
     if shown == element.shown:
         return element.parts
     if shown["role"] != "tool":
@@ -248,7 +248,7 @@ def _parts(shown: dict[str, Any], element: _Element) -> list[dict[str, Any]]:
 
 
 def _said(shown: dict[str, Any], parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a message says, in parts that it had before where they are unchanged."""
+    """Returns the parts of a message. Unchanged ones are the original objects."""
     said: Any = shown.get("content") or []
     blocks = [{"type": "text", "text": said}] if isinstance(said, str) else said
     return [_part(block, parts) for block in [*blocks, *shown.get("tool_calls", [])]]

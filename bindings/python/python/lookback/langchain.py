@@ -1,11 +1,11 @@
-"""A middleware for the agents of LangChain, which keeps a window of each thread.
+"""A middleware for the agents of LangChain, which sends a window of each thread.
 
 >>> from langchain.agents import create_agent
 >>> from lookback.langchain import LookbackMiddleware
 >>> create_agent("openai:gpt-4o", middleware=[LookbackMiddleware(store="memory.db")])  # doctest: +SKIP
 
-The state of the agent stays as it is: only the model sees less of it. Messages that the window has unchanged are the
-state's own.
+The state of the agent is unchanged: only the model sees fewer messages. Messages that the window leaves unchanged are
+the state's own objects.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ __all__ = ["LookbackMiddleware"]
 
 
 class LookbackMiddleware(AgentMiddleware[Any, Any, Any]):
-    """Has the model see a window of each thread's messages.
+    """Shows the model a window of each thread's messages.
 
-    ``store`` is where the sessions are kept; without one, they are kept in memory. There is one for each ``thread_id``,
-    and one for each agent that is a tool or a part of a graph. A run without a ``thread_id`` has a session of its own,
-    in memory. If the provider refuses a request as too long, a smaller one is sent, at most three times.
+    ``store`` keeps the sessions. Without it, they are kept in memory. There is one for each ``thread_id``, and one for
+    each agent that is a tool or a part of a graph. A run without a ``thread_id`` gets its own session, in memory. If
+    the provider refuses a request as too long, a smaller one is sent, at most three times.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class LookbackMiddleware(AgentMiddleware[Any, Any, Any]):
         return await handler(request.override(messages=messages))
 
     def _mirror(self, request: ModelRequest[Any]) -> _Messages:
-        # The graph gives each message an identifier of its own.
+        # The graph gives each message a unique identifier.
         first = request.messages[0].id if request.messages else None
         thread = _thread(first)
         key, store = (f"thread/{thread}", self._store) if thread else (f"run/{first}", None)
@@ -82,12 +82,12 @@ class LookbackMiddleware(AgentMiddleware[Any, Any, Any]):
 
 
 def _thread(first: str | None) -> str | None:
-    """The name of the thread of a request. What runs in it has its identifier, too, and a place of its own."""
+    """Returns the name of a request's thread. Agents within a thread share its identifier, and add their place."""
     configurable = get_config().get("configurable", {})
     thread, place = configurable.get("thread_id"), configurable.get("checkpoint_ns") or ""
     if not thread:
         return None
-    # The last part of the place is the model's own. A part ends with an identifier that is another in each run.
+    # The last part of the place is the model's own. Each part ends with an identifier that differs between runs.
     nodes = [part.split(":")[0] for part in place.split("|")[:-1]]
     return "/".join([str(thread), *nodes, str(first)]) if nodes else str(thread)
 
@@ -99,10 +99,10 @@ def _preamble(request: ModelRequest[Any]) -> dict[str, Any]:
 
 
 class _Messages(Mirror[AnyMessage]):
-    """The messages of a thread. The session has their texts, calls and results in OpenAI's format."""
+    """The messages of a thread. The session keeps their texts, calls and results in OpenAI's format."""
 
     def key(self, item: AnyMessage) -> Hashable:
-        # A message can be streamed into, and replaced by one with its identifier.
+        # A message can grow while it is streamed, and be replaced by one with the same identifier.
         content = item.content if isinstance(item.content, str) else json.dumps(item.content, default=str)
         calls = tuple(call["id"] for call in item.tool_calls) if isinstance(item, AIMessage) else ()
         return item.type, item.id, content, calls
@@ -113,7 +113,7 @@ class _Messages(Mirror[AnyMessage]):
             return [{"role": "tool", "tool_call_id": item.tool_call_id, "content": content}]
         if isinstance(item, AIMessage):
             given: list[tuple[Any, str]] = [(call, json.dumps(call["args"])) for call in item.tool_calls]
-            # Of a call whose arguments are no JSON the provider gets the text back, with its result.
+            # The provider gets calls with invalid JSON arguments back as text, together with their results.
             given += [(call, call["args"] or "") for call in item.invalid_tool_calls if call["id"] is not None]
             calls = [
                 {"type": "function", "id": call["id"], "function": {"name": call["name"], "arguments": arguments}}
@@ -148,7 +148,7 @@ class _Messages(Mirror[AnyMessage]):
 
 
 def _content(content: Any) -> Any:
-    """The content, with what only some providers have as text, so that it is counted."""
+    """Returns the content. Blocks of single providers become text, so that they are counted."""
     if isinstance(content, str):
         return content
     known = ("text", "image_url", "input_audio", "file")

@@ -1,4 +1,4 @@
-"""A memory for the agents and chat engines of LlamaIndex, which hands out a window and keeps the whole conversation.
+"""A memory for the agents and chat engines of LlamaIndex, which returns windows and keeps the whole conversation.
 
 >>> from lookback.llama_index import LookbackAgent, LookbackMemory
 >>> memory = LookbackMemory("chat-1", store="memory.db")
@@ -6,7 +6,7 @@
 >>> await agent.run("What is new?", memory=memory)  # doctest: +SKIP
 
 A ``FunctionAgent`` of LlamaIndex keeps the steps of a run to itself until the run ends, and sends all of them. A
-``LookbackAgent`` is one that puts each step into its memory at once, so a long run has a window, too.
+``LookbackAgent`` puts each step into its memory at once, so a long run has a window too.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = ["LookbackAgent", "LookbackMemory"]
 
 
 class LookbackMemory(BaseMemory):
-    """Has an agent or a chat engine see a window of its conversation. ``get_all`` returns the whole conversation.
+    """Shows an agent or a chat engine a window of its conversation. ``get_all`` returns the whole conversation.
 
-    ``session_id`` is the name of the conversation, and ``store`` where it is kept; without one, it is kept in memory.
-    Another memory with the same name and store goes on with it.
+    ``session_id`` is the name of the conversation, and ``store`` keeps it. Without ``store``, it is kept in memory.
+    Another memory with the same name and store continues the conversation.
     """
 
     session_id: str = Field()
@@ -70,12 +70,12 @@ class LookbackMemory(BaseMemory):
 
     @classmethod
     def class_name(cls) -> str:
-        """Returns the name by which LlamaIndex recognizes it."""
+        """Returns the name that LlamaIndex knows it by."""
         return "LookbackMemory"
 
     @classmethod
     def from_defaults(cls, chat_history: list[ChatMessage] | None = None, **kwargs: Any) -> LookbackMemory:
-        """Makes a memory, and takes over a history. The limit that a chat engine gives is left to the policy."""
+        """Creates a memory and takes over a history. Ignores a chat engine's token limit: the policy sets limits."""
         kwargs.pop("token_limit", None)
         memory = cls(**kwargs)
         if chat_history:
@@ -88,14 +88,14 @@ class LookbackMemory(BaseMemory):
         return self._messages.session
 
     def get(self, input: str | None = None, **kwargs: Any) -> list[ChatMessage]:
-        """Returns the window for the next call of the model."""
+        """Returns the window for the next model call."""
         with self._messages.lock:
             return self._messages.window(self._messages.items)
 
     def smaller(self, error: Exception) -> list[ChatMessage]:
         """Returns a smaller window, because the provider refused the last one as too long.
 
-        An error that says something else is raised again.
+        Raises an error with another cause again.
         """
         with self._messages.lock:
             return self._messages.smaller(error, self._messages.items)
@@ -114,21 +114,21 @@ class LookbackMemory(BaseMemory):
 
     def put_messages(self, messages: list[ChatMessage]) -> None:
         """Appends messages."""
-        # Agents put results, and ask for windows, from several threads.
+        # Agents put results and get windows from several threads.
         with self._messages.lock:
             self._messages.take([*self._messages.items, *messages])
 
     def set(self, messages: list[ChatMessage]) -> None:
-        """Takes over a whole history. What it no longer has stays in the log."""
+        """Takes over a whole history. Messages that are no longer in it stay in the log."""
         self._messages.take(messages)
 
     def reset(self) -> None:
-        """Begins anew. What was said stays in the log."""
+        """Starts over with an empty conversation. Earlier messages stay in the log."""
         self._messages.take([])
 
 
 class LookbackAgent(FunctionAgent):
-    """A function calling agent that puts each step into its memory at once, and not all of them at the end of a run.
+    """A function calling agent that puts each step into its memory at once, instead of all steps at the end of a run.
 
     If the provider refuses a request as too long, a smaller one is sent, at most three times.
     """
@@ -142,7 +142,7 @@ class LookbackAgent(FunctionAgent):
         return output
 
     async def handle_tool_call_results(self, ctx: Context, results: list[ToolCallResult], memory: BaseMemory) -> None:
-        """Takes over what the tools returned."""
+        """Puts the results of the tools into the memory."""
         await super().handle_tool_call_results(ctx, results, memory)
         await self._keep(ctx, memory)
 
@@ -167,28 +167,28 @@ class LookbackAgent(FunctionAgent):
 
 
 _WHOLE = "llama_index"
-"""The member of a stored message with all of it, if OpenAI's format has less."""
+"""The member of a stored message with the whole original, if OpenAI's format loses something."""
 
 _IN_KWARGS = ("tool_call_id", "tool_calls")
-"""What LlamaIndex has among the other arguments of a message."""
+"""The members of OpenAI's format that LlamaIndex keeps in a message's ``additional_kwargs``."""
 
 
 class _Messages(Mirror[ChatMessage]):
-    """The conversation of a memory. The session has its texts, calls and results in OpenAI's format."""
+    """The conversation of a memory. The session keeps its texts, calls and results in OpenAI's format."""
 
     def __init__(self, session: str, **options: Any) -> None:
         super().__init__(session, **options)
-        # What an earlier process has put.
+        # The messages that an earlier process has put.
         self.items = [_message(shown) for shown in self.session.messages()]
 
     def take(self, items: Sequence[ChatMessage]) -> None:
-        """Takes over the conversation. A window, which is recorded, is only made for a call of the model."""
+        """Takes over the conversation. Makes no window, because windows are recorded and only model calls need them."""
         with self.lock:
             super().take(items)
             self.items = list(items)
 
     def key(self, item: ChatMessage) -> Hashable:
-        # An agent writes its state into a message that it has put.
+        # Ignores the state that an agent writes into its messages later.
         return item.role, str(item.additional_kwargs.get("tool_call_id")), *map(_key, item.blocks)
 
     def encode(self, item: ChatMessage) -> list[dict[str, Any]]:
@@ -200,7 +200,7 @@ class _Messages(Mirror[ChatMessage]):
     def revive(self, item: ChatMessage, shown: list[tuple[int, dict[str, Any]]]) -> ChatMessage:
         [(_, message)] = shown
         made = _message({name: value for name, value in message.items() if name != _WHOLE})
-        # What was not changed stays the block that it was.
+        # Unchanged blocks are the original objects.
         own = {_key(_block(_part(block))): block for block in item.blocks}
         kwargs = {name: value for name, value in item.additional_kwargs.items() if name not in _IN_KWARGS}
         kwargs |= {name: message[name] for name in _IN_KWARGS if name in message and name in item.additional_kwargs}
@@ -216,10 +216,10 @@ def _key(block: ContentBlock) -> str:
 
 
 def _shown(item: ChatMessage) -> dict[str, Any]:
-    """A message in OpenAI's format."""
+    """Returns a message in OpenAI's format."""
     every = [_part(block) for block in item.blocks]
     calls = [part for part in every if part["type"] == "function"]
-    # Some models have their calls in no blocks.
+    # Some models keep their calls outside the blocks.
     beside: list[Any] = item.additional_kwargs.get("tool_calls") or []
     calls = calls or [_call(call) for call in beside]
     parts = [part for part in every if part["type"] != "function"]
@@ -239,7 +239,7 @@ def _shown(item: ChatMessage) -> dict[str, Any]:
 
 
 def _part(block: ContentBlock) -> dict[str, Any]:
-    """A block as a part of the content, or as a call."""
+    """Returns a block as a part of the content, or as a call."""
     match block:
         case TextBlock():
             return {"type": "text", "text": block.text}
@@ -252,12 +252,12 @@ def _part(block: ContentBlock) -> dict[str, Any]:
         case AudioBlock() | VideoBlock() | DocumentBlock():
             return {"type": "file", "file": {"file_data": str(block.url or block.inline_url())}}
         case _:
-            # It is counted by its length.
+            # Counted by its length.
             return {"type": block.block_type, "block": block.model_dump(mode="json")}
 
 
 def _call(call: Any) -> dict[str, Any]:
-    """A call that is no block: it is LlamaIndex's own, or like OpenAI's."""
+    """Returns a call that is not a block: LlamaIndex's own type, or one like OpenAI's."""
     if isinstance(call, ToolSelection):
         return _part(ToolCallBlock(tool_call_id=call.tool_id, tool_name=call.tool_name, tool_kwargs=call.tool_kwargs))
     written: dict[str, Any] = call if isinstance(call, dict) else call.model_dump()  # pyright: ignore
@@ -265,7 +265,7 @@ def _call(call: Any) -> dict[str, Any]:
 
 
 def _block(part: dict[str, Any]) -> ContentBlock:
-    """A part as a block: what Lookback itself writes is text or a call."""
+    """Returns a part as a block. Lookback itself writes only texts and calls."""
     if part["type"] != "function":
         return TextBlock(text=part["text"] if part["type"] == "text" else json.dumps(part))
     function = part["function"]
@@ -273,7 +273,7 @@ def _block(part: dict[str, Any]) -> ContentBlock:
 
 
 def _message(shown: dict[str, Any]) -> ChatMessage:
-    """A message of the session as one of LlamaIndex."""
+    """Returns a message of the session as a message of LlamaIndex."""
     if _WHOLE in shown:
         return ChatMessage.model_validate(shown[_WHOLE])
     content: Any = shown.get("content") or []

@@ -1,4 +1,4 @@
-"""A filter and a session for the agents of OpenAI's Agents SDK: what each call of the model sends, and what is kept.
+"""A filter and a session for the agents of OpenAI's Agents SDK: the filter sends windows, and the session keeps items.
 
 >>> from agents import Agent, RunConfig, Runner
 >>> from lookback.openai_agents import LookbackFilter, LookbackSession
@@ -6,7 +6,7 @@
 >>> config = RunConfig(call_model_input_filter=LookbackFilter("chat-1", store="memory.db"))
 >>> Runner.run_sync(Agent("Helper"), "Hello.", session=session, run_config=config)  # doctest: +SKIP
 
-Each works without the other. The filter leaves the SDK's history as it is: only the model sees less of it.
+Each works without the other. The filter leaves the SDK's history unchanged: only the model sees fewer items.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ T = TypeVar("T")
 _DIALECT = "openai-responses"
 
 _FOREIGN = "lookback_foreign"
-"""The type of an element that is no item of the provider."""
+"""The type of an element that is not an item of the provider."""
 
 
 class LookbackFilter:
-    """Has the model see a window of the items of a run, as its ``call_model_input_filter``.
+    """Shows the model a window of the items of a run, as its ``call_model_input_filter``.
 
-    ``session`` is the name of the conversation, and ``store`` where it is kept; without one, it is kept in memory. The
-    agents that are tools have the filter, too. Their conversations are told by their first item: each has a session
-    beside that of the first conversation. What goes on with a conversation that the provider keeps is left alone.
+    ``session`` is the name of the conversation, and ``store`` keeps it. Without ``store``, it is kept in memory. Agents
+    that are tools use the same filter. A conversation is identified by its first item, and each one after the first
+    gets its own session. A call that continues a conversation kept by the provider is left alone.
 
-    If the provider refuses a request as too long, the run fails; ``overflow`` has the next one send less.
+    If the provider refuses a request as too long, the run fails. Call ``overflow`` to make the next run send less.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class LookbackFilter:
         self._first: str | None = None
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
-        """Returns what a call of the model is to send."""
+        """Returns the input for a model call."""
         items = cast("list[dict[str, Any]]", data.model_data.input)
         if not items or _continues(items):
             return data.model_data
@@ -69,9 +69,9 @@ class LookbackFilter:
         return ModelInputData(cast("list[TResponseInputItem]", window), data.model_data.instructions)
 
     async def overflow(self, error: Exception) -> None:
-        """Has the next window of the first conversation be smaller, because the provider refused a run as too long.
+        """Makes the next window of the first conversation smaller, because the provider refused a run as too long.
 
-        An error that says something else is raised again, and so is one after which nothing is left that may go.
+        Raises an error with another cause again. Also raises the error again if nothing more can be dropped.
         """
         if self._first is None:
             raise error
@@ -87,8 +87,8 @@ class LookbackFilter:
 class LookbackSession:
     """The items of a conversation, as the ``session`` of its runs.
 
-    ``store`` is where they are kept; without one, they are kept in memory. Items that are popped or cleared leave the
-    conversation, and stay in its log.
+    ``store`` keeps them. Without it, they are kept in memory. Items that are popped or cleared leave the conversation,
+    but stay in its log.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class LookbackSession:
         self._lock = Lock()
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Returns the items in their order: the newest ones if there is a limit."""
+        """Returns the items in order, or only the newest ones if there is a limit."""
         elements = await self._do(lambda session: session.messages())
         items = [_as_item(element) for element in elements]
         if limit is None and self.session_settings:
@@ -119,7 +119,7 @@ class LookbackSession:
         await self._do(lambda session: session.push(elements))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Takes the newest item out of the conversation, and returns it."""
+        """Removes the newest item from the conversation, and returns it."""
 
         def pop(session: Session) -> TResponseInputItem | None:
             elements = session.messages()
@@ -130,7 +130,7 @@ class LookbackSession:
         return await self._do(pop)
 
     async def clear_session(self) -> None:
-        """Takes all items out of the conversation."""
+        """Removes all items from the conversation."""
         await self._do(lambda session: session.sync([]))
 
     def _open(self) -> Session:
@@ -139,14 +139,14 @@ class LookbackSession:
     async def _do(self, work: Callable[[Session], T]) -> T:
         def alone() -> T:
             with self._lock:
-                # Other processes may have written to the store meanwhile, which an open session does not know.
+                # Other processes may have written to the store since an open session read it.
                 return work(self._in_memory or self._open())
 
         return alone() if self._in_memory else await asyncio.to_thread(alone)
 
 
 class _Items(Mirror["dict[str, Any]"]):
-    """The items of a conversation. The session has them as they are."""
+    """The items of a conversation. The session keeps them unchanged."""
 
     dialect = _DIALECT
 
@@ -162,7 +162,7 @@ class _Items(Mirror["dict[str, Any]"]):
         return key
 
     def encode(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        # No provider knows the identifier that the SDK gives to what came from another API.
+        # The SDK gives this identifier to items from other APIs, and providers do not know it.
         is_fake = item.get("id") == FAKE_RESPONSES_ID
         return [{name: member for name, member in item.items() if name != "id"} if is_fake else item]
 
@@ -175,7 +175,7 @@ class _Items(Mirror["dict[str, Any]"]):
 
 
 def _preamble(data: CallModelData[Any]) -> dict[str, Any]:
-    # The tools of MCP servers are not counted, because they would have to be listed once more.
+    # The tools of MCP servers are not counted, because that would mean listing them once more.
     tools = [
         {
             "type": "function",
@@ -190,7 +190,7 @@ def _preamble(data: CallModelData[Any]) -> dict[str, Any]:
 
 
 def _as_element(item: TResponseInputItem) -> dict[str, Any]:
-    """The item as an element of the session, also if it is none of the provider's, as those of ``EncryptedSession``."""
+    """Returns an item as an element of the session, even if it is no provider item, as in ``EncryptedSession``."""
     element = cast("dict[str, Any]", item)
     is_known = "role" in element or element.get("type", "message") != "message"
     return element if is_known else {"type": _FOREIGN, "item": item}
@@ -201,13 +201,13 @@ def _as_item(element: dict[str, Any]) -> TResponseInputItem:
 
 
 def _continues(items: list[dict[str, Any]]) -> bool:
-    """Whether items answer what is not among them, because the provider keeps the conversation and has the rest."""
+    """Returns whether items answer calls that are not among them. Then the provider keeps the conversation."""
     asked = {item.get("call_id") or item.get("id") for item in items if not _answered(item)}
     return any(_answered(item) not in asked for item in items if _answered(item))
 
 
 def _answered(item: dict[str, Any]) -> Any:
-    """The identifier of what an item answers, if it is a result or an approval."""
+    """Returns the identifier of the call that an item answers, if the item is a result or an approval."""
     kind = str(item.get("type"))
     if kind == "mcp_approval_response":
         return item.get("approval_request_id")

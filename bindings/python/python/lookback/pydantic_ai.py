@@ -1,11 +1,11 @@
-"""A capability for the agents of Pydantic AI, which keeps a window of each conversation.
+"""A capability for the agents of Pydantic AI, which sends a window of each conversation.
 
 >>> from pydantic_ai import Agent
 >>> from lookback.pydantic_ai import LookbackCapability
 >>> agent = Agent("openai:gpt-4o", capabilities=[LookbackCapability(store="memory.db")])  # doctest: +SKIP
 
-The history of a run stays as it is: only the model sees less of it. Messages that the window has unchanged are the
-history's own.
+The history of a run is unchanged: only the model sees less of it. Messages that the window leaves unchanged are the
+history's own objects.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ from lookback._mirror import TRIES, Mirror, Mirrors
 __all__ = ["LookbackCapability"]
 
 _NO_TIME = datetime.fromtimestamp(0, timezone.utc)
-"""The time of what Lookback adds, so that it is the same in each request."""
+"""The timestamp of messages that Lookback adds, so that they are the same in each request."""
 
 
 class LookbackCapability(AbstractCapability[Any]):
-    """Has the model see a window of each conversation's messages.
+    """Shows the model a window of each conversation's messages.
 
-    ``store`` is where the sessions are kept, one for each ``conversation_id``; without one, they are kept in memory. If
-    the provider refuses a request as too long, a smaller one is sent, at most three times.
+    ``store`` keeps the sessions, one for each ``conversation_id``. Without it, they are kept in memory. If the provider
+    refuses a request as too long, a smaller one is sent, at most three times.
     """
 
     def __init__(
@@ -79,16 +79,16 @@ class LookbackCapability(AbstractCapability[Any]):
         self._mirrors = Mirrors[_Messages](store)
 
     def get_ordering(self) -> CapabilityOrdering:
-        """Comes after the capabilities that change the history, and tries a smaller window before another model."""
+        """Places this after the capabilities that change the history, and before a fallback to another model."""
         return CapabilityOrdering(position="innermost", wrapped_by=[ModelFallback])
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Has the request send a window of the messages.
+        """Replaces the messages of the request by a window.
 
-        It is made here, because after this the framework notes in the request which instructions and settings its
-        messages do not show.
+        Later would be too late: the framework then records in the request which instructions and settings its messages
+        do not show.
         """
         mirror = await self._mirror(ctx)
         request_context.messages = await mirror.away(mirror.fit, request_context)
@@ -97,7 +97,7 @@ class LookbackCapability(AbstractCapability[Any]):
     async def on_model_request_error(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, error: Exception
     ) -> NoReturn:
-        """Asks for another attempt with a smaller window, if the provider refuses the request as too long."""
+        """Requests another attempt with a smaller window, if the provider refuses the request as too long."""
         if not isinstance(error, ModelAPIError) or request_context.attempt > TRIES:
             raise error
         mirror = await self._mirror(ctx)
@@ -107,10 +107,10 @@ class LookbackCapability(AbstractCapability[Any]):
     async def prepare_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Has another attempt send the smaller window."""
+        """Puts the smaller window into the request of another attempt."""
         mirror = await self._mirror(ctx)
         if mirror.again is not None:
-            # What was put behind the window since then stays.
+            # Keeps the messages that were added after the window since then.
             request_context.messages = [*mirror.again, *request_context.messages[mirror.sent :]]
         return request_context
 
@@ -120,21 +120,21 @@ class LookbackCapability(AbstractCapability[Any]):
 
 
 class _Messages(Mirror[ModelMessage]):
-    """The messages of a conversation. The session has each part of a request as a message in OpenAI's format."""
+    """The messages of a conversation. The session keeps each part of a request as a message in OpenAI's format."""
 
     def __init__(self, session: str, **options: Any) -> None:
         super().__init__(session, **options)
         self.whole: list[ModelMessage] = []
         """The messages of the request before its window."""
         self.sent = 0
-        """How many messages its window has."""
+        """The number of messages in its window."""
         self.again: list[ModelMessage] | None = None
-        """A smaller window, if the provider has refused that one."""
+        """A smaller window, if the provider has refused the first."""
         self._tools: dict[str, str] = {}
         """The tools, by the identifiers of their calls."""
 
     def window(self, items: Sequence[ModelMessage], preamble: dict[str, Any] | None = None) -> list[ModelMessage]:
-        """Takes over the framework's list, and returns what the model is to see of it."""
+        """Takes over the framework's list, and returns the window that the model should see."""
         return _noted(super().window(items, preamble), items)
 
     def smaller(self, error: Exception, items: Sequence[ModelMessage]) -> list[ModelMessage]:
@@ -149,19 +149,19 @@ class _Messages(Mirror[ModelMessage]):
         return window
 
     def key(self, item: ModelMessage) -> Hashable:
-        # A request is replaced by a copy, or has notes added, while what it says stays the same.
+        # The framework may copy a request or add notes to it, without changing what it says.
         return _frozen(self.encode(item))
 
     def encode(self, item: ModelMessage) -> list[dict[str, Any]]:
         if isinstance(item, ModelRequest):
-            # One with nothing but notes is sent all the same.
+            # A request that has only notes must still be sent.
             return [message for _, message in _words(item)] or [{"role": "system", "content": ""}]
         texts = [part.content for part in item.parts if isinstance(part, TextPart)]
         message: dict[str, Any] = {"role": "assistant", "content": [_block(text) for text in texts]}
         if len(texts) < 2:
             message["content"] = "".join(texts)
         if beside := "\n".join(filter(None, map(_beside, item.parts))):
-            # It is counted here, and sent as the framework does.
+            # For counting only. The framework sends it in its own way.
             message["reasoning_content"] = beside
         if calls := [_call(part) for part in item.parts if isinstance(part, ToolCallPart)]:
             self._tools |= _named(item)
@@ -196,7 +196,7 @@ class _Messages(Mirror[ModelMessage]):
 
 
 def _system(request: ModelRequestContext) -> dict[str, Any] | None:
-    """The instructions, and the system prompts that are not among the messages with their words."""
+    """Returns the instructions, and the system prompts that are among the messages only by reference."""
     texts = [part.content for part in request.model_request_parameters.instruction_parts or ()]
     for message in request.messages:
         texts += [part.content for part in message.parts if isinstance(part, SystemPromptPart) and part.dynamic_ref]
@@ -213,9 +213,9 @@ def _tools(request: ModelRequestContext) -> list[dict[str, Any]] | None:
 
 
 def _noted(window: list[ModelMessage], whole: Sequence[ModelMessage]) -> list[ModelMessage]:
-    """The window with a note of the capabilities and tools that the model has asked for in what is left out.
+    """Adds a note to the window about the capabilities and tools that the model requested in omitted messages.
 
-    Without it, the framework would hide them again.
+    Without the note, the framework would hide them again.
     """
     shown = {id(part) for message in window for part in message.parts}
     calls, loaded, tools = dict[str, str | None](), dict[str, None](), dict[str, None]()
@@ -244,7 +244,7 @@ def _noted(window: list[ModelMessage], whole: Sequence[ModelMessage]) -> list[Mo
 
 
 def _parts(item: ModelRequest) -> list[ModelRequestPart]:
-    """The parts of a request, with those of the deprecated kind as those that the framework has made of it."""
+    """Returns the parts of a request. Deprecated retry parts are converted as the framework does."""
     return [_retry(part) if isinstance(part, RetryPromptPart) else part for part in item.parts]  # pyright: ignore
 
 
@@ -256,16 +256,16 @@ def _retry(part: RetryPromptPart) -> ModelRequestPart:  # pyright: ignore[report
 
 
 def _words(item: ModelRequest) -> list[tuple[ModelRequestPart, dict[str, Any]]]:
-    """The parts of a request that say something, as messages. The framework sends results of tools first."""
+    """Returns the parts of a request with contents, as messages. Tool results come first, as when they are sent."""
     words = [(part, message) for part in _parts(item) if (message := _said(part))]
     return sorted(words, key=lambda word: word[1]["role"] != "tool")
 
 
 def _said(part: ModelRequestPart) -> dict[str, Any] | None:
-    """A part of a request as a message: nothing if it is a note of the framework, or is gone in the next request."""
+    """Returns a part of a request as a message. ``None`` for the framework's notes and for passing parts."""
     match part:
         case SystemPromptPart(scope="conversation"):
-            # The words of a dynamic one can be others in the next run.
+            # The words of a dynamic prompt may differ in the next run.
             return {"role": "system", "content": part.dynamic_ref or part.content}
         case UserPromptPart():
             content = part.content if isinstance(part.content, str) else [_block(item) for item in _items(part)]
@@ -283,7 +283,7 @@ def _said(part: ModelRequestPart) -> dict[str, Any] | None:
 
 
 def _changed(part: ModelRequestPart, was: dict[str, Any], message: dict[str, Any]) -> ModelRequestPart:
-    """A part of a request as a window shows it."""
+    """Returns a part of a request as a window shows it."""
     if message == was:
         return part
     blocks = {_frozen(_block(item)): item for item in _items(part)}
@@ -291,14 +291,14 @@ def _changed(part: ModelRequestPart, was: dict[str, Any], message: dict[str, Any
     if not isinstance(shown, str):
         shown = [blocks[key] if (key := _frozen(block)) in blocks else block["text"] for block in message["content"]]
     if isinstance(part, ToolReturnPart):
-        # Its tool's kind of result would have to have another form.
+        # The result type of its tool might not accept the changed content.
         call: str = message["tool_call_id"]
         return ToolReturnPart(part.tool_name, shown, call, timestamp=part.timestamp, outcome=part.outcome)
     return UserPromptPart(shown)
 
 
 def _items(part: ModelRequestPart) -> list[UserContent]:
-    """The texts, pictures and files of a part of a request."""
+    """Returns the texts, pictures and files of a part of a request."""
     if isinstance(part, ToolReturnPart):
         return [*part.content_items(mode="str", wrap_if_error=False)]
     if isinstance(part, UserPromptPart) and not isinstance(part.content, str):
@@ -327,7 +327,7 @@ def _block(item: UserContent) -> dict[str, Any]:
 
 
 def _beside(part: ModelResponsePart) -> str:
-    """What a part of a response says that has no place in OpenAI's format."""
+    """Returns the text of a response part that OpenAI's format has no place for."""
     match part:
         case TextPart() | ToolCallPart():
             return ""
@@ -347,12 +347,12 @@ def _call(part: ToolCallPart) -> dict[str, Any]:
 
 
 def _named(item: ModelResponse) -> dict[str, str]:
-    """The tools that a response calls, by the identifiers of the calls."""
+    """Returns the tools that a response calls, by the identifiers of the calls."""
     return {part.tool_call_id: part.tool_name for part in item.parts if isinstance(part, ToolCallPart)}
 
 
 def _answer(item: ModelResponse, message: dict[str, Any]) -> Iterator[ModelResponsePart]:
-    """The parts of a response as a window shows it."""
+    """Yields the parts of a response as a window shows them."""
     calls = iter(message.get("tool_calls") or ())
     for part in item.parts:
         if isinstance(part, ToolCallPart) and (call := next(calls)) != _call(part):
@@ -362,7 +362,7 @@ def _answer(item: ModelResponse, message: dict[str, Any]) -> Iterator[ModelRespo
 
 
 def _frozen(value: Any) -> Hashable:
-    """The value as something that can be compared at once."""
+    """Returns a value that can be compared and hashed."""
     if isinstance(value, dict):
         return tuple((key, _frozen(member)) for key, member in value.items())  # pyright: ignore
     if isinstance(value, list):

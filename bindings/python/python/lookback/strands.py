@@ -1,4 +1,4 @@
-"""A conversation manager for the agents of Strands, which keeps a window and leaves the agent's messages as they are.
+"""A conversation manager for the agents of Strands, which sends a window and leaves the agent's messages unchanged.
 
 >>> from strands import Agent
 >>> from lookback.strands import LookbackManager
@@ -28,10 +28,10 @@ __all__ = ["LookbackManager"]
 
 
 class LookbackManager(ConversationManager):
-    """Has the model see a window of the agent's messages.
+    """Shows the model a window of the agent's messages.
 
-    ``session`` is the name of the conversation, and ``store`` where it is kept; without one, it is kept in memory. A
-    manager is for one agent. If the provider refuses a request as too long, the agent asks again with a smaller window.
+    ``session`` is the name of the conversation, and ``store`` keeps it. Without ``store``, it is kept in memory. Use a
+    manager for one agent. If the provider refuses a request as too long, the agent asks again with a smaller window.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LookbackManager(ConversationManager):
         self._mirror = _Messages(session, store=store, model=model, policy=policy)
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
-        """Has the agent ask for a window before each call of the model."""
+        """Makes the agent request a window before each model call."""
         super().register_hooks(registry, **kwargs)
         registry.add_callback(AgentInitializedEvent, self._begin)
 
@@ -59,10 +59,10 @@ class LookbackManager(ConversationManager):
         return context.replace(messages=await self._mirror.awindow(context.messages, preamble))
 
     def apply_management(self, agent: Agent, **kwargs: Any) -> None:
-        """Leaves the agent's messages as they are: only the model sees less of them."""
+        """Leaves the agent's messages unchanged: only the model sees fewer of them."""
 
     def reduce_context(self, agent: Agent, e: Exception | None = None, **kwargs: Any) -> None:
-        """Has the next window be smaller, or raises the error again if nothing is left that may go."""
+        """Makes the next window smaller, or raises the error again if nothing more can be dropped."""
         session = self._mirror.session
         try:
             try:
@@ -70,14 +70,14 @@ class LookbackManager(ConversationManager):
             except Irreducible:
                 raise
             except LookbackError:
-                # The agent knows that it is too long, also if the words do not say so.
+                # The agent knows that the request was too long, even if the error does not say so.
                 session.overflow(None)
         except LookbackError as left:
             raise (e or left) from left
 
 
 class _Messages(Mirror[Message]):
-    """The messages of an agent. The session has them in Bedrock's format, as the agent does."""
+    """The messages of an agent. The session keeps them in Bedrock's format, like the agent."""
 
     dialect = "bedrock"
 
@@ -85,7 +85,7 @@ class _Messages(Mirror[Message]):
         return item["role"], frozen(item["content"])
 
     def encode(self, item: Message) -> list[dict[str, Any]]:
-        # What only the agent knows of a message is not sent.
+        # Members that only the agent uses are not sent.
         return [{"role": item["role"], "content": _as_text(item["content"])}]
 
     def revive(self, item: Message, shown: list[tuple[int, dict[str, Any]]]) -> Message:
@@ -97,7 +97,7 @@ class _Messages(Mirror[Message]):
 
 
 def _as_text(value: Any) -> Any:
-    """The value with its bytes in base 64, because JSON has none."""
+    """Returns a value with its bytes in base 64, because JSON has no bytes."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, dict):
@@ -108,7 +108,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _as_bytes(value: Any, is_bytes: bool = False) -> Any:
-    """The value as the agent has it."""
+    """Returns a value in the agent's form, with its bytes decoded."""
     if isinstance(value, str):
         return base64.b64decode(value) if is_bytes else value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A plugin of pytest: every agent of CrewAI has Lookback's model around the one that the test gives it."""
+"""A pytest plugin: every agent of CrewAI has Lookback's model around the one that the test gives it."""
 
 from typing import Any
 

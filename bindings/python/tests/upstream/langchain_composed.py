@@ -1,4 +1,4 @@
-"""A plugin of pytest: every agent of LangChain has Lookback's middleware, behind the test's own."""
+"""A pytest plugin: every agent of LangChain has Lookback's middleware, after the test's own."""
 
 from functools import wraps
 from typing import Any
@@ -23,7 +23,7 @@ class Composed(LookbackMiddleware):
 
 class WithoutGraph(Composed):
     def _mirror(self, request: Any) -> Any:
-        # Only a graph has a configuration.
+        # Only a graph has a configuration, so this sets an empty one.
         with set_config_context({"configurable": {}}) as context:
             return context.run(super()._mirror, request)
 
@@ -38,7 +38,7 @@ def _chain_with(handlers: Any) -> Any:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
-    # Agents chain their handlers with the same function, so it is another one only in the module that tests it.
+    # Agents also chain their handlers with this function, so it is replaced only in the module that tests it.
     for item in items:
         if hasattr(item.module, _chain.__name__):
             setattr(item.module, _chain.__name__, _chain_with)

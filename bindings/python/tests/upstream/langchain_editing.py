@@ -1,4 +1,4 @@
-"""A plugin of pytest: Lookback's middleware as LangChain's context editing."""
+"""A pytest plugin: Lookback's middleware as LangChain's context editing."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ from lookback.langchain import LookbackMiddleware
 class ContextEditingMiddleware(LookbackMiddleware):
     def __init__(self, *, edits: Any, **options: Any) -> None:
         [edit] = edits
-        # The original clears all that it may, and not only down to a size.
+        # The original clears every result that it may, without a target size.
         stage = {"kind": "clear_results", "keep": edit.keep, "marker": edit.placeholder}
         super().__init__(policy={"limits": {"tokens": edit.trigger}, "target": {"tokens": 1}, "stages": [stage]})
 
     def _mirror(self, request: Any) -> Any:
         reach()
-        # The tests call it without a graph, so there is no configuration.
+        # The tests call it without a graph, so this sets an empty configuration.
         with set_config_context({"configurable": {}}) as context:
             return context.run(super()._mirror, request)
 

@@ -1,4 +1,4 @@
-"""A plugin of pytest: every run of OpenAI's Agents SDK has Lookback's filter, behind the test's own if there is one."""
+"""A pytest plugin: every run of OpenAI's Agents SDK has Lookback's filter, after the test's own if there is one."""
 
 import inspect
 from functools import wraps

@@ -1,4 +1,4 @@
-"""A plugin of pytest: Lookback's session as the SQLite session of OpenAI's Agents SDK."""
+"""A pytest plugin: Lookback's session as the SQLite session of OpenAI's Agents SDK."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ class SQLiteSession(LookbackSession):
         return await super()._do(work)
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Does nothing, because the session has nothing to close."""
 
 
 for module in (agents, agents.memory, sqlite_session):

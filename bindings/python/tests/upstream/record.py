@@ -1,4 +1,4 @@
-"""A plugin of pytest: it writes down how each test ended, and which of them reached the adapter in its place."""
+"""A pytest plugin that records how each test ended, and which tests called the adapter."""
 
 import json
 import os
@@ -11,12 +11,12 @@ _reached: set[str] = set()
 
 
 def reach() -> None:
-    """Notes that the test that runs now has reached the adapter."""
+    """Records that the current test has called the adapter."""
     _reached.add(os.environ["PYTEST_CURRENT_TEST"].rsplit(" (", 1)[0])
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    # A test has three reports: its setup, itself and its teardown.
+    # A test has three reports: of its setup, its call and its teardown.
     _passed[report.nodeid] = report.passed and _passed.get(report.nodeid, True)
 
 

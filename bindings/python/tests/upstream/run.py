@@ -1,11 +1,11 @@
-"""Runs the frameworks' own tests, once as they are, and once with Lookback's adapter in the place of the original.
+"""Runs the frameworks' own tests, once unchanged, and once with Lookback's adapter instead of the original.
 
     run.py [--folder FOLDER] [NAME ...]
 
-``suites.toml`` says which tests, and what is expected of them. The tests come from the frameworks' source archives,
-into a folder that is no part of the project. A plugin of pytest puts the adapter in its place before they are imported.
-A test that passes on the original alone must be listed there, with the reason, and one that is listed must not pass.
-The suites are those of the frameworks that are installed where this runs: some need an environment of their own.
+``suites.toml`` lists the tests and the expected results. The tests are taken from the frameworks' source archives, into
+a folder outside the project's sources. A pytest plugin installs the adapter before the tests are imported. A test that
+passes only with the original must be listed there, with the reason, and a listed test must fail. Only the suites of the
+installed frameworks run: some frameworks need a separate environment.
 """
 
 import argparse
@@ -25,21 +25,21 @@ FOLDER = HERE.parents[3] / ".python" / "upstream"
 MOST_SECONDS = 1200
 
 ENVIRONMENT = {
-    # Nothing is to be sent anywhere.
+    # Disables requests to the network.
     "AWS_EC2_METADATA_DISABLED": "true",
     "LANGSMITH_TRACING": "false",
 }
 
 
 class Ended(NamedTuple):
-    """How a run of the tests ended."""
+    """The result of a test run."""
 
     passed: dict[str, bool]
     reached: list[str]
 
 
 def is_installed(package: str) -> bool:
-    """Returns whether a package is there, in whatever version."""
+    """Returns whether any version of a package is installed."""
     try:
         return bool(version(package.split("==")[0]))
     except PackageNotFoundError:
@@ -47,7 +47,7 @@ def is_installed(package: str) -> bool:
 
 
 def fetch(package: str, folder: Path) -> Path:
-    """Returns the folder with the tests of a package, which is fetched if it is not there."""
+    """Returns the folder with the tests of a package. Downloads it if it is missing."""
     name, pinned = package.split("==")
     if version(name) != pinned:
         sys.exit(f"the tests are those of {package}, but {version(name)} is installed")
@@ -57,7 +57,7 @@ def fetch(package: str, folder: Path) -> Path:
         options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-binary", name, "--dest", str(folder)]
         subprocess.run([sys.executable, "-m", "pip", "download", *options, package], check=True)
         with tarfile.open(folder / f"{root.name}.tar.gz") as archive:
-            # Not the package itself: the one that is installed is tested.
+            # Leaves out the package itself, because the installed one is tested.
             wanted = (f"{root.name}/tests/", f"{root.name}/pyproject.toml")
             members = [member for member in archive if member.name.startswith(wanted)]
             archive.extractall(folder, members, filter="data")
@@ -65,7 +65,7 @@ def fetch(package: str, folder: Path) -> Path:
 
 
 def start(suite: dict[str, Any], root: Path, record: Path, *plugins: str) -> subprocess.Popen[bytes]:
-    """Begins a run of the tests of a suite."""
+    """Starts a run of a suite's tests."""
     record.unlink(missing_ok=True)
     tests = [str(path.relative_to(root)) for pattern in suite["files"] for path in sorted(root.glob(pattern))]
     options = ["-q", "--tb=short", "-o", "addopts=", "-p", "no:cacheprovider", "-k", suite.get("select", "")]
@@ -93,13 +93,13 @@ def finish(process: subprocess.Popen[bytes], record: Path) -> Ended:
 
 
 def short(test: str) -> str:
-    """A test by the name of its file, without folders."""
+    """Returns a test's name with only the file name of its path."""
     file, name = test.split("::", 1)
     return f"{Path(file).name}::{name}"
 
 
 def compared(suite: dict[str, Any], original: Ended, ours: Ended) -> tuple[dict[str, int], list[str]]:
-    """Counts, and returns what is not as the table says."""
+    """Counts the results, and returns the deviations from the table."""
 
     def passed(ended: Ended, test: str) -> bool:
         return ended.passed.get(test, False)
@@ -113,7 +113,7 @@ def compared(suite: dict[str, Any], original: Ended, ours: Ended) -> tuple[dict[
     }
     wrong = [f"{name}: expected {suite[name]}, found {found}" for name, found in counts.items() if suite[name] != found]
     broken = {short(test) for test in original.passed if passed(original, test) and not passed(ours, test)}
-    # A test that is listed without parameters is listed with all.
+    # A test that is listed without parameters covers all of its parameters.
     listed = {test for difference in suite.get("difference", []) for test in difference["tests"]}
     wrong += [f"it fails with ours: {test}" for test in sorted(broken) if not {test, test.split("[")[0]} & listed]
     failing = broken | {test.split("[")[0] for test in broken}

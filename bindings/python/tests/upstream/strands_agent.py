@@ -1,4 +1,4 @@
-"""A plugin of pytest: Lookback's manager as the one that an agent of Strands has by default."""
+"""A pytest plugin: Lookback's manager as the default manager of Strands' agents."""
 
 from itertools import count
 from typing import Any

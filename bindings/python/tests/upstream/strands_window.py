@@ -1,8 +1,8 @@
-"""A plugin of pytest: Lookback's manager as Strands' sliding window, which changes the agent's own list.
+"""A pytest plugin: Lookback's manager as Strands' sliding window, which changes the agent's own list.
 
-Lookback's manager leaves that list as it is, and the tests look at nothing else. So this one takes out of it what its
-window no longer shows. This says whether a window holds what users of the original expect, and nothing about how it is
-sent.
+Lookback's manager does not change that list, and the tests look only at the list. So this plugin removes the messages
+that the window no longer shows. The tests then check that a window contains what users of the original expect, but not
+how it is sent.
 """
 
 import json
@@ -30,12 +30,12 @@ class SlidingWindowConversationManager(LookbackManager):
             "window_size": window_size,
             "should_truncate_results": json.dumps(should_truncate_results),
             "keep.first": pin_first or 0,
-            # The tests say when, as the agent does.
+            # The tests choose the moments, as the agent does.
             "per_turn": "true",
         }
         policy = ",".join(f"{name}={value}" for name, value in settings.items())
         super().__init__("s", policy=f"managed-window:{policy}")
-        # When the list is made smaller before a call is a matter of the base.
+        # The base class decides when the list is reduced before a call.
         ConversationManager.__init__(self, proactive_compression=proactive_compression)
 
     def apply_management(self, agent: Any, **kwargs: Any) -> None:
@@ -45,7 +45,7 @@ class SlidingWindowConversationManager(LookbackManager):
     def reduce_context(self, agent: Any, e: Exception | None = None, **kwargs: Any) -> None:
         reach()
         if e:
-            # What the model has refused is a window.
+            # The model has refused a window, so the mirror must have made one.
             self._mirror.window(agent.messages)
             super().reduce_context(agent, e)
         self._take_out(agent)

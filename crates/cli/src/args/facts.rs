@@ -72,7 +72,7 @@ Examples:
     },
     /// Add a fact as a person
     ///
-    /// Prints the identifier of the new fact, or of the existing fact that says the same, which is confirmed.
+    /// Prints the identifier of the new fact, or of an existing fact with the same content, which is confirmed.
     #[command(after_help = "\
 Examples:
   lookback facts add --shared preference \"Use pnpm, not npm.\"
@@ -195,16 +195,16 @@ fn confidence(text: &str) -> Result<Confidence, String> {
     value.map(Confidence::new).ok_or_else(|| "not a number from 0 to 1".to_owned())
 }
 
-/// To what a search is limited.
+/// The limits of a search: speaker and time.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WithinArgs {
-    /// Find only what was said by this role (user, assistant, system, tool) or name
+    /// Find only messages or facts of this role (user, assistant, system, tool) or name
     #[arg(long, value_name = "NAME", requires = "query")]
     speaker: Option<String>,
-    /// Find only what was said from this day or time on: 2026-11-22 (in UTC), 2026-11-22T10:00:00Z
+    /// Find only messages or facts from this day or time on: 2026-11-22 (in UTC), 2026-11-22T10:00:00Z
     #[arg(long, value_name = "TIME", value_parser = Within::first, requires = "query")]
     since: Option<i64>,
-    /// Find only what was said up to this day or time
+    /// Find only messages or facts up to this day or time
     #[arg(long, value_name = "TIME", value_parser = Within::last, requires = "query")]
     until: Option<i64>,
 }
@@ -215,7 +215,7 @@ impl From<WithinArgs> for Within {
     }
 }
 
-/// Read what has left the window of a session
+/// Read messages that have left the window of a session
 ///
 /// Searches for words, or reads one entry in full or a range of entries. A message is found if it has any of the words,
 /// in any form; the best come first. The output is what a model reads with the tool `recall`. Exits with 1 if nothing is

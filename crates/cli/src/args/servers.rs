@@ -13,8 +13,8 @@ use super::{PricesArg, StoreArg};
 
 /// Show what a model saw of the sessions in a store, in a browser
 ///
-/// Serves pages: the sessions with what they cost, and for each of them what each call sent, what it did not send, and why.
-/// Nothing is changed, unless --edit is given. Only this machine is served, unless there is a token.
+/// Serves pages that list the sessions with their cost, and show for each call what it sent, what it left out, and why.
+/// The pages change nothing without --edit. Without a token, only this machine is served.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -34,13 +34,13 @@ pub(crate) struct InspectArgs {
     /// %25, %26 and %23; required to serve other machines
     #[arg(long, value_name = "VARIABLE")]
     pub(crate) token_env: Option<String>,
-    /// A host name that browsers may use for this machine, besides localhost and the address; may be repeated
+    /// A host name that browsers may use for this machine, in addition to localhost and the address; may be repeated
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
-    /// The workspace whose shared facts the sessions know
+    /// The workspace of the shared facts
     #[arg(long, value_name = "NAME", default_value = Memory::WORKSPACE)]
     pub(crate) workspace: LogName,
-    /// Let the pages forget facts, resolve blockers and delete sessions; each is asked for twice
+    /// Let the pages forget facts, resolve blockers and delete sessions; each asks for confirmation
     #[arg(long)]
     pub(crate) edit: bool,
 }
@@ -88,7 +88,7 @@ pub(crate) struct McpArgs {
     /// The environment variable with the token that every request must carry; required to serve other machines
     #[arg(long, value_name = "VARIABLE", requires = "http")]
     pub(crate) token_env: Option<String>,
-    /// A host name that clients may use for this machine, besides localhost and the address; may be repeated
+    /// A host name that clients may use for this machine, in addition to localhost and the address; may be repeated
     #[arg(long, value_name = "HOST", requires = "http")]
     pub(crate) allow_host: Vec<String>,
 }
@@ -96,11 +96,11 @@ pub(crate) struct McpArgs {
 /// Serve a gateway in front of any model
 ///
 /// Clients keep their code and change one address: the base URL of OpenAI Chat Completions, OpenAI Responses, Anthropic
-/// Messages or Gemini. Each conversation becomes a session of the store. As long as a request is within the limits of the
-/// policy, it is forwarded as the bytes that came. Past them, it is sent with the session's window. If the upstream
-/// refuses a request as too long, it is sent again with a smaller window. Whatever else comes passes through.
+/// Messages or Gemini. Each conversation becomes a session of the store. A request within the limits of the policy is
+/// forwarded unchanged, byte for byte. A larger one is sent with the session's window. If the upstream refuses a
+/// request as too long, it is sent again with a smaller window. All other requests pass through.
 ///
-/// Headers of each answer, which begin with x-lookback-, say what was done. Keys go to the upstream and nowhere else.
+/// Each response has headers that begin with x-lookback- and report what was done. Keys go only to the upstream.
 /// Clients that log in to a subscription may ignore their base URL, and so never reach a gateway.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -110,10 +110,11 @@ Examples:
   lookback serve --config examples/gateway.toml --check
   lookback serve --new-key ann
 
-Give the client http://127.0.0.1:8787 as its base URL, with /v1 behind it if the client expects that.
+Give the client http://127.0.0.1:8787 as its base URL, followed by /v1 if the client expects that.
 
-The first line on standard error says where it listens. It is ready when /readyz answers. /metrics has counters for
-Prometheus. On SIGHUP, the configuration is read again. docs/guides/gateway.md has more.")]
+The first line on standard error is the address. The gateway is ready when /readyz answers.
+/metrics has counters for Prometheus. SIGHUP makes it read the configuration again.
+docs/guides/gateway.md has more.")]
 pub(crate) struct ServeArgs {
     /// A server that requests go to, for one dialect or for all; may be repeated
     #[arg(
@@ -123,7 +124,7 @@ pub(crate) struct ServeArgs {
         hide_env_values = true,
         value_delimiter = ' '
     )]
-    // Not parsed here: an error of clap repeats the value, which may have a password.
+    // Not parsed here: clap's errors repeat the value, which may contain a password.
     pub(crate) upstream: Vec<String>,
     /// The address to listen on; port 0 picks a free port [default: 127.0.0.1:8787]
     #[arg(long, value_name = "ADDRESS", env = "LOOKBACK_LISTEN", hide_env_values = true, value_parser = address)]
@@ -132,37 +133,37 @@ pub(crate) struct ServeArgs {
     /// window, cut to half of that]
     #[arg(long, value_name = "POLICY", env = "LOOKBACK_POLICY", hide_env_values = true)]
     pub(crate) policy: Option<String>,
-    /// A TOML file with upstreams, keys, limits and more; options of the command line count more
+    /// A TOML file with upstreams, keys, limits and more; command-line options override it
     #[arg(long, value_name = "FILE", env = "LOOKBACK_CONFIG", hide_env_values = true)]
     pub(crate) config: Option<PathBuf>,
-    /// Leave this share of the sessions alone, from 0 to 1, to see in /metrics whether windows pay
+    /// Leave this share of the sessions alone, from 0 to 1, so that /metrics shows whether windows pay
     #[arg(long, value_name = "SHARE")]
     pub(crate) holdout: Option<f64>,
     /// Add this to the requests of conversations: fact-sheet, memory-tools, recall, progress, cache-markers or summaries,
     /// with commas between them
     #[arg(long, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) add: Vec<Add>,
-    /// A host name that clients without keys may use for this machine, besides localhost and the address, such as that of a
-    /// container; may be repeated
+    /// A host name that clients without keys may use for this machine, in addition to localhost and the address, such
+    /// as that of a container; may be repeated
     #[arg(long, value_name = "HOST")]
     pub(crate) allow_host: Vec<String>,
     /// The origin of a web page that may make model calls, such as https://app.example; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     pub(crate) allow_origin: Vec<String>,
-    /// Check the configuration, and do not serve
+    /// Check the configuration without serving
     #[arg(long)]
     pub(crate) check: bool,
     /// Make a key for a client: print its table for the configuration, and the key itself on standard error
     #[arg(long, value_name = "NAME", conflicts_with_all = ["check", "upstream", "listen", "policy", "config"])]
     pub(crate) new_key: Option<Tenant>,
-    /// What is told on standard error: a line for each call as text or JSON, or only failures
+    /// What to log on standard error: a line for each call as text or JSON, or only failures
     #[arg(long, value_name = "LOG", default_value = "text")]
     pub(crate) log: LogForm,
     #[command(flatten)]
     pub(crate) store: StoreArg,
 }
 
-/// What a gateway tells on standard error.
+/// What a gateway logs on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogForm {
     Text,

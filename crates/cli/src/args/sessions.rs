@@ -30,7 +30,7 @@ pub(crate) enum SessionsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Print the window of a session: the messages that a model would see, or those that it saw at a call
+    /// Print the window of a session: the messages that a model would see now, or those that a call sent
     #[command(after_help = "\
 Examples:
   lookback sessions window replay/session | jq length
@@ -38,24 +38,24 @@ Examples:
     Window {
         /// The session
         name: String,
-        /// The window that this call sent: its number, from 1, as `sessions calls` lists them
+        /// Print the window that this call sent: its number, from 1, as in `sessions calls`
         #[arg(long, value_name = "N")]
         call: Option<u64>,
-        /// Also tell on standard error what became of each message by then, and why
+        /// Also explain on standard error what was done with each message by then, and why
         #[arg(long)]
         explain: bool,
-        /// With --explain, print one JSON object with the window and what became of each message
+        /// With --explain, print one JSON object with the window and the treatment of each message
         #[arg(long, requires = "explain")]
         json: bool,
         #[command(flatten)]
         store: StoreArg,
     },
-    /// Show what two calls of a session sent differently: what came, what left, what was cut, and why
+    /// Compare what two calls of a session sent: what was added, removed or shortened, and why
     #[command(after_help = "Example:\n  lookback sessions diff replay/session 52 53")]
     Diff {
         /// The session
         name: String,
-        /// The number of a call, from 1, as `sessions calls` lists them
+        /// The number of a call, from 1, as in `sessions calls`
         before: u64,
         /// The number of the other call
         after: u64,
@@ -86,10 +86,10 @@ Examples:
     },
     /// Print the whole history of a session as a recording, or write it as a page
     ///
-    /// Prints one message per line. If the session has a system prompt outside its messages, or tools, prints one line
-    /// for all. If the client has changed its history, what was there before is a branch that the conversation has left:
-    /// each is a line of its own, behind that of the conversation. With --html, it writes a page that shows what each call
-    /// saw: one file, which a browser opens from the disk.
+    /// Prints one message per line. If the session has tools, or a system prompt outside its messages, prints the whole
+    /// conversation on one line. If the client has changed its history, each branch that the conversation has left
+    /// follows on a line of its own. With --html, it writes a page that shows what each call saw: a single file, which
+    /// a browser opens from the disk.
     #[command(after_help = "\
 Examples:
   lookback sessions export replay/session | lookback replay -
@@ -97,7 +97,7 @@ Examples:
     Export {
         /// The session
         name: String,
-        /// Print the conversation alone, without the branches that it has left
+        /// Print only the conversation, without the branches that it has left
         #[arg(long, conflicts_with = "html")]
         current: bool,
         /// Write a page to this file instead
@@ -155,9 +155,9 @@ Examples:
         #[command(flatten)]
         store: StoreArg,
     },
-    /// Delete the sessions that were not used for long, or are too many
+    /// Delete sessions that were unused for a long time, or that are too many
     ///
-    /// Lists what would be deleted, and deletes it with --yes: sessions with their facts and summaries, in every tenant.
+    /// Lists the sessions, and deletes them only with --yes: with their facts and summaries, in every tenant.
     /// Shared facts are kept.
     #[command(after_help = "\
 Examples:
@@ -165,13 +165,13 @@ Examples:
   lookback sessions prune --keep 1000 --yes")]
     #[command(group(ArgGroup::new("which").required(true).multiple(true).args(["unused_for", "keep"])))]
     Prune {
-        /// Delete those that were not used for so long, such as 12h, 90d or 1y
+        /// Delete sessions that were unused for this long, such as 12h, 90d or 1y
         #[arg(long, value_name = "TIME", value_parser = ago)]
         unused_for: Option<Millis>,
-        /// Keep this many of each tenant, and delete those that were used before
+        /// Keep this many sessions of each tenant, the most recently used, and delete the others
         #[arg(long, value_name = "N")]
         keep: Option<usize>,
-        /// Delete them, and do not only list them
+        /// Delete them instead of only listing them
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -180,14 +180,14 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Erase what was said in sessions that are kept: long ago, or at certain entries
+    /// Erase old messages, or certain entries, and keep the sessions
     ///
-    /// Lists what would be erased, and erases it with --yes: messages that have left the window, system prompts that were
-    /// replaced, and earlier summaries, in every tenant. What was made from them is erased with them: their names in the
-    /// index, the running summary and the notes in the window, and the facts. A recall says what was erased.
+    /// Lists the messages, and erases them only with --yes: those that have left the window, replaced system prompts
+    /// and earlier summaries, in every tenant. Everything made from them is erased too: their names in the index, the
+    /// running summary and the notes in the window, and the facts. A recall reports that they were erased.
     ///
-    /// With --entry, messages of the window are erased as well, except those that the next call cannot be without: the
-    /// newest message, the current task and an open round of tool calls.
+    /// With --entry, messages in the window are erased as well, except those that the next call needs: the newest
+    /// message, the current task and an open round of tool calls.
     #[command(after_help = "\
 Examples:
   lookback sessions erase --older-than 90d
@@ -197,19 +197,19 @@ Examples:
     Erase {
         /// The sessions; without any, all of them
         names: Vec<String>,
-        /// Erase what was said so long ago, such as 12h, 90d or 1y
+        /// Erase messages that are this old, such as 12h, 90d or 1y
         #[arg(long, value_name = "TIME", value_parser = ago)]
         older_than: Option<Millis>,
-        /// Erase what was said before the running summary was made; the summary stays
+        /// Erase messages that are older than the running summary; the summary stays
         #[arg(long)]
         summarized: bool,
-        /// Erase these entries of one session, such as 7 or 3-5, as `sessions show` numbers them
+        /// Erase these entries of one session, such as 7 or 3-5, with the numbers of `sessions show`
         #[arg(long, value_name = "ENTRIES", value_parser = entries, value_delimiter = ',', requires = "names")]
         entry: Vec<Range<Position>>,
         /// Keep the running summary, the notes in the window, and the facts
         #[arg(long)]
         keep_drawn: bool,
-        /// Erase it, and do not only list it
+        /// Erase them instead of only listing them
         #[arg(long)]
         yes: bool,
         #[command(flatten)]
@@ -218,11 +218,11 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Read recordings into the store, such as `sessions export` writes
+    /// Read recordings, such as the output of `sessions export`, into the store
     ///
-    /// Each transcript becomes a session of the name that it has in the recording, or of its file. Nothing is cut, and
-    /// nothing is written over: if there is a session of this name, it must have the same messages, and those that it
-    /// does not have are appended.
+    /// Each transcript becomes a session with the name that it has in the recording, or the name of its file. Nothing
+    /// is shortened or overwritten: a session that exists must begin with the same messages, and the new ones are
+    /// appended.
     #[command(after_help = "\
 Example:
   lookback sessions import examples/session.jsonl")]
@@ -237,20 +237,20 @@ Example:
     },
 }
 
-/// Parses a span of time, and returns the moment that was so long ago.
+/// Parses a span of time and returns the moment that long ago.
 fn ago(text: &str) -> Result<Millis, jiff::Error> {
     let span: jiff::Span = text.parse()?;
     let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
     Ok(now.checked_sub(span.abs())?.timestamp().as_millisecond())
 }
 
-/// Parses entries of a log: one, or the first and the last of several.
+/// Parses one position of a log, or a range FIRST-LAST, both included.
 fn entries(text: &str) -> Result<Range<Position>, &'static str> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     let number = |text: &str| text.parse::<Position>().map_err(|_| "use the number of an entry, or FIRST-LAST");
     let (first, last) = (number(first)?, number(last)?);
     if first > last {
-        return Err("the first entry is behind the last");
+        return Err("the first entry comes after the last");
     }
     Ok(first..last.checked_add(1).ok_or("no log has so many entries")?)
 }

@@ -16,8 +16,8 @@ use super::{DialectArg, ModelArg, POLICY_LONG, PricesArg, place};
 /// allow, and prints it as TOML. It also says how sure that is: the comparison is repeated with 1,000 samples of the
 /// recordings. Fewer than 10 recordings are too few to tell.
 ///
-/// What has been replayed is kept in a file, figures only, so a run that Ctrl-C ended goes on where it was. Exits with
-/// 1 if no policy keeps to the bounds.
+/// The figures of each replay are kept in a file, so a run that Ctrl-C ended continues where it stopped. Exits with 1
+/// if no policy is within the bounds.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -56,7 +56,7 @@ pub(crate) struct TuneArgs {
     /// Write the policy to this file instead of standard output
     #[arg(long, value_name = "FILE", value_parser = place())]
     pub(crate) output: Option<PathBuf>,
-    /// The file that keeps what has been replayed
+    /// The file that keeps the results of replays
     #[arg(long, value_name = "FILE", value_parser = place(), default_value = ".lookback/tune.jsonl")]
     pub(crate) state: PathBuf,
     /// Print a JSON line for each policy, and then one with the recommendation

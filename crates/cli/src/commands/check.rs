@@ -21,16 +21,16 @@ use crate::{input, output};
 /// A conversation that was checked.
 struct Checked<'a> {
     document: &'a Document,
-    /// What is wrong. If the conversation was repaired, what is still wrong.
+    /// The findings. After a repair, those that remain.
     findings: Vec<Finding>,
     fix: Option<Fix>,
 }
 
 /// The repair of a conversation.
 struct Fix {
-    /// What was wrong.
+    /// The findings that the repair removed.
     fixed: Vec<Finding>,
-    /// What was done, joined for each message.
+    /// The changes, joined for each message.
     changes: Vec<Change>,
     /// The repaired conversation.
     text: String,
@@ -88,8 +88,8 @@ fn repair(document: &Document) -> Result<Checked<'_>, Failure> {
     Ok(Checked { document, findings, fix: Some(fix) })
 }
 
-/// Returns the findings that are not among those that are left. Messages may have moved, so findings are compared by
-/// their rule and by what they name.
+/// Returns the findings that were repaired. Messages may have moved, so two findings are equal if their rule, problem
+/// and identifier are.
 fn fixed(found: Vec<Finding>, left: &[Finding]) -> Vec<Finding> {
     let mut open: HashMap<(&str, Discriminant<Problem>, String), usize> = HashMap::new();
     for finding in left {
@@ -146,8 +146,8 @@ impl Checked<'_> {
         output::json(&answer)
     }
 
-    /// Returns a line for each finding. After a repair: the findings that were repaired, the repairs, and what is
-    /// still wrong.
+    /// Returns a line for each finding. After a repair: the repaired findings, the changes, and the findings that
+    /// remain.
     fn lines(&self, name: Option<&str>) -> Vec<String> {
         let (before, still) = match &self.fix {
             Some(fix) => (Some(fix), "still wrong: "),
@@ -161,7 +161,7 @@ impl Checked<'_> {
     }
 }
 
-/// A finding that was repaired: what was wrong, without its severity and without advice.
+/// A repaired finding, without its severity and advice.
 #[derive(Serialize)]
 struct Mended<'a> {
     rule: &'a str,

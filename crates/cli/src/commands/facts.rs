@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::store::{self, Opening};
 use crate::{input, json, output};
 
-/// The session under which commands without a session open a memory.
+/// The session name for commands that name no session.
 const NO_SESSION: &str = "command line";
 
 pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
@@ -62,7 +62,7 @@ pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reports what was done to a fact. A shared fact belongs to the workspace, even if a session is named.
+/// Reports a change of a fact. A shared fact belongs to the workspace, even if a session is named.
 fn done(what: &str, id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
     let workspace = (id.scope == Scope::Shared).then_some(&whose.place.workspace);
     if json {
@@ -100,7 +100,7 @@ fn existing_with(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
     existing(whose.session.as_deref(), &whose.place)
 }
 
-/// Opens the store that an import is written to. A dry run does not create one.
+/// Opens the target store of an import. A dry run does not create it.
 fn target(place: &Place, options: ImportOptions) -> Result<Arc<dyn Store>, Failure> {
     if !options.dry_run {
         return store::open(&place.store.location()?, Opening::Made(Durability::Disk));
@@ -294,7 +294,7 @@ fn sheet(whose: &Whose, budget: u64, model: Option<&str>, json: bool) -> Result<
     Ok(())
 }
 
-/// How an import is carried out and reported.
+/// The options of an import that affect how it runs and reports.
 #[derive(Clone, Copy)]
 struct ImportOptions {
     dry_run: bool,
@@ -316,7 +316,7 @@ fn import_export(
 ) -> Result<ExitCode, Failure> {
     let from = || input::place(file);
     if session.is_none() && !shared {
-        // A missing file is the more useful error. Standard input is not read, so that nobody has to type it first.
+        // A missing file is the more useful error. Standard input is not read, so that nobody types input in vain.
         if file != "-" {
             input::text(file)?;
         }
@@ -362,7 +362,7 @@ fn import_folder(folder: &std::path::Path, place: &Place, options: ImportOptions
     Ok(ExitCode::from(u8::from(!report.damaged.is_empty())))
 }
 
-/// Refuses a store of Lookback without anything from KB Labs. Its `memory.json` would be read as one without facts.
+/// Refuses a store of Lookback that contains nothing from KB Labs. Its `memory.json` would be read as an empty memory.
 fn refuse_own(folder: &std::path::Path) -> Result<(), Failure> {
     if FileStore::open_existing(folder).is_err() {
         return Ok(());
@@ -379,7 +379,7 @@ fn refuse_own(folder: &std::path::Path) -> Result<(), Failure> {
     if is_theirs { Ok(()) } else { Err(Failure::OwnStore(folder.to_owned())) }
 }
 
-/// Returns a sentence such as `3 facts: 2 new, 1 already known`. Facts that were refused are not counted.
+/// Returns a line such as `3 facts: 2 new, 1 already known`. Refused facts are not counted.
 fn counted(counts: &Counts, options: ImportOptions) -> String {
     let Counts { new, confirmed, superseded, disputed, known, outdated, .. } = *counts;
     let mut parts = vec![format!("{} new", output::number(new))];

@@ -1,4 +1,4 @@
-//! `lookback inspect`: shows in a browser what a model saw of the sessions in a store.
+//! `lookback inspect`: serves pages that show what a model saw of the sessions in a store.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -26,7 +26,7 @@ pub(crate) fn run(args: InspectArgs) -> Result<ExitCode, Failure> {
     let token = given.map(|(_, token)| token);
     let door = Door { address: args.http, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
     serve(inspector, door, |mut address| {
-        // No browser can open the address that means all.
+        // Browsers cannot open the unspecified address.
         match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),

@@ -18,8 +18,8 @@ use crate::{input, output};
 
 pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     let token = args.token_env.map(input::token).transpose()?;
-    // Otherwise the server uses the user's own store, unlike other commands, because clients start it in arbitrary
-    // folders.
+    // Clients start this command in arbitrary folders, so without a name it uses the user's own store, unlike other
+    // commands.
     let named = StoreArg::new(args.store).named()?;
     let is_named = named.is_some();
     let place = named.or_else(|| location::user_store().map(Location::Sqlite)).ok_or(Failure::NoDataFolder)?;

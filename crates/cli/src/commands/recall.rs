@@ -1,4 +1,4 @@
-//! `lookback recall`: reads what has left the window of a session, like the model's tool of the same name.
+//! `lookback recall`: reads messages that have left the window of a session, like the model's tool of the same name.
 
 use crate::exit::ExitCode;
 
@@ -35,7 +35,7 @@ pub(crate) fn run(args: RecallArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!found)))
 }
 
-/// Returns what was recalled as a model reads it, but with a command line for what comes next.
+/// Returns the recalled messages as a model reads them, but with command lines instead of tool calls for the rest.
 fn text_of(recalled: &Recalled, command: &dyn Fn(&Recall) -> String) -> String {
     let mut text = recalled.erased_as_text();
     for passage in &recalled.passages {
@@ -63,7 +63,7 @@ fn text_of(recalled: &Recalled, command: &dyn Fn(&Recall) -> String) -> String {
     text
 }
 
-/// Returns the command line that recalls this.
+/// Returns the command line for a recall.
 fn command(recall: &Recall, session: &str, place: &StoreArg) -> String {
     let mut options = Vec::new();
     let limit = match recall {

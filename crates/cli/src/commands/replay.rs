@@ -1,4 +1,4 @@
-//! `lookback replay`: what recorded sessions would have sent, and what that would have cost.
+//! `lookback replay`: replays recorded sessions and reports what they would have sent and cost.
 
 mod picture;
 mod tables;
@@ -24,10 +24,10 @@ use crate::store::{self, Opening};
 use crate::written::Written;
 use crate::{input, output};
 
-/// The policies that a single policy is compared with: the label, and the preset.
+/// The policies that a single policy is compared with, as pairs of label and preset.
 const COMPARED: [(&str, &str); 2] = [("no window", "none"), ("last 40 messages", "messages")];
 
-/// One of the policies that are compared.
+/// A policy in the comparison.
 struct Candidate {
     /// Its name in the tables.
     label: String,
@@ -37,7 +37,7 @@ struct Candidate {
     total: Report,
 }
 
-/// What all replays of a run share.
+/// The settings and state that all replays of a run share.
 struct Run<'a> {
     args: &'a ReplayArgs,
     price: Price,
@@ -48,16 +48,16 @@ struct Run<'a> {
     interrupted: Arc<AtomicBool>,
 }
 
-/// What a run has replayed, apart from the candidates' totals.
+/// The results of a run, except for the candidates' totals.
 #[derive(Default)]
 struct Replayed {
     /// The reports of the sessions that are kept.
     sessions: Vec<Report>,
     /// The calls of the session, if the run replays one recording under one policy.
     calls: Vec<ReplayedCall>,
-    /// How many replays were completed. There is one replay for each recording and candidate.
+    /// The number of completed replays. There is one replay for each recording and candidate.
     completed: usize,
-    /// What the page shows, if there is to be one.
+    /// The sessions on the page, if the run writes one.
     shown: Vec<Shown>,
     /// Whether Ctrl-C ended the run before all replays were completed.
     cut_short: bool,
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the policies of the command line. A single policy is accompanied by those that it is compared with.
+/// Returns the policies of the command line. If there is only one, adds policies to compare it with.
 fn candidates(args: &ReplayArgs) -> Result<Vec<Candidate>, Failure> {
     let total = |label: &str| Report::new("total", label);
     let mut candidates = Vec::new();
@@ -235,7 +235,7 @@ impl<'a> Run<'a> {
         Ok((report, calls))
     }
 
-    /// Returns what the page shows of a replay, if it was completed. Only that of the first can be copied.
+    /// Returns a completed replay for the page. Only the first can have its requests copied.
     fn shown(&self, replay: Replay, policy: &str, is_first: bool) -> Result<Option<Shown>, Failure> {
         let (store, log) = (MemoryStore::new(), "replay".parse().map_err(lookback_session::Error::from)?);
         if !block_on(replay.save(&store, &log))? {
@@ -245,7 +245,7 @@ impl<'a> Run<'a> {
         Ok(Some(Shown::read(&store, &log, counter, &self.price, Some(policy), has_requests)?))
     }
 
-    /// Writes the calls of one session or the list of sessions, and then the policies beside each other.
+    /// Writes the calls of one session or the list of sessions, and then the comparison of the policies.
     fn write_tables(&self, replayed: &Replayed, candidates: &[Candidate]) -> Result<(), Failure> {
         let Replayed { sessions, calls, cut_short, .. } = replayed;
         if !calls.is_empty() {
@@ -274,7 +274,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Compares what the provider reported with the replay, if the recordings contain reports.
+    /// Compares the replay with the usage that the provider reported, if the recordings contain it.
     fn compare_with_reported(&self, candidates: &[Candidate]) -> Result<(), Failure> {
         // The recorded session most likely sent everything, so the policy that does so is the best comparison.
         let everything = input::policy("none", &[])?;
@@ -287,7 +287,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Suggests what to do with the sessions that are now in the store.
+/// Prints where the sessions are, and suggests commands for them.
 fn suggest(name: &str, args: &ReplayArgs) -> Result<(), Failure> {
     let store = &args.store;
     let (name, at) = (output::quoted(name), store::option(store));
@@ -308,7 +308,7 @@ fn suggest(name: &str, args: &ReplayArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The names of the sessions. They are unique, and the same whenever the same files are replayed.
+/// The names of the sessions: unique, and the same each time the same files are replayed.
 #[derive(Default)]
 struct Names {
     given: HashSet<String>,

@@ -9,8 +9,8 @@ use crate::args::RulesArgs;
 use crate::failure::Failure;
 use crate::{input, output};
 
-/// The page with a section for each rule, and two for errors that break no rule. The command prints its sections, so
-/// the two cannot disagree.
+/// The page with a section for each rule, and two sections for errors that break no rule. The command prints sections
+/// of this page, so the two cannot disagree.
 const PAGE: &str = include_str!("../../rules.md");
 const TOO_LONG: &str = "Too long";
 const NO_RULE: &str = "Other refusals";
@@ -41,7 +41,7 @@ fn list() -> String {
     rules.map(|(dialect, rule)| format!("{:<6}{:<13}{}\n", rule.id, dialect.name(), rule.demands)).collect()
 }
 
-/// Returns the rules with these numbers. `None` if a word is not the number of a rule.
+/// Returns the rules with these numbers. `None` if a word is not a rule number.
 fn numbered(words: &[String]) -> Option<Vec<&'static str>> {
     let find = |word: &String| {
         let mut rules = Dialect::ALL.into_iter().flat_map(Dialect::rules);
@@ -61,7 +61,7 @@ fn meant(error: &str) -> Vec<&'static str> {
     if !rules.is_empty() {
         return rules;
     }
-    // The kind of an error is the same in every dialect.
+    // All dialects classify an error alike.
     match provider_errors.first() {
         Some(ProviderError::TooLong(_)) => vec![TOO_LONG],
         Some(ProviderError::Malformed { .. }) => vec![NO_RULE],

@@ -17,7 +17,7 @@ use crate::location;
 use crate::store::{self, Opening};
 use crate::{input, output};
 
-/// The port that a gateway listens on.
+/// The default port of the gateway.
 const PORT: u16 = 8787;
 
 pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
@@ -36,7 +36,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // A crash of the process loses nothing that was written, and the client has a copy of everything.
+    // Written entries survive a crash of the process, and the client has a copy of everything.
     let store = store::open(&store_of(&args, &config)?, Opening::Made(Durability::System))?;
     let address = listen(&config);
     #[cfg(feature = "otel")]
@@ -59,7 +59,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads the configuration: what the command line says, then the environment, then the file.
+/// Reads the configuration. The command line overrides the environment, which overrides the file.
 fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
     let file = args.config.as_deref().map(|path| Ok::<_, Failure>((path, input::text(path)?))).transpose()?;
     let mut config = match &file {
@@ -105,7 +105,7 @@ fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
     Ok((config, policy))
 }
 
-/// Returns whether a mistake is in an option, which counts more than the file.
+/// Returns whether a mistake is in a command-line option, which overrides the file.
 fn is_option(args: &ServeArgs, fault: &ConfigError) -> bool {
     match fault {
         ConfigError::Holdout(_) => args.holdout.is_some(),
@@ -119,13 +119,13 @@ fn is_option(args: &ServeArgs, fault: &ConfigError) -> bool {
     }
 }
 
-/// Returns a place in a file.
+/// Returns the name of a file in messages, with a line number if there is one.
 fn place(path: &Path, line: Option<usize>) -> String {
     let path = input::place(path);
     line.map_or(path.clone(), |line| format!("{path}: line {line}"))
 }
 
-/// Returns the store: that of the command line, of the environment, of the file, or the default.
+/// Returns the store that the command line, the environment or the file names, in this order, or the default.
 fn store_of(args: &ServeArgs, config: &Config) -> Result<Location, Failure> {
     let in_file = || config.store.as_ref().map(|text| location::location(text.into())).transpose();
     let named = match args.store.named()? {

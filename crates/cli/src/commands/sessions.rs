@@ -99,7 +99,7 @@ pub(super) fn open(place: &StoreArg) -> Result<Arc<dyn Store>, Failure> {
 pub(super) fn log(store: &dyn Store, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
     let log: LogName = name.parse().map_err(Error::from)?;
     match block_on(store.head(&log, None)) {
-        // A damaged log gives an error when it is read, and it can be deleted.
+        // A damaged log can still be deleted. Reading it returns an error.
         Ok(Some(_)) | Err(StoreError::Damaged { .. }) => Ok(log),
         Err(error) => Err(error.into()),
         Ok(None) => Err(Failure::NoSession { name: name.to_owned(), store: place.location()?.to_string() }),
@@ -130,7 +130,7 @@ fn list(store: &Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
     let code = ExitCode::from(u8::from(is_damaged));
     let mut listed: BTreeMap<_, _> =
         logs.iter().filter(|log| !log.name.is_derived()).map(|log| (log.name.clone(), Listed::from(log))).collect();
-    // A session may have facts only.
+    // A session may have facts but no messages.
     for (session, log) in with_facts(&logs) {
         let only_facts = LogInfo::new(session.clone(), 0, 0).created(log.created).used(log.used);
         listed.entry(session.clone()).or_insert_with(|| Listed::from(&only_facts)).facts = facts(store, &session)?;
@@ -167,7 +167,7 @@ pub(super) fn warn_of_damaged(store: &dyn Store, logs: &[LogInfo]) -> Result<boo
     Ok(any)
 }
 
-/// Returns the sessions that have facts, sorted by name, with the logs of these facts.
+/// Returns the sessions that have facts, sorted by name, with the log of their facts.
 pub(super) fn with_facts(logs: &[LogInfo]) -> impl Iterator<Item = (LogName, &LogInfo)> {
     logs.iter().filter(|log| log.records > 0).filter_map(|log| match log.name.derived() {
         Some((Derived::Facts, session)) => Some((session.parse().ok()?, log)),
@@ -175,7 +175,7 @@ pub(super) fn with_facts(logs: &[LogInfo]) -> impl Iterator<Item = (LogName, &Lo
     })
 }
 
-/// Returns how many current facts a session has, without shared facts.
+/// Returns the number of current facts of a session, without shared facts.
 pub(super) fn facts(store: &Arc<dyn Store>, session: &LogName) -> Result<u64, Failure> {
     let memory = block_on(Memory::open(store.clone(), session.as_str()))?;
     let mut facts = Facts::new(Scope::Session);
@@ -203,7 +203,7 @@ impl From<&LogInfo> for Listed {
     }
 }
 
-/// Returns a time to the minute. It is in UTC, so that the output is the same everywhere.
+/// Returns a time to the minute, in UTC so that the output is the same everywhere.
 pub(super) fn minute(time: Option<Millis>) -> String {
     json::timestamp(time).map_or("-".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
 }
@@ -231,7 +231,7 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
             output::plain(&text),
         ]
     };
-    // The entry is the position in the log, as in `recall --entry` and in the results of a search.
+    // The first column is the position in the log, as in `recall --entry` and in search results.
     let header = ["entry", "in window", "role", "tokens", "text"];
     let table = output::table(header, &[1, 2, 4], history.iter().map(row));
     output::line(&output::text_of(&table))?;
@@ -253,7 +253,7 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns how many messages of the conversation were erased.
+/// Returns the number of messages of the conversation that were erased.
 fn erased(session: &Session, history: &[HistoryEntry]) -> u64 {
     let left = history.iter().filter(|entry| entry.arrival.origin != Origin::Lookback).count();
     session.stats().messages.saturating_sub(left as u64)
@@ -293,14 +293,14 @@ fn export(name: &str, current: bool, place: &StoreArg) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the messages of a history as they came, each with its time.
+/// Returns the messages of a history as they arrived, each with its time.
 fn messages(history: &[HistoryEntry]) -> Result<Vec<Box<RawValue>>, Failure> {
     let wires = history.iter().filter_map(|entry| Some((entry.arrival.message.wire()?, entry.arrival.time)));
     let elements = wires.flat_map(|(wire, time)| wire.elements().into_iter().map(move |raw| (raw, time)));
     elements.map(|(raw, time)| recorded(raw, time)).collect()
 }
 
-/// Writes a history as one line of a recording: the system prompt and the tools belong to all of its messages.
+/// Returns a history as one line of a recording, with the system prompt and the tools for all of its messages.
 fn transcript(id: &str, preamble: &Preamble, history: &[HistoryEntry]) -> Result<String, Failure> {
     let wire = history.iter().find_map(|entry| entry.arrival.message.wire());
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
@@ -315,7 +315,7 @@ fn page(name: &str, file: &Path, has_contents: bool, prices: &str, place: &Store
     let store = open(place)?;
     let log = log(&*store, name, place)?;
     let page = Written::begin(file)?;
-    // The counter of a replay that is given no model.
+    // The same counter as that of a replay without --model.
     let settings = input::settings(None);
     let shown = Shown::read(&*store, &log, &*settings.counter, &price, None, has_contents)?.with_facts(store, &log)?;
     page.finish(&pages::html(name, &shown, &[], &price, has_contents))?;
@@ -323,7 +323,7 @@ fn page(name: &str, file: &Path, has_contents: bool, prices: &str, place: &Store
     Ok(())
 }
 
-/// Returns a message with the time at which it arrived. A replay needs it to tell when the prompt cache has expired.
+/// Returns a message with its arrival time, which a replay needs to know when the prompt cache expired.
 fn recorded(raw: &RawValue, time: Option<Millis>) -> Result<Box<RawValue>, Failure> {
     match (raw.get().strip_suffix('}'), json::timestamp(time)) {
         (Some(open), Some(time)) => {
@@ -353,7 +353,7 @@ fn search(
         };
         output::line(&output::text_of(&output::table(["session", "entry", "text"], &[0, 2], found.iter().map(row))))?;
     }
-    // If the search was limited to one session, a damaged log has already been reported as an error.
+    // A search in one session has already returned a damaged log as an error.
     let is_all = log.is_some() || !warn_of_damaged(store, &block_on(store.list(""))?)?;
     Ok(ExitCode::from(u8::from(found.is_empty() || !is_all)))
 }

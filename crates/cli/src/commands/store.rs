@@ -1,4 +1,4 @@
-//! `lookback store`: looks after a store.
+//! `lookback store`: counts, verifies, vacuums and copies a store.
 
 use crate::exit::ExitCode;
 use std::path::PathBuf;
@@ -34,10 +34,10 @@ fn open(place: &StoreArg) -> Result<Arc<dyn Store>, Failure> {
     store::open(&place.location()?, Opening::Existing)
 }
 
-/// What a namespace has.
+/// The contents of a namespace: sessions, logs, entries and bytes.
 #[derive(Serialize)]
 struct Stats {
-    /// From the outermost on; none for the store itself.
+    /// The tenants, from the outermost inward. Empty for the store itself.
     tenants: Vec<Tenant>,
     sessions: u64,
     logs: u64,
@@ -45,7 +45,7 @@ struct Stats {
     bytes: u64,
 }
 
-/// What every namespace has.
+/// Counts the contents of every namespace.
 fn count(store: &dyn Store) -> Result<Vec<Stats>, Failure> {
     let mut all = Vec::new();
     for (tenants, scoped) in block_on(every_namespace(store))? {
@@ -61,7 +61,7 @@ fn count(store: &dyn Store) -> Result<Vec<Stats>, Failure> {
     Ok(all)
 }
 
-/// Also tells what could not be counted.
+/// Prints the contents of every namespace, and warns of logs that cannot be counted.
 fn stats(store: &dyn Store, json: bool) -> Result<ExitCode, Failure> {
     let mut is_damaged = false;
     for (_, scoped) in block_on(every_namespace(store))? {
@@ -85,7 +85,7 @@ fn stats(store: &dyn Store, json: bool) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(is_damaged)))
 }
 
-/// The beginning of a line about a tenant; empty for the store itself.
+/// Returns the beginning of a line about a tenant. Empty for the store itself.
 fn whose(tenants: &[Tenant]) -> String {
     let names: Vec<String> = tenants.iter().map(|tenant| output::plain(tenant.as_str())).collect();
     if names.is_empty() { String::new() } else { format!("tenant {}: ", names.join(" / ")) }
@@ -111,7 +111,7 @@ fn check(store: &dyn Store, json: bool) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// What `verify` prints.
+/// The output of `verify`.
 #[derive(Serialize)]
 struct Checked {
     logs: u64,
@@ -123,7 +123,7 @@ struct Checked {
 #[derive(Serialize)]
 struct Wrong {
     tenants: Vec<Tenant>,
-    /// None if it is not of a log.
+    /// The log with the fault. `None` if the fault is not in a log.
     log: Option<LogName>,
     error: String,
 }
@@ -158,6 +158,6 @@ fn migrate(from: PathBuf, to: PathBuf, encrypt: bool, decrypt: bool) -> Result<(
     bar.finish_and_clear();
     let entries = output::counted(copied.records - copied.known, "entry", "entries");
     let logs = output::counted(copied.logs, "log", "logs");
-    output::message(&format!("copied {entries} of {logs}; {} were there", copied.known));
+    output::message(&format!("copied {entries} of {logs}; {} were already there", copied.known));
     Ok(())
 }

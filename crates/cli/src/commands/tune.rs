@@ -1,4 +1,4 @@
-//! `lookback tune`: the policy for recorded sessions, found by replaying them under many.
+//! `lookback tune`: recommends a policy for recorded sessions by replaying them under many.
 
 mod choice;
 mod grid;
@@ -33,47 +33,47 @@ use crate::{input, output};
 /// The policy that the others are compared with.
 const USUAL: &str = "default";
 
-/// How many replays run at the same time.
+/// The number of replays that run at the same time.
 const THREADS: usize = 2;
 
-/// One of the policies that are compared.
+/// A policy in the comparison.
 struct Candidate {
-    /// The policy as text, as it was given.
+    /// The policy as text, in the form of the command line.
     label: String,
     policy: Policy,
 }
 
-/// What all replays of a run share.
+/// The settings and state that all replays of a run share.
 struct Run<'a> {
     args: &'a TuneArgs,
     price: Price,
     settings: Settings,
     candidates: Vec<Candidate>,
-    /// Which build of this program replays.
+    /// Identifies the build of this program.
     build: String,
     bar: indicatif::ProgressBar,
     /// Whether Ctrl-C was pressed, or the run has failed.
     interrupted: Arc<AtomicBool>,
 }
 
-/// A replay that is to be made.
+/// A replay to be made.
 struct Task {
     recording: Arc<Recording>,
     settings: Settings,
     unrecorded: u64,
-    /// The index of the recording's row, and that of the policy.
+    /// The index of the recording's row, and of the policy's column.
     place: (usize, usize),
-    /// The digest by which its report is kept.
+    /// The digest that identifies the replay in the state file.
     digest: String,
 }
 
-/// A replay that was made, or cut short.
+/// A replay that was completed or cut short.
 struct Outcome {
     task: Task,
     report: Result<Report, Error>,
 }
 
-/// The reports of one recording under each policy, as far as they are known.
+/// The known reports of one recording, one place for each policy.
 struct Row {
     reports: Vec<Option<Report>>,
     /// Whether a replay of the recording failed.
@@ -103,7 +103,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     }
     if cut_short {
         output::warning(&format!(
-            "Ctrl-C ended this after {} of {} recordings; the same command goes on from there",
+            "Ctrl-C ended this after {} of {} recordings; the same command continues from there",
             rows.len(),
             recordings.count()
         ));
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     Err(Failure::NoCalls)
 }
 
-/// Tells this build of the program from others, whose replays may come out otherwise.
+/// Returns a text that identifies this build of the program. Replays by another build may give other results.
 fn build() -> String {
     let program = std::env::current_exe().and_then(std::fs::metadata);
     let made = |program: &std::fs::Metadata| program.modified().ok()?.duration_since(UNIX_EPOCH).ok();
@@ -122,13 +122,13 @@ fn build() -> String {
     )
 }
 
-/// Returns the default policy, and then those that are given or those of the grid.
+/// Returns the default policy, and then the given policies or those of the grid.
 fn candidates(given: &[String]) -> Result<Vec<Candidate>, Failure> {
     let others = if given.is_empty() { grid::texts() } else { given.to_vec() };
     let mut candidates: Vec<Candidate> = Vec::new();
     for label in [USUAL.to_owned()].into_iter().chain(others) {
         let policy = input::policy(&label, &[])?;
-        // One policy may have several texts; one element of the grid may be the default.
+        // Several texts may name the same policy, such as the default and an element of the grid.
         if candidates.iter().all(|other| other.policy != policy) {
             candidates.push(Candidate { label, policy });
         }
@@ -158,7 +158,7 @@ impl Run<'_> {
             drop(outcomes);
             let fed = self.feed(recordings, tasks, &made, state, &mut rows);
             if fed.is_err() {
-                // What is under way need not be finished.
+                // Stop the replays that are under way.
                 self.interrupted.store(true, Ordering::SeqCst);
             }
             fed
@@ -167,7 +167,7 @@ impl Run<'_> {
         Ok(whole.filter(|reports| reports.first().is_some_and(|usual| usual.calls > 0)).collect())
     }
 
-    /// Hands out the replays whose reports are not known, and takes in what comes back.
+    /// Sends replays without a known report to the workers, and takes in their results.
     fn feed(
         &self,
         recordings: &Recordings,
@@ -180,7 +180,7 @@ impl Run<'_> {
         for recording in recordings.read() {
             let recording = Arc::new(recording?);
             let replays = self.replays(&recording, rows.len());
-            // A recording that is given twice counts once, as it would make the choice look surer than it is.
+            // A recording that is given twice counts once. Otherwise the recommendation would look surer than it is.
             if replays.first().is_some_and(|replay| !known.insert(replay.digest.clone())) {
                 self.bar.inc(recording.messages.len() as u64 * replays.len() as u64);
                 continue;
@@ -192,7 +192,7 @@ impl Run<'_> {
                 }
                 match state.get(&task.digest).cloned() {
                     Some(report) => self.put(rows, &task, report),
-                    // All workers are there until the queue is closed.
+                    // The workers receive until the queue is closed.
                     None => drop(tasks.send(task)),
                 }
                 while let Ok(outcome) = made.try_recv() {
@@ -221,7 +221,7 @@ impl Run<'_> {
         self.candidates.iter().enumerate().map(task).collect()
     }
 
-    /// Makes replays until there are no more.
+    /// Makes replays until the queue is closed.
     fn work(&self, queue: &Mutex<Receiver<Task>>, outcomes: &Sender<Outcome>) {
         loop {
             let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -239,12 +239,12 @@ impl Run<'_> {
         let settings = task.settings.clone();
         let replay = replay::replay(&task.recording, settings, &self.price, task.unrecorded, &mut on_call);
         let mut report = block_on(replay)?.report;
-        // Names have no part in what is kept.
+        // The state file contains no names.
         report.id.clear();
         Ok(report)
     }
 
-    /// Takes in a replay. One that was cut short is not kept.
+    /// Takes in a result. One that was cut short is not kept.
     fn take(&self, outcome: Outcome, state: &mut State, rows: &mut [Row]) -> Result<(), Failure> {
         let Outcome { task, report } = outcome;
         match report {
@@ -266,7 +266,7 @@ impl Run<'_> {
         self.bar.inc(task.recording.messages.len() as u64);
     }
 
-    /// Leaves a recording out, because policies are compared over the same recordings. Says so once.
+    /// Leaves a recording out, because policies are compared over the same recordings. Warns once.
     fn leave_out(&self, rows: &mut [Row], task: &Task, error: Error) {
         let Some(row) = rows.get_mut(task.place.0).filter(|row| !row.is_left_out) else { return };
         row.is_left_out = true;

@@ -1,4 +1,4 @@
-//! `lookback window`: writes a conversation with its window in place of its messages.
+//! `lookback window`: writes a conversation with its window instead of its messages.
 
 use crate::exit::ExitCode;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let messages = view.encode(run.engine.target().clone()).map_err(Error::from)?;
     let window = document.with_messages(&messages);
     let over = over(&run.engine, &run.result, &policy, view);
-    // A repair of some rules would say something else than the conversation does.
+    // Some broken rules have no repair that keeps the meaning of the conversation.
     let broken = request.dialect().check(&document.sent(&messages, run.engine.target())?);
     let warnings = warnings(&run.result, over.as_ref(), view, run.engine.target(), &broken);
     for warning in &warnings {
@@ -84,22 +84,22 @@ fn write_explained(
 struct Run {
     engine: Engine,
     result: RequestRun,
-    /// The most tokens that the largest window can have, from its bytes alone.
+    /// An upper bound of the tokens of the largest window, computed from its bytes.
     most_tokens: u64,
 }
 
 impl Run {
-    /// Returns what is sent.
+    /// Returns the view that is sent.
     fn view(&self) -> &View {
         self.result.outcome.on_read.as_deref().unwrap_or(self.engine.view())
     }
 }
 
-/// Decides the window. Counts tokens only if something depends on them.
+/// Decides the window. Counts tokens only if something depends on their number.
 ///
-/// Nothing does if the policy does not limit tokens and the window has no more bytes than its model accepts tokens,
-/// because no token is shorter than a byte. Pictures and files are the exception: their cost is set by the provider.
-/// Warnings and refusals give sizes, so they depend on the tokens too.
+/// Nothing does if the policy does not limit tokens and the window has at most as many bytes as its model accepts
+/// tokens, because no token is shorter than a byte. Pictures and files are the exception, because the provider sets
+/// their cost. Warnings and refusals contain sizes, so they depend on the tokens too.
 fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&str>) -> Result<Run, Failure> {
     let dialect = request.dialect();
     if !policy.counts_tokens() && !args.explain {
@@ -117,7 +117,7 @@ fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&
     feed(args, request, input::settings_at(&target).dialect(dialect).policy(policy.clone()))
 }
 
-/// Feeds the request to an engine, call by call or at once.
+/// Feeds the request to an engine, either as one model call before each assistant message or, with --once, as one call.
 fn feed(args: &WindowArgs, request: &Request, settings: Settings) -> Result<Run, Failure> {
     let counter = settings.counter.clone();
     let mut engine = Engine::new(settings);
@@ -133,7 +133,7 @@ fn feed(args: &WindowArgs, request: &Request, settings: Settings) -> Result<Run,
     Ok(Run { engine, result, most_tokens: largest })
 }
 
-/// Returns the most tokens that a view can have, from its bytes alone.
+/// Returns an upper bound of the tokens of a view, computed from its bytes.
 fn most_tokens(view: &View) -> u64 {
     let size = view.totals().size;
     if size.media == 0 { size.bytes } else { u64::MAX }
@@ -147,7 +147,7 @@ struct Answer<'a> {
     tokens: u64,
     /// The limits that the window exceeds.
     over: Vec<Excess>,
-    /// The rules that the window breaks, because no repair keeps its meaning.
+    /// The rules that the window still breaks, because no repair would keep its meaning.
     findings: Vec<findings::Line<'a>>,
 }
 
@@ -175,7 +175,7 @@ impl Line {
     }
 }
 
-/// Returns what was done to messages, in one word. For messages that are kept, this is what encoding does to them.
+/// Returns the treatment of messages in one word. For kept messages, this is the change that encoding makes.
 fn action(outcome: &MessageOutcome) -> &'static str {
     match (outcome.action, outcome.mends.first()) {
         (Action::Keep, Some(mend)) => mend.verb(),
@@ -200,7 +200,7 @@ fn explain(outcomes: &[MessageOutcome]) -> String {
     output::text_of(&table)
 }
 
-/// The limits that a window exceeds because what it contains may not be dropped.
+/// The limits that a window exceeds because its messages may not be dropped.
 struct Over {
     excesses: Vec<Excess>,
     sentence: String,
@@ -214,8 +214,8 @@ fn over(engine: &Engine, result: &RequestRun, policy: &Policy, view: &View) -> O
         return None;
     }
     let explanation = engine.explain();
-    // The policy may not count everything, or not at every call, so only the excesses of a plan are reported. A window
-    // that is computed on read has a plan of its own.
+    // The policy may not limit every measure, or not at every call, so only the excesses of a plan are reported. A
+    // window that is computed on read has a plan of its own.
     let own_plan = if result.outcome.on_read.is_some() { result.outcome.plan.as_ref() } else { None };
     let excesses = own_plan.map_or(&explanation.over, |plan| &plan.over).iter();
     let excesses: Vec<Excess> =
@@ -231,7 +231,7 @@ fn over(engine: &Engine, result: &RequestRun, policy: &Policy, view: &View) -> O
     Some(Over { excesses, sentence })
 }
 
-/// Returns what may not be dropped, with its tokens.
+/// Returns the messages that may not be dropped, with their tokens.
 fn undroppable(explanation: &Explanation) -> Vec<(String, u64)> {
     let mut sizes: Vec<(String, u64)> = Vec::new();
     for decision in explanation.groups.iter().map(|group| &group.decision) {
@@ -248,7 +248,7 @@ fn undroppable(explanation: &Explanation) -> Vec<(String, u64)> {
     sizes
 }
 
-/// Returns what the user should know: the limits that are exceeded, the repairs, and the rules that are still broken.
+/// Returns warnings for the user: exceeded limits, repairs, and rules that are still broken.
 fn warnings(result: &RequestRun, over: Option<&Over>, view: &View, target: &Target, broken: &[Finding]) -> Vec<String> {
     let mut warnings: Vec<String> = over.map(|over| over.sentence.clone()).into_iter().collect();
     if result.outcome.summary_request.is_some() {

@@ -49,7 +49,7 @@ def codex_setup(lab, settings=""):
     more = 'approval_policy = "never"\nsandbox_mode = "danger-full-access"\ncheck_for_update_on_startup = false\n'
     table = recipe("Codex", lab.base) + "stream_idle_timeout_ms = 10000\n"
     tables = f"{table}\n[analytics]\nenabled = false\n"
-    # What begins a table comes after what is in none.
+    # Keys that belong to no table must come before the first table.
     plain, of_table = ("", settings) if settings.startswith("[") else (settings, "")
     write(home / "config.toml", f'model = "m1"\n{more}{plain}{tables}{of_table}')
     return [program(".bin/codex"), "exec", "--skip-git-repo-check"], {"OPENAI_API_KEY": "x"}
@@ -60,7 +60,7 @@ def task_for(kind):
 
 
 def delegated(lab, tool, task, run):
-    """Has an agent give its steps to another one, and checks that the two are two sessions."""
+    """Has an agent delegate its steps to another one, and checks that each has its own session."""
     run(f"Delegate it: CALL {tool} {json.dumps(task)}")
     lab.gateway.stop()
     report, failed = lab.report(), [call for call in lab.calls() if call["status"] != 200]
@@ -74,7 +74,7 @@ def delegated(lab, tool, task, run):
 
 def codex_compacts(lab):
     lab.serve()
-    # Room for twelve steps behind its prompt, and not for many more.
+    # This has room for the prompt and twelve steps, but not for many more.
     more = "model_context_window = 25000\nmodel_auto_compact_token_limit = 19000\n"
     said = codex_run(lab, more)
     must(LAST in said, said)
@@ -92,7 +92,7 @@ def claude_code(lab):
     lab.run([*run, FIRST], env)
     said = lab.run([*run, SECOND, "--continue"], env)
     must(LAST in said, said)
-    # Its thinking is signed, so a loop of tools is only cut when it has ended.
+    # Its thinking is signed, so a tool loop is cut only after it has ended.
     return lab.check(24, cuts=1)
 
 
@@ -103,7 +103,7 @@ def claude_code_compacts(lab):
     lab.run([*run, "/compact", "--continue"], env)
     said = lab.run([*run, SECOND, "--continue"], env)
     must(LAST in said, said)
-    # It sends thinking behind its summary that was made behind something else.
+    # After its summary, it sends thinking that was generated in a different context.
     return lab.check_compaction(24, mended="AM6")
 
 
@@ -184,7 +184,7 @@ def pi_compacts(api):
     def use(lab):
         lab.serve()
         write(lab.home / ".pi" / "agent" / "settings.json", {"compaction": {"reserveTokens": 2000, "keepRecentTokens": 4000}})
-        # It compacts at the end of a run, and then has nothing to print.
+        # It compacts at the end of a run, and then prints nothing.
         pi_run(lab, api, 12_000)
         return lab.check_compaction(24)
 

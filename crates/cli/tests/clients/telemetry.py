@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry: what the gateway exports of its calls, and what it does not."""
+"""An OpenTelemetry collector: checks what the gateway exports of its calls, and what it does not."""
 
 import http.server
 import json

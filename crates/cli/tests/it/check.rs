@@ -1,4 +1,4 @@
-//! `lookback check`.
+//! Tests of `lookback check`.
 
 use crate::common::{Lab, example_messages, list};
 use insta::assert_snapshot;
@@ -60,7 +60,7 @@ fn a_broken_conversation_is_told_of_line_by_line() {
             let (rule, sentence) = rest.split_once(": ").unwrap();
             assert!(path.starts_with("messages[") || path == "request", "{line}");
             assert!(rule.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit()) && rule.len() > 2, "{line}");
-            // What is wrong, and what to do.
+            // The problem, and what to do.
             assert!(sentence.contains("; "), "{line}");
         }
         told.push(lab.snapshot(&run));
@@ -277,7 +277,7 @@ fn foreign_formats_are_told_what_to_do_as_by_replay() {
     }
 }
 
-/// Items and contents are checked, mended and cut in their own form.
+/// Items and contents are checked, repaired and cut in their own form.
 #[test]
 fn items_and_contents_are_written_as_they_came() {
     let call = r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"},{"type":"function_call","call_id":"c1","name":"read","arguments":"{}"}"#;
@@ -295,7 +295,7 @@ fn items_and_contents_are_written_as_they_came() {
     assert_eq!(lab.run(&["window", "contents.json"]).out(), contents);
     let last = r#"{"contents":[{"role":"user","parts":[{"text":"c"}]}], "cachedContent":null}"#;
     assert_eq!(lab.run(&["window", "contents.json", "--policy", "turns:max_turns=1"]).out(), last);
-    // A replay, and the session that it leaves, have the items again.
+    // A replay, and the session that it writes, contain the items again.
     let lab = Lab::new().with("items.json", &body);
     assert_eq!(lab.run(&["replay", "items.json"]).code, Some(0));
     let exported = lab.run(&["sessions", "export", "replay/items-1"]);

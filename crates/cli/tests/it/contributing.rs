@@ -1,4 +1,5 @@
-//! The tables of `CONTRIBUTING.md` and of the page on reading the code lead to files, items and tests that exist.
+//! Checks that the tables of `CONTRIBUTING.md` and of the page on reading the code name existing files, items and
+//! tests.
 
 use std::fs;
 use std::path::Path;

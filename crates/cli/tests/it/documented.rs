@@ -1,4 +1,4 @@
-//! Runs every command that a page or a help text shows, in order and from a fresh folder. Each must find something.
+//! Runs every command of the pages and help texts, in order and in a fresh folder. Each search must find something.
 
 #![cfg(feature = "server")]
 
@@ -10,10 +10,10 @@ use std::process::{Command, Stdio};
 
 use crate::common::{LOOKBACK, Lab};
 
-/// The checkout.
+/// The root of the repository.
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The commands of the pages that are not run, and why. A new command must be run or added here.
+/// The commands of the pages that are not run, with the reason. A new command must run, or be added here.
 const NOT_RUN: [(&str, &[&str]); 10] = [
     (
         "names a server of the reader's; `servers.rs` runs the commands with one",
@@ -123,7 +123,7 @@ const NOT_RUN: [(&str, &[&str]); 10] = [
     ),
 ];
 
-/// The commands that may say nothing on standard output: their exit code is the answer, or standard error has it.
+/// The commands that may print nothing on standard output, because the exit code or standard error has their answer.
 const SILENT: [&str; 13] = [
     "check",
     "mcp",
@@ -264,7 +264,7 @@ fn prose(text: &str) -> String {
     text.split("\n```").step_by(2).collect()
 }
 
-/// Returns the help of each command with its name, which is empty for the program itself.
+/// Returns the help text of each command with the command's name. The program itself has an empty name.
 fn help_texts() -> Vec<(String, String)> {
     let lab = Lab::new();
     let mut texts = Vec::new();
@@ -346,7 +346,7 @@ fn run_block(lab: &Lab, page: &str, lines: &[String], not_run: &mut BTreeSet<Str
         }
         said = run_line(lab, page, &line, comment, &env);
         let words = words_sought(&line);
-        // An entry that is read after a search is one of its results.
+        // An entry that is read after a search is a result of that search.
         let is_found = !words.is_empty() || line.contains(" --entry ");
         if !words.is_empty() {
             sought = words;
@@ -386,7 +386,7 @@ fn run_line(lab: &Lab, page: &str, line: &str, comment: &str, env: &[(&str, Stri
     said
 }
 
-/// Starts a server on a free port, and asserts that it says that it listens.
+/// Starts a server on a free port, and asserts that it reports that it listens.
 fn listen(lab: &Lab, page: &str, line: &str) {
     let free = match line.split(' ').nth(1) {
         Some("serve") => " --listen 127.0.0.1:0",
@@ -427,7 +427,7 @@ fn expected_code(comment: &str) -> i32 {
     code.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
 }
 
-/// Returns the quoted words of a search. Behind a pipe, the output need not contain them.
+/// Returns the quoted words of a search. After a pipe, the output need not contain them.
 fn words_sought(line: &str) -> Vec<String> {
     let is_search = line.starts_with("lookback sessions search ")
         || line.starts_with("lookback recall ")

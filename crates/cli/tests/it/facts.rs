@@ -1,4 +1,4 @@
-//! `lookback facts` and `lookback recall`: what they print, what they write, and what they refuse.
+//! Tests of `lookback facts` and `lookback recall`: what they print, write, and refuse.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Tests of `lookback inspect`: what it serves, whom, and what a page may do.
+//! Tests of `lookback inspect`: its pages, who may read them, and what they may change.
 
 #![cfg(feature = "server")]
 
@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use crate::common::{LOOKBACK, Lab};
 
-/// An inspector that serves, until it is dropped.
+/// A running inspector, which stops when this is dropped.
 struct Serving {
     child: Child,
     address: String,
     entry: String,
 }
 
-/// An answer: its status, its head, and its body.
+/// An answer with its status, its head, and its body.
 struct Answer {
     status: u16,
     head: String,
@@ -67,7 +67,7 @@ impl Serving {
         Answer { status, head: head.to_lowercase(), body: body.to_owned() }
     }
 
-    /// The edition of a session that its page was made from.
+    /// Returns the edition of a session from which its page was made.
     fn edition(&self, session: &str) -> String {
         let page = self.get(&format!("/session?name={session}")).body;
         page.split("data-edition=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
@@ -96,7 +96,7 @@ fn a_store_is_shown_with_its_sessions_and_their_calls() {
     for shown in ["href=\"session?name=replay/session\"", "1,672,960", "$0.9419", "92.4 %"] {
         assert!(overview.body.contains(shown), "{shown}\n{}", overview.body);
     }
-    // Lists are sorted, filtered and searched by their address, so that it works without a script.
+    // The address has the order, the filter and the search of a list, so they work without a script.
     assert!(!serving.get("/?filter=nothing").body.contains("session?name="));
     let found = serving.get("/?words=worse+than+the+bug").body;
     assert!(found.contains("session?name=replay/session#e"), "{found}");
@@ -106,7 +106,7 @@ fn a_store_is_shown_with_its_sessions_and_their_calls() {
     assert_eq!(page.status, 200);
     assert!(page.body.contains("Call <b>53</b> of 78 sent <b>29,036 tokens</b>"));
     assert!(page.body.contains("The &lt;b&gt;store&lt;/b&gt; is SQLite."), "facts are text");
-    // The page has no contents but the beginnings: they are asked for.
+    // The page contains only the beginnings of contents, and requests the rest.
     let part = format!("/part?name=replay/session&edition={}", serving.edition("replay/session"));
     let row = serving.get(&format!("{part}&row=0")).body;
     assert!(row.contains("You are a coding agent") && row.starts_with("[\""), "{row}");
@@ -146,7 +146,7 @@ fn another_policy_is_tried_out_and_a_mistake_in_it_is_told() {
     assert!(page.contains("<pre id=\"toml\">"));
     let page = serving.get("/session?name=replay/session&policy=turns:max_turn=1").body;
     assert!(page.contains("role=\"alert\"") && !page.contains("<pre id=\"toml\">"), "{page}");
-    // A policy is text, and never a file of this machine.
+    // A policy is always text, never the path of a file on this machine.
     let page = serving.get("/session?name=replay/session&policy=/etc/passwd").body;
     assert!(page.contains("role=\"alert\"") && !page.contains("root:"));
 }
@@ -255,7 +255,7 @@ fn however_many_pages_follow_a_session_others_are_shown() {
     }
     let edition = serving.edition("chat");
     assert_eq!(serving.get("/").status, 200);
-    // Who comes late is told how the session is now, and when to ask again.
+    // A client over the limit gets the current edition, and the time until it may ask again.
     let late = serving.get("/live?name=chat");
     assert!(late.status == 200 && late.body.contains(&format!("data: {edition}")), "{}", late.body);
     assert!(late.body.contains("retry: 10000"), "{}", late.body);
@@ -323,7 +323,7 @@ fn with_edit_a_fact_is_forgotten_a_blocker_resolved_and_a_session_deleted_once_a
         assert!(asked.status == 200 && asked.body.contains(says), "{address}: {}", asked.body);
     }
     assert_eq!(facts(), 2, "a page that asks changes nothing");
-    // Forms come from the pages of this server alone.
+    // The server accepts forms only from its own pages.
     let forget = "name=replay%2Fsession&change=forget&fact=f0&why=old";
     for origin in ["", "origin: null", "origin: http://evil.example"] {
         let headers = [origin, "content-type: application/x-www-form-urlencoded"];

@@ -22,7 +22,7 @@ mod store;
 mod tune;
 mod window;
 
-// The servers that the tests of the library start.
+// The tests of the library start these servers too.
 #[cfg(all(feature = "postgres", feature = "redis"))]
 #[path = "../../../lookback/tests/servers/backend.rs"]
 #[allow(dead_code)]

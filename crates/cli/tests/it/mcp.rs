@@ -21,13 +21,13 @@ fn initialize(id: u64) -> String {
     request(id, "initialize", params)
 }
 
-/// Returns the input of a client that sends these lines and then leaves.
+/// Returns the input of a client that sends these lines and then disconnects.
 fn said(lines: &[String]) -> String {
     let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string();
     [&[initialize(0), initialized], lines].concat().join("\n") + "\n"
 }
 
-/// A server that listens, until it is dropped.
+/// A listening server, which stops when this is dropped.
 struct Listening {
     child: Child,
     address: String,
@@ -144,7 +144,7 @@ fn a_client_that_reads_nothing_is_not_read_from_and_keeps_nobody_from_ending() {
         // The write ends when the server ends.
         let _ = input.write_all(lines.as_bytes());
     });
-    // Until it has read nothing for a second.
+    // Waits until the server has read nothing for a second.
     let read =
         || std::fs::read_to_string(format!("/proc/{}/io", child.id())).unwrap().lines().next().unwrap().to_owned();
     let (mut before, mut quiet) = (read(), 0);
@@ -208,7 +208,7 @@ fn a_server_that_is_told_of_no_store_keeps_its_own_wherever_it_is_started() {
         assert_eq!(run.stderr, format!("the store is {at}\n"));
         assert!(lab.run(&["facts", "list", "--shared", "--store", &at]).out().contains("pnpm"));
     }
-    // If the store is named, its path is not printed.
+    // If an option names the store, its path is not printed.
     for (args, env) in [
         (&["mcp", "--store", "own.db"][..], vec![("HOME", home)]),
         (&["mcp"][..], vec![("HOME", home), ("LOOKBACK_STORE", "own.db")]),
@@ -303,7 +303,7 @@ fn a_token_keeps_others_out() {
         assert_eq!(server.post(&[("Authorization", wrong)]), 401, "{wrong}");
     }
     assert_eq!(server.post(&[]), 401);
-    // Without the token, a client does not even learn which paths exist.
+    // Without the token, a client does not learn which paths exist.
     assert_eq!(server.ask("GET /elsewhere", &[], "").0, 401);
     assert_eq!(server.post(&[("Authorization", &right), ("Host", "evil.example")]), 403);
 }

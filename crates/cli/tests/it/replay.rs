@@ -1,4 +1,4 @@
-//! `lookback replay`.
+//! Tests of `lookback replay`.
 
 use crate::common;
 use std::fs;
@@ -74,7 +74,7 @@ fn keys(line: &str) -> Vec<String> {
     serde_json::from_str::<Keys>(line).unwrap().0
 }
 
-/// Asserts what holds for the JSON lines of every replay, and returns them.
+/// Asserts the properties that the JSON lines of every replay have, and returns them.
 #[track_caller]
 fn reports(run: &Run, policies: &[&str], transcripts: usize) -> Vec<Value> {
     run.out();
@@ -479,7 +479,7 @@ fn a_replay_that_is_cut_short_tells_what_it_has_and_keeps_nothing() {
     let mut lines: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let total = lines.pop().unwrap();
     assert_eq!((&total["id"], &total["cut_short"]), (&"total".into(), &true.into()));
-    // Complete sessions are kept, and the one that was cut short is not.
+    // Complete sessions are saved, and the one that was cut short is not.
     let (cut, whole): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line["cut_short"] == true);
     assert!(cut.len() <= 1 && !whole.is_empty() && whole.len() < 200, "{cut:?} {whole:?}");
     let list = lab.run(&["sessions", "list", "--json"]).lines();
@@ -517,7 +517,7 @@ fn a_picture_has_every_policy_and_replaces_a_file_only_when_it_is_whole() {
         assert!(svg.contains(&format!(">{policy}</text>")), "{policy}");
     }
     assert_eq!(svg.matches("class=\"front\"").count(), 3, "a front in each plot");
-    // A single policy is drawn beside those that it is compared with.
+    // The drawing of a single policy includes the policies with which it is compared.
     lab.run(&["replay", "session.jsonl", "--svg", "front.svg"]).out();
     let compared = fs::read_to_string(lab.path("front.svg")).unwrap();
     assert!(["default", "no window", "last 40 messages"].iter().all(|label| compared.contains(label)));
@@ -629,7 +629,7 @@ fn tables_fit_the_terminal_that_they_are_shown_on() {
         }
         assert!(!run.stdout.contains('\u{1b}'));
     }
-    // Wide cells are wrapped, and columns that the totals have too are left out.
+    // Wide cells are wrapped, and columns that repeat the totals are left out.
     assert!(shown("", 100).stdout.contains("\u{1b}[1m"), "headers are bold");
 }
 

@@ -1,4 +1,4 @@
-//! `lookback rules`.
+//! Tests of `lookback rules`.
 
 use crate::common::Lab;
 use lookback_wire::dialect::Dialect;

@@ -1,4 +1,4 @@
-//! Tests of `lookback serve`: its configuration, how it is read again, and how it stops.
+//! Tests of `lookback serve`: its configuration, reloading it, and stopping.
 
 #![cfg(feature = "server")]
 
@@ -13,10 +13,10 @@ use insta::assert_snapshot;
 
 use crate::common::{LOOKBACK, Lab};
 
-/// More than anything takes here, on any machine.
+/// An upper bound for every wait here, even on a slow machine.
 const LONGEST: Duration = Duration::from_secs(120);
 
-/// A gateway that serves, until it is dropped.
+/// A running gateway, which stops when this is dropped.
 struct Serving {
     child: Child,
     address: String,
@@ -81,7 +81,7 @@ fn a_mistake_in_the_configuration_is_told_with_its_line() {
         .map(|name| format!("{name}.toml"));
     let lines = files.each_ref().map(|file| ["serve", "--check", "--config", file]);
     let lines: Vec<&[&str]> = lines.iter().map(|line| &line[..]).collect();
-    // An option counts more than the file.
+    // An option overrides the file.
     let option = ["serve", "--check", "--config", "holdout.toml", "--holdout", "0.1"];
     assert_snapshot!(lab.all(&lines) + &lab.all(&[&option, &["serve"]]));
 }
@@ -149,7 +149,7 @@ fn what_could_not_serve_is_refused_by_a_check() {
     check(&["--config", "summarizer.toml"]).fails(2, "summarizer.toml: line 4: the summarizer has no `dialect`");
     check(&["--config", "itself.toml"]).fails(2, "itself.toml: line 3: the upstream http://localhost:9000/v1 is this");
     check(&["--upstream", "http://127.0.0.1:8787"]).fails(2, "is this gateway itself");
-    // What could be made is not made.
+    // `--check` creates no store.
     for store in ["new/memory.db", "new/files/"] {
         check(&[&upstream[..], &["--store", store]].concat()).out();
     }
@@ -162,7 +162,7 @@ fn what_could_not_serve_is_refused_by_a_check() {
 fn a_full_disk_is_told_to_whoever_watches() {
     let lab = Lab::new().with("chat.jsonl", "{\"role\":\"user\",\"content\":\"Hi\"}\n");
     lab.run(&["sessions", "import", "chat.jsonl", "--store", "memory.db"]).out();
-    // A process whose files may not become longer gets the errors of a full disk.
+    // Writes of a process with a file size limit fail as on a full disk.
     let mut command = lab.command("sh");
     command.args(["-c", "trap '' XFSZ; exec prlimit --fsize=40960 \"$@\"", "sh", LOOKBACK]);
     let full = Serving::begin(command, &["--upstream", "http://127.0.0.1:9", "--store", "memory.db"]);
@@ -193,7 +193,7 @@ fn a_call_is_told_in_one_line_without_its_contents() {
     assert_eq!(call["dialect"], "openai-chat");
 }
 
-/// An upstream that begins a stream, and ends it when it is told to.
+/// Starts an upstream that begins a stream, and ends it on a message of the channel.
 fn streaming() -> (String, Sender<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -243,7 +243,7 @@ fn a_gateway_that_is_to_stop_waits_for_nobody_who_says_nothing() {
     let asked = std::time::Instant::now();
     gateway.signal("-TERM");
     assert!(gateway.child.wait().unwrap().success());
-    // Open answers would have thirty seconds.
+    // Open answers would have thirty seconds to finish.
     assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
     drop(kept);
 }
@@ -264,7 +264,7 @@ fn a_gateway_that_is_to_stop_finishes_the_streams_that_are_open() {
         answer += std::str::from_utf8(&some[..count]).unwrap();
     }
     gateway.signal("-TERM");
-    // It takes no one else.
+    // It accepts no new connections.
     while TcpStream::connect(&gateway.address).is_ok() {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -283,7 +283,7 @@ fn a_gateway_that_is_to_stop_finishes_the_streams_that_are_open() {
     assert!(recalled.contains("The first half, and the second."), "{recalled}");
 }
 
-/// An upstream that answers each call at once.
+/// Starts an upstream that answers each call at once.
 fn quick() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -308,7 +308,7 @@ fn quick() -> String {
     address
 }
 
-/// How long the first call of a model through a fresh gateway takes, and how long the tenth.
+/// Returns how long the first and the tenth call of a model take through a fresh gateway.
 fn first_and_tenth(upstream: &str, path: &str, model: &str) -> (Duration, Duration) {
     let lab = Lab::new();
     let gateway = Serving::new(&lab, &["--upstream", upstream, "--store", "memory.db"]);
@@ -342,12 +342,12 @@ fn the_first_answer_waits_for_nothing_that_is_loaded() {
         times[times.len() / 2]
     };
     let chat = "/v1/chat/completions";
-    // Of two vocabularies, and of models whose tokens are estimated.
+    // Models with two vocabularies, and models whose tokens are estimated.
     for (path, model) in
         [(chat, "gpt-5"), (chat, "gpt-4"), (chat, "mistral-large"), ("/v1/messages", "claude-opus-4-5")]
     {
         let (mut first, mut tenth) = (Vec::new(), Vec::new());
-        // More of them, where the machine is busy with something else.
+        // Repeats the measurement, because the machine may be busy.
         let is_quick = (0..6).any(|_| {
             for _ in 0..3 {
                 let took = first_and_tenth(&upstream, path, model);

@@ -1,4 +1,4 @@
-//! The same commands with stores in SQLite, PostgreSQL and Redis: they print the same.
+//! Runs the same commands with stores in SQLite, PostgreSQL and Redis, and compares their output.
 
 #[path = "../../../lookback/tests/servers/postgres/server.rs"]
 #[allow(dead_code)]
@@ -21,7 +21,7 @@ fn lookback(store: &str, arguments: &[&str]) -> Output {
         .unwrap()
 }
 
-/// What a command prints, without what differs between stores and moments.
+/// Returns the output of a command without the parts that depend on the store or the time.
 fn printed(store: &str, arguments: &[&str]) -> String {
     let done = lookback(store, arguments);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -29,7 +29,7 @@ fn printed(store: &str, arguments: &[&str]) -> String {
     text(&done.stdout)
 }
 
-/// What the MCP server answers when a tool is called.
+/// Returns the MCP server's answer to a tool call.
 fn asked(store: &str, call: &str) -> String {
     let mut server = Command::new(env!("CARGO_BIN_EXE_lookback"))
         .args(["mcp", "--session", "replay/session"])

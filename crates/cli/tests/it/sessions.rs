@@ -1,4 +1,4 @@
-//! `lookback sessions`, and stores that cannot be used.
+//! Tests of `lookback sessions`, and of stores that cannot be used.
 
 use crate::common;
 use std::fs;
@@ -47,10 +47,10 @@ fn a_store_is_listed_and_shown() {
     assert!(time("created") <= time("used"));
     let show = lab.run(&["sessions", "show", "replay/session"]);
     show.out();
-    // The beginning and the end are enough to see.
+    // Checks only the beginning and the end.
     let lines: Vec<_> = show.stdout.lines().collect();
     assert_snapshot!([&lines[..8], &["..."], &lines[lines.len() - 8..]].concat().join("\n"));
-    // A row has the number that `recall` takes, although not every entry is a message.
+    // The first number of a row is the entry that `recall` takes, although not every entry is a message.
     let last: Vec<_> = lines[lines.len() - 3].split_whitespace().collect();
     assert!(last[0].parse::<usize>().unwrap() > 215, "{last:?}");
     let recalled = lab.run(&["recall", "replay/session", "--entry", last[0]]);
@@ -118,7 +118,7 @@ fn the_window_of_a_call_is_told_with_what_became_of_each_message() {
     assert_eq!((&explained["call"], &explained["messages"]), (&53.into(), &sent));
     let shown = explained["rows"].as_array().unwrap().iter().filter(|row| row["sent"] == true).count();
     assert_eq!(shown, sent.as_array().unwrap().len());
-    // Without --explain, it is the window alone, and the newest call is not the window of now.
+    // Without --explain, the output is only the messages, and the newest call differs from the current window.
     let plain = lab.run(&["sessions", "window", "replay/session", "--call", "53"]);
     assert_eq!((serde_json::from_str::<serde_json::Value>(plain.out()).unwrap(), &*plain.stderr), (sent, ""));
     for call in ["0", "79"] {
@@ -139,7 +139,7 @@ fn a_session_is_written_as_a_page() {
     assert_eq!((run.out(), &*run.stderr), ("", "wrote session.html\n"));
     let page = std::fs::read_to_string(lab.path("session.html")).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("You are a coding agent"));
-    // What cannot be done is said before a long replay, and leaves nothing.
+    // An impossible option is reported before the long replay, and no file is written.
     let several = lab.run(&["replay", "session.jsonl", "session.jsonl", "--html", "several.html"]);
     several.fails(2, "--html shows one session, and there are 2; name one of them");
     assert!(!lab.path("several.html").exists());
@@ -250,7 +250,7 @@ fn an_export_has_what_the_conversation_has_left() {
     let expected = [("chat", "six"), ("chat/left-1", "one two three"), ("chat/left-2", "one four five")];
     assert_eq!(texts(export.out()), expected.map(|(id, texts)| (id.to_owned(), texts.to_owned())));
     assert_eq!(export.stderr, "with 2 branches that the conversation has left; --current leaves them out\n");
-    // It is a recording of all of them.
+    // The export is a recording of all branches.
     let imported = lab.pipe(&["sessions", "import", "-", "--store", "again.db"], &export.stdout);
     assert_eq!((imported.out(), &*imported.stderr), ("", "imported 7 messages of 3 sessions into again.db\n"));
     let again = lab.run(&["sessions", "export", "chat/left-2", "--store", "again.db"]);
@@ -433,7 +433,7 @@ fn names_that_leave_their_place_are_refused() {
 fn a_file_that_is_no_store_is_left_alone() {
     let other = Lab::new();
     let mut lab = Lab::new().with_example().with("text.db", "hello\n");
-    // The database of another program, and a store of a future version.
+    // A database of another program, and a store of a future version.
     SqliteStore::open(other.path("s.db")).unwrap();
     let store = fs::read(other.path("s.db")).unwrap();
     let mut foreign = store.clone();
@@ -536,7 +536,7 @@ fn a_damaged_file_is_said_to_be_and_its_session_can_be_erased() {
     for args in [&["sessions", "show", "one"][..], &["sessions", "search", "apple", "--session", "one"]] {
         lab.run(&[args, &["--store", "store"]].concat()).fails(2, says);
     }
-    // The others are listed and searched.
+    // The other sessions are listed and searched.
     let mut other = block_on(Session::open(store, "other", Settings::default())).unwrap();
     block_on(other.push(Message::user("an apple"))).unwrap();
     for args in [["sessions", "list"].as_slice(), &["sessions", "search", "apple"]] {
@@ -567,7 +567,7 @@ fn a_folder_that_may_not_be_written_to_is_said() {
 #[test]
 fn a_locked_store_is_said_to_be() {
     let lab = replayed();
-    // Another process holds it.
+    // Another process locks the store.
     let hold = "import sqlite3, sys\nc = sqlite3.connect('.lookback/lookback.db', isolation_level=None)\nc.execute('begin exclusive')\nprint('held', flush=True)\nsys.stdin.read()";
     let mut command = lab.command("python3");
     command.args(["-c", hold]).stdin(std::process::Stdio::piped());

@@ -1,4 +1,4 @@
-//! `lookback store`: what it says of a store, and copying one into another.
+//! Tests of `lookback store`: what it reports about a store, and how it copies one into another.
 
 use std::fs;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ fn a_damaged_store_is_said_to_be_so() {
     assert_eq!(run.code, Some(1), "{}", run.stderr);
     assert!(run.stdout.contains("of `replay/session` cannot be read: line "), "{}", run.stdout);
     assert!(run.stderr.contains("1 fault"), "{}", run.stderr);
-    // It is not copied into another store, where it would seem whole.
+    // It is not copied into another store, where it would look intact.
     lab.run(&["store", "migrate", "notes/", "copy.db"]).fails(2, "was altered after it was written");
 }
 
@@ -74,7 +74,7 @@ fn shared_facts_are_verified_counted_and_copied_or_the_command_fails() {
     let path = lab.path("notes/memory/shared/memory.json");
     let text = fs::read(&path).unwrap();
     let at = |part: &[u8]| text.windows(part.len()).position(|at| at == part).unwrap();
-    // The name of the header, that of the log in it, the time, and the beginning of the entries.
+    // The format name in the header, the name of the log, the time, and the beginning of the entries.
     let places = [at(b"lookback\""), at(b"memory:shared"), at(b"\"created\":") + 12, at(b"\"entries\"") + 3];
     for (number, place) in places.into_iter().enumerate() {
         let mut flipped = text.clone();
@@ -103,7 +103,7 @@ fn a_recording_is_imported_whole_and_once() {
     let run = lab.run(&["sessions", "import", "again"]);
     assert!(run.stderr.contains("imported 0 messages of 1 session"), "{}", run.stderr);
     assert_eq!(lab.run(&["sessions", "export", "session"]).out(), exported);
-    // The rest of a session that is known is appended.
+    // The rest of a known session is appended.
     let longer = "{\"id\":\"short\",\"messages\":[{\"role\":\"user\",\"content\":\"one\"}";
     fs::write(lab.path("a.jsonl"), format!("{longer}]}}\n")).unwrap();
     let more = ",{\"role\":\"assistant\",\"content\":\"two\"}";
@@ -130,7 +130,7 @@ fn sessions_are_pruned_by_age_and_number_after_they_were_listed() {
             store.append(name, 0, record(), Some(now - days * day)).await.unwrap();
             tenant.append(name, 0, record(), Some(now - days * day)).await.unwrap();
         }
-        // Facts are used, too.
+        // Facts count as used, too.
         store.append(&names[0].facts_of(), 0, vec![Record::new("{}")], Some(now - 60 * day)).await.unwrap();
         store.append(&names[0].shared_of(), 0, vec![Record::new("{}")], Some(now - 900 * day)).await.unwrap();
     });
@@ -214,14 +214,14 @@ fn messages_without_a_date_are_told_of_and_erased_by_their_entries() {
     let told = erase(&["a", "--older-than", "1h"]);
     assert!(!told.stderr.contains("no date"), "{}", told.stderr);
 
-    // In the window, too, but for what the next call needs.
+    // Entries of the window are erased too, except for those that the next call needs.
     let kept = erase(&["a", "--entry", "4,5", "--yes"]);
     assert_eq!(kept.code, Some(1), "{}", kept.stderr);
     assert!(kept.stderr.contains("a: 1 entry is kept: the next call needs the newest message"), "{}", kept.stderr);
     assert!(kept.stderr.contains("erased 1 message"), "{}", kept.stderr);
     let window = lab.run(&["sessions", "window", "a", "--store", "s.db"]).out().to_owned();
     assert!(window.contains("54711") && !window.contains("44711"), "{window}");
-    erase(&["a", "--entry", "3-1"]).fails(2, "the first entry is behind the last");
+    erase(&["a", "--entry", "3-1"]).fails(2, "the first entry comes after the last");
     erase(&["--entry", "1"]).fails(2, "required");
     erase(&["a", "b", "--entry", "1"]).fails(2, "name one of them");
 }

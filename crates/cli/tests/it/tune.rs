@@ -1,4 +1,4 @@
-//! `lookback tune`.
+//! Tests of `lookback tune`.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::{Lab, Run, example_messages};
 
-/// A policy that costs less than the default without a cache, and misses nothing of [`sessions`].
+/// A policy that costs less than the default without a cache, and misses nothing in [`sessions`].
 const SMALL: &str = "default:max_tokens=2000,target_tokens=1000";
 
 /// Returns sessions of different lengths, one per line. Their answers repeat nothing, so nothing can be missed.
@@ -25,7 +25,7 @@ fn sessions(count: usize) -> String {
     (0..count).map(session).collect()
 }
 
-/// Runs with prices without a cache, against one other policy.
+/// Runs `tune` with prices without a cache, and with one other policy.
 fn tune(lab: &Lab, more: &[&str]) -> Run {
     lab.run(&[&["tune", "sessions.jsonl", "--prices", "uncached", "--policy", SMALL][..], more].concat())
 }
@@ -70,7 +70,7 @@ fn the_cheapest_policy_that_misses_no_more_is_recommended_and_written() {
     let policy = lookback_presets::parse(&written).unwrap();
     assert_eq!(policy, lookback_presets::named(SMALL).unwrap());
     assert!(written.starts_with("# Written by `lookback tune`") && written.contains(SMALL), "{written}");
-    // It is a policy for other commands.
+    // Other commands accept the policy.
     lab.run(&["replay", "sessions.jsonl", "--policy", "policy.toml", "--json"]).out();
 }
 
@@ -78,7 +78,7 @@ fn the_cheapest_policy_that_misses_no_more_is_recommended_and_written() {
 fn a_policy_on_standard_output_comes_last_and_few_recordings_are_said_to_be_few() {
     let lab = Lab::new().with("sessions.jsonl", sessions(3));
     let run = tune(&lab, &[]);
-    assert!(run.out().contains("Too few to tell how sure this is: 3 recordings."), "{}", run.stdout);
+    assert!(run.out().contains("3 recordings cannot show how sure this is"), "{}", run.stdout);
     let (_, toml) = run.stdout.split_once("\n# Written by").unwrap();
     let policy = lookback_presets::parse(&format!("# Written by{toml}")).unwrap();
     assert_eq!(policy, lookback_presets::named(SMALL).unwrap());
@@ -96,14 +96,14 @@ fn a_second_run_replays_only_what_is_not_known() {
     assert!(!kept.contains("word") && !kept.contains("\"s0\""), "figures only");
     assert_eq!(tune(&lab, &["--json"]).out(), first);
     assert_eq!(state(&lab), kept, "nothing is replayed again");
-    // A run that was killed leaves a torn line.
+    // A killed run leaves a torn line.
     let torn = kept[..kept.len() / 2].rfind('\n').unwrap() + 9;
     fs::write(lab.path(".lookback/tune.jsonl"), &kept[..torn]).unwrap();
     assert_eq!(tune(&lab, &["--json"]).out(), first);
     let whole = state(&lab);
     let readable = |text: &str| text.lines().filter(|line| serde_json::from_str::<Value>(line).is_ok()).count();
     assert_eq!((readable(&whole), whole.lines().count()), (20, 21));
-    // Other prices and another policy are other replays, and a recording by another name is the same.
+    // Other prices or another policy need a new replay, but the same recording with another name does not.
     lab.run(&["tune", "sessions.jsonl", "--prices", "openai", "--policy", SMALL]).out();
     assert_eq!(readable(&state(&lab)), 40);
     tune(&lab, &["--json", "--policy", "none"]).out();
@@ -128,11 +128,11 @@ fn bounds_that_no_policy_keeps_to_are_answered_with_no() {
     let args = ["tune", "session.jsonl", "--policy", "messages", "--missed", "0", "--output", "policy.toml"];
     let run = lab.run(&args);
     assert_eq!(run.code, Some(1));
-    assert!(run.stdout.contains("No policy keeps to these bounds"), "{}", run.stdout);
+    assert!(run.stdout.contains("No policy is within these bounds"), "{}", run.stdout);
     let run = lab.run(&[&args[..], &["--json"]].concat());
     assert_eq!((run.code, &run.lines()[2]["recommended"]), (Some(1), &Value::Null));
     assert!(!lab.path("policy.toml").exists());
-    // With room for what they miss, the cheapest is found.
+    // If the bounds allow what they miss, the cheapest policy is recommended.
     let wide = ["--missed", "100", "--spans", "100", "--calls", "100", "--policy", "messages:max_messages=9"];
     let run = lab.run(&[&["tune", "session.jsonl", "--json", "--prices", "uncached"][..], &wide].concat());
     run.out();

@@ -1,4 +1,4 @@
-//! `lookback window`.
+//! Tests of `lookback window`.
 
 use crate::common::{Lab, example_messages, list};
 use futures_lite::future::block_on;
@@ -95,7 +95,7 @@ fn a_body_keeps_every_byte_outside_its_messages() {
     let (_, after) = rest.rsplit_once("],").unwrap();
     assert!(run.out().starts_with(&format!("{before}\"messages\": [")), "{}", run.stdout);
     assert!(run.stdout.ends_with(&format!("],{after}")), "{}", run.stdout);
-    // Kept messages are unchanged.
+    // Kept messages stay unchanged.
     assert!(run.stdout.contains(r#"{"role": "system", "content": "Be brief.", "x_note": 1.50}"#), "{}", run.stdout);
     assert!(run.stdout.contains(r#"{"role": "assistant", "content": "Noon.", "score": 1E+2}"#), "{}", run.stdout);
 }
@@ -246,7 +246,7 @@ fn what_no_repair_mends_is_said() {
     assert_snapshot!(
         lab.all(&[&["window", "named.json"], &["window", "named.json", "--strict", "--explain", "--json"]])
     );
-    // It goes to another provider, which may take it.
+    // Another provider may accept the name.
     let elsewhere = ["named.json", "--provider", "deepseek"];
     for command in [&["window"][..], &["check", "--fix"]] {
         let run = lab.run(&[command, &elsewhere].concat());
@@ -389,7 +389,7 @@ fn standard_input_is_read_without_a_file_and_for_a_dash() {
 fn an_unknown_model_is_said_to_be() {
     let lab = Lab::new().with("talk.json", talk(2)).with("body.json", OPENAI.replace("gpt-4o", "brain-9"));
     assert_snapshot!(lab.all(&[&["window", "talk.json", "--model", "brain-9"], &["window", "body.json"]]));
-    // An unknown model is not a fault of the history.
+    // An unknown model is not an error of the history.
     assert_eq!(lab.run(&["window", "talk.json", "--model", "brain-9", "--strict"]).code, Some(0));
     assert_eq!(lab.run(&["window", "talk.json", "--model", "gpt-4o"]).stderr, "");
 }

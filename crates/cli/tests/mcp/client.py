@@ -1,8 +1,9 @@
-"""Uses `lookback mcp` as its users do: with the official client for Python, over both transports and both generations of the protocol.
+"""Uses `lookback mcp` as its users do: with the official Python client, over both transports and both generations of
+the protocol.
 
     .venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback
 
-Prints a line for each case, and fails with the first that is not as it should be.
+Prints a line for each case, and stops at the first one that fails.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ SERVERS = ["mcpServers", "servers", "context_servers", "mcp", "mcp_servers"]
 
 
 class Lab:
-    """A folder with a store in it, which holds the example session."""
+    """A folder with a store that contains the example session."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -44,7 +45,7 @@ class Lab:
 
     @contextlib.contextmanager
     def listening(self, *args):
-        """The address of a server, which must end well when it is told to."""
+        """Starts a server and returns its address. The server must end cleanly when it is stopped."""
         command = [LOOKBACK, "mcp", "--store", self.store, "--http", "127.0.0.1:0", *args]
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "SECRET": TOKEN})
         try:
@@ -57,7 +58,7 @@ class Lab:
 
     @contextlib.asynccontextmanager
     async def each(self, *args):
-        """A client for every transport and generation of the protocol."""
+        """Returns a client for each transport and generation of the protocol."""
         async with contextlib.AsyncExitStack() as stack:
             url = stack.enter_context(self.listening(*args))
             clients = [self.stdio(*args, mode=mode) for mode in MODES] + [Client(url, mode=mode) for mode in MODES]
@@ -65,7 +66,7 @@ class Lab:
 
 
 async def refusal(awaitable):
-    """The error of the protocol that a request is answered with."""
+    """Returns the protocol error that answers a request."""
     try:
         answer = await awaitable
     except MCPError as error:
@@ -90,14 +91,14 @@ async def the_server_introduces_itself(lab):
 
 
 async def told(client, tool, **arguments):
-    """The text that a tool answers with; its errors are not."""
+    """Returns the text with which a tool answers. Its errors fail the test."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result
     return result.content[0].text
 
 
 async def wrong(client, tool, **arguments):
-    """The text of a tool's error."""
+    """Returns the text of a tool's error."""
     result = await client.call_tool(tool, arguments)
     assert result.is_error, result
     return result.content[0].text
@@ -125,7 +126,7 @@ async def each_tool_is_listed_and_carried_out(lab):
             sheet = await text_of(client, "lookback://facts/sessions/mcp")
             assert f"Service {n} is kept." in sheet, sheet
             assert f"Service {n} stays up." in await text_of(client, "lookback://facts/shared")
-            # Every tool but one can be called wrongly by leaving all out.
+            # Every tool except one fails without arguments.
             for name in tools.keys() - {"memory_get"}:
                 assert await wrong(client, name)
             reads = {name for name, tool in tools.items() if tool.annotations.read_only_hint}
@@ -253,7 +254,7 @@ async def what_there_is_not_is_refused(lab):
 
 
 def configured(page):
-    """What the page's blocks of JSON and TOML say of the server, in whatever words each client has for it."""
+    """Returns the server's configuration from the page's JSON and TOML blocks, whose members differ by client."""
     for language, read in [("json", json.loads), ("toml", tomllib.loads)]:
         for block in page.split(f"```{language}\n")[1:]:
             settings = read(block.split("```")[0])
@@ -265,7 +266,7 @@ async def the_page_says_how_to_configure_a_client(lab):
     page = PAGE.read_text()
     own = [server for server in configured(page) if "url" not in server]
     assert len(own) == page.count("```json") + page.count("```toml") - 1
-    # The store of whoever names none is the user's.
+    # If a client names no store, the server uses the user's.
     home = {"HOME": lab.folder, "XDG_DATA_HOME": os.path.join(lab.folder, "data")}
     for server in own:
         command = server["command"]

@@ -1,4 +1,4 @@
-"""Sessions as pages in a browser, from the disk and from a server, and what the command line says of the same sessions."""
+"""Sessions as pages in a browser, from a file or a server, and the command line's output about the same sessions."""
 
 import json
 import os
@@ -16,7 +16,7 @@ LOOKBACK = os.environ.get("LOOKBACK", str(TARGET / "debug" / "lookback"))
 NPM = PROJECT / ".npm" / "axe"
 AXE = "4.14.1"
 CHROMIUM = "/usr/bin/chromium"
-# More than anything takes here, on any machine, in milliseconds.
+# An upper bound for every wait here, in milliseconds.
 LONGEST = 180_000
 EXAMPLE = PROJECT / "examples" / "session.jsonl"
 POLICIES = ["default", "none", "messages"]
@@ -37,7 +37,7 @@ REPORT = "addEventListener('securitypolicyviolation', event => console.error(eve
 
 
 class Wrong(Exception):
-    """Something is not as it must be."""
+    """A check failed."""
 
 
 def must(condition, what):
@@ -74,24 +74,24 @@ class Lab:
         must(done.returncode == 0, f"lookback {args} failed: {done.stderr}")
         return done.stdout
 
-    # The sessions, each as a page. They are made when they are first needed.
+    # The sessions, each as a page that is made on first use.
 
     @cache
     def example(self, *options):
-        """The recorded session under some policies."""
+        """The recorded session with several policies."""
         policies = [word for policy in POLICIES for word in ["--policy", policy]]
         return self._replayed(EXAMPLE, *policies, *options)
 
     @cache
     def cut(self):
-        """The recorded session in a small window, from which much is missing."""
+        """The recorded session with a small window, which leaves out most messages."""
         file = self.folder / "cut.jsonl"
         file.write_text(EXAMPLE.read_text())
         return self._replayed(file, "--policy", "tokens:max_tokens=16000,target_tokens=8000")
 
     @cache
     def hostile(self):
-        """A session of which each message wants to be more than text."""
+        """A session whose messages try to be more than text."""
         file = self.folder / "hostile.jsonl"
         sessions.write(file, sessions.hostile())
         return self._replayed(file, "--policy", "messages:max_messages=12")
@@ -116,7 +116,7 @@ class Lab:
 
     @cache
     def served(self, *options):
-        """The address of an inspector of the store."""
+        """Starts an inspector of the store and returns its address."""
         command = [LOOKBACK, "inspect", self.store, "--http", "127.0.0.1:0", *options]
         server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         self.servers.append(server)
@@ -129,17 +129,17 @@ class Lab:
         self.lookback("replay", str(file), *options, "--html", str(page))
         return page
 
-    # What the command line says.
+    # The output of the command line.
 
     @cache
     def rows(self, session, call):
-        """What became of each message by a call."""
+        """Returns the fate of each message at a call."""
         told = self.lookback("sessions", "window", session, "--call", str(call), "--json", "--explain")
         return json.loads(told)["rows"]
 
     @cache
     def calls(self, session):
-        """What each call sent and cost."""
+        """Returns the messages and costs of each call."""
         return [json.loads(line) for line in self.lookback("sessions", "calls", session, "--json").splitlines()][:-1]
 
     @cache
@@ -149,7 +149,7 @@ class Lab:
 
     @cache
     def messages(self, session):
-        """The messages up to the last call, by their entries. The other entries of a log are no messages."""
+        """Returns the messages up to the last call by their entries. The log also has entries that are not messages."""
         entries = [of["entry"] for of in self.rows(session, len(self.calls(session))) if "kind" not in of]
         return dict(zip(entries, map(json.loads, self.lookback("sessions", "export", session).splitlines())))
 
@@ -161,14 +161,14 @@ class Lab:
     # The browser.
 
     def open(self, page, anchor="", width=1280, height=900, **options):
-        """Opens a file, or an address of an inspector, in a window of its own, and watches what it does."""
+        """Opens a file, or an address of an inspector, in a separate window, and records its faults."""
         context = self.browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(LONGEST)
         is_file = isinstance(page, Path)
         page_url = page.as_uri() if is_file else page
         tab = context.new_page()
         tab.faults = []
-        # A page from the disk loads nothing, and a served one from its server alone.
+        # A page from a file loads nothing, and a served page loads only from its server.
         own = lambda url: url.split("#")[0] == page_url if is_file else urlsplit(url).netloc == urlsplit(page_url).netloc
         may = lambda request: own(request.url) or request.url.startswith("data:image/")
         tab.on("request", lambda request: may(request) or tab.faults.append(f"a request: {request.url[:200]}"))
@@ -183,7 +183,7 @@ class Lab:
         return tab
 
     def close_pages(self):
-        """Closes all pages. None may have loaded or run what is not in it."""
+        """Closes all pages. None may have loaded or run anything foreign."""
         faults = [fault for page in self.pages for fault in page.faults]
         self.forget_pages()
         must(not faults, f"pages did what they may not: {faults}")
@@ -195,7 +195,7 @@ class Lab:
 
 
 def rows_of(page):
-    """What the rows of a page show."""
+    """Returns the contents of a page's rows."""
     return page.locator("#rows > .row").evaluate_all(ROWS)
 
 
@@ -211,7 +211,7 @@ def at(page, call):
 
 
 def axe(page):
-    """What the checks of accessibility find, as lines."""
+    """Returns the findings of the accessibility checks as lines."""
     page.evaluate((NPM / "node_modules" / "axe-core" / "axe.min.js").read_text())
     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']}).then(({violations}) => violations)")
     where = lambda of: [node["html"][:200] for node in of["nodes"][:3]]

@@ -14,7 +14,7 @@ DOCS = PROJECT / "docs" / "images"
 
 
 def save(page, name):
-    """Writes a picture of what is in the window."""
+    """Writes a picture of the visible part of the page."""
     file = DOCS / name
     page.screenshot(path=file, animations="disabled")
     print(f"{file.relative_to(PROJECT)}: {file.stat().st_size / 1000:.0f} kB")

@@ -2,8 +2,9 @@
 
     .venv/bin/python crates/inspector/tests/browser/run.py [NAME]...
 
-The pages are made with the program, and opened from the disk and from its server in a network namespace that has nothing
-but the loopback: Chromium looks for its makers, whatever it is told. Prints a line for each test, and some figures, which nothing depends on.
+The program makes the pages. They are opened from files and from its server, in a network namespace that has only the
+loopback interface, because Chromium calls its makers whatever its settings. Prints a line for each test, with some
+figures that no check depends on.
 """
 
 import subprocess
@@ -21,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def install():
-    """Puts the checks of accessibility into a folder that is not part of the project."""
+    """Installs the accessibility checks into a folder outside the sources."""
     package = NPM / "node_modules" / "axe-core" / "package.json"
     if package.exists() and f'"version": "{AXE}"' in package.read_text():
         return
@@ -31,7 +32,7 @@ def install():
 
 
 def isolated(script, args):
-    """Runs a script of this folder where there is no network. Returns how it ended."""
+    """Runs a script of this folder without a network. Returns its exit code."""
     return subprocess.run(["unshare", "-n", sys.executable, str(HERE / script), "--inside", *args]).returncode
 
 
@@ -60,7 +61,7 @@ def inside(names):
                 print(f"ok       {sentence(test)} ({f'{said}; ' if said else ''}{took})", flush=True)
             except Exception as error:
                 failed += 1
-                # The browser's errors have the whole page.
+                # The browser's errors contain the whole page.
                 where = "".join(traceback.format_tb(error.__traceback__)[1:3])
                 print(f"FAILED   {sentence(test)}\n{where}{type(error).__name__}: {str(error)[:1500]}", flush=True)
                 lab.forget_pages()

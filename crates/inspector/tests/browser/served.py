@@ -1,4 +1,4 @@
-"""What readers do with the pages of a server: the overview, a session that goes on, other policies, facts, and changes."""
+"""What readers do with the pages of a server: the overview, a growing session, other policies, facts, and changes."""
 
 import re
 import subprocess
@@ -23,8 +23,8 @@ def page_of(server, session):
 
 
 def names(page):
-    """The sessions of the overview, in their order."""
-    # They may still come.
+    """Returns the sessions of the overview in order."""
+    # The list may still be loading.
     page.wait_for_load_state()
     return page.locator("table.sessions tbody a").all_inner_texts()
 
@@ -82,7 +82,7 @@ def a_served_page_shows_what_the_command_line_says(lab):
 
 @test
 def what_a_server_does_not_answer_is_told_and_asked_for_again(lab):
-    # Its contents are too many to be in the page.
+    # The page does not contain all of this session's contents.
     lab.hostile()
     page = lab.open(page_of(lab.served(), "replay/hostile"))
     last = int(page.locator("#call").get_attribute("max"))
@@ -103,7 +103,7 @@ def what_a_server_does_not_answer_is_told_and_asked_for_again(lab):
     expect(opened.locator(".body > pre").first).to_be_visible()
     page.get_by_role("searchbox", name="find").fill("onerror")
     expect(page.locator("#found")).to_contain_text(re.compile("found in [1-9]"))
-    # The console tells of each request that was refused.
+    # The console reports each request that was refused.
     page.faults[:] = [fault for fault in page.faults if " 409 " not in fault]
 
 
@@ -144,7 +144,7 @@ def a_policy_is_tried_out_and_copied(lab):
     page = lab.open(page_of(lab.served(), SESSION), permissions=["clipboard-read", "clipboard-write"])
     policy = page.locator("#policy")
     policy.fill("tokens:max_tokens=16000,target_tokens=8000")
-    page.get_by_role("button", name="Replay the session under it").click()
+    page.get_by_role("button", name="Replay the session under this policy").click()
     expect(page.locator("#what-if tbody tr")).to_have_count(2)
     page.wait_for_load_state()
     line = page.locator("#what-if tbody tr").last.inner_text()
@@ -158,14 +158,14 @@ def a_policy_is_tried_out_and_copied(lab):
     page.get_by_role("button", name="Copy the policy").click()
     expect(page.locator("#copied")).to_have_text("copied")
     toml = page.evaluate("navigator.clipboard.readText()")
-    # What was copied is a policy: the program reads it, and it does the same.
+    # The copied text is a policy that the program reads and replays in the same way.
     file = lab.folder / "tried.toml"
     file.write_text(toml)
     (lab.folder / "tried.jsonl").write_text(EXAMPLE.read_text())
     lab.lookback("replay", str(lab.folder / "tried.jsonl"), "--policy", str(file))
     must(lab.calls("replay/tried") == calls, "the policy is another")
     policy.fill("tokens:max_token=1")
-    page.get_by_role("button", name="Replay the session under it").click()
+    page.get_by_role("button", name="Replay the session under this policy").click()
     expect(page.get_by_role("alert")).to_contain_text("max_token")
     must(policy.input_value() == "tokens:max_token=1", "what was typed is lost")
 
@@ -197,7 +197,7 @@ def a_page_says_when_its_session_goes_on_and_can_follow_it(lab):
     now = len(json_lines(lab, "live"))
     expect(page.locator("#told")).to_contain_text(f"Call {now} of {now} sent")
     expect(page.get_by_label("follow the session")).to_be_checked()
-    # Whoever looks at an older call stays there.
+    # A reader who looks at an older call stays there.
     go_to(page, 2)
     go_on(27)
     later = len(json_lines(lab, "live"))
@@ -205,7 +205,7 @@ def a_page_says_when_its_session_goes_on_and_can_follow_it(lab):
 
 
 def json_lines(lab, session):
-    """The calls of a session that goes on."""
+    """Returns the calls of a growing session."""
     return lab.lookback("sessions", "calls", session, "--json").splitlines()[:-1]
 
 
@@ -299,7 +299,7 @@ def ten_thousand_messages_are_served_quickly(lab):
     page, loads, ready = loaded(lab, page_of(lab.served(), "large"))
     must_show(lab, page, "large", 5000)
     must(len(rows_of(page)) > 10_000, "rows are missing")
-    # The search reads what the page does not have.
+    # The search also reads contents that the page does not contain.
     texts = {entry: str(message.get("content") or "") for entry, message in lab.messages("large").items()}
     longest = max(texts, key=lambda entry: len(texts[entry]))
     page.get_by_role("searchbox", name="find").fill(" ".join(texts[longest][-60:].split()[1:]))

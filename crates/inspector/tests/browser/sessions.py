@@ -1,4 +1,4 @@
-"""Sessions that were never held: one of which each message wants to be more than text, and a very long one."""
+"""Artificial sessions: one whose messages try to be more than text, and a very long one."""
 
 import base64
 import json
@@ -17,7 +17,7 @@ def write(file, messages):
 
 
 def png(size=8):
-    """A small picture."""
+    """Returns a small picture."""
     def chunk(kind, data):
         body = kind + data
         return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
@@ -42,7 +42,7 @@ HOSTILE = [
     "&lt;b&gt; &amp;amp; &#60;script&#62;",
     "${window.ran = 9} {{window.ran = 10}} <%= window.ran %>",
 ]
-# What cannot be seen, and how it is shown.
+# Invisible characters, and how the page shows them.
 UNSEEN = {
     "\u202egnp.exe\u202c": "\\u{202e}gnp.exe\\u{202c}",
     "\u2066isolated\u2069 \u200b \ufeff": "\\u{2066}isolated\\u{2069} \\u{200b} \\u{feff}",
@@ -87,7 +87,7 @@ def hostile():
 
 
 def large(calls=5_000):
-    """An agent that reads, searches and edits, with 10,000 messages."""
+    """Returns the 10,000 messages of an agent that reads, searches and edits."""
     chance = random.Random(15)
     words = [a + b + c for a in "bdgklmnprst" for b in "aeiou" for c in ["n", "rk", "st", "lo", "mi"]]
     text = lambda count: " ".join(chance.choice(words) for _ in range(count))
@@ -106,7 +106,7 @@ def large(calls=5_000):
         yield answer
 
 
-# As an agent's loop does it.
+# Calls the package as an agent's loop does.
 LOOP = """
 import json, sys, lookback
 file, name, store = sys.argv[1:]
@@ -119,7 +119,7 @@ for message in map(json.loads, open(file)):
 
 
 def live(file, name, store):
-    """Holds a session, or goes on with it, with the package for Python: the one that is built in place, or the one that is installed."""
+    """Records or continues a session with the Python package, preferring one that is built in place."""
     python, built = PROJECT / ".python" / "bin" / "python", PROJECT / "bindings" / "python" / "python"
     is_built = any((built / "lookback").glob("_native*.so"))
     env = os.environ | ({"PYTHONPATH": str(built)} if is_built else {})

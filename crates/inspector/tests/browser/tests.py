@@ -1,4 +1,4 @@
-"""What readers do with a page, and what must be true then. The command line says what is true of the same sessions."""
+"""Tests of what readers do with a page. The command line's output about the same session is the truth."""
 
 import re
 
@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from pypdf import PdfReader
 
 ALL = []
-# Before and after compactions, breaks and repairs.
+# Calls before and after compactions, cache breaks and repairs.
 CALLS = [1, 2, 37, 38, 39, 49, 53, 64, 65, 66, 73, 78]
 SESSION = "replay/session"
 
@@ -23,14 +23,14 @@ def told(page):
 
 
 def row(page, entry, role=None):
-    """The row of an entry. An index and the message before which it stands may have the same."""
+    """Returns the row of an entry. An index and the message that follows it may have the same entry."""
     rows = [of for of in rows_of(page) if of["entry"] == entry and role in (None, of["role"])]
     must(rows, f"no row has the entry {entry}")
     return page.locator(f"#{rows[0]['id']}")
 
 
 def must_show(lab, page, session, call):
-    """The page shows of each message what the command line says of this call."""
+    """Checks that the page shows each message as the command line reports it for this call."""
     truth = {(of["entry"], of.get("kind", of["role"])): of for of in lab.rows(session, call)}
     shown = {(of["entry"], of["role"]): of for of in rows_of(page)}
     sent = {key for key, of in truth.items() if of["sent"]}
@@ -55,7 +55,7 @@ def money(dollars):
 
 
 def open_all(page):
-    """Opens all messages of the call, also those of runs that are missing."""
+    """Opens all messages of the call, including those in runs of missing messages."""
     for bar in page.locator("#rows > .run[aria-expanded=false]").all():
         bar.click()
     if page.get_by_role("button", name="Close all").count():
@@ -65,7 +65,7 @@ def open_all(page):
 
 
 def column(page, call, calls):
-    """Whether the picture marks a call."""
+    """Returns whether the picture marks a call."""
     x = float(page.locator(".cursor").get_attribute("x"))
     left = float(page.locator("#picture svg").get_attribute("data-left"))
     return abs(x - (left + (1000 - left) * (call - 1) / calls)) < 0.2
@@ -203,7 +203,7 @@ def a_run_of_missing_messages_is_one_line_and_opens(lab):
     expect(bar).to_have_attribute("aria-expanded", "true")
     visible = [of for of in rows_of(page) if of["is"] == "gone" and of["isVisible"]]
     must(len(visible) == counts[0], f"{len(visible)} of {counts[0]} are shown")
-    # It stays open at other calls, and closes.
+    # The run stays open at other calls, and can be closed.
     go_to(page, 71)
     must([of for of in rows_of(page) if of["is"] == "gone" and of["isVisible"]], "the run closed by itself")
     bar.focus()
@@ -241,7 +241,7 @@ def a_message_opens_with_its_whole_text_and_with_what_was_sent_of_it(lab):
             expect(opened.get_by_role("button", name="Show the whole message")).to_be_focused()
             must(whole[of["entry"]] not in body.inner_text(), f"entry {of['entry']} is not cut again")
     must({"kept", "cleared", "truncated"} <= kinds, f"only {kinds} were opened")
-    # What is open follows the slider.
+    # An open message changes with the slider.
     cleared = next(of["entry"] for of in truth if of["fate"] == "cleared")
     go_to(page, 37)
     expect(row(page, cleared).locator(".body > button")).to_have_count(0)
@@ -251,7 +251,7 @@ def a_message_opens_with_its_whole_text_and_with_what_was_sent_of_it(lab):
 
 
 def text_of(message):
-    """The text of a message, as one of its blocks shows it."""
+    """Returns the text of a message, if it is a single string."""
     content = message.get("content")
     return content if isinstance(content, str) else ""
 
@@ -272,7 +272,7 @@ def links_lead_from_calls_to_results_and_back(lab):
     expect(result.locator("summary")).to_be_focused()
     result.get_by_role("link", name="to its call").click()
     expect(call.locator("summary")).to_be_focused()
-    # To a result that comes later, which is shown nevertheless.
+    # Goes to a result that comes later, which is shown nevertheless.
     go_to(page, 2)
     last = page.locator("#rows > .row.assistant.sent", has=page.locator(".call")).last
     last.locator("summary").click()
@@ -346,7 +346,7 @@ def the_search_finds_words_in_messages_also_in_those_that_are_missing(lab):
     sent = {of["entry"] for of in lab.rows(SESSION, 70)}
     must(shown == wanted & sent, f"{sorted(shown ^ (wanted & sent))} are wrong")
     must(any(of["is"] == "gone" and of["isVisible"] for of in rows_of(page)), "no missing message was found")
-    # More words find less, and a number finds one.
+    # An additional word finds fewer messages, and a number finds one.
     find.fill("late_results zzzz")
     expect(found).to_contain_text("found in 0 of")
     find.fill("#20")
@@ -457,14 +457,14 @@ def a_printed_page_has_all_messages_and_reasons(lab):
     for part in ["Call 70 of 78 sent", "What another policy would have done", "All calls", "Made by Lookback"]:
         must(squeezed(part) in text, f"{part} is not printed")
     few = len(PdfReader(file).pages)
-    # What is open is printed whole.
+    # Open messages are printed completely.
     open_all(page)
     page.pdf(path=file, format="A4")
     text = squeezed("".join(sheet.extract_text() for sheet in PdfReader(file).pages))
     whole = lab.messages(SESSION)
     kept = [of["entry"] for of in lab.rows(SESSION, 70) if of["fate"] == "kept" and not of.get("kind")]
     for entry in kept:
-        # A sheet's texts are not in their order.
+        # The text that a PDF's page yields is not in reading order.
         lost = [word for word in text_of(whole[entry]).split() if word not in text]
         must(not lost, f"of entry {entry}, {lost} are not printed")
     return f"{few} pages, {len(PdfReader(file).pages)} with contents"
@@ -539,7 +539,7 @@ def a_hostile_session_is_text_that_runs_and_loads_nothing(lab):
         must(page.locator(element).count() == 0, f"a message became {element}")
     links = page.locator("a").evaluate_all("links => links.map(link => link.getAttribute('href'))")
     must(all(link.startswith("#") for link in links), f"links lead elsewhere: {links}")
-    # Of the pictures, the one whose bytes are in the log is shown.
+    # Only the picture whose bytes are in the log is shown.
     pictures = page.locator("img")
     expect(pictures).to_have_count(1)
     pictures.scroll_into_view_if_needed()
@@ -572,7 +572,7 @@ WORK = """calls => calls.map(call => {
 })"""
 
 
-# When a page has loaded, and when all its rows are there and the slider moves.
+# The times at which a page has loaded, and at which it has all rows and the slider moves.
 LOADED = """async () => {
     while (document.querySelector('.slider').hidden) await new Promise(done => setTimeout(done, 1))
     return [performance.getEntriesByType('navigation')[0].loadEventEnd, performance.now()]
@@ -580,7 +580,7 @@ LOADED = """async () => {
 
 
 def loaded(lab, address):
-    """Opens a page several times. Returns it, and for each time when it had loaded and when it was ready."""
+    """Opens a page several times. Returns it, and each time at which it had loaded and at which it was ready."""
     times = []
     for _ in range(5):
         lab.close_pages()

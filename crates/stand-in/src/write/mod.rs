@@ -1,4 +1,4 @@
-//! Answers in the providers' forms: one body, or the events of a stream.
+//! Answers in the providers' formats, as one body or as the events of a stream.
 
 mod anthropic;
 mod gemini;
@@ -16,12 +16,12 @@ pub(crate) struct Answer<'a> {
     pub(crate) said: &'a Said,
     pub(crate) usage: Usage,
     pub(crate) model: &'a str,
-    /// Different for each answer.
+    /// A number that differs for each answer.
     pub(crate) number: usize,
 }
 
 impl Answer<'_> {
-    /// Writes one body.
+    /// Returns the answer as one body.
     pub(crate) fn whole(self, dialect: Dialect) -> Value {
         match dialect {
             Dialect::Anthropic => anthropic::whole(self),
@@ -31,7 +31,7 @@ impl Answer<'_> {
         }
     }
 
-    /// Writes the events of a stream, each with its line ends.
+    /// Returns the events of a stream, including their line endings.
     pub(crate) fn events(self, dialect: Dialect) -> Vec<String> {
         let named = |event: Value| {
             let kind = event.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -49,7 +49,7 @@ impl Answer<'_> {
         }
     }
 
-    /// The text in two pieces.
+    /// Returns the text in two pieces.
     fn halves(&self) -> (&str, &str) {
         let text = &self.said.text;
         let middle = (0..=text.len() / 2).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);

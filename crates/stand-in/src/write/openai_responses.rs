@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Answer;
 
-/// The items of an answer: reasoning, the text, and the calls.
+/// Returns the items of an answer: reasoning, text and tool calls.
 fn items(answer: Answer<'_>) -> Vec<Value> {
     let (said, number) = (answer.said, answer.number);
     if said.compacts {

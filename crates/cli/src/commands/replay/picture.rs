@@ -1,7 +1,8 @@
-//! A picture of policies beside each other: what each costs, and what it misses, in three plots and a table.
+//! An SVG picture that compares what policies cost and miss, in three plots and a table.
 //!
-//! A policy has the same number, color and shape everywhere. In a plot it is filled if it is on the Pareto front of that
-//! plot. So a policy that misses few names, but many of the texts that they stand for, is filled here and hollow there.
+//! A policy has the same number, color and shape everywhere. In each plot, its mark is filled if the policy is on the
+//! Pareto front of that plot. So a policy that misses few identifiers but many spans is filled in one and hollow in
+//! another.
 
 use std::f64::consts::TAU;
 use std::fmt::Write as _;
@@ -11,13 +12,13 @@ use lookback_replay::replay::{Report, front};
 use crate::output;
 
 const WIDTH: f64 = 960.0;
-/// The space above the plots, with the title.
+/// The height of the title above the plots.
 const TOP: f64 = 64.0;
 /// The size of a plot, within its axes.
 const PLOT: (f64, f64) = (250.0, 210.0);
-/// From the left edge of a plot to that of the next.
+/// The distance between the left edges of two plots.
 const STRIDE: f64 = 318.0;
-/// From the left edge of the picture to the first plot.
+/// The distance from the left edge of the picture to the first plot.
 const LEFT: f64 = 48.0;
 /// The height of a row of the table.
 const ROW: f64 = 20.0;
@@ -28,7 +29,7 @@ const COLUMNS: [(f64, &str); 5] =
 const POLICY_WIDTH: f64 = 490.0;
 const TITLES: [&str; 3] = ["missed identifiers, %", "missed spans, %", "calls that missed either, %"];
 
-/// How the marks of policies look: the colors repeat with the next shape.
+/// The number of colors of marks. The next shape repeats the colors.
 const COLORS: usize = 8;
 const SHAPES: [&str; 4] =
     ["M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z", "M-4.5-4.5h9v9h-9z", "M0-5.5L5.5 4.5H-5.5z", "M0-6.5L6.5 0L0 6.5L-6.5 0z"];
@@ -63,17 +64,17 @@ text{fill:#e6edf3}
 
 /// A policy in the picture.
 struct Entry<'a> {
-    /// From 1, in the order of the command line.
+    /// The number of the policy, from 1, in the order of the command line.
     number: usize,
     label: &'a str,
-    /// The cost relative to that of the first policy, without recalls and with them.
+    /// The cost relative to that of the first policy, without and with recalls.
     times: f64,
     with_recalls: f64,
     /// Missed identifiers, spans and calls, in percent.
     missed: [f64; 3],
 }
 
-/// Returns the picture as an SVG document, which needs nothing beside it.
+/// Returns the picture as a self-contained SVG document.
 pub(super) fn svg(totals: &[(&str, &Report)]) -> String {
     let entries = entries(totals);
     let first = totals.first().map_or("", |&(label, _)| label);
@@ -123,7 +124,7 @@ impl Entry<'_> {
         Some([self.with_recalls, *self.missed.get(plot)?])
     }
 
-    /// Draws its mark, with its label and the figures of the plot for whoever points at it.
+    /// Draws the policy's mark, with its label and figures as a tooltip.
     fn mark(&self, svg: &mut String, (x, y): (f64, f64), is_filled: bool) {
         let index = self.number - 1;
         let color = index % COLORS;
@@ -144,7 +145,7 @@ impl Entry<'_> {
     }
 }
 
-/// Draws one plot, whose upper left corner is given: axes, the front, the marks and their numbers.
+/// Draws one plot at an upper left corner: axes, the front, the marks and their numbers.
 fn plot(svg: &mut String, (left, top): (f64, f64), entries: &[Entry<'_>], points: &[[f64; 2]]) {
     let (right, bottom) = (left + PLOT.0, top + PLOT.1);
     let costs = Axis::over(points.iter().map(|[cost, _]| *cost), (left, right));
@@ -182,8 +183,8 @@ fn plot(svg: &mut String, (left, top): (f64, f64), entries: &[Entry<'_>], points
     }
 }
 
-/// Draws the front, from the upper edge of the plot to its right edge. Every policy behind it costs as much as one on
-/// it, and misses as much.
+/// Draws the front, from the upper edge of the plot to its right edge. For every policy beyond it, one on it costs at
+/// most as much and misses at most as much.
 fn step_line(svg: &mut String, corners: &[(f64, f64)], (right, top): (f64, f64)) {
     let Some((x, _)) = corners.first() else { return };
     let mut path = format!("M{x:.1} {top:.1}");
@@ -193,7 +194,7 @@ fn step_line(svg: &mut String, corners: &[(f64, f64)], (right, top): (f64, f64))
     let _ = writeln!(svg, "<path class=\"front\" d=\"{path}H{right:.1}\"/>");
 }
 
-/// Draws the table: which number is which policy, and its figures.
+/// Draws the table of the policies' numbers, names and figures.
 fn table(svg: &mut String, top: f64, entries: &[Entry<'_>]) {
     text(svg, "head", (48.0, top), "policy");
     for (right, name) in COLUMNS {
@@ -213,28 +214,28 @@ fn table(svg: &mut String, top: f64, entries: &[Entry<'_>]) {
     }
 }
 
-/// An axis from one round number to another.
+/// An axis between two round numbers.
 struct Axis {
     low: f64,
     high: f64,
     step: f64,
-    /// Where its ends are in the picture.
+    /// The coordinates of its ends in the picture.
     ends: (f64, f64),
 }
 
 impl Axis {
-    /// Returns an axis on which all values are.
+    /// Returns an axis that covers all values.
     fn over(values: impl Iterator<Item = f64>, ends: (f64, f64)) -> Axis {
         let (low, high) =
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = if low.is_finite() && high.is_finite() { (low, high) } else { (0.0, 0.0) };
-        // An axis of one value goes on behind it.
+        // A single value gets an axis that extends beyond it.
         let high = if high > low { high } else { low + low.abs().max(1.0) };
         let step = round_step(high - low);
         Axis { low: (low / step).floor() * step, high: (high / step).ceil() * step, step, ends }
     }
 
-    /// Returns where a value is in the picture.
+    /// Returns the coordinate of a value in the picture.
     fn at(&self, value: f64) -> f64 {
         let (from, to) = self.ends;
         from + (value - self.low) / (self.high - self.low) * (to - from)
@@ -245,7 +246,7 @@ impl Axis {
         (0..20).map(move |tick| low + f64::from(tick) * step).take_while(move |tick| *tick < last)
     }
 
-    /// Returns a tick as text, with as many decimals as tell it from the next.
+    /// Returns a tick as text, with enough decimals to differ from the next tick.
     fn written(&self, tick: f64) -> String {
         let is_whole = |scale: &f64| ((self.step * scale).round() - self.step * scale).abs() < 1e-6;
         let decimals = [1.0, 10.0, 100.0, 1e3, 1e4, 1e5].iter().position(is_whole).unwrap_or(6);
@@ -253,7 +254,7 @@ impl Axis {
     }
 }
 
-/// Returns the step from one tick to the next that makes about five of them: 1, 2 or 5 times a power of ten.
+/// Returns a step that gives an axis about five ticks: 1, 2 or 5 times a power of ten.
 fn round_step(span: f64) -> f64 {
     let rough = span / 4.0;
     let power = 10f64.powf(rough.log10().floor());
@@ -284,15 +285,15 @@ impl Area {
     }
 }
 
-/// Where the number of a mark is written.
+/// The label of a mark: its number.
 struct Label {
     center: (f64, f64),
-    /// Whether it is so far from its mark that a line must tie them.
+    /// Whether it is far from its mark, so that a line must connect them.
     is_away: bool,
 }
 
-/// Returns a place for each number that covers neither a mark nor another number: the first free one on circles around
-/// its mark. `None` if none is free, so that the number stands in the table only.
+/// Places each number where it covers neither a mark nor another number: at the first free place on circles around its
+/// mark. `None` if there is no free place; then only the table shows the number.
 fn labels(places: &[(f64, f64)], numbers: &[String], within: &Area) -> Vec<Option<Label>> {
     const DIRECTIONS: i32 = 16;
     const CIRCLES: i32 = 12;
@@ -323,7 +324,7 @@ fn line(svg: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64
     let _ = writeln!(svg, "<line class=\"{class}\" x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\"/>");
 }
 
-/// Returns the beginning of a text that fits a width, by a careful guess at the widths of characters.
+/// Returns the beginning of a text that fits a width, based on a cautious estimate of the widths of characters.
 fn fitting(text: &str, width: f64) -> String {
     let mut left = width;
     let text = output::plain(text);
@@ -336,7 +337,7 @@ fn fitting(text: &str, width: f64) -> String {
     text
 }
 
-/// Returns a text as XML. What XML does not allow, even escaped, is shown as in messages, or as U+FFFD.
+/// Escapes a text for XML. Replaces characters that XML does not allow by their escapes in messages, or by U+FFFD.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in output::plain(text).chars() {
@@ -364,7 +365,7 @@ mod tests {
         report
     }
 
-    /// Returns the names of all elements, and asserts that each is closed by its own name and every attribute quoted.
+    /// Returns the names of all elements. Panics unless each is closed by its own name and all quotes are paired.
     fn elements(svg: &str) -> Vec<String> {
         let (mut open, mut names) = (Vec::new(), Vec::new());
         let mut rest = svg;
@@ -390,7 +391,7 @@ mod tests {
 
     #[test]
     fn a_policy_is_filled_where_it_is_on_the_front() {
-        // The second misses no more names than the third, which costs more, but far more contents.
+        // The second misses fewer identifiers than the third and costs less, but it misses far more spans.
         let (none, names, both) = (report(4.0, 0, 0), report(1.0, 2, 60), report(2.0, 3, 5));
         let svg = svg(&[("none", &none), ("names", &names), ("both", &both)]);
         assert_eq!(elements(&svg).iter().filter(|name| *name == "g").count(), 3 * 3 + 3, "three plots and the table");
@@ -438,7 +439,7 @@ mod tests {
     #[test]
     fn numbers_cover_neither_marks_nor_each_other() {
         let within = Area { left: 0.0, top: 0.0, right: 250.0, bottom: 210.0 };
-        // A crowd, most of it at one place and in a corner.
+        // 24 marks crowded into a corner.
         let places: Vec<(f64, f64)> = (0..24).map(|at| (f64::from(at / 8) * 3.0, f64::from(at % 8))).collect();
         let numbers: Vec<String> = (1..=24).map(|number: i32| number.to_string()).collect();
         let labels = labels(&places, &numbers, &within);

@@ -36,7 +36,7 @@ pub(super) fn calls(calls: &[ReplayedCall]) -> String {
     output::text_without(&table, &[4, 3, 2, 8, 7, 5, 1])
 }
 
-/// Returns whether a call does more than extend the previous one.
+/// Returns whether a call has an event, and so does more than extend the previous one.
 fn happens(call: &ReplayedCall) -> bool {
     !events(call).is_empty()
 }
@@ -73,7 +73,7 @@ fn events(call: &ReplayedCall) -> Vec<String> {
     notes
 }
 
-/// Describes the limits that a window exceeds, and why nothing more can leave it.
+/// Describes the limits that a window exceeds, and the reason that nothing more can leave it.
 fn over(call: &ReplayedCall) -> Option<String> {
     let limits: Vec<_> =
         call.over.iter().map(|excess| format!("{} {}", output::number(excess.limit), excess.measure)).collect();
@@ -187,7 +187,7 @@ pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
     output::text_without(&output::table(header, &[0], totals.iter().map(row)), &[6, 4, 3, 1, 5, 8, 7, 11, 10, 9])
 }
 
-/// Compares what the provider reported with the replay of the same calls. `None` if nothing was reported.
+/// Compares the usage that the provider reported with the replay of the same calls. `None` if it reported none.
 pub(super) fn compared(label: &str, total: &Report) -> Option<String> {
     let reported = total.reported.as_ref().filter(|reported| reported.cost > 0.0 && reported.sent_tokens > 0)?;
     #[allow(clippy::cast_precision_loss, reason = "shown with two decimals")]
@@ -221,13 +221,13 @@ pub(super) fn why(preamble_from_usage: bool) -> String {
 /// Explains the columns of the tables.
 pub(super) fn legend(with_calls: bool) -> String {
     let of_calls = "\
-kept, cut, cleared, dropped: groups that a compaction kept, truncated, cleared or dropped
+kept, truncated, cleared, dropped: groups that a compaction kept, truncated, cleared or dropped
 sent, read, written: tokens of the request, and those of them that the provider's cache read or wrote
 ";
     let of_totals = "\
 largest: tokens of the largest request; breaks: requests that do not extend the previous one
-over: calls whose window exceeds a limit, because what is left is pinned or has to wait
-missed: reused identifiers that the window no longer contained; spans: the same of copied stretches of text
+over: calls whose window exceeds a limit, because the rest is pinned or has to wait
+missed: reused identifiers that the window no longer contained; spans: the same for copied passages
 calls missing: calls that missed either; times: cost relative to the first policy
 with recalls: the same, if each of those calls pays for one more that brings back what was missed";
     format!("{}{of_totals}", if with_calls { of_calls } else { "" })

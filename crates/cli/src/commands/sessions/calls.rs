@@ -1,4 +1,4 @@
-//! `lookback sessions calls`: what each model call of a session sent and cost.
+//! `lookback sessions calls`: shows what each model call of a session sent and cost.
 
 use futures_lite::future::block_on;
 use lookback_engine::plan::Occasion;
@@ -14,7 +14,7 @@ pub(super) fn run(name: &str, prices: &str, place: &StoreArg, json: bool) -> Res
     let price = input::price(prices)?;
     let store = super::open(place)?;
     let log = super::log(&*store, name, place)?;
-    // The counter of a replay that is given no model.
+    // The same counter as that of a replay without --model.
     let settings = input::settings(None);
     let receipt = block_on(Receipt::load(&*store, &log, &*settings.counter, &price))?;
     if json {
@@ -22,7 +22,7 @@ pub(super) fn run(name: &str, prices: &str, place: &StoreArg, json: bool) -> Res
         return output::json_line(&Total { total: &receipt.total, saved: receipt.total.saved() });
     }
     if receipt.calls.is_empty() {
-        output::message("no model calls: a call is assumed before each assistant message but a first one");
+        output::message("no model calls: a call is assumed before each assistant message, except one that comes first");
         return Ok(());
     }
     output::rows(&table(&receipt))?;
@@ -48,7 +48,7 @@ const LEGEND: &str = "\
 sent, read, written: tokens of the request, and those of them that the provider's cache read or wrote
 no window: what the call would have cost if it had sent the whole history of its branch";
 
-/// Returns a table of calls, with the sums in its last row. Consecutive calls without events share a row.
+/// Returns a table of calls, with a last row of sums. Consecutive calls without events share a row.
 fn table(receipt: &Receipt) -> String {
     let mut rows: Vec<[String; 9]> = Vec::new();
     for calls in receipt.calls.chunk_by(|a, b| note(a).is_empty() && note(b).is_empty() && a.reported == b.reported) {
@@ -93,7 +93,7 @@ fn folded(calls: &[CallReceipt]) -> Option<[String; 9]> {
     ])
 }
 
-/// Describes what happened since the call before.
+/// Describes the events since the previous call.
 fn note(call: &CallReceipt) -> String {
     let mut notes = Vec::new();
     if call.compacted {
@@ -105,7 +105,7 @@ fn note(call: &CallReceipt) -> String {
     notes.join(", ")
 }
 
-/// Says in a sentence what the window saved.
+/// Returns a sentence about the cost that the window saved.
 fn total(total: &ReceiptTotal) -> String {
     let saved = total.saved();
     let (word, amount) = if saved < 0.0 { ("more", -saved) } else { ("less", saved) };

@@ -1,4 +1,4 @@
-//! `lookback sessions diff`: what two calls of a session sent differently.
+//! `lookback sessions diff`: compares what two calls of a session sent.
 
 use lookback_replay::timeline::{Call, Fate, Row, State};
 use serde::Serialize;
@@ -22,7 +22,7 @@ pub(super) fn run(name: &str, before: u64, after: u64, place: &StoreArg, json: b
         }
         return Ok(());
     }
-    // Neighbors of which the same became share a row.
+    // Adjacent messages with the same change share a row.
     let shares = |a: &Differing<'_>, b: &Differing<'_>| {
         what(a) == what(b) && change(a.1, a.2) == change(b.1, b.2) && why(a) == why(b)
     };
@@ -48,7 +48,7 @@ pub(super) fn run(name: &str, before: u64, after: u64, place: &StoreArg, json: b
     if let (Some(from), Some(to)) = (timeline.call(before), timeline.call(after)) {
         let sent = |call| timeline.preamble(call).map(|sent| sent.call);
         if sent(before) != sent(after) {
-            output::line("\nThe system prompt or the tools are others.")?;
+            output::line("\nThe system prompt or the tools differ.")?;
         }
         let size = |call: &Call| output::number(call.receipt.sent_tokens);
         output::line(&format!("\nCall {before} sent {} tokens, and call {after} {}.", size(from), size(to)))?;
@@ -61,7 +61,7 @@ pub(super) fn run(name: &str, before: u64, after: u64, place: &StoreArg, json: b
     Ok(())
 }
 
-/// A message, and what the two calls sent of it.
+/// A message, with its state at the two calls.
 type Differing<'a> = (&'a Row, Option<&'a State>, Option<&'a State>);
 
 #[derive(Serialize)]
@@ -73,12 +73,12 @@ struct Difference<'a> {
     line: Line<'a>,
 }
 
-/// The tokens that a call sent of a message.
+/// Returns the tokens of a message that a call sent.
 fn tokens(state: Option<&State>) -> u64 {
     state.map_or(0, |state| state.tokens)
 }
 
-/// Says in a word or two what became of a message between the calls.
+/// Describes the change of a message between the calls in a word or two.
 fn change(from: Option<&State>, to: Option<&State>) -> &'static str {
     let shown = |state: Option<&State>| state.is_some_and(|state| state.is_shown);
     match (shown(from), shown(to)) {
@@ -90,12 +90,12 @@ fn change(from: Option<&State>, to: Option<&State>) -> &'static str {
     }
 }
 
-/// What a message is, in a word.
+/// Names the kind of a message.
 fn what((row, ..): &Differing<'_>) -> &'static str {
     row.kind.name().unwrap_or("message")
 }
 
-/// Why less of a message is sent, or nothing.
+/// Returns the reason that a message is not sent in full, or an empty text.
 fn why((.., to): &Differing<'_>) -> String {
     match to {
         Some(to) if to.fate != Fate::Whole => to.fate.why(),

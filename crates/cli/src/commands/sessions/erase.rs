@@ -1,4 +1,4 @@
-//! `lookback sessions erase`: erases what was said long ago or at certain entries, in sessions that are kept.
+//! `lookback sessions erase`: erases old messages or certain entries, in sessions that are kept.
 
 use crate::exit::ExitCode;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub(super) fn run(
     let mut erased = Vec::new();
     let mut has_failed = false;
     for (tenants, scoped) in block_on(every_namespace(&**store))? {
-        // Only the sessions of the store itself have names without tenants.
+        // Sessions named on the command line are never those of a tenant.
         if !named.is_empty() && !tenants.is_empty() {
             continue;
         }
@@ -42,7 +42,7 @@ pub(super) fn run(
                         erased.push(Erased { tenants: tenants.clone(), session, contents });
                     }
                 }
-                // One that fails must not keep what is old in the others.
+                // A session that fails must not keep old contents of the others.
                 Err(error) => {
                     output::warning(&format!("{session}: {error}"));
                     has_failed = true;
@@ -81,11 +81,11 @@ async fn erase_session(
     if yes { session.erase(old).await } else { adapter::erasable(&mut session, old).await }
 }
 
-/// Tells what was asked for, or may have been, and is kept.
+/// Warns of messages that are kept although they were requested, or may be old.
 fn warn_of_kept(tenants: &[Tenant], session: &LogName, contents: &ErasedContents) {
     if contents.undated > 0 {
         let messages = output::counted(contents.undated, "message has no date", "messages have no date");
-        // No option names a session of a tenant.
+        // No option can name the session of a tenant.
         let hint = if tenants.is_empty() {
             let entries: Vec<String> = contents.undated_entries.iter().map(as_named).collect();
             format!("; erase with --entry {}", entries.join(","))
@@ -101,13 +101,13 @@ fn warn_of_kept(tenants: &[Tenant], session: &LogName, contents: &ErasedContents
     }
 }
 
-/// Entries as `--entry` names them.
+/// Returns a range of entries in the form of `--entry`.
 fn as_named(entries: &Range<Position>) -> String {
     let last = entries.end.saturating_sub(1);
     if last == entries.start { last.to_string() } else { format!("{}-{last}", entries.start) }
 }
 
-/// The sessions of a namespace.
+/// Returns the sessions of a namespace.
 fn own(store: &dyn Store) -> Result<Vec<LogName>, Failure> {
     let logs = block_on(store.list(""))?.into_iter().map(|log| log.name);
     Ok(logs.filter(|name| !name.is_derived()).collect())
@@ -116,7 +116,7 @@ fn own(store: &dyn Store) -> Result<Vec<LogName>, Failure> {
 /// A line of `sessions erase`.
 #[derive(Serialize)]
 struct Erased {
-    /// From the outermost on; none for the store itself.
+    /// The tenants, from the outermost inward. Empty for the store itself.
     tenants: Vec<Tenant>,
     session: LogName,
     #[serde(flatten)]

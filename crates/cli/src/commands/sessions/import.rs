@@ -37,7 +37,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Appends what the session does not have, and returns the number of these messages.
+/// Appends the messages that the session lacks, and returns their number.
 fn import(store: &Arc<dyn Store>, recording: Recording, place: &str) -> Result<u64, Failure> {
     let name = recording.id.clone();
     let failed = |error: Error| Failure::Import { session: name.clone(), error };

@@ -1,4 +1,4 @@
-//! `lookback sessions prune`: deletes the sessions that were not used for long, or are too many.
+//! `lookback sessions prune`: deletes sessions that were unused for a long time, or that are too many.
 
 use futures_lite::future::block_on;
 use lookback_engine::transcript::Millis;
@@ -44,7 +44,7 @@ pub(super) fn run(store: &dyn Store, retention: &Retention, yes: bool, json: boo
 /// A line of `sessions prune`.
 #[derive(Serialize)]
 struct Pruned {
-    /// From the outermost on; none for the store itself.
+    /// The tenants, from the outermost inward. Empty for the store itself.
     tenants: Vec<Tenant>,
     session: LogName,
     entries: u64,

@@ -1,4 +1,4 @@
-//! `lookback sessions window`: what a model would see now, or what it saw at a call, and what became of the rest.
+//! `lookback sessions window`: prints the window of the next call or of a past one, and explains each message.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{input, output};
 
 pub(super) fn run(name: &str, call: Option<u64>, explain: bool, json: bool, place: &StoreArg) -> Result<(), Failure> {
     let store = super::open(place)?;
-    // A session may have facts only.
+    // A session may have facts but no messages.
     let log = super::known(&*store, name, place)?;
     if call.is_none() && !explain {
         return now(&store, name);
@@ -42,12 +42,12 @@ pub(super) fn run(name: &str, call: Option<u64>, explain: bool, json: bool, plac
     output::json_line(&messages)
 }
 
-/// Prints what a model call would send now. Records nothing, because no call is made.
+/// Prints what a model call would send now. Records nothing, because it makes no call.
 fn now(store: &Arc<dyn Store>, name: &str) -> Result<(), Failure> {
     let session = block_on(Session::open(store.clone(), name, Settings::default()))?;
     let wire = session.view().messages().find_map(|item| item.message().wire());
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
-    // What has to be repaired depends on the format.
+    // The repairs depend on the message format.
     let settings = Settings::default().dialect(dialect);
     let session = block_on(Session::open(store.clone(), name, settings))?;
     output::json_line(&adapter::preview(&session).messages().map_err(Error::from)?)
@@ -55,12 +55,12 @@ fn now(store: &Arc<dyn Store>, name: &str) -> Result<(), Failure> {
 
 /// Reads the timeline of a session.
 pub(super) fn timeline(store: &dyn Store, log: &LogName) -> Result<Timeline, Failure> {
-    // The counter of a replay that is given no model. Any price does, because costs are not shown.
+    // The same counter as that of a replay without --model. No costs are shown, so any price will do.
     let (settings, price) = (input::settings(None), input::price("anthropic-5m")?);
     Ok(block_on(Timeline::load(store, log, &*settings.counter, &price))?)
 }
 
-/// Returns the number of a call, which must have been made.
+/// Returns the number of a call, or an error if there is no such call.
 pub(super) fn known(timeline: &Timeline, log: &LogName, call: u64) -> Result<u64, Failure> {
     let calls = timeline.calls.len() as u64;
     if (1..=calls).contains(&call) {
@@ -69,7 +69,7 @@ pub(super) fn known(timeline: &Timeline, log: &LogName, call: u64) -> Result<u64
     Err(Failure::NoCall { session: log.to_string(), call, calls })
 }
 
-/// Returns what a call sent.
+/// Returns the view that a call sent, or that the next one would send.
 fn view(store: &dyn Store, log: &LogName, timeline: &Timeline, call: u64) -> Result<View, Failure> {
     let position = match timeline.call(call) {
         Some(call) => call.receipt.position,
@@ -78,7 +78,7 @@ fn view(store: &dyn Store, log: &LogName, timeline: &Timeline, call: u64) -> Res
     Ok(block_on(session::adapter::view_at(store, log, position))?)
 }
 
-/// Returns the rows that were there at a call, each with its state, in the order in which they are shown.
+/// Returns the messages that existed at a call, each with its state, in the order of display.
 fn rows_at(timeline: &Timeline, call: u64) -> impl Iterator<Item = (&Row, &State)> {
     timeline.rows.iter().filter_map(move |row| Some((row, row.at(call)?)))
 }
@@ -90,7 +90,7 @@ struct Explained<'a> {
     rows: Vec<Line<'a>>,
 }
 
-/// What became of a message, as JSON.
+/// The state of a message at a call, as JSON.
 #[derive(Serialize)]
 pub(super) struct Line<'a> {
     entry: u64,
@@ -100,7 +100,7 @@ pub(super) struct Line<'a> {
     sent: bool,
     fate: &'a str,
     why: String,
-    /// The call from which on it was so.
+    /// The first call with this state.
     since: u64,
     tokens: u64,
     sent_tokens: u64,
@@ -122,7 +122,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Returns a table of what became of the messages. Neighbors of which the same became share a row.
+/// Returns a table of the messages' states. Adjacent messages with the same state share a row.
 fn table(timeline: &Timeline, call: u64) -> String {
     let rows: Vec<_> = rows_at(timeline, call).collect();
     let shares = |a: &(&Row, &State), b: &(&Row, &State)| {

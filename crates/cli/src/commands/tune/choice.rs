@@ -1,18 +1,18 @@
-//! The choice of a policy: the cheapest within bounds, and how sure it is.
+//! The choice of a policy: the cheapest within bounds, and how sure the choice is.
 
 use lookback_replay::replay::{Report, interval, resamples};
 
 use crate::args::TuneArgs;
 
-/// The fewest recordings whose samples tell anything.
+/// The fewest recordings whose samples show how sure a choice is.
 pub(super) const FEWEST: usize = 10;
 
-/// How many samples of the recordings are drawn.
+/// The number of samples of the recordings.
 pub(super) const SAMPLES: u16 = 1_000;
 
 const SEED: u64 = 1;
 
-/// The most that a policy may miss, as shares. Where there is none, it may miss as much as the default.
+/// The most that a policy may miss, as shares. `None` means as much as the default misses.
 #[derive(Default)]
 pub(super) struct Bounds {
     identifiers: Option<f64>,
@@ -26,12 +26,12 @@ impl Bounds {
         Bounds { identifiers: share(args.missed), spans: share(args.spans), calls: share(args.calls) }
     }
 
-    /// Returns whether they are those of the default alone.
+    /// Returns whether the default sets all bounds.
     pub(super) fn are_usual(&self) -> bool {
         self.identifiers.is_none() && self.spans.is_none() && self.calls.is_none()
     }
 
-    /// Returns whether a policy keeps to them, given the default on the same recordings.
+    /// Returns whether a policy is within the bounds, given the default on the same recordings.
     fn allow(&self, policy: &Report, usual: &Report) -> bool {
         let (missed, usual) = (policy.missed(), usual.missed());
         missed.identifiers <= self.identifiers.unwrap_or(usual.identifiers)
@@ -40,8 +40,8 @@ impl Bounds {
     }
 }
 
-/// Returns the index of the policy that costs least with recalls, of those within the bounds. The first total is that
-/// of the default, which wins a tie.
+/// Returns the index of the policy within the bounds that costs least with recalls. The first total must be that of the
+/// default, which wins a tie.
 pub(super) fn cheapest(totals: &[Report], bounds: &Bounds) -> Option<usize> {
     let usual = totals.first()?;
     let allowed = totals.iter().enumerate().filter(|(_, total)| bounds.allow(total, usual));
@@ -49,17 +49,17 @@ pub(super) fn cheapest(totals: &[Report], bounds: &Bounds) -> Option<usize> {
     cheapest.map(|(index, _)| index)
 }
 
-/// How sure it is that a policy is better than the default, by samples of the recordings.
+/// How sure it is that a policy is better than the default, measured over samples of the recordings.
 pub(super) struct Sureness {
-    /// The cost with recalls relative to the default: 95 % of the samples are between these two.
+    /// The bounds of 95 % of the samples: cost with recalls, relative to the default.
     pub(super) low: f64,
     pub(super) high: f64,
-    /// The share of the samples in which the policy costs less than the default and keeps to the bounds.
+    /// The share of samples in which the policy costs less than the default and is within the bounds.
     pub(super) better: f64,
 }
 
 /// Returns how sure it is that the policy with this index is better than the first. Each row has the reports of one
-/// recording. `None` if there are too few to tell.
+/// recording. `None` if there are fewer than [`FEWEST`].
 pub(super) fn sureness(rows: &[Vec<Report>], index: usize, bounds: &Bounds) -> Option<Sureness> {
     let pairs: Vec<_> = rows.iter().filter_map(|row| Some((row.get(index)?, row.first()?))).collect();
     if pairs.len() < FEWEST {
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_policy_that_misses_more_in_a_sample_is_not_better_in_it() {
-        // It misses as much in all, but half of the recordings are better and half are worse.
+        // In total it misses as much, but it misses less in half of the recordings and more in the other half.
         let row = |index: u64| vec![report(1.0, 0.0, 5), report(0.5, 0.0, 10 * (index % 2))];
         let sureness = sureness(&(0..20).map(row).collect::<Vec<_>>(), 1, &Bounds::default()).unwrap();
         assert!((0.4..0.8).contains(&sureness.better), "{}", sureness.better);

@@ -1,9 +1,9 @@
-//! The policies that are tried, unless others are named.
+//! The grid of policies that `tune` tries by default.
 
-/// The settings that are tried over the preset `default`: every combination of one element of each list. An element has
+/// The settings to try on top of the preset `default`: every combination of one element of each list. An element has
 /// any number of settings, separated by commas.
 const GRID: [&[&str]; 3] = [
-    // From which size to which.
+    // The limit and the target of the body, in tokens.
     &[
         "",
         "limits.body=24000,target.body=8000",
@@ -11,9 +11,9 @@ const GRID: [&[&str]; 3] = [
         "limits.body=48000,target.body=16000",
         "limits.body=64000,target.body=24000",
     ],
-    // How much of a long result is kept as it arrives.
+    // The cap of tool results, in tokens.
     &["", "caps.other=1000", "caps.file=8000,caps.other=1500"],
-    // How far a window is cut while the cache is cold.
+    // The limit and the target while the cache is cold.
     &["", "cold.limits.body=10000,cold.target.body=6000"],
 ];
 

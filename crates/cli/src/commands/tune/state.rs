@@ -1,4 +1,4 @@
-//! What has been replayed, in a file that outlives the run: one JSON line for each recording and policy.
+//! A file of completed replays that outlives the run: one JSON line for each recording and policy.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -14,12 +14,12 @@ use crate::{input, output, store};
 /// A line of the file.
 #[derive(Serialize, Deserialize)]
 struct Line {
-    /// The digest of the replay: of the recording, the policy, the prices, and whatever else it depends on.
+    /// The digest of everything that the replay depends on: recording, policy, prices and so on.
     replay: String,
     report: Report,
 }
 
-/// The reports of the replays that were completed, in this run and before.
+/// The reports of completed replays, of this run and earlier ones.
 pub(super) struct State {
     reports: HashMap<String, Report>,
     path: PathBuf,
@@ -27,8 +27,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Reads the file, and creates it if it does not exist. Lines that cannot be read are passed over, such as the last
-    /// one of a run that was killed.
+    /// Reads the file, or creates it. Skips lines that cannot be read, such as the last line of a run that was killed.
     pub(super) fn open(path: &Path) -> Result<State, Failure> {
         let fault = |error| Failure::Unwritable { place: path.display().to_string(), error };
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -50,11 +49,11 @@ impl State {
         self.reports.get(replay)
     }
 
-    /// Records the report of a replay, and returns it as it will be read. So a run that goes on says what a single run
-    /// would have said, to the last digit.
+    /// Records the report of a replay, and returns it as it will be read again. So a continued run prints the same as a
+    /// single run, to the last digit.
     pub(super) fn record(&mut self, replay: &str, report: Report) -> Result<Report, Failure> {
         let line = output::json(&Line { replay: replay.to_owned(), report })? + "\n";
-        // In one piece, so that two runs at once do not write into each other's lines.
+        // One write, so that two concurrent runs do not interleave their lines.
         let written = self.file.write_all(line.as_bytes());
         written.map_err(|error| Failure::Unwritable { place: self.path.display().to_string(), error })?;
         let Line { replay, report } = serde_json::from_str(&line).map_err(Failure::Json)?;

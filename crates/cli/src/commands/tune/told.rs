@@ -1,4 +1,4 @@
-//! What a comparison of policies shows: the front, the recommendation, and how sure it is.
+//! The output of a comparison of policies: the front, the recommendation, and how sure it is.
 
 use crate::exit::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::written::Written;
 
-/// The policies beside each other, over the same recordings. The first is the default.
+/// The totals of all policies over the same recordings. The first is the default.
 pub(super) struct Comparison {
     totals: Vec<Report>,
     /// Whether each policy is on the Pareto front.
@@ -33,14 +33,14 @@ impl Comparison {
         Comparison { totals, on_front }
     }
 
-    /// Returns the cost with recalls relative to that of the default. `None` if that is nothing.
+    /// Returns the cost with recalls relative to that of the default. `None` if the default costs nothing.
     fn times(&self, total: &Report) -> Option<f64> {
         let usual = self.totals.first().map(Report::cost_with_recalls).filter(|cost| *cost > 0.0)?;
         Some(total.cost_with_recalls() / usual)
     }
 }
 
-/// Returns the figures that policies are compared by.
+/// Returns the figures for the comparison of policies.
 fn figures(total: &Report) -> [f64; 4] {
     let missed = total.missed();
     [total.cost_with_recalls(), missed.identifiers, missed.spans, missed.calls]
@@ -62,7 +62,7 @@ pub(super) fn policies(comparison: &Comparison, json: bool, price: &Price) -> Re
     }
     let mut shown: Vec<_> = policies.enumerate().filter(|(index, (_, on_front))| *index == 0 || *on_front).collect();
     shown.sort_by(|(_, (a, _)), (_, (b, _))| a.cost_with_recalls().total_cmp(&b.cost_with_recalls()));
-    // Where nothing has to leave the window, policies do not differ. The default, or the first of them, is enough.
+    // If nothing has to leave the window, policies do not differ. One row is enough for policies with the same figures.
     shown.dedup_by(|(_, (later, _)), (_, (earlier, _))| figures(later) == figures(earlier));
     let row = |(index, (total, on_front)): &(usize, (&Report, bool))| {
         let missed = total.missed();
@@ -91,7 +91,7 @@ pub(super) fn policies(comparison: &Comparison, json: bool, price: &Price) -> Re
 }
 
 const LEGEND: &str = "
-missed: reused identifiers that the window no longer contained; spans: the same of copied stretches of text
+missed: reused identifiers that the window no longer contained; spans: the same for copied passages
 calls missing: calls that missed either
 with recalls: the cost, if each of those calls pays for one more that brings back what was missed
 times: the cost with recalls, relative to the default";
@@ -103,7 +103,7 @@ fn percent(share: f64) -> String {
 /// The recommendation as a line of JSON.
 #[derive(Serialize)]
 struct RecommendationLine<'a> {
-    /// The policy as text. `None` if no policy keeps to the bounds.
+    /// The policy as text. `None` if no policy is within the bounds.
     recommended: Option<&'a str>,
     recordings: usize,
     times: Option<f64>,
@@ -112,7 +112,8 @@ struct RecommendationLine<'a> {
     better: Option<f64>,
 }
 
-/// Writes which policy is recommended, how sure that is, and the policy. Returns the exit code: 1 if there is none.
+/// Writes the recommendation, how sure it is, and the policy. Returns the exit code: 1 if no policy is within the
+/// bounds.
 pub(super) fn recommendation(
     comparison: &Comparison,
     candidates: &[Candidate],
@@ -136,7 +137,7 @@ pub(super) fn recommendation(
     }
     let Some((index, candidate, total)) = found else {
         if !json {
-            output::line("\nNo policy keeps to these bounds. Those that come closest are in the table.")?;
+            output::line("\nNo policy is within these bounds. The table shows the policies to choose from.")?;
         }
         return Ok(ExitCode::from(1));
     };
@@ -154,7 +155,7 @@ pub(super) fn recommendation(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says in a sentence each what is recommended, why, and how sure it is.
+/// Returns a sentence each about the recommended policy, the reason, and how sure it is.
 fn said(
     index: usize,
     label: &str,
@@ -165,7 +166,7 @@ fn said(
 ) -> Vec<String> {
     let within = if bounds.are_usual() { "misses no more than the default" } else { "keeps to the bounds" };
     if index == 0 {
-        return vec![format!("Recommended: the default. No policy of these costs less and {within}.")];
+        return vec![format!("Recommended: the default. No other policy here costs less and {within}.")];
     }
     let label = output::plain(label);
     let mut said = vec![
@@ -180,12 +181,12 @@ fn said(
             output::number(u64::from(SAMPLES)),
             100.0 * better
         ),
-        None => format!("Too few to tell how sure this is: {recordings}. It takes at least {FEWEST}."),
+        None => format!("{recordings} cannot show how sure this is; at least {FEWEST} are needed."),
     });
     said
 }
 
-/// Returns the policy as a file, which begins with where it is from.
+/// Returns the policy as a TOML file that begins with the recommendation as a comment.
 fn toml(candidate: &Candidate, said: &[String]) -> Result<String, Failure> {
     let Candidate { label, policy } = candidate;
     let fault = |fault| Failure::Policy { policy: label.clone(), fault };

@@ -1,4 +1,4 @@
-// The SDK of Anthropic for JavaScript.
+// The JavaScript SDK of Anthropic.
 
 import { URL, FIRST, LAST, SCHEMA, SECOND, load, must, run } from "./shell.mjs";
 

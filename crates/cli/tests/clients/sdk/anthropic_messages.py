@@ -1,4 +1,4 @@
-"""The SDK of Anthropic for Python."""
+"""The Python SDK of Anthropic."""
 
 import os
 

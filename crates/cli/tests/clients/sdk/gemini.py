@@ -1,4 +1,4 @@
-"""The SDK of Google for Python."""
+"""The Python SDK of Google."""
 
 import os
 

@@ -1,4 +1,4 @@
-// The SDK of Google for JavaScript.
+// The JavaScript SDK of Google.
 
 import { URL, FIRST, LAST, SCHEMA, SECOND, load, must, run } from "./shell.mjs";
 

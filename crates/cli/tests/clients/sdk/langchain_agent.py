@@ -1,4 +1,4 @@
-"""LangChain's agent, with the model of OpenAI or of Anthropic."""
+"""LangChain's agent, with a model of OpenAI or Anthropic."""
 
 import os
 import sys

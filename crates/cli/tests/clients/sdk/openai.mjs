@@ -1,4 +1,4 @@
-// The SDK of OpenAI for JavaScript, with Chat Completions or Responses.
+// The JavaScript SDK of OpenAI, with Chat Completions or Responses.
 
 import { URL, FIRST, LAST, SCHEMA, SECOND, load, must, run } from "./shell.mjs";
 

@@ -1,4 +1,4 @@
-"""OpenAI's Agents SDK for Python, with a session of its own."""
+"""OpenAI's Agents SDK for Python, with its own session."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The SDK of OpenAI for Python, with Chat Completions."""
+"""The Python SDK of OpenAI, with Chat Completions."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The SDK of OpenAI for Python, with Responses."""
+"""The Python SDK of OpenAI, with Responses."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-// The tool of all clients here: it runs a command. And their packages, which are installed in a folder of their own.
+// The tool of all clients here, which runs a command, and the folder in which their packages are installed.
 
 import { execFileSync } from "node:child_process";
 import { createRequire } from "node:module";

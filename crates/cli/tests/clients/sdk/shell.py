@@ -1,4 +1,4 @@
-"""The tool of all clients here: it runs a command."""
+"""The tool of all clients here, which runs a command."""
 
 import subprocess
 

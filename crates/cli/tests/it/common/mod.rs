@@ -14,7 +14,7 @@ use serde_json::Value;
 /// The program.
 pub const LOOKBACK: &str = env!("CARGO_BIN_EXE_lookback");
 
-/// Says that a test is skipped. It is said past the harness, which keeps what a test prints to itself if it passes.
+/// Reports a skipped test. Writes around the harness, which captures the output of passing tests.
 pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
@@ -120,7 +120,7 @@ impl Lab {
             });
             child.wait_with_output().unwrap()
         });
-        let text = |bytes| String::from_utf8(bytes).expect("what the program writes is UTF-8");
+        let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
         let run =
             Run { command: line, stdout: text(output.stdout), stderr: text(output.stderr), code: output.status.code() };
         assert!(!run.stderr.contains("panicked"), "{}", run.stderr);
