@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use futures_lite::future::block_on;
 use lookback_sqlite::SqliteStore;
-use lookback_store::Record;
 use lookback_store::search::Query;
+use lookback_store::{Append, Record};
 use lookback_store::{Durability, LogName, MemoryStore, Store};
 
 use crate::{alloc, median};
@@ -75,7 +75,7 @@ fn fill(store: &dyn Store, texts: &[String], searched: bool) {
         let record = |text: &String| if searched { Record::new("{}").text(text) } else { Record::new("{}") };
         // An append of a session has few records.
         for (at, texts) in (0..).step_by(50).zip(texts.chunks(50)) {
-            block_on(store.append(&log, at, texts.iter().map(record).collect(), None)).expect("an append");
+            block_on(store.append(&log, Append::new(at, texts.iter().map(record)))).expect("an append");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback_location::Location;
-use lookback_store::Record;
+use lookback_store::{Append, Record};
 use lookback_store::{LogName, Store};
 
 use crate::search::Words;
@@ -66,7 +66,8 @@ pub fn run() {
             for _ in 0..APPENDS {
                 let record = message(&mut words);
                 own += record.body.len() as u64;
-                let took = time(|| block_on(store.append(&log, at, vec![record], Some(1))).expect("an append"));
+                let took =
+                    time(|| block_on(store.append(&log, Append::new(at, [record]).time(Some(1)))).expect("an append"));
                 appends.push(took.as_secs_f64() * 1e6);
                 at += 1;
             }
@@ -74,7 +75,8 @@ pub fn run() {
             for _ in 0..APPENDS {
                 // One that no search finds tells what the index costs.
                 let record = Record::new(message(&mut words).body);
-                let took = time(|| block_on(store.append(&log, at, vec![record], Some(1))).expect("an append"));
+                let took =
+                    time(|| block_on(store.append(&log, Append::new(at, [record]).time(Some(1)))).expect("an append"));
                 unfound.push(took.as_secs_f64() * 1e6);
                 at += 1;
                 let body = message(&mut words).body;
@@ -111,7 +113,7 @@ fn fill(store: &Arc<dyn Store>, log: &LogName, from: u64, length: u64) -> u64 {
     while at < length {
         let end = length.min(at + 5_000);
         let record = |at: u64| Record::new(format!("{{\"n\":{at}}}")).checkpoint(at + SINCE == length);
-        block_on(store.append(log, at, (at..end).map(record).collect(), Some(1))).expect("an append");
+        block_on(store.append(log, Append::new(at, (at..end).map(record)).time(Some(1)))).expect("an append");
         at = end;
     }
     at

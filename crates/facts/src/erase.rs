@@ -13,7 +13,7 @@ use super::extract::UNKNOWN;
 use super::fact::{FactId, Scope, Source, Speaker, Statement};
 use super::facts::Facts;
 use lookback_store::spans::{holds, overlap};
-use lookback_store::{Damage, Derived, LogName, Record, Store, StoreError, Tombstone, checksum};
+use lookback_store::{Append, Damage, Derived, LogName, Record, Store, StoreError, Tombstone, checksum};
 
 /// How many entries are read at a time.
 const PAGE: u64 = 1_024;
@@ -161,7 +161,7 @@ impl Meant<'_> {
                 })
                 .collect::<Result<_, StoreError>>()?;
             if !forgotten.is_empty() {
-                match store.append(self.log, found.end, forgotten, None).await {
+                match store.append(self.log, Append::new(found.end, forgotten)).await {
                     Err(StoreError::Conflict { .. }) => continue,
                     appended => appended?,
                 }

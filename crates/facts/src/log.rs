@@ -8,7 +8,7 @@ use super::fact::Scope;
 use super::facts::Facts;
 use super::{Memory, MemoryError, TRIES};
 use lookback_store::now;
-use lookback_store::{Damage, LogName, Record, Store, StoreError};
+use lookback_store::{Append, Damage, LogName, Record, Store, StoreError};
 
 /// How many entries are read at a time.
 const PAGE: u64 = 1_024;
@@ -108,8 +108,8 @@ impl Memory {
             let body = serde_json::to_string(entry).map_err(|error| StoreError::unwritable(&log, position, error))?;
             Ok(Record::new(body))
         };
-        let records = (facts.end()..).zip(entries).map(record).collect::<Result<_, StoreError>>()?;
-        match self.store.append(&log, facts.end(), records, now()).await {
+        let records = (facts.end()..).zip(entries).map(record).collect::<Result<Vec<_>, StoreError>>()?;
+        match self.store.append(&log, Append::new(facts.end(), records).time(now())).await {
             Ok(()) => {
                 entries.iter().for_each(|entry| facts.apply(entry));
                 Ok(true)

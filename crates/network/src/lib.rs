@@ -1,7 +1,6 @@
-//! The common parts of stores on a network: a runtime for drivers, retries, TLS, errors of unreachable servers, and
-//! appends whose answer was lost.
+//! The common parts of stores on a network: a runtime for drivers, retries, TLS, and errors of unreachable
+//! servers.
 
-mod attempt;
 mod tls;
 mod trouble;
 
@@ -13,7 +12,6 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 
-pub use attempt::{Attempt, Unresolved};
 pub use tls::{Refused, tls_config};
 pub use trouble::{Trouble, describe, out_of_reach};
 

@@ -5,97 +5,87 @@ use tokio_postgres::types::Type;
 
 use super::connection::{Database, Params};
 use super::fault::{Failure, explain};
-use super::{read, signed, unsigned};
-use lookback_network::{Attempt, Tries, unclear};
+use super::{signed, unsigned};
+use lookback_network::{Tries, unclear};
 use lookback_store::search::terms;
-use lookback_store::{LogName, Record, Scope, StoreError, checksum};
+use lookback_store::{Append, LogName, Scope, StoreError, checksum};
 
 pub(super) async fn append(
     database: &Database,
     scope: &Scope,
     log: &LogName,
-    at: u64,
-    records: Vec<Record>,
-    time: Option<Millis>,
+    append: Append,
 ) -> Result<(), StoreError> {
-    if records.is_empty() {
-        let end = read::head(database, scope, log, None).await?.map_or(0, |head| head.end);
-        return if end == at { Ok(()) } else { Err(StoreError::Conflict { at, end }) };
-    }
-    // Computing the terms takes time in proportion to the texts, and this thread serves all connections.
-    let (schema, of, name) = (database.schema.clone(), scope.clone(), log.clone());
-    let rows = tokio::task::spawn_blocking(move || Rows::new(&schema, &of, &name, at, records, time)).await;
-    let rows =
-        rows.map_err(|source| StoreError::Backend { place: database.place.clone(), source: Box::new(source) })?;
-    let earlier = database.unresolved.take(scope, log, &rows.attempt);
-    let mut is_repeated = earlier.is_some();
-    let attempt = earlier.unwrap_or_else(|| rows.attempt.clone());
+    let (at, key) = (append.at, append.key);
+    let rows = if append.records.is_empty() {
+        None
+    } else {
+        // Computing the terms takes time in proportion to the texts, and this thread serves all connections.
+        let (schema, of, name) = (database.schema.clone(), scope.clone(), log.clone());
+        let rows = tokio::task::spawn_blocking(move || Rows::new(&schema, &of, &name, append)).await;
+        let failed = |source| StoreError::Backend { place: database.place.clone(), source: Box::new(source) };
+        Some(rows.map_err(failed)?)
+    };
+    let mut is_unclear = false;
     let mut tries = Tries::new(database.patience);
     loop {
-        let failure = match once(database, &tries, (scope, log), &rows, &attempt, is_repeated).await {
+        let failure = match once(database, &tries, (scope, log), (at, key), rows.as_ref()).await {
             Ok(()) => return Ok(()),
             Err(failure) => failure,
         };
-        is_repeated |= failure.is_unclear();
+        is_unclear |= failure.is_unclear();
         // If the log now ends where the writer believed, it was erased or started in the meantime.
         let is_raced = matches!(failure, Failure::Store(StoreError::Locked { .. }));
         if !(failure.may_pass() || is_raced) || !tries.back_off().await {
             let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
             let error = explain(&database.place, database.patience, failure);
-            if !is_repeated || is_refused {
-                return Err(error);
-            }
-            database.unresolved.record(scope, log, attempt);
-            return Err(unclear(&database.place, error));
+            return Err(if is_unclear && !is_refused { unclear(&database.place, error) } else { error });
         }
     }
 }
 
-/// Tries an append once. If an earlier try may have written the records, looks for them.
+/// Tries an append once. Succeeds, too, if an earlier try has written the records.
 async fn once(
     database: &Database,
     tries: &Tries,
     (scope, log): (&Scope, &LogName),
-    rows: &Rows,
-    attempt: &Attempt,
-    is_repeated: bool,
+    (at, key): (u64, u64),
+    rows: Option<&Rows>,
 ) -> Result<(), Failure> {
-    if rows.write(database, tries, attempt.nonce).await? {
+    if let Some(rows) = rows
+        && rows.write(database, tries).await?
+    {
         return Ok(());
     }
-    if is_repeated && is_written(database, tries, (scope, log), attempt).await? {
-        return Ok(());
+    let (end, found) = end(database, tries, (scope, log), at).await?;
+    if found == Some(key) || (end == at && rows.is_none()) {
+        Ok(())
+    } else if end == at {
+        Err(Failure::Store(StoreError::Locked { place: database.place.clone() }))
+    } else {
+        Err(Failure::Store(StoreError::Conflict { at, end }))
     }
-    let (at, end) = (attempt.at, end(database, tries, scope, log).await?);
-    let error =
-        if end == at { StoreError::Locked { place: database.place.clone() } } else { StoreError::Conflict { at, end } };
-    Err(Failure::Store(error))
 }
 
-/// Returns whether this append wrote the records at its position.
-async fn is_written(
+/// Returns the end of a log, and the key of the append that wrote the record at this position; 0 and `None` if they do
+/// not exist.
+async fn end(
     database: &Database,
     tries: &Tries,
     (scope, log): (&Scope, &LogName),
-    attempt: &Attempt,
-) -> Result<bool, Failure> {
+    at: u64,
+) -> Result<(u64, Option<u64>), Failure> {
     let schema = &database.schema;
     let sql = format!(
-        "SELECT nonce FROM {schema}.logs JOIN {schema}.entries ON log = id
-         WHERE scope = $1 AND name = $2 AND position = $3"
+        "SELECT length, (SELECT key FROM {schema}.entries WHERE log = id AND position = $3)
+         FROM {schema}.logs WHERE scope = $1 AND name = $2"
     );
-    let (scope, log, at) = (scope.as_str(), log.as_str(), signed(attempt.at));
+    let (scope, log, at) = (scope.as_str(), log.as_str(), signed(at));
     let params: Params<'_> = &[(&scope, Type::TEXT), (&log, Type::TEXT), (&at, Type::INT8)];
     let rows = database.try_rows(tries, &sql, params).await?;
-    Ok(rows.first().and_then(|row| row.try_get::<_, i64>(0).ok()) == Some(attempt.nonce.cast_signed()))
-}
-
-/// Returns the end of a log; 0 if it does not exist.
-async fn end(database: &Database, tries: &Tries, scope: &Scope, log: &LogName) -> Result<u64, Failure> {
-    let sql = format!("SELECT length FROM {}.logs WHERE scope = $1 AND name = $2", database.schema);
-    let params: Params<'_> = &[(&scope.as_str(), Type::TEXT), (&log.as_str(), Type::TEXT)];
-    let rows = database.try_rows(tries, &sql, params).await?;
-    Ok(rows.first().and_then(|row| row.try_get(0).ok()).map_or(0, unsigned))
+    let Some(row) = rows.first() else { return Ok((0, None)) };
+    let key = row.try_get::<_, Option<i64>>(1).ok().flatten();
+    Ok((row.try_get(0).map_or(0, unsigned), key.map(i64::cast_unsigned)))
 }
 
 /// The rows of an append, as the parameters of one statement.
@@ -113,11 +103,13 @@ struct Rows {
     times: Vec<Option<Millis>>,
     /// The terms of each text, separated by spaces.
     terms: Vec<String>,
-    attempt: Attempt,
+    checksums: Vec<i64>,
+    key: i64,
 }
 
 impl Rows {
-    fn new(schema: &str, scope: &Scope, log: &LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Self {
+    fn new(schema: &str, scope: &Scope, log: &LogName, append: Append) -> Self {
+        let Append { at, records, time, key, .. } = append;
         let mut rows = Rows {
             sql: sql(schema, at == 0),
             scope: scope.as_str().to_owned(),
@@ -130,7 +122,8 @@ impl Rows {
             positions: Vec::new(),
             times: Vec::new(),
             terms: Vec::new(),
-            attempt: Attempt::new(at, Vec::new()),
+            checksums: Vec::new(),
+            key: key.cast_signed(),
         };
         let of_tenant = scope.terms();
         for (index, mut record) in (0..).zip(records) {
@@ -144,7 +137,7 @@ impl Rows {
                 rows.terms.push(terms.join(" "));
             }
             rows.bytes = rows.bytes.saturating_add(signed(record.body.len() as u64));
-            rows.attempt.checksums.push(checksum(log, position, &record.body));
+            rows.checksums.push(checksum(log, position, &record.body).cast_signed());
             rows.checkpoints.push(record.checkpoint);
             rows.bodies.push(record.body.into_bytes());
         }
@@ -152,9 +145,7 @@ impl Rows {
     }
 
     /// Writes the rows if the log ends where the writer believes. Returns `false` if it ends elsewhere.
-    async fn write(&self, database: &Database, tries: &Tries, nonce: u64) -> Result<bool, Failure> {
-        let nonce = nonce.cast_signed();
-        let checksums: Vec<i64> = self.attempt.checksums.iter().map(|checksum| checksum.cast_signed()).collect();
+    async fn write(&self, database: &Database, tries: &Tries) -> Result<bool, Failure> {
         let (count, texts) = (signed(self.bodies.len() as u64), signed(self.positions.len() as u64));
         let rows = database
             .try_fixed(
@@ -168,9 +159,9 @@ impl Rows {
                     (&self.bytes, Type::INT8),
                     (&texts, Type::INT8),
                     (&self.time, Type::INT8),
-                    (&nonce, Type::INT8),
+                    (&self.key, Type::INT8),
                     (&self.checkpoints, Type::BOOL_ARRAY),
-                    (&checksums, Type::INT8_ARRAY),
+                    (&self.checksums, Type::INT8_ARRAY),
                     (&self.bodies, Type::BYTEA_ARRAY),
                     (&self.positions, Type::INT8_ARRAY),
                     (&self.times, Type::INT8_ARRAY),
@@ -200,7 +191,7 @@ fn sql(schema: &str, is_first: bool) -> String {
     };
     format!(
         "WITH moved AS ({moved}), wrote AS (
-             INSERT INTO {schema}.entries (log, position, checkpoint, checksum, nonce, body)
+             INSERT INTO {schema}.entries (log, position, checkpoint, checksum, key, body)
              SELECT id, $3 + row.number - 1, row.checkpoint, row.checksum, $8, row.body
              FROM moved, unnest($9::bool[], $10::bigint[], $11::bytea[])
                  WITH ORDINALITY AS row (checkpoint, checksum, body, number)

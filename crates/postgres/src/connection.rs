@@ -11,7 +11,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::config::Settings;
 use super::fault::{Failure, explain};
-use lookback_network::{Refused, Tries, Trouble, Unresolved, patience_for_a_host, tls_config};
+use lookback_network::{Refused, Tries, Trouble, patience_for_a_host, tls_config};
 use lookback_store::StoreError;
 
 /// The parameters of a statement with their types, so that the server need not be asked for the types.
@@ -28,8 +28,6 @@ pub(super) struct Database {
     pub(super) partitions: u32,
     pub(super) patience: Duration,
     prepare: bool,
-    /// Appends with an unknown outcome.
-    pub(super) unresolved: Unresolved,
     /// The reason why the last connection failed.
     pub(super) trouble: Trouble,
 }
@@ -61,8 +59,8 @@ impl Database {
             .build()
             .map_err(|error| StoreError::Backend { place: settings.place.clone(), source: Box::new(error) })?;
         let Settings { place, schema, partitions, prepare, .. } = settings;
-        let (unresolved, trouble) = (Unresolved::default(), Trouble::default());
-        Ok(Database { pool, tls, refused, place, schema, partitions, patience, prepare, unresolved, trouble })
+        let trouble = Trouble::default();
+        Ok(Database { pool, tls, refused, place, schema, partitions, patience, prepare, trouble })
     }
 
     /// Runs a statement that may be repeated, and whose text is always the same.

@@ -3,7 +3,7 @@
 //! ```text
 //! version  (version)                                                     the version of the tables
 //! logs     (id, scope, name, length, bytes, texts, created, used)        one row for each log
-//! entries  (log, position, checkpoint, checksum, nonce, body)            one row for each record
+//! entries  (log, position, checkpoint, checksum, key, body)              one row for each record
 //! texts    (log, number, position, time, terms)                          one row for each record with a text
 //! ```
 //!
@@ -12,7 +12,7 @@
 //! transaction another connection. The keys of `entries` and `texts` begin with the log, so these tables can be
 //! partitioned by log.
 //!
-//! If the answer to an append is lost, a repeated append is recognized by its nonce.
+//! If the answer to an append is lost, a repeated append is recognized by its key.
 
 mod append;
 mod check;
@@ -34,7 +34,7 @@ use lookback_engine::transcript::Millis;
 use self::connection::Database;
 use lookback_network as network;
 use lookback_store::search::Query;
-use lookback_store::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone};
+use lookback_store::{Append, Head, Hit, LogInfo, LogName, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone};
 
 /// A store in a PostgreSQL database, which many processes on many machines may use at once.
 ///
@@ -54,10 +54,10 @@ use lookback_store::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreErr
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use lookback_postgres::PostgresStore;
-/// use lookback_store::{Record, Store};
+/// use lookback_store::{Append, Record, Store};
 ///
 /// let store = PostgresStore::connect("postgres://me:secret@db.example.com/agents?sslmode=verify-full").await?;
-/// store.append(&"chat-1".parse()?, 0, vec![Record::new(r#"{"said":"Hello"}"#).text("Hello")], None).await?;
+/// store.append(&"chat-1".parse()?, Append::new(0, [Record::new(r#"{"said":"Hello"}"#).text("Hello")])).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -113,15 +113,9 @@ impl fmt::Debug for PostgresStore {
 }
 
 impl Store for PostgresStore {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
         let log = log.clone();
-        self.run(move |database, scope| async move { append::append(&database, &scope, &log, at, records, time).await })
+        self.run(move |database, scope| async move { append::append(&database, &scope, &log, append).await })
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {

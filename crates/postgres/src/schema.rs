@@ -141,7 +141,7 @@ fn first(database: &Database) -> String {
              position bigint NOT NULL,
              checkpoint boolean NOT NULL,
              checksum bigint NOT NULL,
-             nonce bigint NOT NULL,
+             key bigint NOT NULL,
              body bytea NOT NULL,
              PRIMARY KEY (log, position)
          ) {by_log};

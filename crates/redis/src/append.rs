@@ -7,40 +7,28 @@ use tokio::time::Instant;
 use super::connection::{Call, Server};
 use super::fault::{Failure, explain};
 use super::keys::{self, Keys};
-use super::packed::{Text, packed};
-use super::read;
+use super::packed::Text;
 use super::scripts::{APPEND, TOUCH};
-use lookback_network::{Attempt, Tries, unclear};
+use lookback_network::{Tries, unclear};
 use lookback_store::search::terms;
-use lookback_store::{LogName, Record, Scope, StoreError, checksum};
+use lookback_store::{Append, LogName, Scope, StoreError, checksum};
 
 /// The script's answer if the records are in the log.
 const WRITTEN: i64 = -1;
 
-pub(super) async fn append(
-    server: &Server,
-    scope: &Scope,
-    log: &LogName,
-    at: u64,
-    records: Vec<Record>,
-    time: Option<Millis>,
-) -> Result<(), StoreError> {
-    if records.is_empty() {
-        let end = read::head(server, scope, log, None).await?.map_or(0, |head| head.end);
-        return if end == at { Ok(()) } else { Err(StoreError::Conflict { at, end }) };
-    }
+pub(super) async fn append(server: &Server, scope: &Scope, log: &LogName, append: Append) -> Result<(), StoreError> {
+    let (at, time) = (append.at, append.time);
     // Computing the terms takes time in proportion to the texts, and this thread serves all connections.
     let name = log.clone();
-    let packed = tokio::task::spawn_blocking(move || Packed::new(&name, at, records, time)).await;
+    let packed = tokio::task::spawn_blocking(move || Packed::new(&name, append)).await;
     let packed =
         packed.map_err(|source| StoreError::Backend { place: server.place.clone(), source: Box::new(source) })?;
-    let earlier = server.unresolved.take(scope, log, &packed.attempt);
-    let mut is_unclear = earlier.is_some();
-    let attempt = earlier.unwrap_or_else(|| packed.attempt.clone());
-    let command = packed.command(server, scope, log, attempt.nonce, time);
+    let command = packed.command(server, scope, log, time);
+    let is_apart = at == 0 && !packed.records.is_empty() && server.is_cluster();
+    let mut is_unclear = false;
     let mut tries = Tries::new(server.patience);
     loop {
-        let failure = match once(server, &tries, (scope, log), at, &command).await {
+        let failure = match once(server, &tries, (scope, log), (at, is_apart), &command).await {
             Ok(()) => return Ok(()),
             Err(failure) => failure,
         };
@@ -48,12 +36,8 @@ pub(super) async fn append(
         if !failure.may_pass() || !tries.back_off().await {
             let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
             let error = explain(&server.place, server.patience, failure);
-            if is_refused {
-                return Err(error);
-            }
-            // After any failure: an earlier try, or one by the driver itself, may have written it.
-            server.unresolved.record(scope, log, attempt);
-            return Err(if is_unclear { unclear(&server.place, error) } else { error });
+            // An earlier try, or one by the driver itself, may have written the records.
+            return Err(if is_unclear && !is_refused { unclear(&server.place, error) } else { error });
         }
     }
 }
@@ -63,7 +47,7 @@ async fn once(
     server: &Server,
     tries: &Tries,
     (scope, log): (&Scope, &LogName),
-    at: u64,
+    (at, is_apart): (u64, bool),
     command: &Cmd,
 ) -> Result<(), Failure> {
     let mut pipeline = redis::pipe();
@@ -74,7 +58,6 @@ async fn once(
         pipeline.cmd("WAIT").arg(server.wait).arg(u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
     }
     // An erasure may remove the name before the log exists, so the name is added once more afterwards.
-    let is_apart = at == 0 && server.is_cluster();
     if is_apart {
         name(server, tries, scope, log).await?;
     }
@@ -105,24 +88,20 @@ async fn name(server: &Server, tries: &Tries, scope: &Scope, log: &LogName) -> R
     Ok(())
 }
 
-/// The arguments of an append, without its nonce.
+/// The arguments of an append.
 struct Packed {
-    attempt: Attempt,
+    at: u64,
+    key: u64,
     bytes: u64,
-    bodies: Vec<String>,
+    records: Vec<Vec<u8>>,
     checkpoints: Vec<u64>,
     texts: Vec<Vec<u8>>,
 }
 
 impl Packed {
-    fn new(log: &LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Self {
-        let mut packed = Packed {
-            attempt: Attempt::new(at, Vec::new()),
-            bytes: 0,
-            bodies: Vec::new(),
-            checkpoints: Vec::new(),
-            texts: Vec::new(),
-        };
+    fn new(log: &LogName, append: Append) -> Self {
+        let Append { at, records, time, key, .. } = append;
+        let mut packed = Packed { at, key, bytes: 0, records: Vec::new(), checkpoints: Vec::new(), texts: Vec::new() };
         for (index, mut record) in (0..).zip(records) {
             let position = at.saturating_add(index);
             record.time = record.time.or(time);
@@ -134,31 +113,27 @@ impl Packed {
                 packed.checkpoints.push(position);
             }
             packed.bytes += record.body.len() as u64;
-            packed.attempt.checksums.push(checksum(log, position, &record.body));
-            packed.bodies.push(record.body);
+            packed.records.push(super::packed::packed(key, checksum(log, position, &record.body), &record.body));
         }
         packed
     }
 
-    fn command(&self, server: &Server, scope: &Scope, log: &LogName, nonce: u64, time: Option<Millis>) -> Cmd {
+    fn command(&self, server: &Server, scope: &Scope, log: &LogName, time: Option<Millis>) -> Cmd {
         let mut keys: Vec<String> = Keys::new(&server.prefix, scope, log).into_all().into();
         if server.ttl.is_some() {
             keys.extend(Keys::for_session(&server.prefix, scope, log));
         }
         let mut name = "";
-        if self.attempt.at == 0 && !server.is_cluster() {
+        if self.at == 0 && !server.is_cluster() {
             keys.push(keys::names(&server.prefix, scope));
             keys.push(keys::scopes(&server.prefix));
             name = log.as_str();
         }
         let mut command = redis::cmd("EVALSHA");
         command.arg(APPEND.get_hash()).arg(keys.len()).arg(&keys);
-        command.arg(self.attempt.at).arg(number(time)).arg(self.bytes).arg(number(server.milliseconds_to_live()));
-        command.arg(name).arg(scope.as_str()).arg(self.bodies.len()).arg(self.checkpoints.len());
-        for (body, checksum) in self.bodies.iter().zip(&self.attempt.checksums) {
-            command.arg(packed(nonce, *checksum, body));
-        }
-        command.arg(&self.checkpoints).arg(&self.texts);
+        command.arg(self.at).arg(number(time)).arg(self.bytes).arg(number(server.milliseconds_to_live()));
+        command.arg(name).arg(scope.as_str()).arg(self.records.len()).arg(self.checkpoints.len());
+        command.arg(&self.key.to_le_bytes()).arg(&self.records).arg(&self.checkpoints).arg(&self.texts);
         command
     }
 }

@@ -48,7 +48,7 @@ async fn check_log(server: &Server, scope: &Scope, log: &LogName) -> Result<Opti
     let mut compared = Compared::new(log, &[], info.used, found);
     let mut bytes = 0;
     for (position, packed) in (0..).zip(&elements(server, &keys.records, records).await?) {
-        // The first 16 bytes are the nonce and the checksum.
+        // The first 16 bytes are the key and the checksum.
         bytes += packed.len().saturating_sub(16) as u64;
         let record = unpacked(log, position, packed).ok();
         let record = record.filter(|record| record.checksum == checksum(log, position, &record.body));

@@ -21,7 +21,7 @@ use super::config::{Sentinel, Settings};
 use super::dial::{Driver, dial, late};
 use super::fault::{Failure, code, explain, may_pass};
 use super::risk::Risk;
-use lookback_network::{Refused, Tries, Trouble, Unresolved, describe, patience_for_a_host, tls_config};
+use lookback_network::{Refused, Tries, Trouble, describe, patience_for_a_host, tls_config};
 use lookback_store::StoreError;
 
 /// How many commands are sent to a cluster at once.
@@ -44,8 +44,6 @@ pub(super) struct Server {
     pub(super) wait: u32,
     pub(super) ttl: Option<Duration>,
     pub(super) risks: Vec<Risk>,
-    /// Appends with an unknown outcome.
-    pub(super) unresolved: Unresolved,
     /// The reason why the last connection failed.
     pub(super) trouble: Trouble,
 }
@@ -78,7 +76,6 @@ impl Server {
             wait: settings.wait,
             ttl: settings.ttl,
             risks: Vec::new(),
-            unresolved: Unresolved::default(),
             trouble: Trouble::default(),
             settings,
             place,

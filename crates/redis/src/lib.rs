@@ -14,7 +14,7 @@
 //! An append is one script, and so one round trip. In a cluster, the names are in other slots than the logs, and are
 //! written separately: before the first append to a log, and once more after it.
 //!
-//! If the answer to an append is lost, a repeated append is recognized by its nonce.
+//! If the answer to an append is lost, a repeated append is recognized by its key.
 
 mod append;
 mod check;
@@ -43,7 +43,7 @@ use self::connection::Server;
 use lookback_network as network;
 use lookback_store::search::Query;
 use lookback_store::{
-    Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, without_secrets,
+    Append, Head, Hit, LogInfo, LogName, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, without_secrets,
 };
 
 /// The version of the keys.
@@ -72,10 +72,10 @@ const VERSION: i64 = 1;
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use lookback_redis::RedisStore;
-/// use lookback_store::{Record, Store};
+/// use lookback_store::{Append, Record, Store};
 ///
 /// let store = RedisStore::connect("rediss://me:secret@db.example.com").await?;
-/// store.append(&"chat-1".parse()?, 0, vec![Record::new(r#"{"said":"Hello"}"#).text("Hello")], None).await?;
+/// store.append(&"chat-1".parse()?, Append::new(0, [Record::new(r#"{"said":"Hello"}"#).text("Hello")])).await?;
 /// # Ok(())
 /// # }
 /// ```
@@ -159,15 +159,9 @@ impl fmt::Debug for RedisStore {
 }
 
 impl Store for RedisStore {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
         let log = log.clone();
-        self.run(move |server, scope| async move { append::append(&server, &scope, &log, at, records, time).await })
+        self.run(move |server, scope| async move { append::append(&server, &scope, &log, append).await })
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {

@@ -1,7 +1,7 @@
 //! The elements of a log's lists, as bytes.
 //!
-//! A record is its nonce and its checksum, eight bytes each in little-endian order, and its body. A text is its
-//! position and its time, eight bytes each, and its terms, separated by spaces.
+//! A record is the key of its append and its checksum, eight bytes each in little-endian order, and its body. A text is
+//! its position and its time, eight bytes each, and its terms, separated by spaces.
 
 use lookback_engine::transcript::Millis;
 
@@ -11,11 +11,11 @@ use lookback_store::{Damage, LogName, StoreError, StoredRecord};
 const UNKNOWN: Millis = Millis::MIN;
 
 /// Packs a record.
-pub(super) fn packed(nonce: u64, checksum: u64, body: &str) -> Vec<u8> {
-    [&nonce.to_le_bytes(), &checksum.to_le_bytes(), body.as_bytes()].concat()
+pub(super) fn packed(key: u64, checksum: u64, body: &str) -> Vec<u8> {
+    [&key.to_le_bytes(), &checksum.to_le_bytes(), body.as_bytes()].concat()
 }
 
-/// Packs the replacement for a record, without its nonce.
+/// Packs the replacement for a record, without its key.
 pub(super) fn tombstone(checksum: u64, body: &str) -> Vec<u8> {
     [&checksum.to_le_bytes(), body.as_bytes()].concat()
 }
@@ -23,7 +23,7 @@ pub(super) fn tombstone(checksum: u64, body: &str) -> Vec<u8> {
 /// Unpacks the record at a position.
 pub(super) fn unpacked(log: &LogName, position: u64, bytes: &[u8]) -> Result<StoredRecord, StoreError> {
     let altered = || StoreError::damaged(log, position, Damage::Altered);
-    let (_nonce, rest) = bytes.split_first_chunk::<8>().ok_or_else(altered)?;
+    let (_key, rest) = bytes.split_first_chunk::<8>().ok_or_else(altered)?;
     let (checksum, body) = rest.split_first_chunk().ok_or_else(altered)?;
     let body = std::str::from_utf8(body).map_err(|_| altered())?;
     Ok(StoredRecord::new(position, u64::from_le_bytes(*checksum), body))

@@ -9,10 +9,8 @@ use lookback_store::now;
 use lookback_wire::dialect::{Preamble, Target};
 use lookback_wire::message::Message;
 
-use super::unclear::Pushed;
 use super::{Error, Session};
-#[cfg(doc)]
-use lookback_store::StoreError;
+use lookback_store::{Append, StoreError};
 
 /// A message with its time of arrival.
 #[derive(Debug, Clone)]
@@ -81,6 +79,17 @@ impl Batch {
     /// replaces the session's messages, it does so once, after the last message. Summaries wait for the next window.
     pub fn enforcing_limits(self) -> Self {
         Batch { enforces: true, ..self }
+    }
+
+    /// Returns whether another batch has the same messages. Their JSON counts, too, because a digest ignores the parts
+    /// that clients may change.
+    pub(super) fn is_same(&self, other: &Batch) -> bool {
+        let json = |message: &Message| message.wire().map(|wire| wire.raw.get().to_owned());
+        let is_same = |a: &Message, b: &Message| a.digest() == b.digest() && json(a) == json(b);
+        let pairs = self.messages.iter().zip(&other.messages);
+        self.origin == other.origin
+            && self.messages.len() == other.messages.len()
+            && pairs.into_iter().all(|((a, _), (b, _))| is_same(a, b))
     }
 
     /// Passes the messages to the engine, and returns the entries. Enforces limits after each message if `each` is set.
@@ -193,16 +202,44 @@ impl Session {
         if batch.origin != Origin::Lookback && !batch.messages.is_empty() {
             self.reductions = 0;
         }
-        let pushed = Pushed::new(&batch);
-        if let Some(positions) = self.finish_push(&pushed).await? {
+        if let Some(positions) = self.find_push(&batch).await? {
             return Ok(positions);
         }
-        self.pushing = Some(pushed);
-        let written = self.commit(|engine| batch.receive(engine, true)).await;
-        self.pushing = None;
-        let written = written?;
+        let written = match self.commit(|engine| batch.receive(engine, true)).await {
+            Ok(written) => written,
+            Err(error) => {
+                if let Some(unclear) = &mut self.unclear {
+                    unclear.batch = Some(batch);
+                }
+                return Err(error);
+            }
+        };
         self.report(&written);
         Ok(written.messages())
+    }
+
+    /// Returns the positions of a batch if the last append pushed the same one, its answer was lost, and it was written.
+    /// Otherwise, the next append repeats it.
+    async fn find_push(&mut self, batch: &Batch) -> Result<Option<Vec<Position>>, Error> {
+        let Some(unclear) = self.unclear.take().filter(|unclear| unclear.is_push_of(batch)) else { return Ok(None) };
+        let (at, key, messages) = (unclear.at, unclear.key, unclear.messages.clone());
+        self.unclear = Some(unclear);
+        self.refresh().await?;
+        // At the end of the log, the next append finds out by itself.
+        if self.engine.end() > at {
+            match self.store.append(&self.name, Append::new(at, []).key(key)).await {
+                Ok(()) => {
+                    self.unclear = None;
+                    return Ok(Some(messages));
+                }
+                Err(StoreError::Conflict { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if let Some(unclear) = &mut self.unclear {
+            unclear.is_repeated = true;
+        }
+        Ok(None)
     }
 
     /// Sets the preamble: the system prompt and the tools, if they are sent outside the messages.

@@ -15,7 +15,6 @@ mod resume;
 mod source;
 mod summaries;
 mod sync;
-mod unclear;
 mod verify;
 mod views;
 mod walk;
@@ -49,7 +48,7 @@ pub use window::Window;
 use self::log::load;
 use self::policy::Bound;
 use self::summaries::Summaries;
-use self::unclear::{Pushed, Unclear};
+use self::writing::Unclear;
 use lookback_store::entries::read;
 use lookback_store::search::Query;
 use lookback_store::{IntoStore, LogName, Store};
@@ -112,8 +111,6 @@ pub struct Session {
     stale: bool,
     /// The last append, if it is unknown whether it was written.
     unclear: Option<Unclear>,
-    /// The batch that is being pushed.
-    pushing: Option<Pushed>,
     /// Tokens of the last window by Lookback's own count, for comparison with the provider's usage report.
     sent: u64,
 }
@@ -160,7 +157,6 @@ impl Session {
             reductions: 0,
             stale: false,
             unclear: None,
-            pushing: None,
             sent: 0,
         })
     }

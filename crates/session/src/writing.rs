@@ -6,10 +6,9 @@ use lookback_engine::transcript::{Entry, Millis, Position};
 use lookback_engine::{Engine, WindowOutcome};
 
 use super::log::load;
-use super::unclear::Unclear;
-use super::{CompactEnd, CompactStart, CompactionOutcome, Error, Session, TRIES};
+use super::{Batch, CompactEnd, CompactStart, CompactionOutcome, Error, Session, TRIES};
 use lookback_store::now;
-use lookback_store::{Record, StoreError};
+use lookback_store::{Append, Record, StoreError};
 
 /// The result of a change of the engine, with the entries that must be written to the log.
 pub(super) trait Recorded {
@@ -41,6 +40,26 @@ impl<T: Recorded> Written<T> {
     pub(super) fn messages(&self) -> Vec<Position> {
         let entries = (self.at..).zip(self.outcome.entries());
         entries.filter(|(_, entry)| matches!(entry, Entry::Message(_))).map(|(position, _)| position).collect()
+    }
+}
+
+/// An append whose answer was lost, so that it is unknown whether it was written.
+pub(super) struct Unclear {
+    /// The position of its first record.
+    pub(super) at: Position,
+    /// Its idempotency key.
+    pub(super) key: u64,
+    /// The positions of its messages.
+    pub(super) messages: Vec<Position>,
+    /// The batch, if the caller pushed one.
+    pub(super) batch: Option<Batch>,
+    /// Whether the next append repeats it.
+    pub(super) is_repeated: bool,
+}
+
+impl Unclear {
+    pub(super) fn is_push_of(&self, batch: &Batch) -> bool {
+        self.batch.as_ref().is_some_and(|lost| lost.is_same(batch))
     }
 }
 
@@ -160,22 +179,31 @@ impl Session {
             }
             records.push(Record::from_entry(&self.name, position, entry, Some(label))?);
         }
-        self.unclear = None;
+        let unclear = self.unclear.take();
+        let written = Written { outcome, at, begun };
         if !records.is_empty() {
-            let kept = records.clone();
-            match self.store.append(&self.name, at, records, time).await {
+            let append = Append::new(at, records).time(time);
+            // A repeated append has the key of the first one. If that one arrives after all, only one of them is written.
+            let repeated = unclear.filter(|unclear| unclear.is_repeated && unclear.at == at);
+            let is_repeated = repeated.is_some();
+            let key = repeated.map_or(append.key, |unclear| unclear.key);
+            let append = append.key(key);
+            match self.store.append(&self.name, append).await {
+                // The records of the first one have other times than these.
+                Ok(()) if is_repeated => return Ok(Some(written)),
                 Ok(()) => {}
                 Err(StoreError::Conflict { .. }) => return Ok(None),
                 Err(error) => {
-                    if error.is_unclear() {
-                        self.unclear = Some(Unclear { at, records: kept, pushed: self.pushing.take() });
+                    if is_repeated || error.is_unclear() {
+                        self.unclear =
+                            Some(Unclear { at, key, messages: written.messages(), batch: None, is_repeated: false });
                     }
                     return Err(error.into());
                 }
             }
         }
         self.stale = false;
-        Ok(Some(Written { outcome, at, begun }))
+        Ok(Some(written))
     }
 
     pub(super) fn overtaken(&self) -> Error {

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
     use crate::SqliteStore;
     use futures_lite::future::{block_on, poll_once};
-    use lookback_store::{Durability, LogName, Record, Store};
+    use lookback_store::{Append, Durability, LogName, Record, Store};
     use std::sync::atomic::{AtomicBool, Ordering};
 
     #[test]
@@ -241,8 +241,8 @@ mod tests {
         let store = SqliteStore::open_with(&path, Durability::System).unwrap();
         store.file.wal.limit.store(1 << 20, Ordering::Relaxed);
         let log: LogName = "one".parse().unwrap();
-        let records = || (0..20).map(|_| Record::new("x".repeat(5_000))).collect();
-        block_on(store.append(&log, 0, records(), None)).unwrap();
+        let records = || (0..20).map(|_| Record::new("x".repeat(5_000)));
+        block_on(store.append(&log, Append::new(0, records()))).unwrap();
         let done = AtomicBool::new(false);
         let (mut longest, length) = (0, || fs::metadata(folder.path().join("s.db-wal")).unwrap().len());
         std::thread::scope(|scope| {
@@ -261,7 +261,7 @@ mod tests {
                 });
             }
             for round in 1..150 {
-                block_on(store.append(&log, 20 * round, records(), None)).unwrap();
+                block_on(store.append(&log, Append::new(20 * round, records()))).unwrap();
                 longest = longest.max(length());
             }
             done.store(true, Ordering::SeqCst);
@@ -278,8 +278,8 @@ mod tests {
         store.file.wal.limit.store(2 << 20, Ordering::Relaxed);
         let log: LogName = "one".parse().unwrap();
         let append = |round: u64| {
-            let records = (0..20).map(|_| Record::new("x".repeat(5_000))).collect();
-            block_on(store.append(&log, 20 * round, records, None)).unwrap();
+            let records = (0..20).map(|_| Record::new("x".repeat(5_000)));
+            block_on(store.append(&log, Append::new(20 * round, records))).unwrap();
         };
         append(0);
         let reader = Connection::open(&path).unwrap();
@@ -300,7 +300,7 @@ mod tests {
         let path = folder.path().join("s.db");
         let log: LogName = "one".parse().unwrap();
         let append = |store: &SqliteStore, at, length| {
-            block_on(store.append(&log, at, vec![Record::new("x".repeat(length)).text("apple")], None)).unwrap();
+            block_on(store.append(&log, Append::new(at, [Record::new("x".repeat(length)).text("apple")]))).unwrap();
         };
         let begin = |connection: &mut Connection| Ok(connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK")?);
         let is_at_once = |store: &SqliteStore| store.file.at_once(1, begin).is_some();
@@ -312,14 +312,14 @@ mod tests {
         assert!(!is_at_once(&store), "the first one makes `-wal`");
         append(&store, 1, 9);
         assert!(is_at_once(&store));
-        let polled = block_on(poll_once(store.append(&log, 2, vec![Record::new("{}")], None)));
+        let polled = block_on(poll_once(store.append(&log, Append::new(2, [Record::new("{}")]))));
         assert!(polled.unwrap().is_ok());
         // Another process writes.
         let other = Connection::open(&path).unwrap();
         other.execute_batch("BEGIN IMMEDIATE").unwrap();
         assert!(!is_at_once(&store));
         let record = vec![Record::new("{}")];
-        let mut waits = store.append(&log, 3, record, None);
+        let mut waits = store.append(&log, Append::new(3, record));
         assert!(block_on(poll_once(&mut waits)).is_none());
         other.execute_batch("ROLLBACK").unwrap();
         block_on(waits).unwrap();
@@ -352,7 +352,7 @@ mod tests {
             }))
         });
         began.recv().unwrap();
-        block_on(store.append(&log, 0, record(), None)).unwrap();
+        block_on(store.append(&log, Append::new(0, record()))).unwrap();
         assert_eq!(block_on(store.search(None, &"apple".into(), 9)).unwrap().len(), 1);
         assert_eq!(block_on(store.head(&log, None)).unwrap().unwrap().end, 1);
         assert!(!long.is_finished());

@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use crate::SqliteStore;
     use lookback_store::search::{Query, Within};
-    use lookback_store::{Hit, Store};
+    use lookback_store::{Append, Hit, Store};
 
     /// Counts the waiting texts.
     fn waiting(store: &SqliteStore) -> i64 {
@@ -161,7 +161,7 @@ mod tests {
 
     fn append(store: &dyn Store, log: &LogName, at: u64, text: String) {
         let record = Record::new("{}").text(text);
-        block_on(store.append(log, at, vec![record], Some(at.cast_signed()))).unwrap();
+        block_on(store.append(log, Append::new(at, [record]).time(Some(at.cast_signed())))).unwrap();
     }
 
     #[test]
@@ -218,8 +218,8 @@ mod tests {
         append(&store, &log, 200, (0..LONGEST).map(|word| format!("w{word} ")).collect());
         assert_eq!(waiting(&store), before);
         assert_eq!(block_on(store.search(None, &"w77".into(), 9)).unwrap().len(), 1);
-        let records = (0..200).map(|_| Record::new("{}").text("a short text")).collect();
-        block_on(store.append(&log, 201, records, None)).unwrap();
+        let records = (0..200).map(|_| Record::new("{}").text("a short text"));
+        block_on(store.append(&log, Append::new(201, records))).unwrap();
         assert!(waiting(&store) < MOST);
         assert_eq!(block_on(store.search(None, &"short".into(), 999)).unwrap().len(), 400);
     }

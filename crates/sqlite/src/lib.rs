@@ -42,7 +42,7 @@ use lookback_engine::transcript::Millis;
 use self::connections::Connections;
 use self::erase::Eraser;
 use lookback_store::search::Query;
-use lookback_store::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone};
+use lookback_store::{Append, Head, Hit, LogInfo, LogName, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone};
 
 /// How long a writer waits for another process.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -56,11 +56,11 @@ const SHORT: usize = 8 << 10;
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback_sqlite::SqliteStore;
-/// use lookback_store::{Record, Store};
+/// use lookback_store::{Append, Record, Store};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let store = SqliteStore::open(folder.path().join("memory.db"))?;
-/// store.append(&"chat-1".parse()?, 0, vec![Record::new(r#"{"said":"Hello"}"#).text("Hello")], None).await?;
+/// store.append(&"chat-1".parse()?, Append::new(0, [Record::new(r#"{"said":"Hello"}"#).text("Hello")])).await?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
@@ -125,14 +125,8 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
-        let (scope, log) = (self.scope.clone(), log.clone());
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
+        let (scope, log, Append { at, records, time, .. }) = (self.scope.clone(), log.clone(), append);
         let bytes: usize = records.iter().map(|record| record.body.len() + record.text.len()).sum();
         let texts = records.len();
         let append = move |connection: &mut _| write::append(connection, &scope, &log, at, &records, time);

@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
     use futures_lite::future::block_on;
-    use lookback_store::{LogName, Record, Store};
+    use lookback_store::{Append, LogName, Record, Store};
 
     #[test]
     fn a_file_at_rest_is_read_whatever_its_name() {
@@ -154,13 +154,13 @@ mod tests {
             let path = folder.path().join(name);
             let store = SqliteStore::open(&path).unwrap();
             let record = Record::new("{}").text("apple");
-            block_on(store.append(&log, 0, vec![record.clone()], None)).unwrap();
+            block_on(store.append(&log, Append::new(0, [record.clone()]))).unwrap();
             assert_eq!(at_rest(&path), None, "somebody writes to it");
             drop(store);
             let uri = at_rest(&path).unwrap();
             let store = SqliteStore::attach_at_rest(&uri, &path).unwrap();
             assert_eq!(block_on(store.search(None, &"apple".into(), 9)).unwrap().len(), 1);
-            let refused = block_on(store.append(&log, 1, vec![record], None)).unwrap_err();
+            let refused = block_on(store.append(&log, Append::new(1, [record]))).unwrap_err();
             assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
         }
     }
@@ -171,8 +171,8 @@ mod tests {
         let path = folder.path().join("s.db");
         let log: LogName = "one".parse().unwrap();
         let append = |store: &SqliteStore, from: u64| {
-            let records = (from..from + 200).map(|n| Record::new(format!("{{\"n\":{n}}}"))).collect();
-            block_on(store.append(&log, from, records, None)).unwrap();
+            let records = (from..from + 200).map(|n| Record::new(format!("{{\"n\":{n}}}")));
+            block_on(store.append(&log, Append::new(from, records))).unwrap();
         };
         append(&SqliteStore::open(&path).unwrap(), 0);
         let reader = SqliteStore::attach_at_rest(&at_rest(&path).unwrap(), &path).unwrap();
@@ -195,8 +195,8 @@ mod tests {
         let log: LogName = "one".parse().unwrap();
         // They are long, so that each write changes the length of the file.
         let append = |from: u64| {
-            let records = (0..20).map(|_| Record::new("x".repeat(5_000))).collect();
-            block_on(SqliteStore::open(&path).unwrap().append(&log, from, records, None)).unwrap();
+            let records = (0..20).map(|_| Record::new("x".repeat(5_000)));
+            block_on(SqliteStore::open(&path).unwrap().append(&log, Append::new(from, records))).unwrap();
         };
         append(0);
         let reader = SqliteStore::attach_at_rest(&at_rest(&path).unwrap(), &path).unwrap();

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::SqliteStore;
     use futures_lite::future::block_on;
-    use lookback_store::{LogName, Record, Store};
+    use lookback_store::{Append, LogName, Record, Store};
 
     /// Two migrations of possible later versions. The second fails unless the first came before it.
     const STEPS: &[&str] = &[
@@ -187,7 +187,7 @@ mod tests {
     fn first(folder: &Path) -> (PathBuf, LogName) {
         let (path, log) = (folder.join("s.db"), "one".parse().unwrap());
         let store = SqliteStore::open(&path).unwrap();
-        block_on(store.append(&log, 0, vec![Record::new("{}")], None)).unwrap();
+        block_on(store.append(&log, Append::new(0, [Record::new("{}")]))).unwrap();
         (path, log)
     }
 
@@ -245,7 +245,7 @@ mod tests {
                 // A process that came before continues to write.
                 start.wait();
                 for at in 1..20 {
-                    block_on(store.append(&log, at, vec![Record::new("{}")], None)).unwrap();
+                    block_on(store.append(&log, Append::new(at, [Record::new("{}")]))).unwrap();
                 }
             });
             assert_eq!(found(&path), 3);

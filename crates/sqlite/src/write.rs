@@ -94,7 +94,7 @@ pub(super) fn probe(connection: &mut Connection, folder: &Path) -> Result<(), Fa
 mod tests {
     use crate::SqliteStore;
     use futures_lite::future::block_on;
-    use lookback_store::{LogName, Record, Store, StoreError};
+    use lookback_store::{Append, LogName, Record, Store, StoreError};
 
     #[test]
     fn a_full_disk_is_said_and_nothing_is_written() {
@@ -102,12 +102,12 @@ mod tests {
         let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
         let log: LogName = "one".parse().unwrap();
         let record = |length| vec![Record::new("x".repeat(length))];
-        block_on(store.append(&log, 0, record(9), None)).unwrap();
+        block_on(store.append(&log, Append::new(0, record(9)))).unwrap();
         // SQLite's own limit gives the same error as a full disk.
         store.file.writer().pragma_update(None, "max_page_count", 32).unwrap();
-        let refused = block_on(store.append(&log, 1, record(1 << 20), None)).unwrap_err();
+        let refused = block_on(store.append(&log, Append::new(1, record(1 << 20)))).unwrap_err();
         assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
         assert_eq!(block_on(store.head(&log, None)).unwrap().unwrap().end, 1);
-        block_on(store.append(&log, 1, record(9), None)).unwrap();
+        block_on(store.append(&log, Append::new(1, record(9)))).unwrap();
     }
 }

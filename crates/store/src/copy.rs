@@ -2,7 +2,7 @@
 
 use lookback_engine::transcript::Label;
 
-use super::{LogInfo, LogName, Record, Store, StoreError, every_namespace};
+use super::{Append, LogInfo, LogName, Record, Store, StoreError, every_namespace};
 
 /// How many records are copied at once.
 const CHUNK: u64 = 500;
@@ -33,10 +33,10 @@ pub struct Copied {
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_store::{MemoryStore, Record, Store, copy};
+/// use lookback_store::{Append, MemoryStore, Record, Store, copy};
 ///
 /// let (from, to) = (MemoryStore::new(), MemoryStore::new());
-/// from.append(&"chat-1".parse()?, 0, vec![Record::new("{}")], None).await?;
+/// from.append(&"chat-1".parse()?, Append::new(0, [Record::new("{}")])).await?;
 /// let copied = copy(&from, &to, |_| {}).await?;
 /// assert_eq!((copied.logs, copied.records, copied.known), (1, 1, 0));
 /// assert_eq!(copy(&from, &to, |_| {}).await?.known, 1);
@@ -94,7 +94,7 @@ async fn copy_log(
             let written = rest.iter().map(|record| record.body.clone()).collect::<Vec<_>>();
             let first = at + there.len() as u64;
             // The first append sets the creation time, and later ones the time of last use.
-            to.append(log, first, rest, if first == 0 { info.created } else { info.used }).await?;
+            to.append(log, Append::new(first, rest).time(if first == 0 { info.created } else { info.used })).await?;
             if to.read(log, first..span.end).await? != written {
                 return Err(differs(first));
             }

@@ -1,5 +1,6 @@
 //! The [`Store`] trait for named append-only logs, with stores in memory and in plain files, encryption, and search.
 
+mod append;
 mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;
@@ -34,6 +35,7 @@ use lookback_engine::transcript::Millis;
 
 use crate::search::Query;
 
+pub use append::Append;
 pub use checksum::{StoredRecord, checksum};
 pub use copy::{Copied, CopyError, copy};
 #[cfg(feature = "encryption")]
@@ -82,17 +84,12 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 pub trait Store: fmt::Debug + Send + Sync {
     /// Appends all of these records, or none.
     ///
-    /// `at` is the number of records that the writer believes the log has. `time` is the writer's clock, if it has one:
-    /// the log's creation time on its first append, and its time of last use on every append.
+    /// Fails with [`StoreError::Conflict`] if the log has more or fewer records than [`Append::at`].
     ///
-    /// Fails with [`StoreError::Conflict`] if the log has more or fewer records.
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()>;
+    /// A store whose answer can get lost, such as one over a network, keeps the [`Append::key`] with the records. If the
+    /// log has records of this key at this position, the append was made before: the store answers as it did then, and
+    /// writes nothing. So a writer that got no answer can repeat the append, or ask with an append of no records.
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()>;
 
     /// Records that a log was used at this time, unless a later use is recorded. Returns `false` if the log does not
     /// exist.

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lookback_engine::transcript::Millis;
 
-use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, checksum};
+use super::{
+    Append, Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, checksum,
+};
 use crate::search::{Query, Texts};
 
 /// A store in process memory. Its logs are lost when the process ends.
@@ -133,13 +135,8 @@ fn slice(records: &[Record], span: Range<u64>) -> &[Record] {
 }
 
 impl Store for MemoryStore {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
+        let Append { at, records, time, .. } = append;
         ready(self.with(|logs| {
             let end = logs.get(log).map_or(0, |log| log.records.len() as u64);
             if end != at {

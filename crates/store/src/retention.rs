@@ -60,11 +60,11 @@ pub struct Expired {
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_store::{MemoryStore, Record, Retention, Store, expired, prune};
+/// use lookback_store::{Append, MemoryStore, Record, Retention, Store, expired, prune};
 ///
 /// let store = std::sync::Arc::new(MemoryStore::new());
 /// for name in ["chat-1", "chat-2", "chat-3"] {
-///     store.append(&name.parse()?, 0, vec![Record::new("{}")], None).await?;
+///     store.append(&name.parse()?, Append::new(0, [Record::new("{}")])).await?;
 /// }
 /// let retention = Retention::default().keep(2);
 /// assert_eq!(expired(&*store, &retention).await?.len(), 1);

@@ -15,7 +15,7 @@ use lookback_engine::{Settings, policy::Policy};
 use lookback_facts::{FactEntry, FactKind, Memory, Scope, Source, Speaker, Statement, Trust};
 use lookback_presets as presets;
 use lookback_session::Session;
-use lookback_store::Record;
+use lookback_store::{Append, Record};
 use lookback_store::{MemoryStore, Store};
 use lookback_summarize::{Ask, Function};
 use lookback_wire::size::Measure;
@@ -358,7 +358,7 @@ fn a_damaged_memory_is_told_to_the_model_once_and_the_run_goes_on() {
     block_on(async {
         let (store, memory) = constrained().await;
         let damaged = Record::new("{");
-        store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
+        store.append(&memory.session().facts_of(), Append::new(1, [damaged])).await.unwrap();
         // The agent starts anyway.
         let memory = Memory::open(store.clone(), "run").await.unwrap();
         let mut run = begin(&store, Policy::unlimited(), FactSheet::new(memory)).await;
@@ -385,7 +385,7 @@ fn a_run_that_is_not_to_go_on_without_its_memory_ends_in_order() {
     block_on(async {
         let (store, memory) = constrained().await;
         let damaged = Record::new("{");
-        store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
+        store.append(&memory.session().facts_of(), Append::new(1, [damaged])).await.unwrap();
         let closed = MiddlewareSettings::default().on_failure(OnFailure::Closed);
         let session = session(&store, Policy::unlimited()).await;
         let mut run = Pipeline::new(session).with_settings(FactSheet::new(memory), closed);

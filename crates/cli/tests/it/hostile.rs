@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use crate::common::{LOOKBACK, Lab, Run};
 use futures_lite::future::block_on;
 use lookback_sqlite::SqliteStore;
-use lookback_store::Record;
+use lookback_store::{Append, Record};
 use lookback_store::{LogName, Store};
 
 fn pipe(path: &Path) {
@@ -115,7 +115,7 @@ fn a_name_that_turns_the_direction_of_text_is_escaped() {
     let log: LogName = "a\u{202e}b".parse().unwrap();
     let store = SqliteStore::open(lab.path("s.db")).unwrap();
     let record = Record::new("{}").text("apple");
-    block_on(store.append(&log, 0, vec![record], None)).unwrap();
+    block_on(store.append(&log, Append::new(0, [record]))).unwrap();
     let run = lab.run(&["sessions", "list", "--store", "s.db"]);
     assert!(run.out().contains("a\\u202eb") && !run.stdout.contains('\u{202e}'), "{}", run.stdout);
     let run = lab.run(&["sessions", "delete", log.as_str(), "--store", "s.db"]);

@@ -10,7 +10,7 @@ use insta::assert_snapshot;
 use lookback_engine::Settings;
 use lookback_session::Session;
 use lookback_sqlite::SqliteStore;
-use lookback_store::Record;
+use lookback_store::{Append, Record};
 use lookback_store::{FileStore, LogName, Store};
 use lookback_wire::{
     dialect::{Dialect, Request},
@@ -66,9 +66,9 @@ fn with_summary() -> Lab {
     let (lived, old): (LogName, LogName) = ("lived".parse().unwrap(), "old".parse().unwrap());
     let record = |text: &str| vec![Record::new("{}").text(text)];
     block_on(async {
-        store.append(&old, 0, record(""), None).await.unwrap();
-        store.append(&lived, 0, record(""), Some(1_763_719_199_999)).await.unwrap();
-        store.append(&lived.summary_of(), 0, record("apple"), Some(1_763_719_200_000)).await.unwrap();
+        store.append(&old, Append::new(0, record(""))).await.unwrap();
+        store.append(&lived, Append::new(0, record("")).time(Some(1_763_719_199_999))).await.unwrap();
+        store.append(&lived.summary_of(), Append::new(0, record("apple")).time(Some(1_763_719_200_000))).await.unwrap();
         store.touch(&lived, 1_763_805_600_500).await.unwrap();
     });
     lab
@@ -528,7 +528,7 @@ fn a_damaged_file_is_said_to_be_and_its_session_can_be_erased() {
     let lab = Lab::new();
     let store = FileStore::open(lab.path("store")).unwrap();
     let record = Record::new("{}").text("apple");
-    block_on(store.append(&"one".parse().unwrap(), 0, vec![record.clone(), record], Some(0))).unwrap();
+    block_on(store.append(&"one".parse().unwrap(), Append::new(0, [record.clone(), record]).time(Some(0)))).unwrap();
     let turns = lab.path("store/memory/one/turns.jsonl");
     let damaged = fs::read_to_string(&turns).unwrap().replace("\"at\":0", "\"at\":zero");
     fs::write(&turns, damaged).unwrap();

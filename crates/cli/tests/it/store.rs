@@ -11,7 +11,7 @@ use lookback_engine::{
 use lookback_session::Batch;
 use lookback_session::Session;
 use lookback_sqlite::SqliteStore;
-use lookback_store::Record;
+use lookback_store::{Append, Record};
 use lookback_store::{LogName, Store};
 use lookback_wire::message::Message;
 
@@ -127,12 +127,18 @@ fn sessions_are_pruned_by_age_and_number_after_they_were_listed() {
     block_on(async {
         for (name, days) in names.iter().zip([100, 50, 1]) {
             let record = || vec![Record::new("{}").text("apple")];
-            store.append(name, 0, record(), Some(now - days * day)).await.unwrap();
-            tenant.append(name, 0, record(), Some(now - days * day)).await.unwrap();
+            store.append(name, Append::new(0, record()).time(Some(now - days * day))).await.unwrap();
+            tenant.append(name, Append::new(0, record()).time(Some(now - days * day))).await.unwrap();
         }
         // Facts count as used, too.
-        store.append(&names[0].facts_of(), 0, vec![Record::new("{}")], Some(now - 60 * day)).await.unwrap();
-        store.append(&names[0].shared_of(), 0, vec![Record::new("{}")], Some(now - 900 * day)).await.unwrap();
+        store
+            .append(&names[0].facts_of(), Append::new(0, [Record::new("{}")]).time(Some(now - 60 * day)))
+            .await
+            .unwrap();
+        store
+            .append(&names[0].shared_of(), Append::new(0, [Record::new("{}")]).time(Some(now - 900 * day)))
+            .await
+            .unwrap();
     });
     let prune = |arguments: &[&str]| {
         let run = lab.run(&[&["sessions", "prune", "--store", "s.db", "--json"][..], arguments].concat());

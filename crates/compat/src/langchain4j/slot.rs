@@ -8,7 +8,7 @@ use super::id::name_of;
 use crate::OptionError;
 use lookback_store::search::Query;
 use lookback_store::{
-    Derived, Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone,
+    Append, Derived, Head, Hit, LogInfo, LogName, MemoryStore, Store, StoreError, StoreFuture, Tombstone,
 };
 
 /// A store for a single memory, in process memory.
@@ -74,14 +74,8 @@ fn refuse<'a, T: Send + 'a>(error: StoreError) -> StoreFuture<'a, T> {
 }
 
 impl Store for SingleSlotChatMemoryStore {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
-        self.slot(log).map_or_else(refuse, |slot| slot.append(log, at, records, time))
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
+        self.slot(log).map_or_else(refuse, |slot| slot.append(log, append))
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {

@@ -15,7 +15,9 @@ use lookback_wire::{dialect::ConversionError, message::Message};
 use super::id::id_of;
 use lookback_session::adapter::load;
 use lookback_store::search::Query;
-use lookback_store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone};
+use lookback_store::{
+    Append, Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone,
+};
 
 /// `ChatMemoryStore`: a store that keeps a list of messages for each memory, by its identifier.
 ///
@@ -155,7 +157,7 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
             // new one.
             engine.checkpoint(&mut entries);
             let records = (0..).zip(&entries).map(|(at, entry)| Record::from_entry(log, at, entry, None));
-            self.logs.append(log, 0, records.collect::<Result<_, _>>()?, None).await?;
+            self.logs.append(log, Append::new(0, records.collect::<Result<Vec<_>, _>>()?)).await?;
         }
         known.insert(log.clone(), digests);
         Ok(())
@@ -183,18 +185,12 @@ fn digests(messages: &[Message]) -> Vec<u128> {
 }
 
 impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let mut known = self.known.lock().await;
             self.follow(&mut known, log).await?;
             let before = known.remove(log);
-            if let Err(error) = self.logs.append(log, at, records, time).await {
+            if let Err(error) = self.logs.append(log, append).await {
                 known.extend(before.map(|before| (log.clone(), before)));
                 return Err(error);
             }

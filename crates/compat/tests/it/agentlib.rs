@@ -17,7 +17,7 @@ use lookback_compat::agentlib::{
 };
 use lookback_engine::transcript::Millis;
 use lookback_store::search::Query;
-use lookback_store::{Hit, LogInfo, Record};
+use lookback_store::{Append, Hit, LogInfo};
 use lookback_store::{LogName, MemoryStore, Store};
 use lookback_wire::{
     dialect::Dialect,
@@ -198,17 +198,11 @@ struct Counted {
 }
 
 impl Store for Counted {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> lookback_store::StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> lookback_store::StoreFuture<'a, ()> {
         let mut appended = self.appended.lock().unwrap();
-        appended.0 += records.len() as u64;
-        appended.1 += records.iter().map(|record| record.body.len() as u64).sum::<u64>();
-        self.store.append(log, at, records, time)
+        appended.0 += append.records.len() as u64;
+        appended.1 += append.records.iter().map(|record| record.body.len() as u64).sum::<u64>();
+        self.store.append(log, append)
     }
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> lookback_store::StoreFuture<'a, bool> {
         self.store.touch(log, time)

@@ -16,7 +16,7 @@ use crate::vectors::{Step, Vector, assert_valid};
 use futures_lite::future::block_on;
 use lookback_compat::crux::{self, Error, SlidingWindow, SlidingWindowBuilder};
 use lookback_store::search::Query;
-use lookback_store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
+use lookback_store::{Append, Head, Hit, LogInfo, StoreFuture as Reply};
 use lookback_store::{LogName, MemoryStore, Store, StoreError};
 use lookback_summarize::{Ask, Completion, Function, SummarizeOptions, Summarizer, SummaryTask, summarize};
 use lookback_wire::{
@@ -54,16 +54,16 @@ fn failed<'a, T: Send + 'a>() -> Reply<'a, T> {
 }
 
 impl Store for Faulty {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<i64>) -> Reply<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> Reply<'a, ()> {
         if self.broken.load(Ordering::SeqCst) {
             return failed();
         }
         if self.appends.fetch_sub(1, Ordering::SeqCst) > 0 {
-            return self.inner.append(log, at, records, time);
+            return self.inner.append(log, append);
         }
         self.broken.store(true, Ordering::SeqCst);
         if self.made {
-            block_on(self.inner.append(log, at, records, time)).ok();
+            block_on(self.inner.append(log, append)).ok();
         }
         failed()
     }

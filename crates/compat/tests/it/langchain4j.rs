@@ -25,7 +25,7 @@ use lookback_compat::langchain4j::{
 };
 use lookback_engine::transcript::Millis;
 use lookback_store::search::Query;
-use lookback_store::{Head, Hit, LogInfo, Record, StoreFuture};
+use lookback_store::{Append, Head, Hit, LogInfo, Record, StoreFuture};
 use lookback_store::{LogName, MemoryStore, Store, StoreError};
 use lookback_tokens::measure;
 use lookback_tokens::{OpenAiCounter, TokenCounter, Vocabulary};
@@ -71,18 +71,12 @@ struct Counted {
 }
 
 impl Store for Counted {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
         if self.full.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(StoreError::Full { place: "counted".into() })));
         }
         self.writes.fetch_add(1, Ordering::SeqCst);
-        self.store.append(log, at, records, time)
+        self.store.append(log, append)
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
@@ -477,10 +471,10 @@ fn a_slot_is_empty_then_holds_then_is_empty() {
     let (own, other): (LogName, LogName) = ("X".parse().unwrap(), "Y".parse().unwrap());
     let record = || Record::new("{}").text("word");
     assert!(block_on(slot.head(&own, None)).unwrap().is_none());
-    block_on(slot.append(&own, 0, vec![record()], None)).unwrap();
+    block_on(slot.append(&own, Append::new(0, [record()]))).unwrap();
     assert_eq!(block_on(slot.read(&own, 0..9)).unwrap(), ["{}"]);
     assert_eq!(block_on(slot.search(None, &Query::new("word"), 9)).unwrap().len(), 1);
-    assert!(block_on(slot.append(&other, 0, vec![record()], None)).is_err());
+    assert!(block_on(slot.append(&other, Append::new(0, [record()]))).is_err());
     assert!(block_on(slot.read(&other, 0..9)).is_err());
     assert!(block_on(slot.search(Some(&other), &Query::new("word"), 9)).is_err());
     assert!(block_on(slot.delete(slice::from_ref(&other))).is_err());

@@ -17,7 +17,7 @@ use crate::fact::Scope;
 use crate::transfer::{Counts, Effect, Transferred};
 use crate::{Memory, MemoryError};
 use lookback_store::now;
-use lookback_store::{LogName, Record, Store, StoreError};
+use lookback_store::{Append, LogName, Record, Store, StoreError};
 
 pub use fault::KbFault;
 
@@ -166,7 +166,7 @@ async fn begin(store: &dyn Store, name: &LogName, messages: Vec<entries::Turn>) 
         entries.extend(engine.receive(message, Origin::Client, time)?);
     }
     let records = (0..).zip(&entries).map(|(position, entry)| Record::from_entry(name, position, entry, None));
-    match store.append(name, 0, records.collect::<Result<_, _>>()?, now()).await {
+    match store.append(name, Append::new(0, records.collect::<Result<Vec<_>, _>>()?).time(now())).await {
         Ok(()) => Ok(true),
         Err(StoreError::Conflict { .. }) => Ok(false),
         Err(error) => Err(error.into()),

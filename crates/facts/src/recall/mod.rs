@@ -154,12 +154,12 @@ pub struct RecalledPassage {
 /// # futures_lite::future::block_on(async {
 /// use lookback_engine::{Engine, Settings};
 /// use lookback_facts::{Recall, recall};
-/// use lookback_store::{LogName, MemoryStore, Record, Store};
+/// use lookback_store::{Append, LogName, MemoryStore, Record, Store};
 /// use lookback_wire::message::Message;
 ///
 /// let (store, log) = (MemoryStore::new(), "chat-1".parse::<LogName>()?);
 /// let entries = Engine::new(Settings::default()).push(Message::user("The port is 5050."))?;
-/// store.append(&log, 0, vec![Record::from_entry(&log, 0, &entries[0], None)?], None).await?;
+/// store.append(&log, Append::new(0, [Record::from_entry(&log, 0, &entries[0], None)?])).await?;
 /// let found = recall(&store, &log, &Recall::query("port")).await?;
 /// assert!(found.to_string().starts_with("#0 user:\n| The port is 5050."));
 /// # Ok::<(), Box<dyn std::error::Error>>(())

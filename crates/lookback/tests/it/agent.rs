@@ -17,7 +17,7 @@ use futures_lite::future::block_on;
 use lookback_engine::{Settings, transcript::Entry};
 use lookback_session::Session;
 use lookback_store::LogName;
-use lookback_store::Record;
+use lookback_store::{Append, Record};
 use lookback_wire::dialect::{Dialect, Request};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -338,7 +338,7 @@ fn an_agent_whose_memory_is_damaged_goes_on_and_says_so() {
         let store = lookback_location::open(place.store()).unwrap();
         let facts = "s".parse::<LogName>().unwrap().facts_of();
         let damaged = Record::new("{");
-        block_on(store.append(&facts, 0, vec![damaged], None)).unwrap();
+        block_on(store.append(&facts, Append::new(0, [damaged]))).unwrap();
         drop(store);
         let (out, told) = done(&place.run(&[TASK]));
         assert_eq!(out, "Here.\n");

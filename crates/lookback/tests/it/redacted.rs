@@ -19,7 +19,7 @@ use lookback_session::HistoryQuery;
 use lookback_session::Session;
 use lookback_session::adapter;
 use lookback_sqlite::SqliteStore;
-use lookback_store::Record;
+use lookback_store::{Append, Record};
 use lookback_store::{FileStore, LogName, MemoryStore, Store};
 use lookback_summarize::{Function, SummarizeOptions, SummaryTask, passages, summarize};
 use lookback_tokens::Estimate;
@@ -86,7 +86,7 @@ fn stores_and_sessions_say_no_word() {
 fn a_store_in_memory_says_how_much_there_is() {
     let store = MemoryStore::new();
     let log: LogName = "chat".parse().unwrap();
-    block_on(store.append(&log, 0, vec![Record::new(mark()).text(mark())], None)).unwrap();
+    block_on(store.append(&log, Append::new(0, [Record::new(mark()).text(mark())]))).unwrap();
     assert_eq!(format!("{store:?}"), "MemoryStore { logs: 1, records: 1, .. }");
 }
 

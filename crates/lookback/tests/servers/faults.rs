@@ -9,8 +9,7 @@ use lookback_engine::{
     policy::{Limits, Policy},
 };
 use lookback_session::Session;
-use lookback_store::{EncryptedStore, Key, Record};
-use lookback_store::{Store, StoreError};
+use lookback_store::{Append, EncryptedStore, Key, Record, Store, StoreError, conformance};
 use lookback_wire::message::Message;
 
 use crate::backend::{Backend, LONGEST, length, name};
@@ -50,7 +49,7 @@ pub(crate) fn an_append_whose_connection_is_cut_is_done_once(server: &dyn Backen
     for round in 0..30 {
         for cut in [Cut::Request, Cut::Midway, Cut::Answer, Cut::MidAnswer] {
             proxy.cut(cut);
-            block_on(store.append(&log, at, records(&format!("{round} {cut:?}")), None)).unwrap();
+            block_on(store.append(&log, Append::new(at, records(&format!("{round} {cut:?}"))))).unwrap();
             assert!(proxy.has_cut());
             at += 1;
             assert_eq!(length(&*direct, &log), at, "{round} {cut:?}");
@@ -63,6 +62,10 @@ pub(crate) fn an_append_whose_connection_is_cut_is_done_once(server: &dyn Backen
     assert_eq!(distinct.len(), bodies.len());
 }
 
+pub(crate) fn an_append_that_is_repeated_with_its_key_is_written_once(server: &dyn Backend) {
+    block_on(conformance::recognizes_a_repeated_append(&*server.connect(&server.empty())));
+}
+
 pub(crate) fn an_append_whose_answer_was_late_is_recognized_when_it_is_made_again(server: &dyn Backend) {
     let proxy = Proxy::to(server.port());
     let url = server.empty();
@@ -70,16 +73,19 @@ pub(crate) fn an_append_whose_answer_was_late_is_recognized_when_it_is_made_agai
     let store = server.connect_with(&server.by_way_of(&url, proxy.port), patience).unwrap();
     let direct = server.connect(&url);
     let log = name("late");
-    block_on(store.append(&log, 0, records("zero"), None)).unwrap();
+    block_on(store.append(&log, Append::new(0, records("zero")))).unwrap();
     proxy.delay(LONG);
-    let late = block_on(store.append(&log, 1, records("one"), None)).unwrap_err();
+    let append = Append::new(1, records("one"));
+    let late = block_on(store.append(&log, append.clone())).unwrap_err();
     assert!(matches!(late, StoreError::Late { .. }), "{late:?}");
     proxy.delay(0);
     wait_until("it was written", || length(&*direct, &log) == 2);
-    block_on(store.append(&log, 1, records("one"), None)).unwrap();
+    block_on(store.append(&log, append.clone())).unwrap();
+    // Without records, it only asks. Another store may ask, too.
+    block_on(direct.append(&log, Append::new(1, []).key(append.key))).unwrap();
     assert_eq!(length(&*direct, &log), 2);
-    // A different append at its position is not mistaken for it.
-    let refused = block_on(store.append(&log, 1, records("one"), None)).unwrap_err();
+    // Another append at its position is not mistaken for it, even with the same records.
+    let refused = block_on(store.append(&log, Append::new(1, records("one")))).unwrap_err();
     assert!(matches!(refused, StoreError::Conflict { at: 1, end: 2 }), "{refused:?}");
 }
 
@@ -90,13 +96,14 @@ pub(crate) fn an_append_with_encrypted_contents_is_recognized_as_well(server: &d
     let patience = SHORT;
     let store = sealed(server.connect_with(&server.by_way_of(&url, proxy.port), patience).unwrap());
     let log = name("late");
-    block_on(store.append(&log, 0, records("zero"), None)).unwrap();
+    block_on(store.append(&log, Append::new(0, records("zero")))).unwrap();
     proxy.delay(LONG);
-    assert!(block_on(store.append(&log, 1, records("one"), None)).unwrap_err().is_unclear());
+    let append = Append::new(1, records("one"));
+    assert!(block_on(store.append(&log, append.clone())).unwrap_err().is_unclear());
     proxy.delay(0);
     let direct = sealed(server.connect(&url));
     wait_until("it was written", || length(&direct, &log) == 2);
-    block_on(store.append(&log, 1, records("one"), None)).unwrap();
+    block_on(store.append(&log, append)).unwrap();
     let bodies: Vec<String> = ["zero", "one"].iter().map(|text| records(text)[0].body.clone()).collect();
     assert_eq!(block_on(direct.read(&log, 0..9)).unwrap(), bodies);
 }
@@ -144,7 +151,7 @@ pub(crate) fn a_server_that_restarts_holds_a_store_up_and_loses_nothing(server: 
         let writing = scope.spawn(|| {
             while !done.load(Ordering::SeqCst) {
                 let at = written.load(Ordering::SeqCst);
-                block_on(store.append(&log, at, records(&format!("n{at}")), None)).unwrap();
+                block_on(store.append(&log, Append::new(at, records(&format!("n{at}"))))).unwrap();
                 written.fetch_add(1, Ordering::SeqCst);
             }
         });
@@ -178,7 +185,7 @@ pub(crate) fn a_server_that_is_killed_has_all_that_it_acknowledged(server: &dyn 
         let writing = scope.spawn(|| {
             while !done.load(Ordering::SeqCst) {
                 let at = written.load(Ordering::SeqCst);
-                block_on(store.append(&log, at, records(&format!("n{at}")), None)).unwrap();
+                block_on(store.append(&log, Append::new(at, records(&format!("n{at}"))))).unwrap();
                 written.fetch_add(1, Ordering::SeqCst);
             }
         });
@@ -206,10 +213,10 @@ pub(crate) fn a_server_that_is_paused_for_ten_seconds_is_waited_for(server: &dyn
     let url = server.empty();
     let store = server.connect(&url);
     let log = name("paused");
-    block_on(store.append(&log, 0, records("zero"), None)).unwrap();
+    block_on(store.append(&log, Append::new(0, records("zero")))).unwrap();
     server.signal("STOP");
     std::thread::scope(|scope| {
-        let append = scope.spawn(|| block_on(store.append(&log, 1, records("one"), None)));
+        let append = scope.spawn(|| block_on(store.append(&log, Append::new(1, records("one")))));
         std::thread::sleep(Duration::from_secs(10));
         assert!(!append.is_finished());
         server.signal("CONT");
@@ -222,11 +229,11 @@ pub(crate) fn a_server_that_hangs_is_waited_for_and_no_longer(server: &dyn Backe
     let url = server.empty();
     let store = server.connect_with(&url, Duration::from_secs(3)).unwrap();
     let log = name("hung");
-    block_on(store.append(&log, 0, records("zero"), None)).unwrap();
+    block_on(store.append(&log, Append::new(0, records("zero")))).unwrap();
     server.signal("STOP");
-    let begun = Instant::now();
+    let (begun, append) = (Instant::now(), Append::new(1, records("one")));
     for refused in [
-        block_on(store.append(&log, 1, records("one"), None)),
+        block_on(store.append(&log, append.clone())),
         block_on(store.read(&log, 0..9)).map(|_| ()),
         block_on(store.list("")).map(|_| ()),
     ] {
@@ -236,7 +243,7 @@ pub(crate) fn a_server_that_hangs_is_waited_for_and_no_longer(server: &dyn Backe
     assert!(begun.elapsed() < LONGEST);
     server.signal("CONT");
     // The store recovers by itself, and the append is in the log once, whether it was written before or not.
-    block_on(store.append(&log, 1, records("one"), None)).unwrap();
+    block_on(store.append(&log, append)).unwrap();
     assert_eq!(length(&*store, &log), 2);
 }
 
@@ -268,6 +275,7 @@ macro_rules! faults {
         faults!($server::shared(), [
             a_broken_record_of_each_kind_of_log_is_found,
             an_append_whose_connection_is_cut_is_done_once,
+            an_append_that_is_repeated_with_its_key_is_written_once,
             an_append_whose_answer_was_late_is_recognized_when_it_is_made_again,
             a_message_that_is_pushed_again_after_its_answer_was_lost_is_there_once,
             an_append_with_encrypted_contents_is_recognized_as_well,

@@ -1,14 +1,14 @@
--- Appends records to a log if it ends where the writer believes. Returns -1 if the log has them now, and the length of
--- the log otherwise. A repeated append finds its own records by their nonce, which is their first eight bytes.
+-- Appends records to a log if it ends where the writer believes. Without records, it only asks. Returns -1 if the log has them now, and the length of
+-- the log otherwise. A repeated append finds its own records by its key, which is their first eight bytes.
 --
 -- KEYS: the log, its records, its checkpoints, its texts, all keys of the session that expire together, and, if a name
 --       is given, the names of the namespace, and the namespaces
 -- ARGV: 1 the position, 2 the time or nothing, 3 the bytes of the bodies, 4 milliseconds to live or nothing,
 --       5 the name or nothing, 6 the namespace, 7 the number of records, 8 the number of checkpoints,
---       then the records, the checkpoints, and the texts
+--       9 the key of the append, then the records, the checkpoints, and the texts
 local log, records, checkpoints, texts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local at, time, name, scope = ARGV[1], ARGV[2], ARGV[5], ARGV[6]
-local FIRST = 9
+local FIRST = 10
 local expiring = #KEYS
 if name ~= '' then
     expiring = #KEYS - 2
@@ -17,16 +17,22 @@ end
 local length = redis.call('HGET', log, 'length')
 if not length then
     length = '0'
-    -- Other keys of an earlier log may still exist, if the server deleted this one by itself.
-    redis.call('UNLINK', records, checkpoints, texts)
+    if ARGV[7] ~= '0' then
+        -- Other keys of an earlier log may still exist, if the server deleted this one by itself.
+        redis.call('UNLINK', records, checkpoints, texts)
+    end
 end
 if length ~= at then
     local there = tonumber(at) < tonumber(length) and redis.call('LINDEX', records, at)
-    if not there or string.sub(there, 1, 8) ~= string.sub(ARGV[FIRST], 1, 8) then
+    if not there or string.sub(there, 1, 8) ~= ARGV[9] then
         return tonumber(length)
     end
     -- This changes nothing, but `WAIT` waits for it, and so for the earlier append.
     redis.call('HINCRBY', log, 'length', 0)
+    return -1
+end
+
+if ARGV[7] == '0' then
     return -1
 end
 

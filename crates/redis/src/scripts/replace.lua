@@ -1,4 +1,4 @@
--- Replaces records with tombstones, and empties their texts. A record keeps its nonce.
+-- Replaces records with tombstones, and empties their texts. A record keeps its key.
 --
 -- KEYS: the log, its records, its texts
 -- ARGV: for each record its position, the checksum that it must have, the checksum and the body of the tombstone, the

@@ -25,7 +25,7 @@ use lookback_session::Batch;
 use lookback_session::SummaryOptions;
 use lookback_session::adapter;
 use lookback_session::{Error, Session, Window};
-use lookback_store::{LogName, MemoryStore, Record, Store, StoreError, now};
+use lookback_store::{Append, LogName, MemoryStore, Record, Store, StoreError, now};
 
 /// The fewest tokens of a recall's answer.
 const EXCERPT: u64 = 100;
@@ -128,7 +128,7 @@ impl Replay {
         for _ in 0..TRIES {
             // Facts are not replayed, so they stay.
             store.delete(&[name.summary_of(), name.clone()]).await?;
-            match store.append(name, 0, self.records.clone(), now()).await {
+            match store.append(name, Append::new(0, self.records.clone()).time(now())).await {
                 Err(StoreError::Conflict { .. }) => {}
                 saved => return saved.map(|()| true),
             }

@@ -21,7 +21,7 @@ use lookback_replay::{
     recording::Recording,
 };
 use lookback_session::Session;
-use lookback_store::Record;
+use lookback_store::{Append, Record};
 use lookback_store::{LogName, MemoryStore, Store, StoreError};
 use lookback_wire::{
     dialect::{Dialect, Preamble},
@@ -64,7 +64,7 @@ fn first_records(store: &MemoryStore, records: u64) -> MemoryStore {
     let first = MemoryStore::new();
     block_on(async {
         let bodies = store.read(&name(), 0..records).await.unwrap();
-        first.append(&name(), 0, bodies.into_iter().map(Record::new).collect(), None).await.unwrap();
+        first.append(&name(), Append::new(0, bodies.into_iter().map(Record::new))).await.unwrap();
     });
     first
 }
@@ -281,7 +281,7 @@ fn a_log_that_is_not_there_has_no_calls_and_a_damaged_one_is_an_error() {
         let (store, settings) = (MemoryStore::new(), Settings::default());
         assert_eq!(receipt(&store, &settings, &price("openai")), Receipt::default());
         let branch = serde_json::to_string(&Entry::Branch { at: 0 }).unwrap();
-        store.append(&name(), 0, vec![Record::new(branch.clone()), Record::new(branch)], None).await.unwrap();
+        store.append(&name(), Append::new(0, [Record::new(branch.clone()), Record::new(branch)])).await.unwrap();
         let error = Receipt::load(&store, &name(), &*settings.counter, &price("openai")).await.unwrap_err();
         assert!(matches!(error, StoreError::Damaged { position: 1, .. }), "{error:?}");
     });

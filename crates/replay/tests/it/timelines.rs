@@ -14,7 +14,7 @@ use lookback_replay::{prices::Prices, recording::Recording};
 use lookback_session as session;
 use lookback_session::Session;
 use lookback_session::adapter;
-use lookback_store::Record;
+use lookback_store::{Append, Record};
 use lookback_store::{LogName, MemoryStore, Store};
 use lookback_tokens::Estimate;
 
@@ -89,7 +89,7 @@ fn the_logs_of_earlier_versions_have_timelines() {
             let checkpoint = body.starts_with("{\"checkpoint\"");
             Record::new(body).checkpoint(checkpoint)
         };
-        block_on(store.append(&name, 0, bodies.into_iter().map(record).collect(), None)).unwrap();
+        block_on(store.append(&name, Append::new(0, bodies.into_iter().map(record)))).unwrap();
         shows_what_each_call_saw(&store, &name);
     }
 }

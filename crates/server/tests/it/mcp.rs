@@ -6,7 +6,7 @@ use lookback_engine::Settings;
 use lookback_facts::{FactKind, Memory, Scope, Source, Speaker, Statement};
 use lookback_server::mcp::Server;
 use lookback_session::Session;
-use lookback_store::{LogName, MemoryStore, Store};
+use lookback_store::{Append, LogName, MemoryStore, Store};
 use lookback_wire::{
     dialect::Dialect,
     message::{Message, ToolCall, ToolResult},
@@ -157,7 +157,7 @@ async fn sessions_are_listed_a_page_at_a_time_and_what_belongs_to_them_is_not() 
         write(&store, &format!("team/agent {n:03}"), vec![Message::user("Hello")]).await;
     }
     let record = lookback_store::Record::new("{}");
-    store.append(&name("team/agent 000").summary_of(), 0, vec![record], None).await.unwrap();
+    store.append(&name("team/agent 000").summary_of(), Append::new(0, [record])).await.unwrap();
     for scope in [Scope::Session, Scope::Shared] {
         let statement = Statement::new(FactKind::Finding, "It listens on port 5050.", Source::new(Speaker::Model));
         memory(&store, "mcp").await.state(scope, statement).await.unwrap();

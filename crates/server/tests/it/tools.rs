@@ -9,7 +9,7 @@ use lookback_engine::transcript::Millis;
 use lookback_facts::{Memory, tools};
 use lookback_server::mcp::Server;
 use lookback_store::search::Query;
-use lookback_store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone};
+use lookback_store::{Append, Head, Hit, LogInfo, StoreFuture, Tombstone};
 use lookback_store::{LogName, MemoryStore, Store, StoreError};
 use rmcp::ServiceExt;
 use rmcp::model::CallToolRequestParams;
@@ -139,14 +139,8 @@ async fn messages_that_cannot_be_kept_are_told_and_none_is() {
 struct Endless(MemoryStore);
 
 impl Store for Endless {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
-        self.0.append(log, at, records, time)
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
+        self.0.append(log, append)
     }
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         self.0.touch(log, time)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::maker::Maker;
 use lookback_store::now;
-use lookback_store::{LogName, Record, Store, StoreError};
+use lookback_store::{Append, LogName, Record, Store, StoreError};
 
 /// The longest wait after failures. The wait doubles from one failure to the next.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
@@ -55,7 +55,7 @@ pub(crate) fn check(body: &str) -> serde_json::Result<()> {
 impl Note {
     pub(super) async fn append(&self, store: &dyn Store, log: &LogName, at: u64) -> Result<(), StoreError> {
         let body = serde_json::to_string(self).map_err(|error| StoreError::unwritable(log, at, error))?;
-        store.append(log, at, vec![Record::new(body)], now()).await
+        store.append(log, Append::new(at, [Record::new(body)]).time(now())).await
     }
 }
 

@@ -23,8 +23,8 @@ use lookback_session::verify;
 use lookback_session::{ErasedContents, OldContents};
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::Query;
+use lookback_store::{Append, Head, Hit, LogInfo, Record, StoreFuture, Tombstone};
 use lookback_store::{FileStore, LogName, MemoryStore, Store, StoreError};
-use lookback_store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone};
 use lookback_summarize::Function;
 use lookback_summarize::Job;
 use lookback_tokens::Estimate;
@@ -363,11 +363,11 @@ fn what_waited_for_the_index_is_not_left_in_the_pages_of_another_log() {
     let (secret, other): (LogName, LogName) = ("secret".parse().unwrap(), "other".parse().unwrap());
     let text = |word: &str, number: u64| (0..350).map(|at| format!("{word}x{at}x{number} ")).collect::<String>();
     let record = |text: String| Record::new(format!("{{\"said\":\"{text}\"}}")).text(text);
-    block_on(store.append(&secret, 0, (0..61).map(|at| record(text(SECRET, at))).collect(), None)).unwrap();
+    block_on(store.append(&secret, Append::new(0, (0..61).map(|at| record(text(SECRET, at)))))).unwrap();
     assert!(holds(folder.path(), &format!("{SECRET}x7x7=")), "its terms wait");
     // In one append, pending texts go into the index, and their pages are reused.
     let long = |at: u64| record(text("word", at).repeat(usize::try_from(at % 5 + 1).unwrap()));
-    block_on(store.append(&other, 0, (0..120).map(long).collect(), None)).unwrap();
+    block_on(store.append(&other, Append::new(0, (0..120).map(long)))).unwrap();
     assert_eq!(block_on(store.delete(&[secret])).unwrap(), 1);
     assert!(!holds(folder.path(), SECRET));
     assert_eq!(block_on(store.check()).unwrap(), Vec::<String>::new());
@@ -626,14 +626,8 @@ impl Store for Meddled {
             self.inner.read_many(log, spans).await
         })
     }
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
-        self.inner.append(log, at, records, time)
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
+        self.inner.append(log, append)
     }
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         self.inner.touch(log, time)
@@ -694,12 +688,14 @@ fn a_document_of_shared_facts_takes_tombstones_too() {
     let folder = tempfile::tempdir().unwrap();
     let store = FileStore::open(folder.path()).unwrap();
     let log = "work".parse::<LogName>().unwrap().shared_of();
-    block_on(store.append(&log, 0, vec![Record::new(format!("{{\"said\":\"{SECRET}\"}}")), Record::new("{}")], None))
-        .unwrap();
+    block_on(
+        store.append(&log, Append::new(0, [Record::new(format!("{{\"said\":\"{SECRET}\"}}")), Record::new("{}")])),
+    )
+    .unwrap();
     let body = block_on(store.read(&log, 0..1)).unwrap().remove(0);
     let tombstone = Tombstone::new(0, lookback_store::checksum(&log, 0, &body), "[]");
     block_on(store.erase(&log, vec![tombstone])).unwrap();
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap(), ["[]", "{}"]);
     assert!(!holds(folder.path(), SECRET));
-    block_on(store.append(&log, 2, vec![Record::new("{}")], None)).unwrap();
+    block_on(store.append(&log, Append::new(2, [Record::new("{}")]))).unwrap();
 }

@@ -19,8 +19,8 @@ use lookback_session::Session;
 use lookback_session::adapter;
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::{Query, Within};
+use lookback_store::{Append, Head, Hit, LogInfo, StoreFuture};
 use lookback_store::{Durability, FileStore, LogName, MemoryStore, Store};
-use lookback_store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback_wire::{
     dialect::Dialect,
     message::{Message, ToolCall},
@@ -512,14 +512,8 @@ struct Counted {
 }
 
 impl Store for Counted {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
-        self.store.append(log, at, records, time)
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
+        self.store.append(log, append)
     }
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         self.store.touch(log, time)

@@ -17,8 +17,8 @@ use lookback_session::SummaryOptions;
 use lookback_session::{CompactionOutcome, Hooks};
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::Query;
+use lookback_store::{Append, Head, Hit, LogInfo, Record, StoreFuture as Reply};
 use lookback_store::{FileStore, LogName, MemoryStore, Store};
-use lookback_store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
 use lookback_summarize::Job;
 use lookback_summarize::{Completion, Summarizer, SummarizerError, SummaryTask};
 use lookback_wire::{
@@ -306,8 +306,8 @@ struct Sticks {
 }
 
 impl Store for Sticks {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<i64>) -> Reply<'a, ()> {
-        let made = self.inner.append(log, at, records, time);
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> Reply<'a, ()> {
+        let made = self.inner.append(log, append);
         let sticks = log.is_derived() && self.stuck.fetch_add(1, Ordering::SeqCst) == 0;
         if sticks { Box::pin(pending()) } else { made }
     }
@@ -615,7 +615,7 @@ fn noted(store: &Arc<dyn Store>, log: &LogName, change: impl FnOnce(&mut serde_j
     let mut note: serde_json::Value = serde_json::from_str(&body).unwrap();
     change(&mut note);
     let record = Record::new(note.to_string());
-    block_on(store.append(log, end, vec![record], None)).unwrap();
+    block_on(store.append(log, Append::new(end, [record]))).unwrap();
 }
 
 #[test]

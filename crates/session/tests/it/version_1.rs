@@ -8,7 +8,7 @@ use lookback_engine::{Settings, transcript::Entry};
 use lookback_facts::{Memory, SheetOptions};
 use lookback_session::Session;
 use lookback_session::adapter;
-use lookback_store::Record;
+use lookback_store::{Append, Record};
 use lookback_store::{LogName, MemoryStore, Store};
 use lookback_tokens::Estimate;
 use lookback_wire::dialect::Dialect;
@@ -25,9 +25,9 @@ fn name(text: &str) -> LogName {
 /// Adds lines to a log, as records.
 fn append_lines(store: &MemoryStore, log: &LogName, lines: &str) {
     let record = |line: &str| Record::new(line).checkpoint(line.starts_with(r#"{"checkpoint""#));
-    let records = lines.lines().map(record).collect();
+    let records = lines.lines().map(record);
     let end = block_on(store.head(log, None)).unwrap().map_or(0, |head| head.end);
-    block_on(store.append(log, end, records, None)).unwrap();
+    block_on(store.append(log, Append::new(end, records))).unwrap();
 }
 
 fn opened(log: &str, dialect: Dialect) -> Session {

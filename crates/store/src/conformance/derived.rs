@@ -2,15 +2,18 @@
 
 use super::{name, record};
 use crate::search::Query;
-use crate::{LogName, Store, purge};
+use crate::{Append, LogName, Store, purge};
 
 /// Keeps derived logs apart from sessions, and erases a session together with its derived logs.
 pub(super) async fn keeps_derived_logs_apart(store: &dyn Store) {
     let long = name(&"x".repeat(LogName::LONGEST));
     let plain = name("team/one");
     for log in [&long, &plain] {
-        store.append(log, 0, vec![record("apple")], None).await.unwrap();
-        store.append(&log.summary_of(), 0, vec![record("apple"), record("banana")], Some(3)).await.unwrap();
+        store.append(log, Append::new(0, [record("apple")])).await.unwrap();
+        store
+            .append(&log.summary_of(), Append::new(0, [record("apple"), record("banana")]).time(Some(3)))
+            .await
+            .unwrap();
     }
     let derived = plain.summary_of();
     assert_eq!(store.read(&derived, 1..2).await.unwrap(), [record("banana").body]);

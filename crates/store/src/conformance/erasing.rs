@@ -2,17 +2,17 @@
 
 use super::{checkpoint, name, record};
 use crate::search::Query;
-use crate::{Head, Store, Tombstone, checksum};
+use crate::{Append, Head, Store, Tombstone, checksum};
 
 /// Replaces the intended records with tombstones, and no others.
 pub(super) async fn erases_records(store: &dyn Store) {
     let (log, other) = (name("team/one"), name("team/two"));
     let records = || vec![record("apple pie"), record("banana"), checkpoint(), record("apple juice"), record("cherry")];
     for log in [&log, &other] {
-        store.append(log, 0, records(), Some(5)).await.unwrap();
+        store.append(log, Append::new(0, records()).time(Some(5))).await.unwrap();
     }
     let more: Vec<_> = (0..30).map(|number| record(&format!("elder {number}"))).collect();
-    store.append(&other, 5, more, Some(5)).await.unwrap();
+    store.append(&other, Append::new(5, more).time(Some(5))).await.unwrap();
     // Texts that were found before must not be found after.
     assert_eq!(store.search(None, &Query::new("apple"), 9).await.unwrap().len(), 4);
     let before = store.info(&log).await.unwrap().unwrap();
@@ -48,7 +48,7 @@ pub(super) async fn erases_records(store: &dyn Store) {
     assert_eq!(store.info(&name("nobody")).await.unwrap(), None);
 
     // The log continues, and its new texts are found.
-    store.append(&log, 5, vec![record("apple cake"), record("damson")], Some(6)).await.unwrap();
+    store.append(&log, Append::new(5, [record("apple cake"), record("damson")]).time(Some(6))).await.unwrap();
     assert_eq!(found("cake").await, [("team/one".to_owned(), 5)]);
     assert_eq!(found("damson cherry").await.len(), 3);
     assert_eq!(store.read(&log, 4..7).await.unwrap()[1..], [record("apple cake").body, record("damson").body]);

@@ -2,14 +2,14 @@
 
 use super::{name, record};
 use crate::search::Query;
-use crate::{Hit, LogName, Store};
+use crate::{Append, Hit, LogName, Store};
 
 /// Lists logs by their prefix, byte for byte, and erases all of them.
 pub(super) async fn lists_by_prefix(store: &dyn Store) {
     let names =
         ["A", "a", "a%b", "a*b", "aXb", "a_b", "ab", "a\u{10ffff}z", "a\u{10ffff}", "e\u{301}", "\u{e9}/x", "[a]"];
     for text in names {
-        store.append(&name(text), 0, vec![record("apple")], None).await.unwrap();
+        store.append(&name(text), Append::new(0, [record("apple")])).await.unwrap();
     }
     for prefix in [
         "",
@@ -46,7 +46,7 @@ pub(super) async fn lists_by_prefix(store: &dyn Store) {
     assert!(store.search(None, &Query::new("apple"), 9).await.unwrap().is_empty());
     let log = name("ab");
     assert_eq!(store.head(&log, None).await.unwrap(), None);
-    store.append(&log, 0, vec![record("pear")], Some(1)).await.unwrap();
+    store.append(&log, Append::new(0, [record("pear")]).time(Some(1))).await.unwrap();
     assert_eq!(store.search(None, &Query::new("pear"), 9).await.unwrap(), [Hit::new(log.clone(), 0)]);
     assert_eq!(store.clear().await.unwrap(), 1);
 }

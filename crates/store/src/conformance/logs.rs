@@ -2,7 +2,7 @@
 
 use super::{checkpoint, name, record};
 use crate::search::Query;
-use crate::{Head, LogName, Record, Store, StoreError};
+use crate::{Append, Head, LogName, Record, Store, StoreError};
 
 /// Appends only at the end of a log, and reads, lists, finds and erases its records.
 pub(super) async fn keeps_logs(store: &dyn Store) {
@@ -17,9 +17,9 @@ pub(super) async fn keeps_logs(store: &dyn Store) {
     assert!(store.search(None, &Query::new("apple"), 9).await.unwrap().is_empty());
 
     // Appending, and the end of the log.
-    store.append(&one, 0, vec![record("apple pie"), record("banana")], None).await.unwrap();
-    store.append(&one, 2, vec![checkpoint(), record("apple and cherry"), checkpoint()], None).await.unwrap();
-    store.append(&two, 0, vec![record("cherry")], None).await.unwrap();
+    store.append(&one, Append::new(0, [record("apple pie"), record("banana")])).await.unwrap();
+    store.append(&one, Append::new(2, [checkpoint(), record("apple and cherry"), checkpoint()])).await.unwrap();
+    store.append(&two, Append::new(0, [record("cherry")])).await.unwrap();
     assert_eq!(store.head(&one, None).await.unwrap(), Some(Head::new(5, Some(4))));
     assert_eq!(store.head(&two, None).await.unwrap(), Some(Head::new(1, None)));
 
@@ -31,10 +31,10 @@ pub(super) async fn keeps_logs(store: &dyn Store) {
 
     // A writer that is wrong about the end writes nothing.
     for at in [0, 4, 6, u64::MAX] {
-        let refused = store.append(&one, at, vec![record("doubled")], None).await;
+        let refused = store.append(&one, Append::new(at, [record("doubled")])).await;
         assert!(matches!(refused, Err(StoreError::Conflict { at: said, end: 5 }) if said == at), "{refused:?}");
     }
-    let refused = store.append(&name("none"), 1, vec![record("doubled")], None).await;
+    let refused = store.append(&name("none"), Append::new(1, [record("doubled")])).await;
     assert!(matches!(refused, Err(StoreError::Conflict { at: 1, end: 0 })), "{refused:?}");
     assert_eq!(store.head(&name("none"), None).await.unwrap(), None);
 
@@ -61,7 +61,7 @@ pub(super) async fn keeps_logs(store: &dyn Store) {
     assert_eq!(store.read_many(&one, &[]).await.unwrap(), Vec::<Vec<String>>::new());
     assert_eq!(store.read_many(&name("none"), &spans).await.unwrap(), vec![Vec::<String>::new(); spans.len()]);
     let shared = name("one").shared_of();
-    store.append(&shared, 0, vec![record("apple"), record("banana"), record("cherry")], None).await.unwrap();
+    store.append(&shared, Append::new(0, [record("apple"), record("banana"), record("cherry")])).await.unwrap();
     assert_eq!(
         store.read_many(&shared, &[2..3, 0..2]).await.unwrap(),
         [bodies(&["cherry"]), bodies(&["apple", "banana"])]
@@ -107,16 +107,16 @@ pub(super) async fn keeps_logs(store: &dyn Store) {
     assert_eq!(store.head(&one, None).await.unwrap(), None);
     assert_eq!(found(None, "apple", 9).await, []);
     assert_eq!(found(None, "cherry", 9).await, [hit(&two, 0)]);
-    store.append(&one, 0, vec![record("new apple")], None).await.unwrap();
+    store.append(&one, Append::new(0, [record("new apple")])).await.unwrap();
     assert_eq!(found(None, "apple", 9).await, [hit(&one, 0)]);
 
     // Bodies and texts of any content.
     let odd = Record::new("\"\u{1f600}\\u0000\"").text("nul\0inside \u{1f600} pear_tree");
-    store.append(&one, 1, vec![odd.clone()], None).await.unwrap();
+    store.append(&one, Append::new(1, [odd.clone()])).await.unwrap();
     assert_eq!(store.read(&one, 1..2).await.unwrap(), [odd.body]);
     assert_eq!(found(None, "pear_tree", 9).await, [hit(&one, 1)]);
     let any = Record::new("no JSON: \0 \u{1} \n \r\n \u{2028} \u{feff} \u{ffff}");
-    store.append(&one, 2, vec![any.clone(), Record::new("")], None).await.unwrap();
+    store.append(&one, Append::new(2, [any.clone(), Record::new("")])).await.unwrap();
     assert_eq!(store.read(&one, 2..4).await.unwrap(), [any.body, String::new()]);
 
     // Several logs are erased at once, and each is counted once.

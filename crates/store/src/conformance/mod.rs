@@ -33,10 +33,10 @@ pub use names::keeps_names_apart;
 use search::{finds_alike, ranks_alike};
 use tenants::keeps_tenants_apart;
 use times::keeps_times;
-pub use writers::keeps_every_append;
+pub use writers::{keeps_every_append, recognizes_a_repeated_append};
 
 /// Runs the suite. Two writers at once use the same store. For a store that several processes share, also run
-/// [`keeps_every_append`] with several connections.
+/// [`keeps_every_append`] with several connections; for one over a network, [`recognizes_a_repeated_append`].
 pub async fn conforms(store: impl IntoStore) {
     let shared = store.into_store();
     let writers = [Arc::clone(&shared), Arc::clone(&shared)];

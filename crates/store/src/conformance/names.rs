@@ -1,7 +1,7 @@
 //! Names that a store might confuse.
 
 use super::record;
-use crate::{LogName, Store};
+use crate::{Append, LogName, Store};
 
 /// Pieces of names that are special to a file system, a database, a pattern or a shell, or that look alike.
 const PIECES: [&str; 32] = [
@@ -47,7 +47,7 @@ pub async fn keeps_names_apart(store: &dyn Store, count: usize) {
     names.dedup();
     for name in &names {
         let said = record(&format!("of {name:?}"));
-        store.append(name, 0, vec![said], None).await.unwrap_or_else(|error| panic!("{name:?}: {error}"));
+        store.append(name, Append::new(0, [said])).await.unwrap_or_else(|error| panic!("{name:?}: {error}"));
     }
     let listed: Vec<LogName> = store.list("").await.unwrap().into_iter().map(|info| info.name).collect();
     assert!(listed == names, "the list has the names, in their order");

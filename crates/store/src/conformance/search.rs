@@ -2,7 +2,7 @@
 
 use super::{name, record};
 use crate::search::{Query, Within};
-use crate::{LogName, Record, Store};
+use crate::{Append, LogName, Record, Store};
 
 /// Finds the same words in texts of many languages.
 pub(super) async fn finds_alike(store: &dyn Store) {
@@ -24,7 +24,7 @@ pub(super) async fn finds_alike(store: &dyn Store) {
         "\u{ff21}\u{ff22} \u{b2} \u{2168} \u{24d0}",
     ];
     let log = name("said");
-    store.append(&log, 0, texts.iter().map(|text| record(text)).collect(), None).await.unwrap();
+    store.append(&log, Append::new(0, texts.iter().map(|text| record(text)))).await.unwrap();
     for (query, expected) in [
         ("cafe", &[0, 1][..]),
         ("CAF\u{c9}", &[0, 1]),
@@ -97,8 +97,8 @@ pub(super) async fn ranks_alike(store: &dyn Store) {
         Record::new("{}").text("She paints and paints; painting is all. What is it that she paints?").role("assistant"),
         said("or is it not?", "user", 70),
     ];
-    store.append(&one, 0, first, Some(1)).await.unwrap();
-    store.append(&two, 0, second, Some(2)).await.unwrap();
+    store.append(&one, Append::new(0, first).time(Some(1))).await.unwrap();
+    store.append(&two, Append::new(0, second).time(Some(2))).await.unwrap();
     let found = |log: Option<LogName>, query: Query| async move {
         let hits = store.search(log.as_ref(), &query, 9).await.unwrap();
         hits.into_iter().map(|hit| (hit.log.to_string(), hit.position)).collect::<Vec<_>>()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::names::hostile;
 use super::{name, record};
 use crate::search::Query;
-use crate::{Store, Tenant};
+use crate::{Append, Store, Tenant};
 
 /// Keeps tenants apart from each other and from the store itself: none reads, lists, finds or erases another's logs.
 pub(super) async fn keeps_tenants_apart(store: &dyn Store) {
@@ -21,7 +21,7 @@ pub(super) async fn keeps_tenants_apart(store: &dyn Store) {
     let log = name("log");
     let scoped = |tenant: &Tenant| store.scoped(tenant).unwrap();
     assert_eq!(store.tenants().await.unwrap(), []);
-    store.append(&log, 0, vec![record("apple of the root")], Some(1)).await.unwrap();
+    store.append(&log, Append::new(0, [record("apple of the root")]).time(Some(1))).await.unwrap();
     for tenant in &tenants {
         let of_tenant = scoped(tenant);
         assert_eq!(of_tenant.head(&log, None).await.unwrap(), None, "{tenant:?}");
@@ -30,8 +30,8 @@ pub(super) async fn keeps_tenants_apart(store: &dyn Store) {
         assert_eq!(of_tenant.search(None, &Query::new("apple"), 99).await.unwrap(), [], "{tenant:?}");
         assert_eq!(of_tenant.delete(std::slice::from_ref(&log)).await.unwrap(), 0, "{tenant:?}");
         assert_eq!(of_tenant.clear().await.unwrap(), 0, "{tenant:?}");
-        of_tenant.append(&log, 0, vec![record(&format!("apple of {tenant}"))], Some(2)).await.unwrap();
-        of_tenant.append(&log.facts_of(), 0, vec![record("fact")], Some(2)).await.unwrap();
+        of_tenant.append(&log, Append::new(0, [record(&format!("apple of {tenant}"))]).time(Some(2))).await.unwrap();
+        of_tenant.append(&log.facts_of(), Append::new(0, [record("fact")]).time(Some(2))).await.unwrap();
     }
     assert_eq!(store.tenants().await.unwrap(), tenants);
     assert_eq!(store.list("").await.unwrap().len(), 1);
@@ -51,7 +51,7 @@ pub(super) async fn keeps_tenants_apart(store: &dyn Store) {
     assert_eq!(store.search(None, &Query::new("apple of"), 99).await.unwrap().len(), 1);
     // A tenant of a tenant.
     let inner = everywhere[0].scoped(&tenants[1]).unwrap();
-    inner.append(&log, 0, vec![record("apple within")], None).await.unwrap();
+    inner.append(&log, Append::new(0, [record("apple within")])).await.unwrap();
     assert_eq!(everywhere[0].tenants().await.unwrap(), [tenants[1].clone()]);
     assert_eq!(everywhere[1].read(&log, 0..9).await.unwrap(), [record(&format!("apple of {}", tenants[1])).body]);
     assert_eq!(store.tenants().await.unwrap(), tenants);

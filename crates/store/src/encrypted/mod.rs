@@ -8,17 +8,18 @@
 mod key;
 mod seal;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lookback_engine::transcript::{Label, Millis};
 
 use self::seal::Ring;
 use super::{
-    Head, Hit, IntoStore, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, checksum,
+    Append, Head, Hit, IntoStore, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone,
+    checksum,
 };
 use crate::search::{Query, Texts};
 
@@ -29,8 +30,6 @@ const CHUNK: u64 = 1_000;
 const LONGEST: Duration = Duration::from_secs(10);
 /// How many records an erasure reads at once.
 const TOMBSTONES: usize = 500;
-/// How many appends with an unknown outcome are remembered.
-const MOST_UNCLEAR: usize = 100;
 
 /// A store that encrypts all contents with the caller's key before it passes them to another store.
 ///
@@ -45,13 +44,13 @@ const MOST_UNCLEAR: usize = 100;
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_store::{EncryptedStore, Key, MemoryStore, Record, Store};
+/// use lookback_store::{Append, EncryptedStore, Key, MemoryStore, Record, Store};
 ///
 /// let key = || Key::new("2026", [7; 32]); // from a generator of random numbers
 /// let plain = std::sync::Arc::new(MemoryStore::new());
 /// let store = EncryptedStore::new(plain.clone(), key()?, [])?;
 /// let log = "chat-1".parse()?;
-/// store.append(&log, 0, vec![Record::new(r#"{"said":"my secret"}"#)], None).await?;
+/// store.append(&log, Append::new(0, [Record::new(r#"{"said":"my secret"}"#)])).await?;
 /// assert!(!plain.read(&log, 0..1).await?[0].contains("secret"));
 ///
 /// let again = EncryptedStore::new(plain, Key::new("2027", [8; 32])?, [key()?])?;
@@ -64,17 +63,6 @@ pub struct EncryptedStore {
     inner: Arc<dyn Store>,
     ring: Arc<Ring>,
     scope: Scope,
-    unclear: Arc<Mutex<VecDeque<Unclear>>>,
-}
-
-/// An append with an unknown outcome. A retry must send the same bytes: encrypted once more, they would differ.
-struct Unclear {
-    scope: Scope,
-    log: LogName,
-    at: u64,
-    /// The checksums of the bodies before they were encrypted.
-    bodies: Vec<u64>,
-    sealed: Vec<Record>,
 }
 
 impl EncryptedStore {
@@ -90,8 +78,7 @@ impl EncryptedStore {
             return Err(failed(BadKey::Twice));
         }
         let ring = Ring::new(&newest, older).map_err(failed)?;
-        let (inner, scope, unclear) = (store.into_store(), Scope::default(), Arc::default());
-        Ok(EncryptedStore { inner, ring: Arc::new(ring), scope, unclear })
+        Ok(EncryptedStore { inner: store.into_store(), ring: Arc::new(ring), scope: Scope::default() })
     }
 
     /// Decrypts the bodies that were read from position `first` on.
@@ -102,44 +89,15 @@ impl EncryptedStore {
         bodies.collect()
     }
 
-    /// Encrypts the records of an append, or returns the result of an earlier attempt at the same append.
-    fn sealed(&self, log: &LogName, at: u64, records: Vec<Record>, bodies: &[u64]) -> Result<Vec<Record>, StoreError> {
-        let mut unclear = self.unclear.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |known: &Unclear| {
-            known.scope == self.scope && known.log == *log && known.at == at && known.bodies == bodies
-        };
-        let known = unclear.iter().position(is_same).and_then(|index| unclear.remove(index));
-        if let Some(known) = known {
-            return Ok(known.sealed);
-        }
+    /// Encrypts the records of an append.
+    fn sealed(&self, log: &LogName, append: Append) -> Result<Append, StoreError> {
+        let Append { at, records, time, key } = append;
         let sealed = positions(at).zip(records).map(|(at, record)| {
             let body = self.ring.seal(&self.scope, log, at, &record.body).map_err(failed)?;
             // The other store sees only whether a reader can start at the record.
             Ok(Record::new(body).checkpoint(record.checkpoint))
         });
-        sealed.collect()
-    }
-
-    async fn write(
-        &self,
-        log: &LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> Result<(), StoreError> {
-        let bodies: Vec<u64> =
-            positions(at).zip(&records).map(|(at, record)| checksum(log, at, &record.body)).collect();
-        let sealed = self.sealed(log, at, records, &bodies)?;
-        let written = self.inner.append(log, at, sealed.clone(), time).await;
-        // Remembered after any other error, since an earlier attempt may have succeeded.
-        if written.as_ref().is_err_and(|error| !matches!(error, StoreError::Conflict { .. })) {
-            let mut unclear = self.unclear.lock().unwrap_or_else(PoisonError::into_inner);
-            if unclear.len() >= MOST_UNCLEAR {
-                unclear.pop_front();
-            }
-            unclear.push_back(Unclear { scope: self.scope.clone(), log: log.clone(), at, bodies, sealed });
-        }
-        written
+        Ok(Append::new(at, sealed.collect::<Result<Vec<_>, _>>()?).time(time).key(key))
     }
 
     /// Encrypts the tombstones whose checksums match, and passes them on.
@@ -218,14 +176,8 @@ impl fmt::Debug for EncryptedStore {
 }
 
 impl Store for EncryptedStore {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
-        Box::pin(self.write(log, at, records, time))
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.inner.append(log, self.sealed(log, append)?).await })
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {

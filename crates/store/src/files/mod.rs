@@ -41,7 +41,7 @@ use std::time::Duration;
 use lookback_engine::transcript::Millis;
 
 use self::root::{Files, PATIENCE};
-use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, Tenant, Tombstone};
+use super::{Append, Durability, Head, Hit, LogInfo, LogName, Store, StoreError, StoreFuture, Tenant, Tombstone};
 use crate::search::Query;
 
 /// A store in plain files under a folder. Several processes may use it at once, and people can read it.
@@ -53,11 +53,11 @@ use crate::search::Query;
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback_store::{FileStore, Record, Store};
+/// use lookback_store::{Append, FileStore, Record, Store};
 ///
 /// let folder = tempfile::tempdir()?;
 /// let store = FileStore::open(folder.path().join(".lookback"))?;
-/// store.append(&"chat-1".parse()?, 0, vec![Record::new(r#"{"said":"Hello"}"#).text("Hello")], None).await?;
+/// store.append(&"chat-1".parse()?, Append::new(0, [Record::new(r#"{"said":"Hello"}"#).text("Hello")])).await?;
 /// let turns = std::fs::read_to_string(folder.path().join(".lookback/memory/chat-1/turns.jsonl"))?;
 /// assert!(turns.contains(r#""text":"Hello""#));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -133,15 +133,9 @@ impl fmt::Debug for FileStore {
 }
 
 impl Store for FileStore {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
         let log = log.clone();
-        self.run(move |files| files.append(&log, at, &records, time))
+        self.run(move |files| files.append(&log, append.at, &append.records, append.time))
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use futures_lite::future::block_on;
 use lookback_session::Session;
 use lookback_store::search::Query;
+use lookback_store::{Append, Head, LogInfo, Record, purge};
 use lookback_store::{Durability, FileStore, LogName, Store, StoreError};
-use lookback_store::{Head, LogInfo, Record, purge};
 use lookback_wire::message::Message;
 
 /// The environment variables with the path of the store and the name of the writer, for a process of
@@ -36,7 +36,7 @@ fn open(root: &Path) -> FileStore {
 }
 
 fn append(store: &FileStore, log: &LogName, at: u64, texts: &[&str]) -> Result<(), StoreError> {
-    block_on(store.append(log, at, texts.iter().map(|text| record(text)).collect(), Some(at as i64)))
+    block_on(store.append(log, Append::new(at, texts.iter().map(|text| record(text))).time(Some(at as i64))))
 }
 
 fn bodies(store: &FileStore, log: &LogName) -> Vec<String> {
@@ -85,11 +85,11 @@ fn the_files_of_a_session_can_be_read() {
     let shared = name("shared").shared_of();
     let checkpoint = Record::new("{\"seen\": 2}").checkpoint(true);
     block_on(async {
-        store.append(&log, 0, vec![record("Caf\u{e9}?")], Some(1000)).await.unwrap();
-        store.append(&log, 1, vec![record("No."), checkpoint], None).await.unwrap();
-        store.append(&log.facts_of(), 0, vec![record("a fact")], Some(1001)).await.unwrap();
-        store.append(&shared, 0, vec![record("for all")], Some(1002)).await.unwrap();
-        store.append(&shared, 1, vec![record("and this"), record("too")], Some(1003)).await.unwrap();
+        store.append(&log, Append::new(0, [record("Caf\u{e9}?")]).time(Some(1000))).await.unwrap();
+        store.append(&log, Append::new(1, [record("No."), checkpoint])).await.unwrap();
+        store.append(&log.facts_of(), Append::new(0, [record("a fact")]).time(Some(1001))).await.unwrap();
+        store.append(&shared, Append::new(0, [record("for all")]).time(Some(1002))).await.unwrap();
+        store.append(&shared, Append::new(1, [record("and this"), record("too")]).time(Some(1003))).await.unwrap();
         store.touch(&log, 2000).await.unwrap();
     });
     let expected = [
@@ -154,7 +154,7 @@ fn bodies_keep_their_bytes_whatever_they_are() {
     let odd: Vec<_> = odd.into_iter().map(str::to_owned).chain([deep]).collect();
     for log in [name("odd"), name("odd").shared_of()] {
         let records = odd.iter().map(|body| Record::new(body.clone()).text(body.clone()));
-        block_on(open(folder.path()).append(&log, 0, records.collect(), None)).unwrap();
+        block_on(open(folder.path()).append(&log, Append::new(0, records))).unwrap();
         let store = open(folder.path());
         assert_eq!(bodies(&store, &log), odd);
         let info = block_on(store.info(&log)).unwrap().unwrap();
@@ -175,7 +175,7 @@ fn a_document_is_a_log_as_any_other() {
         assert_eq!(block_on(store.info(&log)).unwrap(), None);
         append(&store, &log, 0, &["a", "b"]).unwrap();
         let checkpoint = record("c").checkpoint(true);
-        block_on(store.append(&log, 2, vec![checkpoint, record("d")], Some(9))).unwrap();
+        block_on(store.append(&log, Append::new(2, [checkpoint, record("d")]).time(Some(9)))).unwrap();
         for (before, checkpoint) in [(None, Some(2)), (Some(2), None), (Some(3), Some(2))] {
             assert_eq!(block_on(store.head(&log, before)).unwrap(), Some(Head::new(4, checkpoint)));
         }
@@ -913,7 +913,7 @@ fn what_is_added_to_a_long_document_takes_little_longer_than_to_a_short_one() {
     add(0, 5);
     let short = add(5, 10);
     let many = (0..3_000).map(|number| record(&format!("fact number {number}, about as long as most are")));
-    block_on(store.append(&log, 15, many.collect(), Some(15))).unwrap();
+    block_on(store.append(&log, Append::new(15, many).time(Some(15)))).unwrap();
     add(3_015, 1);
     let long = add(3_016, 10);
     assert!(long < short * 20 + Duration::from_millis(150), "{long:?} against {short:?}");

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback_sqlite::SqliteStore;
-use lookback_store::Record;
 use lookback_store::search::Query;
+use lookback_store::{Append, Record};
 use lookback_store::{FileStore, LogName, Store, StoreError};
 
 /// Returns the result of `work`, and panics if it takes too long.
@@ -69,7 +69,7 @@ fn what_is_no_file_stops_nobody_in_a_store_of_files() {
             let store = FileStore::open(root.path()).unwrap();
             in_time(move || {
                 block_on(async {
-                    refused(store.append(&log, 0, vec![record("milk")], None).await, &path);
+                    refused(store.append(&log, Append::new(0, [record("milk")])).await, &path);
                     refused(store.read(&log, 0..9).await, &path);
                     refused(store.head(&log, None).await, &path);
                     refused(store.info(&log).await, &path);
@@ -96,9 +96,9 @@ fn what_is_no_file_beside_the_logs_stops_nobody() {
         let store = FileStore::open(root.path()).unwrap();
         let chat = log.clone();
         let store = in_time(move || {
-            refused(block_on(store.append(&chat, 0, vec![record("milk")], None)), &lock);
+            refused(block_on(store.append(&chat, Append::new(0, [record("milk")]))), &lock);
             fs::remove_file(lock).unwrap();
-            block_on(store.append(&chat, 0, vec![record("milk")], Some(5))).unwrap();
+            block_on(store.append(&chat, Append::new(0, [record("milk")]).time(Some(5)))).unwrap();
             store
         });
         make(&root.path().join("memory/chat/turns.used"));

@@ -18,7 +18,7 @@ use lookback_facts::Memory;
 use lookback_session::Session;
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::Query;
-use lookback_store::{BadName, Damage, Derived, Record, conformance};
+use lookback_store::{Append, BadName, Damage, Derived, Record, conformance};
 use lookback_store::{FileStore, LogName, MemoryStore, Store, StoreError};
 use lookback_wire::message::Message;
 use own::OwnStore;
@@ -90,7 +90,7 @@ fn a_store_that_is_opened_again_has_what_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let log = name("kept");
-    block_on(SqliteStore::open(&path).unwrap().append(&log, 0, vec![record("apple")], None)).unwrap();
+    block_on(SqliteStore::open(&path).unwrap().append(&log, Append::new(0, [record("apple")]))).unwrap();
     let store = SqliteStore::open_existing(&path).unwrap();
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap(), [record("apple").body]);
     assert_eq!(block_on(store.search(None, &Query::new("apple"), 9)).unwrap().len(), 1);
@@ -138,7 +138,7 @@ fn a_record_that_is_missing_moved_or_altered_is_named_and_what_is_before_it_is_r
         let store = SqliteStore::open(&path).unwrap();
         let log = name("one");
         let bodies = ["{\"a\":1}", "{\"b\":2}", "{\"c\":3}", "{\"d\":4}", "{\"e\":5}"];
-        block_on(store.append(&log, 0, bodies.map(Record::new).to_vec(), None)).unwrap();
+        block_on(store.append(&log, Append::new(0, bodies.map(Record::new).to_vec()))).unwrap();
         Connection::open(&path).unwrap().execute(damage, []).unwrap();
         for span in [0..5, 2..3, 0..u64::MAX] {
             match block_on(store.read(&log, span.clone())).unwrap_err() {
@@ -174,12 +174,12 @@ fn a_store_that_another_holds_is_said_to_be_locked() {
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let log = name("one");
-    let refused = block_on(store.append(&log, 0, vec![record("apple")], None)).unwrap_err();
+    let refused = block_on(store.append(&log, Append::new(0, [record("apple")]))).unwrap_err();
     assert!(matches!(refused, StoreError::Locked { .. }), "{refused:?}");
     // Readers continue.
     assert_eq!(block_on(store.head(&log, None)).unwrap(), None);
     other.execute_batch("COMMIT").unwrap();
-    block_on(store.append(&log, 0, vec![record("apple")], None)).unwrap();
+    block_on(store.append(&log, Append::new(0, [record("apple")]))).unwrap();
 }
 
 #[cfg(unix)]
@@ -189,7 +189,7 @@ fn a_store_that_may_only_be_read_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let log = name("one");
-    block_on(SqliteStore::open(&path).unwrap().append(&log, 0, vec![record("apple")], None)).unwrap();
+    block_on(SqliteStore::open(&path).unwrap().append(&log, Append::new(0, [record("apple")]))).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
     if std::fs::OpenOptions::new().write(true).open(&path).is_ok() {
         crate::common::skipped("this user may write what is read-only");
@@ -197,7 +197,7 @@ fn a_store_that_may_only_be_read_can_be_read() {
     }
     let store = SqliteStore::open(&path).unwrap();
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap().len(), 1);
-    let refused = block_on(store.append(&log, 1, vec![record("banana")], None)).unwrap_err();
+    let refused = block_on(store.append(&log, Append::new(1, [record("banana")]))).unwrap_err();
     assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
     drop(store);
     // SQLite may not create files next to it either.
@@ -209,7 +209,7 @@ fn a_store_that_may_only_be_read_can_be_read() {
     let store = SqliteStore::open_existing(&path).unwrap();
     assert_eq!(block_on(store.list("")).unwrap().len(), 1);
     assert_eq!(block_on(store.search(None, &Query::new("apple"), 9)).unwrap().len(), 1);
-    let refused = block_on(store.append(&log, 1, vec![record("banana")], None)).unwrap_err();
+    let refused = block_on(store.append(&log, Append::new(1, [record("banana")]))).unwrap_err();
     assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
     // The file `-wal` next to it would be ignored.
     set(0o755);
@@ -227,7 +227,7 @@ fn a_file_is_its_owners_to_read() {
     let folder = tempfile::tempdir().unwrap();
     let mode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
     let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
-    block_on(store.append(&name("one"), 0, vec![record("apple")], None)).unwrap();
+    block_on(store.append(&name("one"), Append::new(0, [record("apple")]))).unwrap();
     for file in ["s.db", "s.db-wal", "s.db-shm"] {
         assert_eq!(mode(file), 0o600, "{file}");
     }
@@ -302,8 +302,8 @@ proptest::proptest! {
 fn many_alike(store: &SqliteStore, messages: u64) {
     let text = "the cat sat on the mat";
     let record = || Record::new("{}").text(text);
-    let records = (0..messages).map(|_| record()).collect();
-    block_on(store.append(&name("alike"), 0, records, None)).unwrap();
+    let records = (0..messages).map(|_| record());
+    block_on(store.append(&name("alike"), Append::new(0, records))).unwrap();
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback_sqlite::SqliteStore;
-use lookback_store::Record;
 use lookback_store::search::Query;
+use lookback_store::{Append, Record};
 use lookback_store::{Durability, FileStore, LogName, MemoryStore, Store, StoreError};
 use rusqlite::Connection;
 
@@ -43,7 +43,7 @@ fn write(store: &dyn Store, writer: &str, count: usize) {
     let (log, mut at) = (log(), 0);
     for n in 0..count {
         loop {
-            match block_on(store.append(&log, at, vec![record(&format!("{writer} {n}"))], Some(1))) {
+            match block_on(store.append(&log, Append::new(at, [record(&format!("{writer} {n}"))]).time(Some(1)))) {
                 Ok(()) => break at += 1,
                 Err(StoreError::Conflict { end, .. }) => at = end,
                 // With so many writers, one may wait longer than its patience.
@@ -107,8 +107,8 @@ fn a_process_writes() {
     let log = log();
     let mut at = block_on(store.info(&log)).unwrap().map_or(0, |info| info.records);
     loop {
-        let batch = (0..BATCH).map(|n| record(&format!("{writer} {} {}", n + 1, "x".repeat(5_000)))).collect();
-        block_on(store.append(&log, at, batch, Some(1))).unwrap();
+        let batch = (0..BATCH).map(|n| record(&format!("{writer} {} {}", n + 1, "x".repeat(5_000))));
+        block_on(store.append(&log, Append::new(at, batch).time(Some(1)))).unwrap();
         at += BATCH as u64;
     }
 }

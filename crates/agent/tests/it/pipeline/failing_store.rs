@@ -11,7 +11,7 @@ use lookback_engine::transcript::Entry;
 use lookback_session::Session;
 use lookback_session::adapter;
 use lookback_store::search::Query;
-use lookback_store::{Head, Hit, LogInfo, Record, StoreFuture};
+use lookback_store::{Append, Head, Hit, LogInfo, StoreFuture};
 use lookback_store::{LogName, MemoryStore, Store, StoreError};
 use lookback_wire::dialect::TooLong;
 use lookback_wire::size::Measure;
@@ -42,11 +42,11 @@ impl Shaky {
 }
 
 impl Store for Shaky {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<i64>) -> StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
         let fault = self.1.lock().unwrap().pop_front().unwrap_or(Fault::None);
         Box::pin(async move {
             if fault != Fault::Before {
-                self.0.append(log, at, records, time).await?;
+                self.0.append(log, append).await?;
             }
             match fault {
                 Fault::None => Ok(()),

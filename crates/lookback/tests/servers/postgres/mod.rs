@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
 use lookback_postgres::PostgresStore;
-use lookback_store::{Record, conformance};
+use lookback_store::{Append, Record, conformance};
 use lookback_store::{Store, StoreError};
 
 use self::server::{Server, as_user, folder};
@@ -85,7 +85,7 @@ fn a_log_that_is_erased_while_others_append_leaves_no_records_behind() {
         scope.spawn(|| {
             let mut at = 0;
             for _ in 0..300 {
-                match block_on(store.append(&log, at, vec![Record::new("{}").text("x")], None)) {
+                match block_on(store.append(&log, Append::new(at, [Record::new("{}").text("x")]))) {
                     Ok(()) => at += 1,
                     Err(StoreError::Conflict { end, .. }) => at = end,
                     Err(StoreError::Locked { .. }) => {}
@@ -115,7 +115,7 @@ fn a_deadlock_is_tried_again() {
     while server.sql("postgres", &deadlocks) == "0" {
         assert!(begun.elapsed() < LONGEST, "there was no deadlock");
         for log in &logs {
-            block_on(store.append(log, 0, vec![Record::new("{}")], None)).unwrap();
+            block_on(store.append(log, Append::new(0, [Record::new("{}")]))).unwrap();
         }
         // Another client locks the second log, and then the first one, which the erasure has locked meanwhile.
         std::thread::scope(|scope| {
@@ -166,7 +166,7 @@ fn a_server_that_ends_while_a_connection_begins_is_tried_again() {
     let store = connect(&server.by_way_of(&url, port));
     assert_eq!(ends.load(Ordering::SeqCst), 0);
     let log = name("begun");
-    block_on(store.append(&log, 0, vec![Record::new("{}")], None)).unwrap();
+    block_on(store.append(&log, Append::new(0, [Record::new("{}")]))).unwrap();
     assert_eq!(crate::backend::length(&direct, &log), 1);
 }
 
@@ -189,7 +189,7 @@ fn many_writers_of_a_server_that_restarts_lose_and_double_nothing() {
         let mut at = 0;
         while !done.load(Ordering::SeqCst) {
             let record = Record::new(format!("{{\"n\":{at}}}")).text("apple");
-            block_on(store.append(&log, at, vec![record], None)).unwrap();
+            block_on(store.append(&log, Append::new(at, [record]))).unwrap();
             block_on(store.read(&log, at..at + 1)).unwrap();
             appended.fetch_add(1, Ordering::SeqCst);
             at += 1;

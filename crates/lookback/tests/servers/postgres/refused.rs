@@ -6,8 +6,8 @@ use std::time::Duration;
 use futures_lite::future::block_on;
 use lookback_location::Location;
 use lookback_postgres::PostgresStore;
-use lookback_store::StoreError;
 use lookback_store::conformance;
+use lookback_store::{Append, Store, StoreError};
 
 use super::connect;
 use super::server::Server;
@@ -89,13 +89,13 @@ fn a_database_that_may_only_be_read_can_be_read() {
     let url = server.database();
     let log = "one".parse().unwrap();
     let record = || vec![lookback_store::Record::new("{}")];
-    block_on(lookback_store::Store::append(&connect(&url), &log, 0, record(), None)).unwrap();
+    block_on(connect(&url).append(&log, Append::new(0, record()))).unwrap();
     server.sql("postgres", "DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
     server
         .sql(&url, "GRANT USAGE ON SCHEMA lookback TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA lookback TO reader");
     let store = connect(&url.replace("me@", "reader@"));
     assert_eq!(block_on(lookback_store::Store::read(&store, &log, 0..9)).unwrap(), ["{}"]);
-    let refused = block_on(lookback_store::Store::append(&store, &log, 1, record(), None)).unwrap_err();
+    let refused = block_on(store.append(&log, Append::new(1, record()))).unwrap_err();
     assert!(matches!(refused, StoreError::Denied { .. }), "{refused:?}");
 }
 
@@ -108,7 +108,7 @@ fn a_server_that_only_reads_or_has_a_full_disk_says_so_and_goes_on_later() {
     let append = |at: u64| {
         let record = vec![lookback_store::Record::new("{\"a\":\"secret\"}").text("secret")];
         // A new connection for each append, because the setting applies to new ones only.
-        block_on(lookback_store::Store::append(&connect(&url), &log, at, record, None))
+        block_on(connect(&url).append(&log, Append::new(at, record)))
     };
     append(0).unwrap();
     server.sql("postgres", &format!("ALTER DATABASE {database} SET default_transaction_read_only = on"));

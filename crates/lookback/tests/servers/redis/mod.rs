@@ -18,7 +18,7 @@ use lookback_redis::Risk;
 use lookback_session::OldContents;
 use lookback_session::Session;
 use lookback_store::Store;
-use lookback_store::{Record, conformance};
+use lookback_store::{Append, Record, conformance};
 use lookback_wire::message::Message;
 
 use self::server::Server;
@@ -108,7 +108,7 @@ fn what_is_erased_is_gone_from_the_file_after_a_vacuum() {
     let has_it = || server.files().windows(7).any(|bytes| bytes == b"hunter2");
     let log = name("chat");
     block_on(async {
-        store.append(&log, 0, vec![Record::new("{\"a\":\"hunter2\"}").text("hunter2")], None).await.unwrap();
+        store.append(&log, Append::new(0, [Record::new("{\"a\":\"hunter2\"}").text("hunter2")])).await.unwrap();
         assert!(has_it());
         store.delete(std::slice::from_ref(&log)).await.unwrap();
         store.vacuum().await.unwrap();
@@ -138,7 +138,7 @@ fn what_was_altered_in_the_server_is_named() {
     let (store, prefix) = (connect(&url), url.rsplit('=').next().unwrap());
     let log = name("chat");
     let record = |n: u8| Record::new(format!("{{\"n\":{n}}}"));
-    block_on(store.append(&log, 0, (0..4).map(record).collect(), None)).unwrap();
+    block_on(store.append(&log, Append::new(0, (0..4).map(record)))).unwrap();
     let key = &format!("{prefix}{{|chat}}:records");
     let damaged = |at: u64| {
         let error = block_on(store.read(&log, 0..9)).unwrap_err().to_string();
@@ -164,11 +164,11 @@ fn what_outlived_an_earlier_log_is_not_read_as_the_new_one() {
     let record = |text: &str| Record::new(format!("{{\"a\":\"{text}\"}}")).text(text);
     block_on(async {
         let old = vec![record("apple").checkpoint(true), record("pear").checkpoint(true)];
-        store.append(&log, 0, old, None).await.unwrap();
+        store.append(&log, Append::new(0, old)).await.unwrap();
         // A server whose memory is full does the same.
         server.cli(&["DEL", &format!("{prefix}{{|chat}}")]);
         assert_eq!(store.tail(&log).await.unwrap(), None);
-        store.append(&log, 0, vec![record("plum")], None).await.unwrap();
+        store.append(&log, Append::new(0, [record("plum")])).await.unwrap();
         let (head, bodies) = store.tail(&log).await.unwrap().unwrap();
         assert_eq!((head.end, head.checkpoint, bodies), (1, None, vec![record("plum").body]));
         let found = store.search(None, &lookback_store::search::Query::new("apple pear"), 9).await.unwrap();
@@ -182,7 +182,7 @@ fn a_vacuum_forgets_tenants_whose_sessions_have_expired() {
     let store = connect(&format!("{}&ttl=1s", Server::shared().url()));
     let tenant = store.scoped(&"acme".parse().unwrap()).unwrap();
     block_on(async {
-        tenant.append(&name("chat"), 0, vec![Record::new("{}")], None).await.unwrap();
+        tenant.append(&name("chat"), Append::new(0, [Record::new("{}")])).await.unwrap();
         assert_eq!(store.tenants().await.unwrap().len(), 1);
         std::thread::sleep(Duration::from_millis(1_200));
         assert_eq!(tenant.list("").await.unwrap(), []);

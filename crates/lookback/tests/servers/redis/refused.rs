@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback_redis::RedisStore;
-use lookback_store::{Record, conformance};
+use lookback_store::{Append, Record, conformance};
 use lookback_store::{Store, StoreError};
 
 use super::connect;
@@ -97,7 +97,7 @@ fn a_replica_can_be_read_and_a_full_server_too() {
     let log = name("one");
     let record = |text: &str| vec![Record::new(format!("{{\"a\":\"{text}\"}}")).text(text)];
     let store = connect(&format!("{prefix}:{}", primary.port));
-    block_on(store.append(&log, 0, record("zero"), None)).unwrap();
+    block_on(store.append(&log, Append::new(0, record("zero")))).unwrap();
     let replica = Server::with(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
     let begun = std::time::Instant::now();
     while !replica.cli(&["INFO", "replication"]).contains("master_link_status:up") {
@@ -107,15 +107,15 @@ fn a_replica_can_be_read_and_a_full_server_too() {
     let url = format!("{prefix}:{}", replica.port);
     let copy = block_on(RedisStore::connect_with(&url, Duration::from_secs(3))).unwrap();
     assert_eq!(block_on(copy.read(&log, 0..9)).unwrap().len(), 1);
-    let error = without_secrets(block_on(copy.append(&log, 1, record("secret"), None)).unwrap_err());
+    let error = without_secrets(block_on(copy.append(&log, Append::new(1, record("secret")))).unwrap_err());
     assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
 
     primary.cli(&["CONFIG", "SET", "maxmemory", "1mb"]);
-    let error = without_secrets(block_on(store.append(&log, 1, record("secret"), None)).unwrap_err());
+    let error = without_secrets(block_on(store.append(&log, Append::new(1, record("secret")))).unwrap_err());
     assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap().len(), 1);
     primary.cli(&["CONFIG", "SET", "maxmemory", "0"]);
-    block_on(store.append(&log, 1, record("one"), None)).unwrap();
+    block_on(store.append(&log, Append::new(1, record("one")))).unwrap();
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_server_whose_disk_is_full_says_so_and_goes_on_later() {
     let url = format!("redis://127.0.0.1:{}", server.port);
     let log = name("one");
     let record = || vec![Record::new("{\"a\":\"secret\"}").text("secret")];
-    let append = |at: u64| block_on(connect(&url).append(&log, at, record(), None));
+    let append = |at: u64| block_on(connect(&url).append(&log, Append::new(at, record())));
     append(0).unwrap();
     server.stop();
     // Writes to this file find no space, as on a full disk.

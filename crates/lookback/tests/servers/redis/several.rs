@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
 use lookback_redis::RedisStore;
-use lookback_store::{Record, conformance};
+use lookback_store::{Append, Record, conformance};
 use lookback_store::{Store, StoreError};
 
 use super::connect;
@@ -53,7 +53,7 @@ fn a_store_in_a_cluster_conforms() {
     block_on(async {
         for n in 0..300 {
             let log = name(&format!("chat-{n}"));
-            store.append(&log, 0, vec![Record::new("{}").text("apple")], None).await.unwrap();
+            store.append(&log, Append::new(0, [Record::new("{}").text("apple")])).await.unwrap();
         }
         assert_eq!(store.list("chat-").await.unwrap().len(), 300);
         let query = lookback_store::search::Query::new("apple");
@@ -83,7 +83,7 @@ fn a_node_that_is_killed_and_starts_again_loses_nothing() {
     for node in &nodes {
         for _ in 0..10 {
             for log in &logs {
-                block_on(store.append(log, at, vec![Record::new(format!("{{\"n\":{at}}}"))], None)).unwrap();
+                block_on(store.append(log, Append::new(at, [Record::new(format!("{{\"n\":{at}}}"))]))).unwrap();
             }
             at += 1;
         }
@@ -126,11 +126,11 @@ fn a_replica_that_is_promoted_has_what_was_waited_for() {
     let log = name("chat");
     let record = |n: u64| vec![Record::new(format!("{{\"n\":{n}}}"))];
     for n in 0..50 {
-        block_on(store.append(&log, n, record(n), None)).unwrap();
+        block_on(store.append(&log, Append::new(n, record(n)))).unwrap();
     }
     primary.signal("KILL");
     for n in 50..100 {
-        block_on(store.append(&log, n, record(n), None)).unwrap();
+        block_on(store.append(&log, Append::new(n, record(n)))).unwrap();
     }
     let bodies = block_on(store.read(&log, 0..u64::MAX)).unwrap();
     assert_eq!(bodies, (0..100).map(|n| format!("{{\"n\":{n}}}")).collect::<Vec<_>>());
@@ -147,14 +147,14 @@ fn an_append_that_no_replica_has_is_not_done_and_is_recognized_later() {
     let url = format!("{}&wait=1", primary.url());
     let store = block_on(RedisStore::connect_with(&url, Duration::from_secs(3))).unwrap();
     let log = name("chat");
-    let record = || vec![Record::new("{}")];
-    let late = block_on(store.append(&log, 0, record(), None)).unwrap_err();
+    let append = Append::new(0, [Record::new("{}")]);
+    let late = block_on(store.append(&log, append.clone())).unwrap_err();
     assert!(late.is_unclear(), "{late:?}");
     let settings: Vec<&str> = DURABLE.into_iter().chain(["--replicaof", "127.0.0.1", &port]).collect();
     let replica = Server::with(&settings);
     wait_until("a replica follows", || replica.cli(&["INFO", "replication"]).contains("master_link_status:up"));
     // On a busy machine, the replica may take longer than this store waits.
-    wait_until("the replica has it", || match block_on(store.append(&log, 0, record(), None)) {
+    wait_until("the replica has it", || match block_on(store.append(&log, append.clone())) {
         Ok(()) => true,
         Err(error) => {
             assert!(error.is_unclear(), "{error:?}");

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use lookback_engine::transcript::Millis;
 use lookback_store::search::Query;
-use lookback_store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone};
+use lookback_store::{Append, Head, Hit, LogInfo, StoreFuture, Tombstone};
 use lookback_store::{LogName, StoreError};
 
 use super::*;
@@ -88,7 +88,7 @@ fn never<'a, T: Send + 'a>() -> StoreFuture<'a, T> {
 }
 
 impl Store for Silent {
-    fn append<'a>(&'a self, _: &'a LogName, _: u64, _: Vec<Record>, _: Option<Millis>) -> StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, _: &'a LogName, _: Append) -> StoreFuture<'a, ()> {
         never()
     }
     fn touch<'a>(&'a self, _: &'a LogName, _: Millis) -> StoreFuture<'a, bool> {

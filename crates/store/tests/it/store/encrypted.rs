@@ -9,7 +9,7 @@ use lookback_session::Session;
 use lookback_session::verify;
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::Query;
-use lookback_store::{Damage, EncryptedStore, Key, Record, conformance, copy};
+use lookback_store::{Append, Damage, EncryptedStore, Key, Record, conformance, copy};
 use lookback_store::{FileStore, LogName, MemoryStore, Store, StoreError};
 use lookback_wire::message::Message;
 
@@ -45,9 +45,9 @@ fn a_store_with_encrypted_contents_keeps_what_a_store_promises_wherever_they_are
             // Only sizes and searches differ.
             let log = name("chat");
             let records = |texts: &[&str]| texts.iter().map(|text| Record::new(*text)).collect::<Vec<_>>();
-            store.append(&log, 0, records(&["", "\0 no JSON \u{1f600}"]), None).await.unwrap();
-            store.append(&log, 2, vec![Record::new("two").checkpoint(true)], None).await.unwrap();
-            store.append(&log, 3, records(&["three"]), None).await.unwrap();
+            store.append(&log, Append::new(0, records(&["", "\0 no JSON \u{1f600}"]))).await.unwrap();
+            store.append(&log, Append::new(2, [Record::new("two").checkpoint(true)])).await.unwrap();
+            store.append(&log, Append::new(3, records(&["three"]))).await.unwrap();
             assert_eq!(store.read(&log, 1..3).await.unwrap(), ["\0 no JSON \u{1f600}", "two"]);
             assert_eq!(store.read(&log, u64::MAX..u64::MAX).await.unwrap(), Vec::<String>::new());
             let parts = store.read_many(&log, &[3..9, 0..1]).await.unwrap();
@@ -98,13 +98,13 @@ fn a_record_can_stand_nowhere_else_and_be_opened_with_no_other_key() {
         other => panic!("{other:?}"),
     };
     block_on(async {
-        store.append(&one, 0, vec![record("zero"), record("one")], None).await.unwrap();
+        store.append(&one, Append::new(0, [record("zero"), record("one")])).await.unwrap();
         let sealed = plain.read(&one, 0..2).await.unwrap();
         // At the position of another record, in another log, and in a tenant's log.
-        plain.append(&two, 0, vec![record(&sealed[1]), record(&sealed[0])], None).await.unwrap();
+        plain.append(&two, Append::new(0, [record(&sealed[1]), record(&sealed[0])])).await.unwrap();
         assert_eq!(damage(&store, &two), (0, Damage::Altered));
         let acme = "acme".parse().unwrap();
-        plain.scoped(&acme).unwrap().append(&one, 0, vec![record(&sealed[0])], None).await.unwrap();
+        plain.scoped(&acme).unwrap().append(&one, Append::new(0, [record(&sealed[0])])).await.unwrap();
         assert_eq!(damage(&*store.scoped(&acme).unwrap(), &one), (0, Damage::Altered));
         // Every byte is authenticated.
         for at in 0..sealed[0].len() {
@@ -112,7 +112,7 @@ fn a_record_can_stand_nowhere_else_and_be_opened_with_no_other_key() {
             bytes[at] ^= 1;
             let Ok(altered) = String::from_utf8(bytes) else { continue };
             let plain = Arc::new(MemoryStore::new());
-            plain.append(&one, 0, vec![record(&altered)], None).await.unwrap();
+            plain.append(&one, Append::new(0, [record(&altered)])).await.unwrap();
             assert!(encrypted(plain).read(&one, 0..1).await.is_err(), "{altered}");
         }
     });
@@ -121,7 +121,7 @@ fn a_record_can_stand_nowhere_else_and_be_opened_with_no_other_key() {
     let wrong = EncryptedStore::new(plain.clone(), key("a", 2), []).unwrap();
     assert_eq!(damage(&wrong, &one), (0, Damage::Altered));
     let three = name("three");
-    block_on(plain.append(&three, 0, vec![record("plain")], None)).unwrap();
+    block_on(plain.append(&three, Append::new(0, [record("plain")]))).unwrap();
     assert_eq!(damage(&store, &three), (0, Damage::NotSealed));
     let shown = format!("{store:?} {:?} {:?}", key("a", 7), block_on(store.read(&two, 0..9)));
     assert!(!shown.contains("zero") && !shown.contains("7, 7"), "{shown}");
@@ -133,10 +133,10 @@ fn a_key_is_changed_and_an_old_one_given_up() {
     let log = name("chat");
     let said = |store: &dyn Store| block_on(store.read(&log, 0..9));
     let record = |text: &str| vec![Record::new(format!("\"{text}\""))];
-    block_on(encrypted(plain.clone()).append(&log, 0, record("one"), None)).unwrap();
+    block_on(encrypted(plain.clone()).append(&log, Append::new(0, record("one")))).unwrap();
     assert!(EncryptedStore::new(plain.clone(), key("a", 2), [key("a", 1)]).is_err(), "two keys of one name");
     let changed = EncryptedStore::new(plain.clone(), key("b", 2), [key("a", 1)]).unwrap();
-    block_on(changed.append(&log, 1, record("two"), None)).unwrap();
+    block_on(changed.append(&log, Append::new(1, record("two")))).unwrap();
     assert_eq!(said(&changed).unwrap(), ["\"one\"", "\"two\""]);
     assert!(said(&encrypted(plain)).is_err(), "the old key alone opens the old records only");
     let fresh = Arc::new(MemoryStore::new());

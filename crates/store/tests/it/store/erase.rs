@@ -9,8 +9,8 @@ use lookback_facts::{Memory, Statement};
 use lookback_session::Session;
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::Query;
+use lookback_store::{Append, Record, purge};
 use lookback_store::{LogName, Store, StoreError};
-use lookback_store::{Record, purge};
 use lookback_wire::message::Message;
 use rusqlite::Connection;
 
@@ -44,8 +44,8 @@ fn an_erased_password_is_in_no_file_and_in_no_index() {
     let (one, other) = (name("one"), name("other"));
     for round in 0..60 {
         let at = 20 * round;
-        block_on(store.append(&one, at, said(&format!("{SECRET} of{round}"), 20), Some(1))).unwrap();
-        block_on(store.append(&other, at, said("nothing to hide", 20), Some(1))).unwrap();
+        block_on(store.append(&one, Append::new(at, said(&format!("{SECRET} of{round}"), 20)).time(Some(1)))).unwrap();
+        block_on(store.append(&other, Append::new(at, said("nothing to hide", 20)).time(Some(1)))).unwrap();
     }
     assert!(found(folder.path(), SECRET) > 1_000);
     assert_eq!(block_on(store.delete(&[one])).unwrap(), 1);
@@ -75,8 +75,8 @@ fn the_file_shrinks_when_much_is_erased() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let store = SqliteStore::open(&path).unwrap();
-    block_on(store.append(&name("kept"), 0, said("kept", 100), None)).unwrap();
-    block_on(store.append(&name("large"), 0, said(&"long ".repeat(300), 2_000), None)).unwrap();
+    block_on(store.append(&name("kept"), Append::new(0, said("kept", 100)))).unwrap();
+    block_on(store.append(&name("large"), Append::new(0, said(&"long ".repeat(300), 2_000)))).unwrap();
     block_on(store.delete(&[name("none")])).unwrap();
     drop(store);
     let before = std::fs::metadata(&path).unwrap().len();
@@ -93,8 +93,8 @@ fn an_erasure_that_is_broken_off_is_seen_by_nobody_and_finished_by_the_next() {
     let path = folder.path().join("s.db");
     let store = SqliteStore::open(&path).unwrap();
     let (log, other): (LogName, LogName) = (name("one"), name("other"));
-    block_on(store.append(&other, 0, said("other", 3), None)).unwrap();
-    block_on(store.append(&log, 0, said(SECRET, 9_000), None)).unwrap();
+    block_on(store.append(&other, Append::new(0, said("other", 3)))).unwrap();
+    block_on(store.append(&log, Append::new(0, said(SECRET, 9_000)))).unwrap();
     // The future is dropped after the erasure began.
     block_on(async {
         let logs = [log.clone()];
@@ -107,7 +107,7 @@ fn an_erasure_that_is_broken_off_is_seen_by_nobody_and_finished_by_the_next() {
     // The log is hidden, and its name can be used again.
     assert_eq!(block_on(store.list("")).unwrap().len(), 1);
     assert_eq!(block_on(store.search(None, &Query::new(SECRET), 9)).unwrap(), []);
-    block_on(store.append(&log, 0, said("new", 2), None)).unwrap();
+    block_on(store.append(&log, Append::new(0, said("new", 2)))).unwrap();
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap().len(), 2);
     assert!(found(folder.path(), SECRET) > 0);
     // Another process erases something else.
@@ -123,14 +123,14 @@ fn others_write_while_much_is_erased() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let store = SqliteStore::open(&path).unwrap();
-    block_on(store.append(&name("large"), 0, said("a few words that are erased", 20_000), None)).unwrap();
+    block_on(store.append(&name("large"), Append::new(0, said("a few words that are erased", 20_000)))).unwrap();
     let others = SqliteStore::open(&path).unwrap();
     let mut during = 0;
     std::thread::scope(|scope| {
         let erasing = scope.spawn(|| block_on(store.delete(&[name("large")])).unwrap());
         while block_on(others.info(&name("large"))).unwrap().is_some() {}
         while pending(&path) > 0 {
-            block_on(others.append(&name("small"), during, said("small", 1), None)).unwrap();
+            block_on(others.append(&name("small"), Append::new(during, said("small", 1)))).unwrap();
             during += 1;
         }
         assert_eq!(erasing.join().unwrap(), 1);
@@ -146,10 +146,10 @@ fn a_file_that_is_deleted_or_replaced_while_it_is_open_takes_no_more_records() {
     let path = folder.path().join("s.db");
     let store = SqliteStore::open(&path).unwrap();
     let log = name("one");
-    block_on(store.append(&log, 0, said("a", 1), None)).unwrap();
+    block_on(store.append(&log, Append::new(0, said("a", 1)))).unwrap();
     let refused = |store: &SqliteStore| {
         let refused = [
-            block_on(store.append(&log, 1, said("b", 1), None)).unwrap_err(),
+            block_on(store.append(&log, Append::new(1, said("b", 1)))).unwrap_err(),
             block_on(store.read(&log, 0..9)).unwrap_err(),
             block_on(store.delete(slice::from_ref(&log))).unwrap_err(),
         ];

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use futures_lite::future::block_on;
 use lookback_session::verify;
 use lookback_sqlite::SqliteStore;
-use lookback_store::{Damage, Record, purge};
+use lookback_store::{Append, Damage, Record, purge};
 use lookback_store::{Durability, FileStore, LogName, Store, StoreError};
 
 use super::name;
@@ -59,7 +59,7 @@ fn in_files(root: &Path) -> (PathBuf, LogName, Vec<String>) {
     let (log, bodies) = (name("chat"), bodies(5));
     for span in [0..1, 1..4, 4..5] {
         let at = span.start as u64;
-        block_on(store.append(&log, at, records(&bodies[span]), Some(7))).unwrap();
+        block_on(store.append(&log, Append::new(at, records(&bodies[span])).time(Some(7)))).unwrap();
     }
     (root.join("memory/chat/turns.jsonl"), log, bodies)
 }
@@ -97,7 +97,7 @@ fn any_flipped_bit_in_a_log_of_lines_is_found_and_removes_nothing() {
                 // Without an index, a damaged header may belong to another program.
                 assert_eq!(found, Seen::Found, "byte {at}, bit {bit}, {with} an index");
                 for end in [4, 5] {
-                    let _ = block_on(store.append(&log, end, records(&bodies[..1]), None));
+                    let _ = block_on(store.append(&log, Append::new(end, records(&bodies[..1]))));
                     assert!(fs::read(&path).unwrap().starts_with(&flipped), "byte {at}, bit {bit}, {with} an index");
                 }
             }
@@ -121,18 +121,18 @@ fn a_log_of_lines_that_lost_its_end_is_found_and_read_up_to_there() {
             let read = block_on(store.read(&log, 0..left as u64)).unwrap();
             assert_eq!(read, bodies[..left], "{length}");
         }
-        let refused = block_on(store.append(&log, 5, records(&bodies[..1]), None)).unwrap_err();
+        let refused = block_on(store.append(&log, Append::new(5, records(&bodies[..1])))).unwrap_err();
         assert!(matches!(refused, StoreError::Damaged { .. }), "{length}: {refused:?}");
     }
     // The whole file may be lost, too.
     fs::remove_file(&path).unwrap();
     let store = FileStore::open(folder.path()).unwrap();
     assert_eq!(seen(&store, &log, &bodies), Seen::Found);
-    let refused = block_on(store.append(&log, 0, records(&bodies[..1]), None)).unwrap_err();
+    let refused = block_on(store.append(&log, Append::new(0, records(&bodies[..1])))).unwrap_err();
     assert!(matches!(refused, StoreError::Damaged { .. }), "{refused:?}");
     // A lost log can be erased and started again.
     assert_eq!(block_on(store.delete(std::slice::from_ref(&log))).unwrap(), 1);
-    block_on(store.append(&log, 0, records(&bodies[..1]), None)).unwrap();
+    block_on(store.append(&log, Append::new(0, records(&bodies[..1])))).unwrap();
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap(), bodies[..1]);
 }
 
@@ -142,12 +142,12 @@ fn a_document_that_is_an_older_one_again_is_found() {
     let store = FileStore::open(folder.path()).unwrap();
     let (log, bodies) = (name("shared").shared_of(), bodies(3));
     let path = folder.path().join("memory/shared/memory.json");
-    block_on(store.append(&log, 0, records(&bodies[..2]), None)).unwrap();
+    block_on(store.append(&log, Append::new(0, records(&bodies[..2])))).unwrap();
     let older = fs::read(&path).unwrap();
-    block_on(store.append(&log, 2, records(&bodies[2..]), None)).unwrap();
+    block_on(store.append(&log, Append::new(2, records(&bodies[2..])))).unwrap();
     // The rename of the newer file was lost.
     fs::write(&path, older).unwrap();
-    let refused = block_on(store.append(&log, 2, records(&bodies[2..]), None)).unwrap_err();
+    let refused = block_on(store.append(&log, Append::new(2, records(&bodies[2..])))).unwrap_err();
     match refused {
         StoreError::Damaged { position: 2, damage, .. } => assert_eq!(*damage, Damage::Gone),
         other => panic!("{other:?}"),
@@ -174,7 +174,7 @@ fn zeros_in_an_append_that_was_torn_make_nothing_unreadable() {
             }
             let store = put(folder.path(), &torn, Some(&index[..1024 + 40]));
             assert_eq!(block_on(store.read(&log, 0..9)).unwrap(), bodies[..1], "{from}..{to}");
-            block_on(store.append(&log, 1, records(&bodies[1..]), None)).unwrap();
+            block_on(store.append(&log, Append::new(1, records(&bodies[1..])))).unwrap();
             assert_eq!(block_on(store.read(&log, 0..9)).unwrap(), bodies, "{from}..{to}");
         }
     }
@@ -186,7 +186,7 @@ fn a_damaged_header_hides_no_session_and_holds_up_no_erasure() {
         let folder = tempfile::tempdir().unwrap();
         let (path, log, _) = in_files(folder.path());
         let store = FileStore::open(folder.path()).unwrap();
-        block_on(store.append(&name("other"), 0, records(&bodies(1)), None)).unwrap();
+        block_on(store.append(&name("other"), Append::new(0, records(&bodies(1))))).unwrap();
         let mut bytes = fs::read(&path).unwrap();
         bytes[damaged] ^= 1;
         fs::write(&path, &bytes).unwrap();
@@ -217,7 +217,7 @@ fn a_flipped_bit_in_sqlite_never_changes_what_is_read_of_a_record() {
     let store = SqliteStore::open(&path).unwrap();
     let (log, bodies) = (name("chat"), bodies(60));
     for (at, body) in (0..).zip(&bodies) {
-        block_on(store.append(&log, at, records(std::slice::from_ref(body)), Some(7))).unwrap();
+        block_on(store.append(&log, Append::new(at, records(std::slice::from_ref(body))).time(Some(7)))).unwrap();
     }
     drop(store);
     let whole = fs::read(&path).unwrap();
@@ -253,7 +253,7 @@ fn a_torn_page_of_sqlite_never_changes_what_is_read_of_a_record() {
     let append = |span: std::ops::Range<usize>| {
         let store = SqliteStore::open(&path).unwrap();
         for (at, body) in (0..).zip(&bodies).skip(span.start).take(span.len()) {
-            block_on(store.append(&log, at, records(std::slice::from_ref(body)), Some(7))).unwrap();
+            block_on(store.append(&log, Append::new(at, records(std::slice::from_ref(body))).time(Some(7)))).unwrap();
         }
         drop(store);
         fs::read(&path).unwrap()

@@ -13,8 +13,8 @@ use lookback_session::adapter;
 use lookback_session::verify;
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::{Query, Within};
+use lookback_store::{Append, Durability, FileStore, LogName, MemoryStore, Store, StoreError};
 use lookback_store::{CopyError, copy, every_namespace};
-use lookback_store::{Durability, FileStore, LogName, MemoryStore, Store, StoreError};
 use rusqlite::Connection;
 
 use super::own::OwnStore;
@@ -327,7 +327,7 @@ fn a_log_whose_file_is_lost_or_in_another_place_is_not_left_out() {
     fs::rename(memory.join("chau"), memory.join("chat")).unwrap();
     // If the name is long and the header is gone, its owner is unknown, too.
     let long = name(&"\u{e9}".repeat(LogName::LONGEST));
-    block_on(store.append(&long, 0, vec![lookback_store::Record::new("{}")], Some(1))).unwrap();
+    block_on(store.append(&long, Append::new(0, [lookback_store::Record::new("{}")]).time(Some(1)))).unwrap();
     fs::remove_dir_all(folder.path().join("index")).unwrap();
     let path = files(&memory).into_iter().find(|path| path.display().to_string().contains('~')).unwrap();
     let whole = fs::read_to_string(&path).unwrap();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use lookback_engine::transcript::Millis;
 use lookback_store::search::{Query, Texts};
-use lookback_store::{Head, Hit, LogInfo, Record, Scope, StoreFuture, Tenant, Tombstone, checksum};
+use lookback_store::{Append, Head, Hit, LogInfo, Record, Scope, StoreFuture, Tenant, Tombstone, checksum};
 use lookback_store::{LogName, Store, StoreError};
 
 /// Logs by their names as text, as in a database.
@@ -44,13 +44,8 @@ fn done<'a, T: Send + 'a>(value: T) -> StoreFuture<'a, T> {
 }
 
 impl Store for OwnStore {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
+        let Append { at, records, time, .. } = append;
         let appended = self.with(|logs| {
             let end = logs.get(log.as_str()).map_or(0, |log| log.records.len() as u64);
             if end != at {

@@ -12,7 +12,7 @@ use lookback_session::Session;
 use lookback_session::{Fault, verify};
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::Query;
-use lookback_store::{CopyError, Record, copy};
+use lookback_store::{Append, CopyError, Record, copy};
 use lookback_store::{FileStore, MemoryStore, Store};
 use lookback_wire::message::Message;
 use rusqlite::Connection;
@@ -63,7 +63,8 @@ fn a_copy_has_everything_and_can_be_broken_off() {
     let log = name("chat");
     let first = block_on(from.read(&log, 0..1)).unwrap().remove(0);
     let created = block_on(from.info(&log)).unwrap().unwrap().created;
-    block_on(to.append(&log, 0, vec![Record::new(first).text("apple number 0").role("user")], created)).unwrap();
+    block_on(to.append(&log, Append::new(0, [Record::new(first).text("apple number 0").role("user")]).time(created)))
+        .unwrap();
     let mut seen = 0;
     let copied = block_on(copy(&*from, &*to, |records| seen += records)).unwrap();
     assert_eq!((copied.logs, copied.known, copied.records), (6, 1, seen));
@@ -98,7 +99,7 @@ fn a_copy_while_others_write_has_what_was_there_and_the_next_has_the_rest() {
 fn a_copy_writes_over_nothing() {
     let (from, to): (Arc<dyn Store>, Arc<dyn Store>) = (Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()));
     used(&from);
-    block_on(to.append(&name("chat"), 0, vec![Record::new("another")], None)).unwrap();
+    block_on(to.append(&name("chat"), Append::new(0, [Record::new("another")]))).unwrap();
     match block_on(copy(&*from, &*to, |_| {})).unwrap_err() {
         CopyError::Differs { log, position: 0 } => assert_eq!(log, name("chat")),
         other => panic!("{other:?}"),
@@ -108,7 +109,7 @@ fn a_copy_writes_over_nothing() {
     let longer: Arc<dyn Store> = Arc::new(MemoryStore::new());
     block_on(copy(&*from, &*longer, |_| {})).unwrap();
     let end = block_on(longer.head(&name("chat"), None)).unwrap().unwrap().end;
-    block_on(longer.append(&name("chat"), end, vec![Record::new("more")], None)).unwrap();
+    block_on(longer.append(&name("chat"), Append::new(end, [Record::new("more")]))).unwrap();
     let refused = block_on(copy(&*from, &*longer, |_| {})).unwrap_err();
     assert!(matches!(refused, CopyError::Differs { .. }), "{refused:?}");
 }
@@ -121,8 +122,8 @@ fn what_is_wrong_with_a_store_is_found_in_every_namespace() {
     used(&store);
     let whole = block_on(verify(&*store, |_| {})).unwrap();
     assert!(whole.faults.is_empty() && whole.logs == 6, "{whole:?}");
-    block_on(store.append(&name("gone").summary_of(), 0, vec![Record::new("{}")], None)).unwrap();
-    block_on(store.append(&name("odd"), 0, vec![Record::new("{\"unknown\":1}")], None)).unwrap();
+    block_on(store.append(&name("gone").summary_of(), Append::new(0, [Record::new("{}")]))).unwrap();
+    block_on(store.append(&name("odd"), Append::new(0, [Record::new("{\"unknown\":1}")]))).unwrap();
     let file = Connection::open(&path).unwrap();
     file.execute_batch(
         "PRAGMA foreign_keys = OFF;
@@ -156,8 +157,8 @@ fn a_vacuum_finishes_what_was_broken_off_and_gives_space_back() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let store = SqliteStore::open(&path).unwrap();
-    let records = (0..2_000).map(|n| Record::new(format!("secret {n}").repeat(50))).collect();
-    block_on(store.append(&name("one"), 0, records, None)).unwrap();
+    let records = (0..2_000).map(|n| Record::new(format!("secret {n}").repeat(50)));
+    block_on(store.append(&name("one"), Append::new(0, records))).unwrap();
     let file = Connection::open(&path).unwrap();
     file.execute_batch("INSERT INTO erasing (log, stage) SELECT id, 0 FROM logs; DELETE FROM logs;").unwrap();
     drop(file);
@@ -174,7 +175,7 @@ fn a_vacuum_of_files_removes_what_dead_processes_have_left_and_nothing_else() {
     let odd = name("x.lookback-tmp");
     let tenant = store.scoped(&"acme".parse().unwrap()).unwrap();
     for store in [&store as &dyn Store, &*tenant] {
-        block_on(store.append(&odd, 0, vec![Record::new("{}")], None)).unwrap();
+        block_on(store.append(&odd, Append::new(0, [Record::new("{}")]))).unwrap();
     }
     let of_tenant = std::fs::read_dir(folder.path().join("tenants")).unwrap().next().unwrap().unwrap().path();
     let left: Vec<_> = [folder.path(), &of_tenant]
