@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::gateway::ConfigError;
+use crate::gateway::config::ConfigError;
 use crate::guests::{Guest, Guests};
 
 /// The pause after the system failed to accept a connection, for example because the process has too many open files.

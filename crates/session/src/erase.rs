@@ -1,20 +1,21 @@
 //! Permanent erasure of messages that have left the window or are named, and of summaries, notes and facts from them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use lookback_engine::transcript::{Entry, Millis, Origin, Position};
 use lookback_engine::view::View;
-use lookback_engine::{Engine, Redrawing, SummaryClaim};
+use lookback_engine::{Engine, Redrawing};
 use lookback_tokens::TokenCounter;
 use serde::Serialize;
 
+use super::erased_sources::Sources;
 use super::summaries::old_summaries;
 use super::{Error, PAGE, Session, TRIES};
 use lookback_facts::{Drawn, erase_drawn};
 use lookback_store::entries::{parse, read};
 use lookback_store::now;
-use lookback_store::spans::{holds, join, overlap};
+use lookback_store::spans::{holds, join};
 use lookback_store::{StoreError, Tombstone, checksum};
 
 /// Selects the contents of a session to erase. The default selects none.
@@ -137,37 +138,6 @@ struct Plan {
     /// The earliest checkpoint to which a writer may go back after the erasure; `None` if it has not been written yet.
     /// Everything that views from there on show is kept.
     since: Option<Position>,
-}
-
-/// The erased contents, to find the texts that were made from them.
-#[derive(Default)]
-pub(super) struct Sources {
-    /// The entries, in ascending order, also those that were erased earlier.
-    gone: Vec<Range<Position>>,
-    /// The first entry that was not erased earlier.
-    first_new: Option<Position>,
-    /// The compactions with a running summary, and whether the summary was made from any of these entries.
-    summaries: BTreeMap<Position, bool>,
-    /// The end of the old entries; 0 if entries are named.
-    pub(super) until: Position,
-    pub(super) keeps_drawn: bool,
-}
-
-impl Sources {
-    /// Whether a summary of these spans, which continues the summary of the compaction at `replaces`, is made from
-    /// erased contents.
-    fn made(&self, covers: &[Range<Position>], replaces: Option<Position>) -> bool {
-        let from_before = replaces.is_some_and(|before| {
-            // If the earlier summary is lost, its source is unknown. Assume erased contents.
-            self.summaries.get(&before).copied().unwrap_or(!self.gone.is_empty())
-        });
-        from_before || covers.iter().any(|span| overlap(&self.gone, span))
-    }
-
-    /// Whether a claim, and so its summary, is made from erased contents.
-    pub(super) fn is_claimed(&self, claim: &SummaryClaim) -> bool {
-        self.made(&claim.covers, claim.replaces)
-    }
 }
 
 impl Session {

@@ -1,32 +1,15 @@
 //! Recovery from an overflow: a smaller window at each try, a limited number of tries, then an error with what is left.
 
 use lookback_engine::Engine;
-use lookback_engine::group::Pinned;
 use lookback_engine::plan::{Plan, Verdict};
 use lookback_engine::policy::{Limits, Stage};
 use lookback_engine::totals::Totals;
 use lookback_wire::dialect::TooLong;
 
-use super::{Error, Session};
+use super::{Error, Irreducible, Session};
 
 /// The most reductions of a window before the session gives up. So the provider refuses at most ten requests.
 const REDUCTIONS: u64 = 9;
-
-/// The provider refuses a window as too long, and it cannot be made smaller.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the window cannot be made smaller: {tokens} tokens are left after {reductions} reductions; pinned: {}", Pinned::list(.pinned))]
-#[non_exhaustive]
-pub struct Irreducible {
-    /// The number of reductions since the last message.
-    pub reductions: u64,
-    /// Its tokens, by Lookback's count.
-    pub tokens: u64,
-    /// The pinned groups in it, each with its size.
-    pub pinned: Vec<Pinned>,
-    /// The provider's error.
-    #[source]
-    pub cause: TooLong,
-}
 
 impl Session {
     /// Makes the window smaller because the provider refused the last one as too long (see

@@ -7,9 +7,9 @@ use lookback_engine::transcript::Millis;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row};
 
 use super::fault::Fault;
+use super::index::texts_of;
 use super::schema::DEFINED;
 use super::seal::{self, Sealed};
-use super::search::texts_of;
 use super::unsigned;
 use lookback_store::texts::{self, Compared, Found};
 use lookback_store::{LogName, Scope, checksum};

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
 use super::fault::{Fault, explain};
 use super::index;
-use super::readers::Readers;
+use super::readers::{Readers, locked};
 use super::wal::Wal;
 use lookback_store::{StoreError, StoreFuture};
 
@@ -69,10 +69,6 @@ fn file_number(path: &Path) -> Option<(u64, u64)> {
         let _ = path;
         None
     }
-}
-
-pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A connection that does not wait for other processes until this is dropped.

@@ -9,8 +9,8 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::fault::Fault;
 use super::index;
+use super::index::texts_of;
 use super::seal::Sealed;
-use super::search::texts_of;
 use super::signed;
 use lookback_store::{LogName, Scope, Tombstone, checksum};
 

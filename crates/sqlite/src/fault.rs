@@ -1,11 +1,14 @@
 //! The errors inside a call, and their conversion to errors of the store.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::ErrorCode;
 
-use super::search::LONGEST_SEARCH;
 use lookback_store::StoreError;
+
+/// How long a search may take.
+pub(super) const LONGEST_SEARCH: Duration = Duration::from_secs(10);
 
 /// An error inside a call.
 pub(super) enum Fault {

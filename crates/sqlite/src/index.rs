@@ -8,8 +8,8 @@ use std::ops::{Range, RangeInclusive};
 use lookback_engine::transcript::Millis;
 use rusqlite::{CachedStatement, Connection, Row, params};
 
-use super::search::texts_of;
 use super::{seal, signed};
+use lookback_store::search::Place;
 use lookback_store::search::terms;
 use lookback_store::{LogName, Record, Scope};
 
@@ -142,6 +142,12 @@ impl Waiting {
             |term: &str| self.places.binary_search_by_key(&Some(term), |place| self.terms.get(place.clone())).is_ok();
         terms.iter().any(|term| has(term.as_ref()))
     }
+}
+
+/// Returns the identifiers that the texts of a log may have.
+pub(super) fn texts_of(log: i64) -> Option<RangeInclusive<i64>> {
+    let log = u32::try_from(log).ok()?;
+    Some(signed(Place::new(log, 0).number())..=signed(Place::new(log, u32::MAX).number()))
 }
 
 #[cfg(test)]

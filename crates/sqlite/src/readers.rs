@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use rusqlite::{Connection, OpenFlags};
 
 use super::PATIENCE;
-use super::connections::locked;
 use super::fault::Fault;
 use super::wal::Wal;
 use lookback_store::StoreError;
@@ -110,4 +109,8 @@ impl Readers {
             idle.push(reader);
         }
     }
+}
+
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

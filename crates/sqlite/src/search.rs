@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 use lookback_engine::transcript::Millis;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
-use super::fault::Fault;
-use super::index::Waiting;
+use super::fault::{Fault, LONGEST_SEARCH};
+use super::index::{Waiting, texts_of};
 use super::{signed, unsigned};
 use lookback_store::search::{Index, Place, Query, rank};
 use lookback_store::{Hit, LogName, Scope};
 
-/// How long a search may take.
-pub(super) const LONGEST_SEARCH: Duration = Duration::from_secs(10);
 /// How many steps of SQLite's virtual machine a search runs between two looks at the clock: some milliseconds.
 const STEPS: i32 = 100_000;
 
@@ -93,12 +91,6 @@ impl Within {
             _ => i64::MIN..=i64::MAX,
         }
     }
-}
-
-/// Returns the identifiers that the texts of a log may have.
-pub(super) fn texts_of(log: i64) -> Option<RangeInclusive<i64>> {
-    let log = u32::try_from(log).ok()?;
-    Some(signed(Place::new(log, 0).number())..=signed(Place::new(log, u32::MAX).number()))
 }
 
 /// The index as one query sees it.

@@ -31,10 +31,12 @@ mod options;
 mod reads;
 mod slots;
 mod tokens;
+mod trim;
 mod window;
 
 pub use crate::error::Error;
 pub use kept::{MemoryEntry, Stats};
 pub use memory::SlidingWindowMemory;
 pub use options::{Options, ReadOptions, Tags, WriteOptions};
-pub use tokens::{Utf16, estimate_tokens, trim_to_token_budget};
+pub use tokens::{Utf16, estimate_tokens};
+pub use trim::trim_to_token_budget;

@@ -35,6 +35,14 @@ pub struct SlidingWindowBuilder {
 
 type Hook<T> = dyn Fn(&T) + Send + Sync;
 
+impl SlidingWindow {
+    /// Starts building a window of the newest `window_size` messages (at least 1), with summaries by this summarizer. A
+    /// [`Function`](lookback_summarize::Function) replaces the original's `generate` and `model`.
+    pub fn builder(window_size: u64, summarizer: impl Summarizer + 'static) -> SlidingWindowBuilder {
+        SlidingWindowBuilder::new(window_size, Arc::new(summarizer))
+    }
+}
+
 impl SlidingWindowBuilder {
     pub(super) fn new(window_size: u64, summarizer: Arc<dyn Summarizer>) -> Self {
         SlidingWindowBuilder {

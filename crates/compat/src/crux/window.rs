@@ -8,12 +8,13 @@ use lookback_tokens::TokenCounter;
 use lookback_wire::message::Message;
 use serde::Serialize;
 
-use super::{Error, SlidingWindowBuilder};
+use super::Error;
+#[cfg(doc)]
+use super::SlidingWindowBuilder;
 use crate::openai::decoded;
 use lookback_session::Session;
 use lookback_session::adapter;
 use lookback_store::LogName;
-use lookback_summarize::Summarizer;
 
 /// The newest messages of a conversation, and a running summary of the messages before them.
 ///
@@ -69,12 +70,6 @@ impl SlidingWindow {
     /// The most characters of a window's id: 183. The session is named `compact:ID:messages`, and a session's name has
     /// at most [`LogName::LONGEST`] characters.
     pub const LONGEST_ID: usize = LogName::LONGEST - "compact::messages".len();
-
-    /// Starts building a window of the newest `window_size` messages (at least 1), with summaries by this summarizer. A
-    /// [`Function`](lookback_summarize::Function) replaces the original's `generate` and `model`.
-    pub fn builder(window_size: u64, summarizer: impl Summarizer + 'static) -> SlidingWindowBuilder {
-        SlidingWindowBuilder::new(window_size, Arc::new(summarizer))
-    }
 
     /// Appends a message. It waits for the store, but never for a summary.
     ///

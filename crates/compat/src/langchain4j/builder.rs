@@ -8,21 +8,13 @@ use async_lock::Mutex;
 use lookback_tokens::{Estimate, TokenCounter};
 
 use super::id::name_of;
-use super::memory::{Inner, Measure, Most};
+use super::memory::{Inner, LimitInMessages, LimitInTokens, Measure, Most};
 use super::{ChatMemory, ChatMemoryError, MessageWindowChatMemory, SingleSlotChatMemoryStore, TokenWindowChatMemory};
 use crate::OptionError;
 use lookback_store::{IntoStore, Store};
 
 /// The tokens that OpenAI counts for a request in addition to its messages.
 const TOKENS_PER_REQUEST: u64 = 3;
-
-/// A limit in messages.
-#[derive(Debug, Clone, Copy)]
-pub enum LimitInMessages {}
-
-/// A limit in tokens.
-#[derive(Debug, Clone, Copy)]
-pub enum LimitInTokens {}
 
 /// The options of a [`ChatMemory`]. A limit is required.
 pub struct Builder<M> {

@@ -11,7 +11,7 @@ use lookback_engine::view::Item;
 use lookback_tokens::TokenCounter;
 use lookback_wire::message::Message;
 
-use super::{ChatMemoryError, LimitInMessages, LimitInTokens};
+use super::ChatMemoryError;
 use crate::OptionError;
 use crate::openai::{DIALECT, decoded};
 use lookback_session as session;
@@ -64,6 +64,14 @@ pub struct ChatMemory<M> {
     inner: Arc<Inner>,
     measured: PhantomData<fn() -> M>,
 }
+
+/// A limit in messages.
+#[derive(Debug, Clone, Copy)]
+pub enum LimitInMessages {}
+
+/// A limit in tokens.
+#[derive(Debug, Clone, Copy)]
+pub enum LimitInTokens {}
 
 /// Returns the limit of the memory with this identifier.
 pub(super) type Most = dyn Fn(&str) -> u64 + Send + Sync;

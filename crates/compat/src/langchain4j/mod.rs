@@ -37,10 +37,10 @@ mod memory;
 mod slot;
 mod store;
 
-pub use builder::{Builder, LimitInMessages, LimitInTokens};
+pub use builder::Builder;
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use estimator::OpenAiTokenCountEstimator;
-pub use memory::{ChatMemory, MessageWindowChatMemory, TokenWindowChatMemory};
+pub use memory::{ChatMemory, LimitInMessages, LimitInTokens, MessageWindowChatMemory, TokenWindowChatMemory};
 pub use slot::{AnotherId, SingleSlotChatMemoryStore};
 pub use store::{ChatMemoryStore, FromChatMemoryStore};
 

@@ -37,15 +37,15 @@ fn tables() -> Vec<Table> {
     tables.collect()
 }
 
-/// Returns what the code of a file imports from its crate, without comments and unit tests.
-fn imports(file: &Path) -> BTreeSet<String> {
+/// Returns what the code of a file imports from a module of its crate, without comments and unit tests.
+fn imports(file: &Path, module: &str) -> BTreeSet<String> {
     let text = fs::read_to_string(file).unwrap();
     let code = text.split("#[cfg(test)]").next().unwrap();
     let code: Vec<&str> = code.lines().map(|line| line.split("//").next().unwrap()).collect();
     let code = code.join("\n");
-    let names = code.split("crate::").skip(1);
+    let names = code.split(module).skip(1);
     let name = |after: &str| after.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-    // This does not understand `use crate::{a, b}`, so the code does not use that form.
+    // This does not understand `crate::{a, b}`, so the code does not use that form.
     names.map(name).inspect(|name| assert!(!name.is_empty(), "{}: name the module", file.display())).collect()
 }
 
@@ -65,14 +65,16 @@ fn files(folder: &Path) -> Vec<(String, PathBuf)> {
             }
         }
     }
-    found.into_iter().filter(|(module, _)| module != "lib").collect()
+    found.into_iter().filter(|(module, _)| module != "lib" && module != "mod").collect()
 }
 
-/// Returns the modules of a crate, with the imports of each.
+/// Returns the modules in a folder, with the imports of each.
 fn module_arrows(folder: &Path) -> Arrows {
+    let inside = folder.iter().skip_while(|part| *part != "src").skip(1);
+    let around = inside.fold("crate::".to_owned(), |path, part| format!("{path}{}::", part.to_str().unwrap()));
     let mut found = Arrows::new();
     for (module, file) in files(folder) {
-        found.entry(module).or_default().extend(imports(&file));
+        found.entry(module).or_default().extend(imports(&file, &around));
     }
     let modules: BTreeSet<String> = found.keys().cloned().collect();
     for (module, imports) in &mut found {

@@ -7,6 +7,7 @@ mod arrows;
 mod bad_input;
 mod broken_histories;
 mod cheaper;
+mod circles;
 mod common;
 mod corpus;
 mod counts;

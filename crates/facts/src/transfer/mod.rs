@@ -2,6 +2,7 @@
 
 mod read;
 mod taking;
+mod transferred;
 
 use lookback_engine::transcript::Position;
 use serde::{Deserialize, Serialize, Serializer};
@@ -13,7 +14,8 @@ use super::{Memory, MemoryError};
 use lookback_store::StoreError;
 
 pub use read::{BadLine, Export};
-pub(super) use taking::{Outcome, Transferred};
+pub(super) use taking::Outcome;
+pub(super) use transferred::Transferred;
 
 /// A line of an export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -7,7 +7,7 @@ use lookback_wire::dialect::SyntaxError;
 use serde_json::error::Category;
 
 use super::Line;
-use super::taking::{Saying, Transferred};
+use super::transferred::{Saying, Transferred};
 use crate::entry::FactEntry;
 use crate::fact::{FactId, Scope, Statement};
 use crate::facts::Facts;

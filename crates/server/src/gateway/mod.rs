@@ -5,7 +5,7 @@
 
 mod admission;
 mod client;
-mod config;
+pub(crate) mod config;
 mod exchange;
 mod guard;
 mod http;

@@ -14,12 +14,16 @@ use crate::gateway::admission::caller::Caller;
 use crate::gateway::admission::{Admission, Shared};
 use crate::gateway::client::Head;
 use crate::gateway::config::upstream::{Route, Upstream};
+use crate::gateway::exchange;
 use crate::gateway::exchange::relay;
+use crate::gateway::guard;
 use crate::gateway::http::body::{self, Unread};
 use crate::gateway::http::endpoint::Endpoint;
 use crate::gateway::http::{answers, encoding, headers};
+use crate::gateway::inspect;
+use crate::gateway::mcp;
 use crate::gateway::report::event::Event;
-use crate::gateway::{exchange, guard, inspect, mcp, rest};
+use crate::gateway::rest;
 
 /// Returns the service.
 pub(super) fn router(shared: Arc<Shared>) -> Router {

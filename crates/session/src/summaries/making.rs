@@ -10,12 +10,11 @@ use lookback_tokens::TokenCounter;
 use lookback_wire::message::Message;
 use tracing::Span;
 
+use super::no_summary::NoSummary;
 use super::note::{Note, failed};
 use crate::hooks::{CompactEnd, CompactionOutcome, Hooks, SummaryRefused};
 use lookback_store::{LogName, Store, StoreError};
-use lookback_summarize::{
-    Spawner, Summarizer, SummarizerError, Summary, SummaryFaults, SummarySource, SummaryTask, run,
-};
+use lookback_summarize::{Spawner, Summarizer, Summary, SummaryFaults, SummarySource, SummaryTask, run};
 
 /// Below this many bytes, a check takes a few milliseconds and runs without another thread.
 const AT_ONCE: u64 = 64 << 10;
@@ -44,30 +43,6 @@ enum Made {
     Passed(Summary),
     /// Neither this summary nor the one before it passed the check.
     Refused(Arc<SummaryFaults>),
-}
-
-/// The reason why no summary was made. Its text quotes nothing from the messages.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum NoSummary {
-    /// The summary was not finished within its time limit.
-    #[error("the summary was not finished within its time limit")]
-    Late,
-    /// The maker of the summary stopped before it was done: its process has ended, or its job was dropped.
-    #[error("the process that made the summary has ended, or dropped the work")]
-    Gone,
-    /// The summarizer panicked, with this message if it was a constant.
-    #[error("{0}")]
-    Panicked(&'static str),
-    /// The summarizer failed.
-    #[error(transparent)]
-    Summarizer(#[from] SummarizerError),
-    /// The engine rejected the summary.
-    #[error(transparent)]
-    Rejected(#[from] SummaryRejected),
-    /// The store failed, so the summary was lost.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 impl Making {

@@ -11,6 +11,7 @@ mod maker;
 mod making;
 mod missed;
 mod newest;
+mod no_summary;
 mod note;
 mod old;
 mod take_up;
@@ -23,7 +24,7 @@ use self::missed::Missed;
 use super::{Session, SummaryOptions};
 use lookback_store::LogName;
 
-pub use making::NoSummary;
+pub use no_summary::NoSummary;
 pub(crate) use note::check as check_note;
 pub(super) use old::old_summaries;
 pub use take_up::{NewestSummary, newest_summary};

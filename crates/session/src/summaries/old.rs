@@ -4,7 +4,7 @@ use lookback_engine::view::View;
 
 use super::newest::Newest;
 use super::note::{Note, given_up};
-use crate::erase::Sources;
+use crate::erased_sources::Sources;
 use crate::{Error, Session, TRIES};
 use lookback_store::{LogName, Store, StoreError, Tombstone, checksum};
 

@@ -10,8 +10,9 @@ use tracing::Span;
 
 use super::let_go::LetGo;
 use super::maker::Presence;
-use super::making::{NoSummary, end_of};
+use super::making::end_of;
 use super::newest::Newest;
+use super::no_summary::NoSummary;
 use super::note::{Note, failed, wait};
 use super::{POLL_INTERVAL, Work};
 use crate::hooks::CompactionOutcome;
