@@ -6,13 +6,14 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::api::{Api, openai_error};
 use super::blocks::{BlockFormat, Merges, Outbound, PartRules};
 use super::format::{Format, Rendered, Sending};
 use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Quirks, Request, Response, Rule,
-    Target, blocks, convert, provider_error, response, stream, tool_names,
+    Target, blocks, convert, detect, provider_error, response, stream, tool_names,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -107,6 +108,16 @@ const BLOCKS: BlockFormat = BlockFormat {
 pub(super) static FORMAT: Format = Format {
     aliases: &["bedrock-converse", "amazon-bedrock", "aws-bedrock", "aws", "converse"],
     provider: "aws.bedrock",
+    signs: &detect::BEDROCK,
+    // Requests are signed, so the gateway has no path for them.
+    api: Api {
+        calls: &[],
+        stateless: &[],
+        others: &[],
+        headers: &[],
+        key: ("authorization", "Bearer "),
+        error: openai_error,
+    },
     rules: RULES,
     halves: BC8,
     quirks: |target| match begins_freely(target) {

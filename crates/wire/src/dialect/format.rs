@@ -5,6 +5,8 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::api::Api;
+use super::detect::Signs;
 use super::provider_error::Saying;
 use super::stream::Pieces;
 use super::{
@@ -36,12 +38,11 @@ pub(super) struct Sending<'a> {
 
 /// One dialect.
 ///
-/// To add a dialect, write a file with one of these, one in `stream/` and one in `provider_error/`, and add a variant
-/// to [`Dialect`]. The compiler asks for its arms. It does not ask for these:
+/// To add a dialect, write a file with one of these, one in `detect/`, one in `stream/` and one in `provider_error/`,
+/// and add a variant to [`Dialect`]. The compiler asks for its arms. It does not ask for these:
 ///
-/// - in this crate, `Dialect::ALL`, the signs in `detect.rs`, and the models in `data/models.toml`;
-/// - in `server/src/gateway`, the paths in `endpoint.rs` and `upstream.rs`, the key's header in `headers.rs`, the form
-///   of an error in `answers.rs`, and a request in `rehearsal.rs`;
+/// - in this crate, `Dialect::ALL`, the order in `detect/mod.rs`, and the models in `data/models.toml`;
+/// - a request in `server/src/gateway/rehearsal.rs`;
 /// - in `replay`, the members of a body in `recording/mod.rs`, and prices in `data/prices.toml`;
 /// - the seams of `wrap` in both packages, rules in `cli/rules.md`, a stand-in, and vectors in `corpus/rules` and
 ///   `corpus/errors`.
@@ -50,6 +51,10 @@ pub(super) struct Format {
     pub(super) aliases: &'static [&'static str],
     /// The provider, by its name in OpenTelemetry's conventions for generative AI.
     pub(super) provider: &'static str,
+    /// The features by which the dialect is detected.
+    pub(super) signs: &'static Signs,
+    /// The provider's HTTP API.
+    pub(super) api: Api,
     /// The provider's rules.
     pub(super) rules: &'static [Rule],
     /// The rule that no text has half of a surrogate pair.

@@ -3,16 +3,17 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
+use super::api::Api;
 use super::blocks::{BlockFormat, Merges, Outbound};
 use super::format::{Format, Rendered, Sending};
 use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
-    Rule, Target, blocks, convert, provider_error, response, stream, tool_names,
+    Rule, Target, blocks, convert, detect, provider_error, response, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::message::{
@@ -98,6 +99,15 @@ const BLOCKS: BlockFormat = BlockFormat {
 pub(super) static FORMAT: Format = Format {
     aliases: &["google", "google-gemini", "google-genai", "generate-content", "vertex", "vertex-ai", "ai-studio"],
     provider: "gcp.gemini",
+    signs: &detect::GEMINI,
+    api: Api {
+        calls: &["models/{model}:generateContent", "models/{model}:streamGenerateContent"],
+        stateless: &["models/{model}:countTokens", "models/{model}:embedContent", "models/{model}:batchEmbedContents"],
+        others: &["models/{model}:{verb}", "v1beta/"],
+        headers: &["x-goog-api-key"],
+        key: ("x-goog-api-key", ""),
+        error: |status, message| json!({"error": {"code": status, "message": message, "status": canonical(status)}}),
+    },
     rules: RULES,
     halves: GM8,
     quirks: |target| Quirks { refuses_blank: refuses_blank(target) == Some(true), ..QUIRKS },
@@ -816,4 +826,16 @@ fn cached_preamble(request: &Request) -> Vec<Finding> {
     let present = refused.into_iter().filter(|name| request.member(name).is_some());
     let end = request.messages().len();
     present.map(|name| GM5.at(end, name.to_owned(), Problem::BesideCached)).collect()
+}
+
+/// Returns Google's name for an HTTP status.
+fn canonical(status: u16) -> &'static str {
+    match status {
+        401 => "UNAUTHENTICATED",
+        403 => "PERMISSION_DENIED",
+        404 => "NOT_FOUND",
+        429 => "RESOURCE_EXHAUSTED",
+        400..500 => "INVALID_ARGUMENT",
+        _ => "UNAVAILABLE",
+    }
 }

@@ -1,6 +1,7 @@
 //! Dialects: reads, writes, checks and converts the JSON of providers' message formats, each in one file.
 
 mod anthropic;
+mod api;
 mod bedrock;
 mod blocks;
 mod bound;
@@ -33,6 +34,8 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
+#[doc(hidden)]
+pub use api::ApiPath;
 #[doc(hidden)]
 pub use changes::BodyChanges;
 pub use convert::ConversionError;

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::api::{Api, openai_error};
 use super::format::{Encoded, Format, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Problem, Provider, Quirks, Request, Response, Rule, Shown,
-    convert, provider_error, response, sampling, stream, tool_names,
+    convert, detect, provider_error, response, sampling, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::message::{
@@ -101,6 +102,15 @@ pub(super) static FORMAT: Format = Format {
         "vllm",
     ],
     provider: "openai",
+    signs: &detect::OPENAI_CHAT,
+    api: Api {
+        calls: &["chat/completions"],
+        stateless: &["completions", "embeddings"],
+        others: &[],
+        headers: &[],
+        key: ("authorization", "Bearer "),
+        error: openai_error,
+    },
     rules: RULES,
     halves: OC11,
     quirks: |target| match target.is(Provider::OpenAi) {

@@ -124,7 +124,7 @@ pub(crate) fn take<'a>(keys: &'a [Key], headers: &mut HeaderMap) -> Option<&'a K
     let given = headers.remove(headers::KEY);
     let mut found = given.as_ref().and_then(|given| find(keys, given.as_bytes()));
     // Some clients send a key in two headers.
-    for name in headers::CREDENTIALS {
+    for name in headers::credentials() {
         let of = |value: &HeaderValue| find(keys, value.as_bytes().rsplit(|byte| *byte == b' ').next()?);
         let Some(key) = headers.get_all(name).iter().find_map(of) else { continue };
         headers.remove(name);

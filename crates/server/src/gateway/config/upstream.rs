@@ -216,16 +216,10 @@ impl Upstream {
     /// Returns the header with its key, if it has one.
     pub(crate) fn credential(&self, dialect: Option<Dialect>) -> Option<(HeaderName, HeaderValue)> {
         let key = self.key.as_ref()?;
-        let named = |name| Some((HeaderName::from_static(name), key.clone()));
-        match dialect.or(self.dialect) {
-            Some(Dialect::Anthropic) => named("x-api-key"),
-            Some(Dialect::Gemini) => named("x-goog-api-key"),
-            _ => {
-                let mut bearer = HeaderValue::try_from(format!("Bearer {}", key.to_str().ok()?)).ok()?;
-                bearer.set_sensitive(true);
-                Some((HeaderName::from_static("authorization"), bearer))
-            }
-        }
+        let (name, before) = dialect.or(self.dialect).unwrap_or_default().key_header();
+        let mut value = HeaderValue::try_from(format!("{before}{}", key.to_str().ok()?)).ok()?;
+        value.set_sensitive(true);
+        Some((HeaderName::from_static(name), value))
     }
 
     /// Returns whether its key may be used for a request: a model call, or one whose path the configuration names.
@@ -348,7 +342,7 @@ impl<'a> Route<'a> {
 
 /// Returns whether OpenAI's own server speaks the dialect: it speaks both OpenAI dialects.
 fn is_openai(dialect: Dialect) -> bool {
-    matches!(dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses)
+    dialect.provider() == Dialect::OpenAiChat.provider()
 }
 
 #[cfg(test)]

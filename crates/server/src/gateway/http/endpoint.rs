@@ -1,7 +1,7 @@
 //! The endpoint of a request, recognized by its path: a model call in a dialect, or a request that only passes through.
 
 use axum::http::Method;
-use lookback_wire::dialect::Dialect;
+use lookback_wire::dialect::{ApiPath, Dialect};
 use percent_encoding::percent_decode_str;
 
 /// The endpoint of a request.
@@ -30,27 +30,9 @@ impl Endpoint {
     /// Recognizes a request by its method and the end of its path. The beginning of a path differs between providers
     /// and clouds.
     pub(crate) fn from_path(method: &Method, path: &str) -> Endpoint {
-        let of_gemini = || {
-            let (_, last) = path.rsplit_once("/models/")?;
-            let (model, verb) = last.split_once(':')?;
-            Some((model.to_owned(), verb.to_owned()))
-        };
-        let is_post = method == Method::POST;
-        if let Some((model, verb)) = of_gemini() {
-            let is_call = is_post && matches!(&*verb, "generateContent" | "streamGenerateContent");
-            let call = Endpoint::Call { dialect: Dialect::Gemini, model: Some(model) };
-            return if is_call { call } else { Endpoint::Other(Some(Dialect::Gemini)) };
-        }
-        let call = |dialect| Endpoint::Call { dialect, model: None };
-        let parts: Vec<&str> = path.trim_end_matches('/').rsplit('/').take(3).collect();
-        match parts.as_slice() {
-            ["completions", "chat", ..] if is_post => call(Dialect::OpenAiChat),
-            ["responses", ..] if is_post => call(Dialect::OpenAiResponses),
-            ["messages", "v1", ..] if is_post => call(Dialect::Anthropic),
-            ["count_tokens" | "batches", "messages", ..] => Endpoint::Other(Some(Dialect::Anthropic)),
-            [_, "responses", ..] => Endpoint::Other(Some(Dialect::OpenAiResponses)),
-            _ if path.contains("/v1beta/") => Endpoint::Other(Some(Dialect::Gemini)),
-            _ => Endpoint::Other(None),
+        match Dialect::from_path(path, method == Method::POST) {
+            Some(ApiPath { dialect, is_call: true, model }) => Endpoint::Call { dialect, model },
+            other => Endpoint::Other(other.map(|other| other.dialect)),
         }
     }
 }
@@ -60,15 +42,9 @@ impl Endpoint {
 /// Such requests read no stored data, and change nothing.
 pub(crate) fn calls_a_model(method: &Method, path: &str) -> bool {
     let parts: Vec<&str> = path.trim_end_matches('/').rsplit('/').take(2).collect();
-    match (method, parts.as_slice()) {
-        _ if matches!(Endpoint::from_path(method, path), Endpoint::Call { .. }) => true,
-        (&Method::GET, ["models", ..] | [_, "models"]) => true,
-        (&Method::POST, ["completions" | "embeddings", ..]) => true,
-        (&Method::POST, ["count_tokens", "messages"] | ["input_tokens" | "compact", "responses"]) => true,
-        (&Method::POST, [last, "models"]) => {
-            let verb = last.split_once(':').map(|(_, verb)| verb);
-            matches!(verb, Some("countTokens" | "embedContent" | "batchEmbedContents"))
-        }
+    match *method {
+        Method::GET => matches!(parts.as_slice(), ["models", ..] | [_, "models"]),
+        Method::POST => Dialect::is_stateless_path(path),
         _ => false,
     }
 }

@@ -11,8 +11,11 @@ pub(crate) const KEY: &str = "x-lookback-key";
 /// The header that names an upstream of the configuration.
 pub(crate) const UPSTREAM: &str = "x-lookback-upstream";
 
-/// The headers in which clients send keys of providers.
-pub(crate) const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
+/// Returns the headers in which clients send keys of providers.
+pub(crate) fn credentials() -> impl Iterator<Item = &'static str> {
+    // Azure has a header of its own.
+    Dialect::ALL.into_iter().map(|dialect| dialect.key_header().0).chain(["api-key"])
+}
 
 /// Hop-by-hop headers, which belong to a single connection.
 const OF_CONNECTION: [&str; 8] = [
@@ -28,10 +31,7 @@ const OF_CONNECTION: [&str; 8] = [
 
 /// Returns the dialect of a header that only one provider uses.
 pub(crate) fn dialect(headers: &HeaderMap) -> Option<Dialect> {
-    if headers.contains_key("anthropic-version") || headers.contains_key("anthropic-beta") {
-        return Some(Dialect::Anthropic);
-    }
-    headers.contains_key("x-goog-api-key").then_some(Dialect::Gemini)
+    Dialect::from_headers(|name| headers.contains_key(name))
 }
 
 /// Returns a header as text.
@@ -69,7 +69,7 @@ pub(crate) fn is_websocket(headers: &HeaderMap) -> bool {
 
 /// Returns the credential of a request: the first header with a key, or the key in the query. It is only ever hashed.
 pub(crate) fn credential<'a>(headers: &'a HeaderMap, query: Option<&'a str>) -> &'a [u8] {
-    let in_header = CREDENTIALS.into_iter().find_map(|name| headers.get(name)).map(|value| value.as_bytes());
+    let in_header = credentials().find_map(|name| headers.get(name)).map(|value| value.as_bytes());
     let in_query = || query?.split('&').find_map(|pair| pair.strip_prefix("key=")).map(str::as_bytes);
     in_header.or_else(in_query).unwrap_or_default()
 }

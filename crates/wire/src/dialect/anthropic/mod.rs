@@ -5,16 +5,17 @@ mod markers;
 
 use std::borrow::Cow;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
+use super::api::{Api, error_type};
 use super::blocks::{BlockFormat, Merges, Outbound, PartRules};
 use super::format::{Format, Rendered, Sending};
 use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
-    Rule, Target, blocks, bound, convert, provider_error, response, stream, tool_names,
+    Rule, Target, blocks, bound, convert, detect, provider_error, response, stream, tool_names,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -147,6 +148,15 @@ const BLOCKS: BlockFormat = BlockFormat {
 pub(super) static FORMAT: Format = Format {
     aliases: &["anthropic-messages", "messages", "claude", "claude-code"],
     provider: "anthropic",
+    signs: &detect::ANTHROPIC,
+    api: Api {
+        calls: &["v1/messages"],
+        stateless: &["messages/count_tokens"],
+        others: &["messages/batches"],
+        headers: &["anthropic-version", "anthropic-beta"],
+        key: ("x-api-key", ""),
+        error: |status, message| json!({"type": "error", "error": {"type": error_type(status), "message": message}}),
+    },
     rules: RULES,
     halves: AM14,
     quirks: |target| if is_claude(target) == Some(true) { QUIRKS } else { SHARED_QUIRKS },

@@ -11,11 +11,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::stateless::{is_unreadable, resendable};
+use super::api::{Api, openai_error};
 use super::format::{Format, Mends, Paths, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
-    Rule, Severity, Shown, Target, convert, openai_chat, provider_error, response, sampling, stream, tool_names,
+    Rule, Severity, Shown, Target, convert, detect, openai_chat, provider_error, response, sampling, stream,
+    tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::message::{AssistantPart, Content, Media, MediaSource, Message, PartRef, ResultItem, ToolCall, ToolResult};
@@ -89,6 +91,15 @@ const QUIRKS: Quirks = Quirks {
 pub(super) static FORMAT: Format = Format {
     aliases: &["responses", "open-responses", "openai-response", "codex"],
     provider: "openai",
+    signs: &detect::OPENAI_RESPONSES,
+    api: Api {
+        calls: &["responses"],
+        stateless: &["responses/input_tokens", "responses/compact"],
+        others: &["responses/{id}"],
+        headers: &[],
+        key: ("authorization", "Bearer "),
+        error: openai_error,
+    },
     rules: RULES,
     halves: OR13,
     quirks: |target| match target.is(Provider::OpenAi) {
