@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::error::Kind;
 use super::http::{Endpoint, HttpLimits};
 use super::openai::whole;
 use super::{Completion, Summarizer, SummarizerError, SummaryTask};
@@ -81,11 +82,11 @@ impl Anthropic {
     fn read(&self, response: &Value, task: &SummaryTask) -> Result<String, SummarizerError> {
         let model = || self.endpoint.model.clone();
         let Some(blocks) = response.get("content").and_then(Value::as_array) else {
-            return Err(SummarizerError::Malformed { model: model(), expected: "a message" });
+            return Err(Kind::Malformed { model: model(), expected: "a message" }.into());
         };
         let stopped = response.get("stop_reason").and_then(Value::as_str);
         if stopped == Some("refusal") {
-            return Err(SummarizerError::Declined { model: model() });
+            return Err(Kind::Declined { model: model() }.into());
         }
         let is = |block: &&Value, kind: &str| block.get("type").and_then(Value::as_str) == Some(kind);
         if task.schema.is_some()

@@ -15,7 +15,8 @@ use lookback_tokens::cut;
 use lookback_tokens::{Estimate, TokenCounter};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Completion, PassageRole, Summarizer, SummarizerError, SummaryFaults, SummaryTask, check};
+use super::error::Kind;
+use super::{Completion, PassageRole, Summarizer, SummaryFaults, SummaryTask, check};
 use lookback_content::identifiers::identifiers;
 
 /// A unit with fewer words is scored as if it had this many, so that single words do not win.
@@ -92,7 +93,7 @@ impl Summarizer for Extractive {
     fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         Box::pin(async move {
             if task.schema.is_some() {
-                return Err(SummarizerError::NeedsModel { model: self.model().to_owned() });
+                return Err(Kind::NeedsModel { model: self.model().to_owned() }.into());
             }
             if task.passages.iter().map(|passage| passage.text.len()).sum::<usize>() < AT_ONCE {
                 return Ok(extract(task, &*self.counter));

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use lookback_tokens::{Estimate, TokenCounter};
 use lookback_wire::message::Message;
 
+#[cfg(feature = "facts")]
+use super::error::Kind;
 use super::{Summarizer, SummarizerError, Summary, SummaryTask, passages, run};
 
 /// The options of [`summarize`].
@@ -108,7 +110,7 @@ pub async fn key_facts(
     let validator = jsonschema::options()
         .offline()
         .build(schema)
-        .map_err(|error| SummarizerError::BadSchema { path: error.instance_path().as_str().to_owned() })?;
+        .map_err(|error| Kind::BadSchema { path: error.instance_path().as_str().to_owned() })?;
     let mut task = SummaryTask { schema: Some(schema.clone()), ..SummaryTask::new(passages(messages), FACTS) };
     let check = |value| match validator.validate(&value).map_err(|error| mismatch(&error, summarizer)) {
         Ok(()) => Ok(value),
@@ -122,11 +124,11 @@ pub async fn key_facts(
         Err(error) => error,
         facts => return facts,
     };
-    task.fault = Some(match &refused {
-        SummarizerError::SchemaMismatch { path, rule, .. } => {
+    task.fault = Some(match &refused.0 {
+        Kind::SchemaMismatch { path, rule, .. } => {
             format!("at {path:?} it breaks the schema's rule {rule:?}")
         }
-        SummarizerError::NotJson { .. } => "it is not a JSON object".to_owned(),
+        Kind::NotJson { .. } => "it is not a JSON object".to_owned(),
         _ => return Err(refused),
     });
     draw(summarizer, task, &counter).await.and_then(check)
@@ -139,7 +141,7 @@ async fn draw(
     counter: &dyn TokenCounter,
 ) -> Result<serde_json::Value, SummarizerError> {
     let answer = run(summarizer, task, counter).await?;
-    serde_json::from_str(&answer.text).map_err(|_| SummarizerError::NotJson { model: summarizer.model().to_owned() })
+    Ok(serde_json::from_str(&answer.text).map_err(|_| Kind::NotJson { model: summarizer.model().to_owned() })?)
 }
 
 /// Describes a mismatch with names from the schema only. A name that is only in the answer may quote the conversation,
@@ -153,9 +155,6 @@ fn mismatch(error: &jsonschema::ValidationError<'_>, summarizer: &dyn Summarizer
         LocationSegment::Property(_) if rule.segments().any(|known| known == segment) => format!("/{segment}"),
         LocationSegment::Property(_) => "/*".to_owned(),
     };
-    SummarizerError::SchemaMismatch {
-        model: summarizer.model().to_owned(),
-        path: error.instance_path().segments().map(shown).collect(),
-        rule: rule.as_str().to_owned(),
-    }
+    let path = error.instance_path().segments().map(shown).collect();
+    Kind::SchemaMismatch { model: summarizer.model().to_owned(), path, rule: rule.as_str().to_owned() }.into()
 }

@@ -13,8 +13,7 @@ use super::{Completion, Summarizer, SummarizerError, SummaryTask};
 ///
 /// If the function uses a client that runs on tokio, such as `reqwest`, it must be called within a tokio runtime.
 /// Enable the feature `tokio` of this crate, or pass `tokio::spawn` to `SummaryOptions::spawner` and
-/// `FactSheet::with_spawner`. Otherwise, the result is [`SummarizerError::NoRuntime`], and the session does not try
-/// again.
+/// `FactSheet::with_spawner`. Otherwise, the result is an error that says so, and the session does not try again.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -94,7 +93,7 @@ where
                 schema: task.schema.clone(),
                 budget: task.budget,
             };
-            let failed = |source| SummarizerError::Failed { model: self.model.clone(), source };
+            let failed = |source| SummarizerError::failed(&self.model, source);
             (self.function)(ask).await.map_err(failed)
         })
     }

@@ -11,6 +11,7 @@ use ureq::http::{HeaderMap, StatusCode};
 use ureq::{Agent, Timeout};
 
 use super::SummarizerError;
+use super::error::Kind;
 
 /// The limits of a call to an endpoint.
 ///
@@ -166,7 +167,7 @@ impl Endpoint {
             let (refused, asked) = match self.try_once(url, headers, body, left, tries) {
                 Ok(value) => return Ok(value),
                 // The error of the previous try is more informative than the timeout.
-                Err(Failure::Final(Refused { error: late @ SummarizerError::TimedOut { .. }, .. })) => {
+                Err(Failure::Final(Refused { error: late @ SummarizerError(Kind::TimedOut { .. }), .. })) => {
                     return Err(self.troubles().last.remove(&call).map_or(late, |error| error.after(tries)).into());
                 }
                 Err(Failure::Final(refused)) => return Err(refused),
@@ -204,15 +205,14 @@ impl Endpoint {
         let read = response.body_mut().with_config().limit(self.limits.response).read_to_vec();
         if status.is_success() {
             let expected = "JSON";
-            let malformed = |_| SummarizerError::Malformed { model: self.model.clone(), expected };
+            let malformed = |_| Kind::Malformed { model: self.model.clone(), expected };
             return serde_json::from_slice(&read.map_err(explain)?)
                 .map_err(|error| Failure::Final(malformed(error).into()));
         }
         // If the body of an error cannot be read, the status suffices.
         let body = read.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
-        let error =
-            SummarizerError::Status { model: self.model.clone(), status: status.as_u16(), kind: kind(&body), tries };
-        let refused = Refused { error, body };
+        let error = Kind::Status { model: self.model.clone(), status: status.as_u16(), kind: kind(&body), tries };
+        let refused = Refused { error: error.into(), body };
         let passing =
             status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
         Err(if passing { Failure::Passing(refused, wait) } else { Failure::Final(refused) })
@@ -223,21 +223,21 @@ impl Endpoint {
         use ureq::Error as Fault;
         let model = self.model.clone();
         let passing = |reason| {
-            let error = SummarizerError::Unreachable { model: model.clone(), reason, tries };
+            let error = Kind::Unreachable { model: model.clone(), reason, tries };
             Failure::Passing(error.into(), None)
         };
         let lasting = |reason| {
-            let error = SummarizerError::Unreachable { model: model.clone(), reason, tries };
+            let error = Kind::Unreachable { model: model.clone(), reason, tries };
             Failure::Final(error.into())
         };
         match error {
             Fault::Timeout(Timeout::Resolve | Timeout::Connect) => passing("there was no connection in time"),
-            Fault::Timeout(_) => Failure::Final(SummarizerError::TimedOut { model, after: self.limits.time }.into()),
-            Fault::BodyExceedsLimit(limit) => Failure::Final(SummarizerError::TooLarge { model, limit }.into()),
+            Fault::Timeout(_) => Failure::Final(Kind::TimedOut { model, after: self.limits.time }.into()),
+            Fault::BodyExceedsLimit(limit) => Failure::Final(Kind::TooLarge { model, limit }.into()),
             Fault::HostNotFound => passing("the host was not found"),
             Fault::ConnectionFailed => passing("the connection failed"),
             Fault::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
-                Failure::Final(SummarizerError::TimedOut { model, after: self.limits.time }.into())
+                Failure::Final(Kind::TimedOut { model, after: self.limits.time }.into())
             }
             Fault::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
                 passing("the connection was refused")
@@ -271,6 +271,12 @@ pub(super) struct Refused {
 impl From<SummarizerError> for Refused {
     fn from(error: SummarizerError) -> Self {
         Refused { error, body: Value::Null }
+    }
+}
+
+impl From<Kind> for Refused {
+    fn from(kind: Kind) -> Self {
+        SummarizerError::from(kind).into()
     }
 }
 

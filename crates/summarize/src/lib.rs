@@ -39,6 +39,7 @@ use serde_json::Value;
 #[cfg(feature = "http")]
 pub use anthropic::Anthropic;
 pub use check::{OtherLanguage, SummaryFaults, SummarySource};
+use error::Kind;
 pub use error::SummarizerError;
 pub use extractive::Extractive;
 #[cfg(feature = "facts")]
@@ -378,11 +379,11 @@ async fn call(
 ) -> Result<String, SummarizerError> {
     let answer = ask(summarizer, task).await?;
     let text = match task.schema {
-        Some(_) => object(&answer).ok_or_else(|| SummarizerError::NotJson { model: summarizer.model().to_owned() })?,
+        Some(_) => object(&answer).ok_or_else(|| Kind::NotJson { model: summarizer.model().to_owned() })?,
         None => within(answer.trim(), task.budget, counter),
     };
     if text.is_empty() {
-        return Err(SummarizerError::Empty { model: summarizer.model().to_owned() });
+        return Err(SummarizerError::empty(summarizer.model()));
     }
     Ok(text.to_owned())
 }
@@ -398,7 +399,7 @@ async fn ask(summarizer: &dyn Summarizer, task: &SummaryTask) -> Result<String, 
     match AssertUnwindSafe(asked).catch_unwind().await {
         Ok(answer) => answer,
         Err(panic) if spawner::is_want_of_runtime(&*panic) => {
-            Err(SummarizerError::NoRuntime { model: summarizer.model().to_owned() })
+            Err(Kind::NoRuntime { model: summarizer.model().to_owned() }.into())
         }
         Err(panic) => resume_unwind(panic),
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
+use super::error::Kind;
 use super::http::{Endpoint, HttpLimits, Refused};
 use super::units::last_end;
 use super::{Completion, Summarizer, SummarizerError, SummaryTask};
@@ -92,10 +93,10 @@ impl OpenAi {
         let model = || self.endpoint.model.clone();
         let choice = response.pointer("/choices/0");
         let Some((choice, message)) = choice.and_then(|choice| Some((choice, choice.get("message")?))) else {
-            return Err(SummarizerError::Malformed { model: model(), expected: "a chat completion" });
+            return Err(Kind::Malformed { model: model(), expected: "a chat completion" }.into());
         };
         if message.get("refusal").is_some_and(|refused| !refused.is_null()) {
-            return Err(SummarizerError::Declined { model: model() });
+            return Err(Kind::Declined { model: model() }.into());
         }
         let text = match message.get("content") {
             Some(Value::String(text)) => text.clone(),
@@ -112,8 +113,7 @@ fn wants_newer(refused: &Refused) -> bool {
     let says = |member: &str, word: &str| {
         refused.body.pointer(member).and_then(Value::as_str).is_some_and(|text| text.contains(word))
     };
-    matches!(refused.error, SummarizerError::Status { status: 400, .. })
-        && says("/error/message", "max_completion_tokens")
+    matches!(refused.error.0, Kind::Status { status: 400, .. }) && says("/error/message", "max_completion_tokens")
 }
 
 /// Cuts an unfinished answer after its last finished sentence, if that leaves more than half.

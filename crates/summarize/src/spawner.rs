@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures_lite::future;
 
 use super::SummarizerError;
+use super::error::Kind;
 
 /// A part of tokio's panic message if its runtime is missing.
 const NO_RUNTIME: &str = "there is no reactor running";
@@ -20,7 +21,7 @@ pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Runs jobs in the background, such as making a summary or extracting facts.
 ///
 /// By default, each job runs on a thread of a pool. A client that needs a tokio runtime, such as `reqwest`, panics
-/// there, which becomes [`SummarizerError::NoRuntime`]. There are two ways to provide a runtime:
+/// there, which becomes a [`SummarizerError`]. There are two ways to provide a runtime:
 ///
 /// - With the feature `tokio` of this crate, a job that begins within a tokio runtime is spawned on that runtime.
 /// - Without it, `SummaryOptions::spawner` and `FactSheet::with_spawner` take `tokio::spawn`, or the `spawn` of any
@@ -56,7 +57,7 @@ impl Spawner {
 
     /// Remembers if a job failed because it needed a runtime.
     pub fn learn(&self, error: &SummarizerError) {
-        if matches!(error, SummarizerError::NoRuntime { .. }) {
+        if matches!(error.0, Kind::NoRuntime { .. }) {
             self.failed.store(true, Ordering::Relaxed);
         }
     }

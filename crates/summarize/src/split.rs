@@ -3,6 +3,7 @@
 use lookback_tokens::TokenCounter;
 use lookback_tokens::cut;
 
+use super::error::Kind;
 use super::{Passage, PassageRole, Summarizer, SummarizerError, SummaryTask, call, units};
 
 /// The tokens of a request in addition to its two texts: roles, separators, names of members.
@@ -35,7 +36,7 @@ pub(super) async fn complete(
     let room = free.saturating_sub(budget);
     if room < LEAST {
         let needed = (fixed + LEAST * SHARE / (SHARE - 1) + 1) * MARGIN / (MARGIN - 1) + 1;
-        return Err(SummarizerError::TooSmall { model: summarizer.model().to_owned(), window, needed });
+        return Err(Kind::TooSmall { model: summarizer.model().to_owned(), window, needed }.into());
     }
     let mut task = SummaryTask { budget, ..task };
     let mut passages = std::mem::take(&mut task.passages);
@@ -58,7 +59,7 @@ pub(super) async fn complete(
         parts = self::parts(summaries, room, counter);
         // Answers to a schema are not cut, and can have any length.
         if parts.len() >= count {
-            return Err(SummarizerError::NoProgress { model: summarizer.model().to_owned(), parts: count });
+            return Err(Kind::NoProgress { model: summarizer.model().to_owned(), parts: count }.into());
         }
     }
 }

@@ -18,7 +18,7 @@ use lookback_session::Session;
 use lookback_session::SummaryOptions;
 use lookback_session::{CompactionOutcome, Hooks};
 use lookback_store::MemoryStore;
-use lookback_summarize::{Function, SummarizeOptions, Summarizer, SummarizerError, summarize};
+use lookback_summarize::{Function, SummarizeOptions, Summarizer, summarize};
 use lookback_wire::message::{Message, ToolCall};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -211,7 +211,6 @@ fn a_summarizer_without_the_runtime_that_it_needs_is_told_of_and_not_asked_again
 fn a_summary_of_a_list_says_that_a_runtime_is_missing_too() {
     let model = client("They counted.");
     let failed = block_on(summarize(&[Message::user("One, two.")], &model, &SummarizeOptions::default())).unwrap_err();
-    assert!(matches!(failed, SummarizerError::NoRuntime { .. }), "{failed}");
     assert!(failed.to_string().starts_with("small-model needs a tokio runtime"), "{failed}");
 }
 

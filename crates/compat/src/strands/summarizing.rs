@@ -234,7 +234,7 @@ impl SummarizingConversationManager {
         let listener = Listener { summarizer: &*self.summarizer, said: std::sync::Mutex::default() };
         let cut = run(&listener, task, &counter).await?.text;
         if cut.is_empty() {
-            return Err(SummarizerError::Empty { model: self.summarizer.model().to_owned() }.into());
+            return Err(SummarizerError::empty(self.summarizer.model()).into());
         }
         let said = listener.said.into_inner().unwrap_or_else(PoisonError::into_inner);
         let whole = Some(said).filter(|said| self.budget.is_none() && !said.trim().is_empty());

@@ -43,7 +43,7 @@ impl Summarizer for Scripted {
     }
 
     fn complete<'a>(&'a self, _: &'a SummaryTask) -> Completion<'a> {
-        let failed = |reason: String| SummarizerError::Failed { model: "scripted".into(), source: reason.into() };
+        let failed = |reason: String| SummarizerError::failed("scripted", reason);
         Box::pin(async move { self.0.clone().map_err(failed) })
     }
 }

@@ -181,7 +181,7 @@ fn one_summary_is_made_at_a_time_whoever_asks() {
 #[test]
 fn a_summarizer_that_fails_is_empty_or_panics_loses_nothing_and_is_reported() {
     let answers: [Box<dyn Fn() -> Result<String, SummarizerError> + Send + Sync>; 3] = [
-        Box::new(|| Err(SummarizerError::Empty { model: "scripted".into() })),
+        Box::new(|| Err(SummarizerError::empty("scripted"))),
         Box::new(|| Ok("  \n ".into())),
         Box::new(|| panic!("the model is out")),
     ];
@@ -511,7 +511,7 @@ fn what_is_dropped_at_the_hard_limit_while_a_summary_is_made_is_in_the_next() {
     let model = Scripted::new(move |call, task| {
         match call {
             0 => held.wait(),
-            1 => return Err(SummarizerError::Empty { model: "scripted".into() }),
+            1 => return Err(SummarizerError::empty("scripted")),
             _ => {}
         }
         heard.lock().unwrap().push(task.prompt());
@@ -730,7 +730,7 @@ fn a_process_that_is_killed_while_it_summarizes_holds_nobody_up() {
 #[test]
 fn a_failure_noted_by_a_wrong_clock_holds_up_the_next_try_for_seconds_and_not_for_years() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let failing = Scripted::new(|_, _| Err(SummarizerError::Empty { model: "scripted".into() }));
+    let failing = Scripted::new(|_, _| Err(SummarizerError::empty("scripted")));
     let mut session = open(&store, settings(2, 100), &failing);
     (0..4).for_each(|number| say(&mut session, number));
     block_on(session.wait_for_summary()).unwrap();

@@ -133,7 +133,7 @@ fn a_picture_counts_and_is_not_spelled_out() {
 fn an_empty_answer_is_an_error() {
     let (model, _) = says(" \n");
     let failed = block_on(summarize(&talk(), &model, &SummarizeOptions::default()));
-    assert!(matches!(failed, Err(SummarizerError::Empty { .. })), "{failed:?}");
+    assert_eq!(failed.unwrap_err().to_string(), "mock-model returned an empty answer");
 }
 
 #[test]
@@ -248,8 +248,10 @@ fn every_word_is_read_once() {
 #[test]
 fn a_window_that_is_too_small_is_named_with_what_is_needed() {
     let model = narrow(100, Arc::new(Estimate::default()), 5);
-    let failed = block_on(run(&model, SummaryTask::new(vec![user("Hello")], 50), &Estimate::default())).unwrap_err();
-    let SummarizerError::TooSmall { window: 100, needed, .. } = failed else { panic!("{failed}") };
+    let failed = block_on(run(&model, SummaryTask::new(vec![user("Hello")], 50), &Estimate::default()));
+    let told = failed.unwrap_err().to_string();
+    let needed = told.strip_prefix("narrow takes 100 tokens per call, and this task needs at least ").unwrap();
+    let needed = needed.strip_suffix(": lower its budget").unwrap().parse().unwrap();
     let model = narrow(needed, Arc::new(Estimate::default()), 5);
     assert!(
         block_on(run(&model, SummaryTask::new(vec![user(&"Hello ".repeat(500))], 50), &Estimate::default())).is_ok()
@@ -265,7 +267,8 @@ fn answers_to_a_schema_that_only_grow_are_an_error() {
     });
     let task = SummaryTask::new(vec![user(&"Hello ".repeat(5_000))], 100).schema(json!({"type": "object"}));
     let failed = block_on(run(&model.with_window(1_000), task, &Estimate::default()));
-    assert!(matches!(failed, Err(SummarizerError::NoProgress { .. })), "{failed:?}");
+    let told = failed.unwrap_err().to_string();
+    assert!(told.contains("are too long to be merged"), "{told}");
 }
 
 // Facts by a schema from the caller.
@@ -339,11 +342,12 @@ mod facts {
             let failed = failed.unwrap_err();
             let shown = format!("{failed} {failed:?} {}", asks[1].system);
             assert!(!shown.contains("secret"), "{shown}");
-            let SummarizerError::SchemaMismatch { path, rule, .. } = failed else { panic!("{failed:?}") };
-            assert_eq!((path.as_str(), rule.as_str()), (place, broken));
+            let expected =
+                format!("the answer of mock-model does not fit the schema: {place:?} breaks the rule at {broken:?}");
+            assert_eq!(failed.to_string(), expected);
         }
         let (failed, _) = draw(&["no", "secret"]);
-        assert!(matches!(failed, Err(SummarizerError::NotJson { .. })), "{failed:?}");
+        assert_eq!(failed.unwrap_err().to_string(), "mock-model did not answer with a JSON object");
     }
 
     #[test]
@@ -351,7 +355,7 @@ mod facts {
         let (model, asks) = says("{}");
         for wrong in [json!({"type": "secret"}), json!({"$ref": "https://example.com/s.json"}), json!(7)] {
             let failed = block_on(key_facts(&talk(), &model, &wrong)).unwrap_err();
-            assert!(matches!(failed, SummarizerError::BadSchema { .. }), "{failed:?}");
+            assert!(failed.to_string().starts_with("the schema is not valid at "), "{failed}");
             assert!(!format!("{failed:?}").contains("secret"));
         }
         assert!(asks.lock().unwrap().is_empty());
@@ -362,10 +366,10 @@ mod facts {
         let (model, asks) = says("{}");
         assert_eq!(block_on(key_facts(&[], &model, &json!({"type": "object"}))).unwrap(), json!({}));
         let failed = block_on(key_facts(&[], &model, &schema()));
-        assert!(matches!(failed, Err(SummarizerError::SchemaMismatch { .. })), "{failed:?}");
+        assert!(failed.unwrap_err().to_string().contains(" does not fit the schema: "));
         assert!(asks.lock().unwrap().is_empty());
         let failed = block_on(key_facts(&talk(), &Extractive::default(), &schema()));
-        assert!(matches!(failed, Err(SummarizerError::NeedsModel { .. })), "{failed:?}");
+        assert!(failed.unwrap_err().to_string().contains(" cannot fill in a schema: "));
     }
 }
 
@@ -420,7 +424,7 @@ fn the_focus_counts() {
 fn a_schema_needs_a_model() {
     let task = SummaryTask::new(vec![user("Hello")], 50).schema(json!({}));
     let failed = block_on(run(&Extractive::default(), task, &Estimate::default()));
-    assert!(matches!(failed, Err(SummarizerError::NeedsModel { .. })), "{failed:?}");
+    assert!(failed.unwrap_err().to_string().contains(" cannot fill in a schema: "));
 }
 
 #[test]
@@ -517,8 +521,10 @@ proptest! {
         let model = Function::new("m", |_| { let answer = answer.clone(); async move { Ok(answer) } });
         match block_on(run(&model, SummaryTask::new(vec![user("Hello")], budget), &counter)) {
             Ok(summary) => prop_assert!(summary.tokens_after <= budget && answer.contains(&summary.text)),
-            Err(SummarizerError::Empty { .. }) => prop_assert!(answer.trim().is_empty()),
-            Err(error) => prop_assert!(false, "{error}"),
+            Err(error) => {
+                prop_assert_eq!(error.to_string(), "m returned an empty answer");
+                prop_assert!(answer.trim().is_empty());
+            }
         }
     }
 }
