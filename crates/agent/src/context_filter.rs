@@ -44,8 +44,7 @@ impl ContextFilter {
     /// Returns an error if `rounds` is 0.
     pub fn rounds(rounds: u64) -> Result<Self, PolicyError> {
         if rounds == 0 {
-            let value = rounds.to_string();
-            return Err(PolicyError::Refused { option: "rounds", demand: "a positive integer", value });
+            return Err(PolicyError::refused("rounds", "a positive integer", "0"));
         }
         Ok(ContextFilter::new(named(&format!("two-tier:sliding_window_size={rounds}"))?))
     }

@@ -21,24 +21,23 @@ pub(super) fn apply(policy: Policy, settings: &[(&str, &str)]) -> Result<Policy,
     let last = |key: &str| settings.iter().rev().find(|(given, _)| *given == key).map(|(_, value)| *value);
     let (cost, prices) = (last(COST), last(PRICES));
     let sets = |keys: [&str; 2]| settings.iter().any(|(key, _)| keys.contains(key));
-    let refused = |option, demand, value: &str| PolicyError::Refused { option, demand, value: value.to_owned() };
     let builtin = Prices::builtin();
     let price = |name: &str| {
         let found = builtin.find(name).cloned();
-        found.ok_or_else(|| refused(PRICES, "a built-in price, or a model that has one", name))
+        found.ok_or_else(|| PolicyError::refused(PRICES, "a built-in price, or a model that has one", name))
     };
     match (cost, prices) {
         (None, None) => Ok(policy),
         (None, Some(name)) => {
             let demand = "given with max_cost_per_call, or for a policy with a target in tokens";
-            repaid(policy, &price(name)?).ok_or_else(|| refused(PRICES, demand, name))
+            repaid(policy, &price(name)?).ok_or_else(|| PolicyError::refused(PRICES, demand, name))
         }
         (Some(cost), prices) => {
             let dollars = cost.parse::<f64>().ok().filter(|dollars| dollars.is_finite() && *dollars > 0.0);
-            let dollars = dollars.ok_or_else(|| refused(COST, "an amount in US dollars above 0", cost))?;
+            let dollars = dollars.ok_or_else(|| PolicyError::refused(COST, "an amount in US dollars above 0", cost))?;
             let price = price(prices.or_else(|| builtin.names().next()).unwrap_or_default())?;
             if sets(["max_tokens", "limits.tokens"]) {
-                return Err(refused(COST, "given without max_tokens", cost));
+                return Err(PolicyError::refused(COST, "given without max_tokens", cost));
             }
             Ok(limited(policy, price.tokens_for(dollars), sets(["target_tokens", "target.tokens"])))
         }

@@ -29,7 +29,7 @@ use std::sync::LazyLock;
 use lookback_engine::policy::Policy;
 use serde::Deserialize;
 
-pub use self::error::{PolicyError, ValueFault};
+pub use self::error::PolicyError;
 pub use self::text::{named, named_with, parse, to_toml, with};
 
 /// A preset, with its name and its purpose.

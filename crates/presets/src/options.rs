@@ -9,6 +9,7 @@ use lookback_engine::policy::{Pace, Policy, Stage, Summarize, Tokens};
 use lookback_wire::message::Role;
 
 use super::PolicyError;
+use super::error::Kind;
 use super::settings::is_key;
 
 /// An option of one of the systems.
@@ -169,16 +170,15 @@ pub(super) fn set_options<'a>(
     });
     if let Some((key, _)) = others.iter().find(|(key, _)| !is_key(key)) {
         let known = options.iter().map(|option| option.name).collect();
-        return Err(PolicyError::NoOption { preset, option: (*key).to_owned(), known });
+        return Err(Kind::NoOption { preset, option: (*key).to_owned(), known }.into());
     }
     for option in options {
         let Some((_, value)) = own.iter().rev().find(|(key, _)| snake(key) == option.name) else { continue };
-        let refused =
-            || PolicyError::Refused { option: option.name, demand: option.demand, value: (*value).to_owned() };
+        let refused = || PolicyError::refused(option.name, option.demand, *value);
         (option.set)(policy, value).ok_or_else(refused)?;
     }
     if preset == "message-window" && policy.limits.messages.is_none() {
-        return Err(PolicyError::Missing { preset, option: "max_messages" });
+        return Err(Kind::Missing { preset, option: "max_messages" }.into());
     }
     Ok(others)
 }

@@ -4,12 +4,13 @@ use lookback_engine::policy::Policy;
 use lookback_wire::size::Measure;
 use serde_json::Value;
 
-use super::{PolicyError, ValueFault, cost};
+use super::error::{Kind, ValueFault};
+use super::{PolicyError, cost};
 
 /// Splits settings into keys and values.
 pub(super) fn pairs<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a str)>, PolicyError> {
     let pair = |setting: &'a str| {
-        let fault = || PolicyError::Setting { setting: setting.to_owned() };
+        let fault = || Kind::Setting { setting: setting.to_owned() }.into();
         setting.split_once('=').map(|(key, value)| (key.trim(), value.trim())).ok_or_else(fault)
     };
     settings.into_iter().map(pair).collect()
@@ -22,7 +23,7 @@ pub(super) fn apply(mut policy: Policy, settings: &[(&str, &str)]) -> Result<Pol
     }
     let policy = cost::apply(policy, settings)?;
     match policy.faults().into_iter().next() {
-        Some(fault) => Err(fault.into()),
+        Some(fault) => Err(Kind::Fault(fault).into()),
         None => Ok(policy),
     }
 }
@@ -49,7 +50,7 @@ fn is_member(name: &str) -> bool {
 
 /// Returns the policy with this value at the key.
 fn set(policy: &Policy, key: &str, value: &str) -> Result<Policy, PolicyError> {
-    let fault = |fault| PolicyError::Value { key: key.to_owned(), value: value.to_owned(), fault };
+    let fault = |fault| Kind::Value { key: key.to_owned(), value: value.to_owned(), fault };
     let invalid = |error| fault(ValueFault::Invalid(error));
     let path = match (key.strip_prefix("max_"), key.strip_prefix("target_")) {
         (Some(measure), _) => format!("limits.{measure}"),
@@ -72,10 +73,10 @@ fn set(policy: &Policy, key: &str, value: &str) -> Result<Policy, PolicyError> {
                     .ok_or_else(|| fault(ValueFault::NoElement { step: step.to_owned(), count }))?
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                return Err(fault(ValueFault::NoParent { step: step.to_owned() }));
+                return Err(fault(ValueFault::NoParent { step: step.to_owned() }).into());
             }
         };
     }
     *place = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    serde_json::from_value(whole).map_err(invalid)
+    Ok(serde_json::from_value(whole).map_err(invalid)?)
 }

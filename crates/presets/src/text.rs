@@ -4,6 +4,7 @@ use lookback_engine::policy::Policy;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::error::Kind;
 use super::options::set_options;
 use super::settings::{apply, pairs};
 use super::{PolicyError, presets};
@@ -48,7 +49,7 @@ pub fn named_with<'a>(text: &'a str, more: impl IntoIterator<Item = &'a str>) ->
     let (name, settings) = text.split_once(':').unwrap_or((text, ""));
     let settings = pairs(settings.split(',').filter(|setting| !setting.is_empty()).chain(more))?;
     let known = presets().iter().find(|preset| preset.name == name);
-    let preset = known.ok_or_else(|| PolicyError::Unknown { name: name.to_owned() })?;
+    let preset = known.ok_or_else(|| Kind::Unknown { name: name.to_owned() })?;
     let mut policy = preset.policy();
     let others = set_options(&preset.name, &mut policy, settings)?;
     apply(policy, &others)
@@ -81,8 +82,8 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     let preset = whole.as_object_mut().and_then(|members| members.remove("preset"));
     let policy = match preset.as_ref().and_then(Value::as_str) {
         Some(preset) => {
-            let base = serde_json::to_value(named(preset)?).map_err(PolicyError::Json)?;
-            serde_json::from_value(merged(base, whole)).map_err(PolicyError::Json)?
+            let base = serde_json::to_value(named(preset)?).map_err(Kind::Json)?;
+            serde_json::from_value(merged(base, whole)).map_err(Kind::Json)?
         }
         None => read(text)?,
     };
@@ -103,14 +104,14 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
 /// # Errors
 /// Returns an error if TOML cannot express a value of the policy. A policy that was read from text has no such value.
 pub fn to_toml(policy: &Policy) -> Result<String, PolicyError> {
-    toml::to_string(policy).map_err(PolicyError::Write)
+    Ok(toml::to_string(policy).map_err(Kind::Write)?)
 }
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, PolicyError> {
     if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).map_err(PolicyError::Json)
+        Ok(serde_json::from_str(text).map_err(Kind::Json)?)
     } else {
-        toml::from_str(text).map_err(|error| PolicyError::Toml(Box::new(error)))
+        Ok(toml::from_str(text).map_err(|error| Kind::Toml(Box::new(error)))?)
     }
 }
 

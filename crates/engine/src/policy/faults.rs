@@ -7,6 +7,10 @@ impl Policy {
     /// Returns the faults of this policy, or an empty list if it has none. A policy with faults still gives a plan, but
     /// not the intended one.
     pub fn faults(&self) -> Vec<PolicyFault> {
+        self.kinds_of_faults().into_iter().map(PolicyFault::from).collect()
+    }
+
+    fn kinds_of_faults(&self) -> Vec<FaultKind> {
         let mut faults = Vec::new();
         let (cold, cold_target) = (self.cold.map(|cold| cold.limits), self.cold.map(|cold| cold.target));
         let payback = self.payback.map(|payback| payback.limits);
@@ -17,12 +21,12 @@ impl Policy {
             if let Some(Tokens::Share(share)) = limits.tokens
                 && !(share > 0.0 && share <= 1.0)
             {
-                faults.push(PolicyFault::Share { place, share });
+                faults.push(FaultKind::Share { place, share });
             }
             for measure in
                 Measure::ALL.into_iter().filter(|measure| limits.get(*measure) == Some(0) && *measure != Measure::Media)
             {
-                faults.push(PolicyFault::Zero { place, measure });
+                faults.push(FaultKind::Zero { place, measure });
             }
         }
         let pairs = [("target", self.target, Some(self.limits)), ("cold.target", cold_target, cold)];
@@ -32,7 +36,7 @@ impl Policy {
                 if let (Some(target), Some(limit)) = (target.get(measure), limits.get(measure))
                     && target > limit
                 {
-                    faults.push(PolicyFault::TargetAboveLimit { place, measure, target, limit });
+                    faults.push(FaultKind::TargetAboveLimit { place, measure, target, limit });
                 }
             }
         }
@@ -43,30 +47,30 @@ impl Policy {
             ("index.budget", self.index.map(|index| index.budget)),
         ];
         faults.extend(
-            least.into_iter().filter(|(_, value)| *value == Some(0)).map(|(place, _)| PolicyFault::Least { place }),
+            least.into_iter().filter(|(_, value)| *value == Some(0)).map(|(place, _)| FaultKind::Least { place }),
         );
         if let Some(Payback { write, .. }) =
             self.payback.filter(|payback| !(payback.write >= 1.0 && payback.write.is_finite()))
         {
-            faults.push(PolicyFault::Price { write });
+            faults.push(FaultKind::Price { write });
         }
         let is_in_tokens = |limits: Limits| limits.body.is_some() || limits.tokens.is_some();
         if payback.is_some_and(|limits| !is_in_tokens(limits)) {
-            faults.push(PolicyFault::Payback);
+            faults.push(FaultKind::Payback);
         }
         if let Some(summary) = self.summary() {
             if self.mode == Mode::OnRead {
-                faults.push(PolicyFault::SummaryOnRead);
+                faults.push(FaultKind::SummaryOnRead);
             }
             if summary.budget == 0 || !summary.wording.contains("{summary}") {
-                faults.push(PolicyFault::EmptySummary);
+                faults.push(FaultKind::EmptySummary);
             }
         }
         if self.overflow.iter().any(|stage| matches!(stage, Stage::Summarize(_))) {
-            faults.push(PolicyFault::SummaryOnOverflow);
+            faults.push(FaultKind::SummaryOnOverflow);
         }
         if self.pace == Pace::Calls(0) {
-            faults.push(PolicyFault::Pace);
+            faults.push(FaultKind::Pace);
         }
         faults
     }
@@ -74,14 +78,17 @@ impl Policy {
 
 /// A setting of a policy that cannot work.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PolicyFault {
+#[error(transparent)]
+pub struct PolicyFault(#[from] FaultKind);
+
+/// The reason of a [`PolicyFault`].
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+enum FaultKind {
     /// A share that is 0 or less, above 1, or not a number.
     #[error("{place}.tokens: a share must be greater than 0 and at most 1, got {share}")]
     Share {
         /// The setting: `limits`, `target`, `hard`, or one of `cold` or `payback`.
         place: &'static str,
-        /// The share.
         share: f64,
     },
     /// A limit of 0, which no window can meet.
@@ -89,7 +96,6 @@ pub enum PolicyFault {
     Zero {
         /// The setting: `limits`, `target`, `hard`, or one of `cold` or `payback`.
         place: &'static str,
-        /// The measure of the limit.
         measure: Measure,
     },
     /// A summary in a policy that records nothing.
@@ -106,29 +112,14 @@ pub enum PolicyFault {
     Pace,
     /// A number of 0 where at least 1 is needed.
     #[error("{place} must be at least 1")]
-    Least {
-        /// The setting.
-        place: &'static str,
-    },
+    Least { place: &'static str },
     /// A payback without a limit in tokens. It would have no effect.
     #[error("payback.limits: set `body` or `tokens`")]
     Payback,
     /// A price of writing that is below the price of reading, or is not finite.
     #[error("payback.write must be at least 1, got {write}")]
-    Price {
-        /// The price.
-        write: f64,
-    },
+    Price { write: f64 },
     /// A target above its limit. It would have no effect.
     #[error("{place}: {target} {measure} is above the limit of {limit}")]
-    TargetAboveLimit {
-        /// The setting: `target` or `cold.target`.
-        place: &'static str,
-        /// The measure of both.
-        measure: Measure,
-        /// The target.
-        target: u64,
-        /// The limit.
-        limit: u64,
-    },
+    TargetAboveLimit { place: &'static str, measure: Measure, target: u64, limit: u64 },
 }
