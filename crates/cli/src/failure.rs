@@ -146,10 +146,7 @@ fn known(names: &[String]) -> String {
 
 /// Returns the end of an error that asks for the dialect: the option to use.
 fn flag(fault: &RecordingError) -> &'static str {
-    match fault {
-        RecordingError::Contradiction { .. } | RecordingError::Message { clue: Some(_), .. } => " with --dialect",
-        _ => "",
-    }
+    if fault.needs_dialect() { " with --dialect" } else { "" }
 }
 
 impl From<io::Error> for Failure {

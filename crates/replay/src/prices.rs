@@ -134,19 +134,18 @@ pub struct Prices {
 
 /// The errors of reading a table of prices.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PricesError {
+#[error(transparent)]
+pub struct PricesError(#[from] PricesFault);
+
+/// The reason of a [`PricesError`].
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+enum PricesFault {
     /// The text is not TOML, or does not have the format of a table.
     #[error("cannot read the table of prices: {0}")]
     Format(toml::de::Error),
     /// A number is negative or not finite.
     #[error("price `{name}`: {member} must be a number of at least 0")]
-    Number {
-        /// The name of the price.
-        name: String,
-        /// The member with the number.
-        member: &'static str,
-    },
+    Number { name: String, member: &'static str },
 }
 
 impl Prices {
@@ -164,12 +163,12 @@ impl Prices {
     /// # Errors
     /// Returns an error if the text is not TOML, does not have this format, or contains a negative or infinite number.
     pub fn from_toml(text: &str) -> Result<Self, PricesError> {
-        let prices: Prices = toml::from_str(text).map_err(PricesError::Format)?;
+        let prices: Prices = toml::from_str(text).map_err(PricesFault::Format)?;
         for price in &prices.prices {
             let output = price.output.unwrap_or(0.0);
             let numbers = [("input", price.input), ("write", price.write), ("read", price.read), ("output", output)];
             if let Some((member, _)) = numbers.into_iter().find(|(_, number)| !number.is_finite() || *number < 0.0) {
-                return Err(PricesError::Number { name: price.name.clone(), member });
+                return Err(PricesFault::Number { name: price.name.clone(), member }.into());
             }
         }
         Ok(prices)

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use error::RecordingError;
+use error::RecordingFault;
 pub use shape::Shape;
 pub use unpack::{LARGEST, TextError, read_text};
 
@@ -152,7 +153,7 @@ impl Recording {
                 Ok(recordings)
             }
             Shape::VercelAi | Shape::LangChain | Shape::ShareGpt | Shape::Gzip | Shape::Utf16 => {
-                Err(RecordingError::Foreign(shape))
+                Err(RecordingFault::Foreign(shape).into())
             }
             Shape::Messages | Shape::Request | Shape::Transcript | Shape::Recording | Shape::Empty | Shape::Unknown => {
                 drafts(text, name)?.into_iter().map(|draft| draft.decode(dialect)).collect()
@@ -253,24 +254,24 @@ fn drafts<'a>(text: &'a str, name: &str) -> Result<Vec<Draft<'a>>, RecordingErro
         let read: Line<'a> = if value.get().starts_with('[') {
             Line { messages: Some(value), ..Line::default() }
         } else {
-            parse(value).ok_or(RecordingError::Neither { line })?
+            parse(value).ok_or(RecordingFault::Neither { line })?
         };
         match (read.list(), read.is_message()) {
             (Some(list), _) => {
                 if single.is_some() {
-                    return Err(RecordingError::Mixed { line });
+                    return Err(RecordingFault::Mixed { line }.into());
                 }
                 transcripts.push(Draft::transcript(read, (value, list), line, || format!("{name}-{number}"))?);
             }
             (None, true) => {
                 if !transcripts.is_empty() {
-                    return Err(RecordingError::Mixed { line });
+                    return Err(RecordingFault::Mixed { line }.into());
                 }
                 let empty = || Draft { id: name.to_owned(), line, ..Draft::default() };
                 let draft = single.get_or_insert_with(empty);
                 draft.messages.push(undecoded(value, line, draft.messages.len())?);
             }
-            (None, false) => return Err(RecordingError::Neither { line }),
+            (None, false) => return Err(RecordingFault::Neither { line }.into()),
         }
     }
     transcripts.extend(single);
@@ -284,7 +285,7 @@ impl<'a> Draft<'a> {
         line: usize,
         unnamed: impl FnOnce() -> String,
     ) -> Result<Self, RecordingError> {
-        let messages = elements(list).ok_or(RecordingError::Neither { line })?;
+        let messages = elements(list).ok_or(RecordingFault::Neither { line })?;
         let messages = messages.iter().enumerate();
         let messages = messages.map(|(index, raw)| undecoded(raw, line, index)).collect::<Result<_, _>>()?;
         let meta: Meta<'_> = read.meta.and_then(parse).unwrap_or_default();
@@ -311,7 +312,7 @@ impl<'a> Draft<'a> {
         let spans = dialect.spans(&elements);
         let fault = |(index, fault): (usize, DecodeError)| {
             let line = self.messages.get(index).map_or(self.line, |raw| raw.line);
-            RecordingError::Message { line, index, fault, clue: clue.map(Box::new) }
+            RecordingFault::Message { line, index, fault, clue: clue.map(Box::new) }
         };
         let decoded = dialect.decode_list(&elements).map_err(fault)?;
         // Several elements may be one message, which has the time of its first element.
@@ -346,9 +347,9 @@ impl<'a> Draft<'a> {
         };
         let contradicted = |contradiction: Contradiction| {
             let (first, other) = (line(contradiction.first), line(contradiction.other));
-            RecordingError::Contradiction { line: first, other, contradiction: Box::new(contradiction) }
+            RecordingFault::Contradiction { line: first, other, contradiction: Box::new(contradiction) }
         };
-        Dialect::detect(self.beside, self.messages.iter().map(|raw| &*raw.message)).map_err(contradicted)
+        Ok(Dialect::detect(self.beside, self.messages.iter().map(|raw| &*raw.message)).map_err(contradicted)?)
     }
 }
 
@@ -367,7 +368,7 @@ fn undecoded(raw: &RawValue, line: usize, index: usize) -> Result<Undecoded, Rec
     let mut message = raw.to_owned();
     let time = dialect::take_member(&mut message, "time");
     let time = match time.filter(|time| time.get() != "null") {
-        Some(time) => Some(millis(&time).ok_or(RecordingError::Time { line, index })?),
+        Some(time) => Some(millis(&time).ok_or(RecordingFault::Time { line, index })?),
         None => None,
     };
     Ok(Undecoded { line, message, time })

@@ -17,14 +17,15 @@ const ANY: u64 = 64 << 20;
 
 /// The errors of turning bytes into text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TextError {
+#[error(transparent)]
+pub struct TextError(#[from] TextFault);
+
+/// The reason of a [`TextError`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum TextFault {
     /// The bytes are not UTF-8.
     #[error("not valid UTF-8 at byte {at}")]
-    Utf8 {
-        /// The position of the first invalid byte.
-        at: usize,
-    },
+    Utf8 { at: usize },
     /// The text is UTF-16, which some shells write.
     #[error("the text is UTF-16; convert it to UTF-8")]
     Utf16,
@@ -33,10 +34,7 @@ pub enum TextError {
     Gzip(ErrorKind),
     /// The unpacked text would be too large.
     #[error("more than {largest} bytes after unpacking; unpack the file, and split it into several")]
-    TooLarge {
-        /// The most bytes that the text may have.
-        largest: u64,
-    },
+    TooLarge { largest: u64 },
 }
 
 /// Returns the text of a file. Gzip is unpacked, and a byte order mark is removed.
@@ -55,7 +53,7 @@ pub enum TextError {
 pub fn read_text(bytes: Vec<u8>, largest: u64) -> Result<String, TextError> {
     let mut bytes = if bytes.starts_with(&shape::GZIP) { unpacked(&bytes, largest)? } else { bytes };
     if shape::UTF16.iter().any(|mark| bytes.starts_with(mark)) {
-        return Err(TextError::Utf16);
+        return Err(TextFault::Utf16.into());
     }
     if let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()
@@ -65,7 +63,7 @@ pub fn read_text(bytes: Vec<u8>, largest: u64) -> Result<String, TextError> {
         bytes.truncate(error.valid_up_to());
     }
     let mut text =
-        String::from_utf8(bytes).map_err(|error| TextError::Utf8 { at: error.utf8_error().valid_up_to() })?;
+        String::from_utf8(bytes).map_err(|error| TextFault::Utf8 { at: error.utf8_error().valid_up_to() })?;
     if text.starts_with('\u{feff}') {
         text.drain(..'\u{feff}'.len_utf8());
     }
@@ -81,6 +79,6 @@ fn unpacked(bytes: &[u8], largest: u64) -> Result<Vec<u8>, TextError> {
     let largest = largest.min((bytes.len() as u64).saturating_mul(MOST_TIMES).max(ANY));
     // Read one byte more than allowed, to detect a text that is too large.
     let mut reader = MultiGzDecoder::new(bytes).take(largest.saturating_add(1));
-    reader.read_to_end(&mut unpacked).map_err(|error| TextError::Gzip(error.kind()))?;
-    if unpacked.len() as u64 > largest { Err(TextError::TooLarge { largest }) } else { Ok(unpacked) }
+    reader.read_to_end(&mut unpacked).map_err(|error| TextFault::Gzip(error.kind()))?;
+    if unpacked.len() as u64 > largest { Err(TextFault::TooLarge { largest }.into()) } else { Ok(unpacked) }
 }

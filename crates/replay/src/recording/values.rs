@@ -2,6 +2,7 @@
 
 use serde_json::value::RawValue;
 
+use super::error::RecordingFault;
 use super::{RecordingError, parse};
 
 /// Reads the elements of a list, one value per line, or pretty-printed values one after the other.
@@ -46,7 +47,7 @@ fn is_open(line: &str) -> bool {
 }
 
 fn syntax(line: usize, error: serde_json::Error) -> RecordingError {
-    RecordingError::Syntax { line, fault: error.into() }
+    RecordingFault::Syntax { line, fault: error.into() }.into()
 }
 
 /// Counts the lines before values. The values must be passed in order.
