@@ -22,12 +22,15 @@ pub struct Export {
 
 /// The errors of reading an export.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BadLine {
+#[error(transparent)]
+pub struct BadLine(#[from] BadLineKind);
+
+/// The reason of a [`BadLine`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum BadLineKind {
     /// A line is not JSON.
     #[error("line {line}: not valid JSON: {}", .fault.reason())]
     Syntax {
-        /// The line, from 1.
         line: usize,
         /// The syntax error. Its own line number is always 1.
         fault: SyntaxError,
@@ -35,45 +38,22 @@ pub enum BadLine {
     /// A line is JSON, but not an entry of an export.
     #[error("line {line}: not a line of a facts export: {reason}")]
     Entry {
-        /// The line, from 1.
         line: usize,
         /// The parser's message, without the line's texts.
         reason: String,
     },
     /// The file contains both a session's facts and shared ones.
     #[error("line {line}: the file contains both a session's facts and shared ones; put them into separate files")]
-    Mixed {
-        /// The first line of the other scope, from 1.
-        line: usize,
-    },
+    Mixed { line: usize },
     /// The lines are not in order.
     #[error("line {line}: entry {position} comes after entry {after}; keep the lines in the order of the export")]
-    Order {
-        /// The line, from 1.
-        line: usize,
-        /// The entry of this line.
-        position: Position,
-        /// The entry of the line before.
-        after: Position,
-    },
+    Order { line: usize, position: Position, after: Position },
     /// An entry refers to a fact that is not stated before it.
     #[error("line {line}: entry {position} refers to {id}, which is not stated before it")]
-    Ahead {
-        /// The line, from 1.
-        line: usize,
-        /// The entry of this line.
-        position: Position,
-        /// The fact that it refers to.
-        id: FactId,
-    },
+    Ahead { line: usize, position: Position, id: FactId },
     /// The statement of a line cannot be a fact.
     #[error("line {line}: {fault}")]
-    Invalid {
-        /// The line, from 1.
-        line: usize,
-        /// The reason.
-        fault: Refused,
-    },
+    Invalid { line: usize, fault: Refused },
 }
 
 impl Export {
@@ -87,20 +67,20 @@ impl Export {
         for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
             let read: Line = serde_json::from_str(text).map_err(|error| fault(line, error))?;
             if *export.scope.get_or_insert(read.scope) != read.scope {
-                return Err(BadLine::Mixed { line });
+                return Err(BadLineKind::Mixed { line }.into());
             }
             let position = read.position;
             if let Some((_, before)) = export.lines.last()
                 && before.position >= position
             {
-                return Err(BadLine::Order { line, position, after: before.position });
+                return Err(BadLineKind::Order { line, position, after: before.position }.into());
             }
             let about = match &read.entry {
                 FactEntry::Stated(statement) => {
                     // A speaker may name only so many facts, but an entry also lists facts that were replaced without
                     // being named.
                     let named = Statement { supersedes: Vec::new(), ..statement.clone() };
-                    check(&named).map_err(|fault| BadLine::Invalid { line, fault })?;
+                    check(&named).map_err(|fault| BadLineKind::Invalid { line, fault })?;
                     statement.supersedes.as_slice()
                 }
                 FactEntry::Confirmed { id, .. } | FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
@@ -109,7 +89,7 @@ impl Export {
                 FactEntry::Drawn { .. } => &[],
             };
             if let Some(id) = about.iter().find(|id| id.scope == read.scope && id.position >= position) {
-                return Err(BadLine::Ahead { line, position, id: *id });
+                return Err(BadLineKind::Ahead { line, position, id: *id }.into());
             }
             export.lines.push((line, read));
         }
@@ -190,9 +170,9 @@ impl Export {
 }
 
 /// Returns the parser's message about a line, without the line's content.
-fn fault(line: usize, error: serde_json::Error) -> BadLine {
+fn fault(line: usize, error: serde_json::Error) -> BadLineKind {
     match error.classify() {
-        Category::Io | Category::Syntax | Category::Eof => BadLine::Syntax { line, fault: error.into() },
+        Category::Io | Category::Syntax | Category::Eof => BadLineKind::Syntax { line, fault: error.into() },
         Category::Data => {
             let text = error.to_string();
             // The parser was given one line, so its line number means nothing.
@@ -202,7 +182,7 @@ fn fault(line: usize, error: serde_json::Error) -> BadLine {
             let expected = if invalid { text.rsplit_once(", expected ") } else { None };
             let reason =
                 expected.map_or(text.to_owned(), |(_, what)| format!("expected {what} at column {}", error.column()));
-            BadLine::Entry { line, reason }
+            BadLineKind::Entry { line, reason }
         }
     }
 }
