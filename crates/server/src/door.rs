@@ -38,7 +38,7 @@ impl Door {
     ) -> Result<(), ServeError> {
         let (address, limits) = (self.address, self.limits);
         if self.token.is_none() && !address.ip().is_loopback() {
-            return Err(ServeError::NeedsToken { address });
+            return Err(ServeError::needs_token(address));
         }
         let runtime = runtime()?;
         let served = runtime.block_on(async {

@@ -1,5 +1,6 @@
 //! The shared part of all servers: a runtime, an address to listen on, and connections with limits.
 
+use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -23,7 +24,6 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::gateway::config::ConfigError;
 use crate::guests::{Guest, Guests};
 
 /// The pause after the system failed to accept a connection, for example because the process has too many open files.
@@ -31,28 +31,41 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// An error that prevents a server from serving.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
+#[error(transparent)]
+pub struct ServeError(#[from] ServeFault);
+
+impl ServeError {
+    /// Creates the error of a configuration that cannot be used.
+    pub(crate) fn config(error: impl Error + Send + Sync + 'static) -> Self {
+        ServeFault::Config(Box::new(error)).into()
+    }
+
+    /// Creates the error of a server that other machines could reach without a token.
+    pub(crate) fn needs_token(address: SocketAddr) -> Self {
+        ServeFault::NeedsToken { address }.into()
+    }
+
+    /// Creates the error of a client that does not speak the protocol.
+    pub(crate) fn handshake() -> Self {
+        ServeFault::Handshake.into()
+    }
+}
+
+/// The reason of a [`ServeError`].
+#[derive(Debug, thiserror::Error)]
+enum ServeFault {
     /// The system provides no threads or signals.
     #[error("the server could not be started")]
     Start(#[source] io::Error),
     /// The server cannot listen on the address.
     #[error("cannot listen on {address}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The error of the system.
-        source: io::Error,
-    },
+    Listen { address: SocketAddr, source: io::Error },
     /// Other machines could reach the server, and no token keeps them out.
     #[error("{address} can be reached from other machines; set a token with --token-env, or listen on 127.0.0.1")]
-    NeedsToken {
-        /// The address.
-        address: SocketAddr,
-    },
+    NeedsToken { address: SocketAddr },
     /// The configuration cannot be used.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(Box<dyn Error + Send + Sync>),
     /// The client on standard input does not speak the protocol.
     #[error("the program on standard input is not a client of the Model Context Protocol")]
     Handshake,
@@ -88,9 +101,13 @@ pub(crate) fn unread<B>(mut response: Response<B>) -> Response<B> {
     response
 }
 
+fn start(error: io::Error) -> ServeError {
+    ServeFault::Start(error).into()
+}
+
 /// Creates a runtime of one thread. It is enough if slow work waits for the disk on threads of the store.
 pub(crate) fn runtime() -> Result<Runtime, ServeError> {
-    Builder::new_current_thread().enable_all().build().map_err(ServeError::Start)
+    Builder::new_current_thread().enable_all().build().map_err(start)
 }
 
 /// The stack size of a thread, in bytes. Without optimization, each thread that counts tokens builds the tokenizer's
@@ -99,7 +116,7 @@ const STACK: usize = 8 << 20;
 
 /// Creates a runtime with a thread for each processor.
 pub(crate) fn wide_runtime() -> Result<Runtime, ServeError> {
-    Builder::new_multi_thread().thread_stack_size(STACK).enable_all().build().map_err(ServeError::Start)
+    Builder::new_multi_thread().thread_stack_size(STACK).enable_all().build().map_err(start)
 }
 
 /// Returns a future that completes when the process is asked to stop, by Ctrl-C or by another process.
@@ -109,7 +126,7 @@ pub(crate) fn asked_to_stop() -> Result<impl Future<Output = ()> + Send + 'stati
     #[cfg(unix)]
     let (mut interrupt, mut terminate) = {
         use tokio::signal::unix::{SignalKind, signal};
-        let of = |kind| signal(kind).map_err(ServeError::Start);
+        let of = |kind| signal(kind).map_err(start);
         (of(SignalKind::interrupt())?, of(SignalKind::terminate())?)
     };
     Ok(async move {
@@ -130,7 +147,7 @@ pub(crate) fn asked_to_reload() -> Result<Receiver<()>, ServeError> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        let mut hangup = signal(SignalKind::hangup()).map_err(ServeError::Start)?;
+        let mut hangup = signal(SignalKind::hangup()).map_err(start)?;
         tokio::spawn(async move { while hangup.recv().await.is_some() && asked.send(()).await.is_ok() {} });
     }
     #[cfg(not(unix))]
@@ -140,7 +157,7 @@ pub(crate) fn asked_to_reload() -> Result<Receiver<()>, ServeError> {
 
 /// Listens on an address. Also returns the address with the port that the system picked for port 0.
 pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
-    let fault = |source| ServeError::Listen { address, source };
+    let fault = |source| ServeFault::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(fault)?;
     let address = listener.local_addr().map_err(fault)?;
     Ok((listener, address))

@@ -21,20 +21,18 @@ pub struct Token(String);
 
 /// An invalid token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BadToken {
+#[error(transparent)]
+pub struct BadToken(#[from] TokenFault);
+
+/// The reason of a [`BadToken`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum TokenFault {
     /// The token is too short and could be guessed.
     #[error("a token needs at least {} characters, but this one has {length}", Token::SHORTEST)]
-    Short {
-        /// The length of the token in characters.
-        length: usize,
-    },
+    Short { length: usize },
     /// The token cannot be sent in a header.
     #[error("a token may contain only visible ASCII characters, but character {at} is not one", at = .at + 1)]
-    Character {
-        /// The index of the invalid character, from 0.
-        at: usize,
-    },
+    Character { at: usize },
 }
 
 impl Token {
@@ -49,10 +47,10 @@ impl Token {
     pub fn new(text: impl Into<String>) -> Result<Self, BadToken> {
         let text = text.into();
         if let Some(at) = text.chars().position(|c| !c.is_ascii_graphic()) {
-            return Err(BadToken::Character { at });
+            return Err(TokenFault::Character { at }.into());
         }
         if text.len() < Token::SHORTEST {
-            return Err(BadToken::Short { length: text.len() });
+            return Err(TokenFault::Short { length: text.len() }.into());
         }
         Ok(Token(text))
     }

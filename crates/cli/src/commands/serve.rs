@@ -107,14 +107,11 @@ fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
 
 /// Returns whether a mistake is in a command-line option, which overrides the file.
 fn is_option(args: &ServeArgs, fault: &ConfigError) -> bool {
-    match fault {
-        ConfigError::Holdout(_) => args.holdout.is_some(),
-        ConfigError::Host(_) => !args.allow_host.is_empty(),
-        ConfigError::Origin(_) => !args.allow_origin.is_empty(),
-        ConfigError::SameUpstream(_)
-        | ConfigError::NeverChosen { .. }
-        | ConfigError::Itself { .. }
-        | ConfigError::OpenKey(_) => !args.upstream.is_empty(),
+    match fault.field() {
+        Some("holdout") => args.holdout.is_some(),
+        Some("hosts") => !args.allow_host.is_empty(),
+        Some("origins") => !args.allow_origin.is_empty(),
+        Some("upstream") => !args.upstream.is_empty(),
         _ => false,
     }
 }

@@ -30,7 +30,7 @@ pub fn serve(server: Server) -> Result<(), ServeError> {
             // The client left before it sent anything. That is not an error.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             // The error does not quote the client, whose text could be anything.
-            Err(_) => return Err(ServeError::Handshake),
+            Err(_) => return Err(ServeError::handshake()),
         };
         let cancel = running.cancellation_token();
         let mut ended = pin!(running.waiting());

@@ -21,13 +21,14 @@ use crate::gateway::config::summarizer::SummaryModel;
 use crate::gateway::config::upstream::Upstream;
 use crate::host::is_host;
 use crate::page::is_origin;
+use crate::serving::ServeError;
 
 /// The configuration of a gateway.
 ///
 /// Omitted fields have defaults.
 ///
 /// ```
-/// use lookback_server::gateway::{Config, ConfigError};
+/// use lookback_server::gateway::Config;
 ///
 /// let config = Config::from_toml(
 ///     r#"
@@ -44,8 +45,8 @@ use crate::page::is_origin;
 /// )?;
 /// assert_eq!(config.upstreams.len(), 1);
 /// let wrong = Config::from_toml("listen = 1\n").unwrap_err();
-/// assert!(matches!(wrong, ConfigError::Syntax { line: Some(1), .. }));
-/// # Ok::<(), ConfigError>(())
+/// assert!(wrong.to_string().starts_with("line 1: "));
+/// # Ok::<(), lookback_server::gateway::ConfigError>(())
 /// ```
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
@@ -190,15 +191,23 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Er
 
 /// An error in the configuration of a gateway.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
+#[error(transparent)]
+pub struct ConfigError(#[from] ConfigFault);
+
+impl From<ConfigError> for ServeError {
+    fn from(error: ConfigError) -> Self {
+        ServeError::config(error)
+    }
+}
+
+/// The reason of a [`ConfigError`].
+#[derive(Debug, thiserror::Error)]
+enum ConfigFault {
     /// The text is not TOML, or has an unknown field or an invalid value.
     #[error("{}{fault}", place(*.line))]
-    #[non_exhaustive]
     Syntax {
         /// The line, from 1. `None` if the error is not in a single line.
         line: Option<usize>,
-        /// The message of the parser.
         fault: String,
     },
     /// The text is not a host.
@@ -216,15 +225,7 @@ pub enum ConfigError {
     NoUpstream,
     /// An upstream is the gateway itself.
     #[error("the upstream {url} is this gateway itself, which listens on {listens}; name the server of the provider")]
-    #[non_exhaustive]
-    Itself {
-        /// The index of the upstream, from 0.
-        place: usize,
-        /// Its address.
-        url: String,
-        /// The address of the gateway.
-        listens: SocketAddr,
-    },
+    Itself { place: usize, url: String, listens: SocketAddr },
     /// The summarizer has no dialect.
     #[error("the summarizer has no `dialect`: it is `anthropic` or `openai-chat`, as its server expects")]
     NoDialect,
@@ -238,13 +239,7 @@ pub enum ConfigError {
     #[error(
         "no request would go to the upstream {url}: one before it takes the same; give it a `name`, `path` or `models`"
     )]
-    #[non_exhaustive]
-    NeverChosen {
-        /// The index of the upstream, from 0.
-        place: usize,
-        /// Its address.
-        url: String,
-    },
+    NeverChosen { place: usize, url: String },
     /// Two keys have this name.
     #[error("two keys have the name `{0}`")]
     SameKey(String),
@@ -258,13 +253,7 @@ pub enum ConfigError {
     NoCertificate(PathBuf),
     /// A TLS file cannot be used.
     #[error("{}: {fault}", path.display())]
-    #[non_exhaustive]
-    Tls {
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        fault: Box<dyn std::error::Error + Send + Sync>,
-    },
+    Tls { path: PathBuf, fault: Box<dyn std::error::Error + Send + Sync> },
 }
 
 /// Returns the line of a byte in a text, from 1.
@@ -284,7 +273,7 @@ impl Config {
     pub fn from_toml(text: &str) -> Result<Config, ConfigError> {
         toml::from_str(text).map_err(|error| {
             let line = error.span().and_then(|span| line_at(text, span.start));
-            ConfigError::Syntax { line, fault: error.message().to_owned() }
+            ConfigFault::Syntax { line, fault: error.message().to_owned() }.into()
         })
     }
 
@@ -307,41 +296,41 @@ impl Config {
     /// Checks everything that involves several fields.
     ///
     /// # Errors
-    /// Returns any [`ConfigError`] except [`ConfigError::Syntax`].
+    /// Returns an error if the fields do not fit together, or if a value cannot be used.
     pub fn check(&self) -> Result<(), ConfigError> {
         if self.upstreams.is_empty() {
-            return Err(ConfigError::NoUpstream);
+            return Err(ConfigFault::NoUpstream.into());
         }
         if let Some(wrong) = self.hosts.iter().find(|host| !is_host(host)) {
-            return Err(ConfigError::Host(wrong.clone()));
+            return Err(ConfigFault::Host(wrong.clone()).into());
         }
         if let Some(wrong) = self.origins.iter().find(|origin| !is_origin(origin)) {
-            return Err(ConfigError::Origin(wrong.clone()));
+            return Err(ConfigFault::Origin(wrong.clone()).into());
         }
         if !(0.0..=1.0).contains(&self.holdout) {
-            return Err(ConfigError::Holdout(self.holdout));
+            return Err(ConfigFault::Holdout(self.holdout).into());
         }
         let mut names = HashSet::new();
         if let Some(twice) = self.upstreams.iter().filter_map(Upstream::name).find(|name| !names.insert(*name)) {
-            return Err(ConfigError::SameUpstream(twice.to_owned()));
+            return Err(ConfigFault::SameUpstream(twice.to_owned()).into());
         }
         let mut places = self.upstreams.iter().enumerate();
         if let Some((place, never)) =
             places.find(|(place, later)| self.upstreams.iter().take(*place).any(|first| first.hides(later)))
         {
-            return Err(ConfigError::NeverChosen { place, url: never.to_string() });
+            return Err(ConfigFault::NeverChosen { place, url: never.to_string() }.into());
         }
         let mut names = HashSet::new();
         if let Some(twice) = self.keys.iter().map(Key::name).find(|name| !names.insert(*name)) {
-            return Err(ConfigError::SameKey(twice.to_owned()));
+            return Err(ConfigFault::SameKey(twice.to_owned()).into());
         }
         if self.keys.is_empty()
             && let Some(open) = self.upstreams.iter().rfind(|upstream| upstream.has_key())
         {
-            return Err(ConfigError::OpenKey(open.to_string()));
+            return Err(ConfigFault::OpenKey(open.to_string()).into());
         }
         if self.summarizer.as_ref().is_some_and(|model| !model.has_dialect()) {
-            return Err(ConfigError::NoDialect);
+            return Err(ConfigFault::NoDialect.into());
         }
         self.tls.as_ref().map(acceptor).transpose().map(drop)
     }
@@ -350,7 +339,7 @@ impl Config {
     /// back to it until no connection is left.
     ///
     /// # Errors
-    /// Returns [`ConfigError::Itself`].
+    /// Returns an error if one is.
     ///
     /// ```
     /// use lookback_server::gateway::Config;
@@ -363,7 +352,7 @@ impl Config {
     pub fn check_address(&self, listens: SocketAddr) -> Result<(), ConfigError> {
         let mut places = self.upstreams.iter().enumerate();
         match places.find(|(_, upstream)| upstream.is_at(listens, &self.hosts)) {
-            Some((place, own)) => Err(ConfigError::Itself { place, url: own.to_string(), listens }),
+            Some((place, own)) => Err(ConfigFault::Itself { place, url: own.to_string(), listens }.into()),
             None => Ok(()),
         }
     }

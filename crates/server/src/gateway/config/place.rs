@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use crate::gateway::config::{Config, ConfigError, line_at};
+use crate::gateway::config::{Config, ConfigError, ConfigFault, line_at};
 
 impl Config {
     /// Returns the line, from 1, of a top-level field in the text of a configuration. `None` if there is no such field.
@@ -32,19 +32,38 @@ impl ConfigError {
     /// # Ok::<(), lookback_server::gateway::ConfigError>(())
     /// ```
     pub fn line_in(&self, text: &str) -> Option<usize> {
-        match self {
-            ConfigError::Holdout(_) => Config::line_of(text, "holdout"),
-            ConfigError::Host(_) => Config::line_of(text, "hosts"),
-            ConfigError::Origin(_) => Config::line_of(text, "origins"),
-            ConfigError::SameUpstream(name) => line_in_tables(text, "upstream", "name", |_, it| it == name),
-            ConfigError::NeverChosen { place, .. } | ConfigError::Itself { place, .. } => {
+        match &self.0 {
+            ConfigFault::SameUpstream(name) => line_in_tables(text, "upstream", "name", |_, it| it == name),
+            ConfigFault::NeverChosen { place, .. } | ConfigFault::Itself { place, .. } => {
                 line_in_tables(text, "upstream", "url", |at, _| at == *place)
             }
-            ConfigError::NoDialect => Config::line_of(text, "summarizer"),
-            ConfigError::SameKey(name) => line_in_tables(text, "key", "name", |_, it| it == name),
-            ConfigError::OpenKey(_) => line_in_tables(text, "upstream", "key-env", |_, _| true),
-            ConfigError::NoCertificate(_) | ConfigError::Tls { .. } => Config::line_of(text, "tls"),
-            ConfigError::Syntax { .. } | ConfigError::NoUpstream => None,
+            ConfigFault::SameKey(name) => line_in_tables(text, "key", "name", |_, it| it == name),
+            ConfigFault::OpenKey(_) => line_in_tables(text, "upstream", "key-env", |_, _| true),
+            ConfigFault::Holdout(_)
+            | ConfigFault::Host(_)
+            | ConfigFault::Origin(_)
+            | ConfigFault::NoDialect
+            | ConfigFault::NoCertificate(_)
+            | ConfigFault::Tls { .. } => Config::line_of(text, self.field()?),
+            ConfigFault::Syntax { .. } | ConfigFault::NoUpstream => None,
+        }
+    }
+
+    /// Returns the top-level field with the error, such as `upstream`. `None` if the text could not be parsed.
+    pub fn field(&self) -> Option<&'static str> {
+        match &self.0 {
+            ConfigFault::Syntax { .. } => None,
+            ConfigFault::NoUpstream
+            | ConfigFault::SameUpstream(_)
+            | ConfigFault::NeverChosen { .. }
+            | ConfigFault::Itself { .. }
+            | ConfigFault::OpenKey(_) => Some("upstream"),
+            ConfigFault::Holdout(_) => Some("holdout"),
+            ConfigFault::Host(_) => Some("hosts"),
+            ConfigFault::Origin(_) => Some("origins"),
+            ConfigFault::NoDialect => Some("summarizer"),
+            ConfigFault::SameKey(_) => Some("key"),
+            ConfigFault::NoCertificate(_) | ConfigFault::Tls { .. } => Some("tls"),
         }
     }
 }

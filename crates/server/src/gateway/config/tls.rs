@@ -9,17 +9,17 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-use crate::gateway::config::{ConfigError, Tls};
+use crate::gateway::config::{ConfigError, ConfigFault, Tls};
 
 /// Reads the TLS certificate and key.
 pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ConfigError> {
     fn fault<E: Error + Send + Sync + 'static>(path: &Path) -> impl Fn(E) -> ConfigError {
-        move |error| ConfigError::Tls { path: path.to_owned(), fault: Box::new(error) }
+        move |error| ConfigFault::Tls { path: path.to_owned(), fault: Box::new(error) }.into()
     }
     let chain = CertificateDer::pem_file_iter(&tls.certificate).and_then(Iterator::collect);
     let chain: Vec<_> = chain.map_err(fault(&tls.certificate))?;
     if chain.is_empty() {
-        return Err(ConfigError::NoCertificate(tls.certificate.clone()));
+        return Err(ConfigFault::NoCertificate(tls.certificate.clone()).into());
     }
     let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(fault(&tls.key))?;
     let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
