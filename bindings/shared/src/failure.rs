@@ -85,12 +85,7 @@ impl std::error::Error for Failure {}
 
 impl From<RequestError> for Failure {
     fn from(error: RequestError) -> Failure {
-        let place = match &error {
-            RequestError::Message { list, index, .. } | RequestError::NoMessage { list, index } => {
-                format!("{list}[{index}]")
-            }
-            _ => "request".to_owned(),
-        };
+        let place = error.place().unwrap_or_else(|| "request".to_owned());
         Failure::decode_told(place, error)
     }
 }

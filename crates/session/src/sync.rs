@@ -65,8 +65,7 @@ impl Session {
         let history: Vec<Arc<Message>> = history.into_iter().map(Arc::new).collect();
         let resent: Vec<Resent> = history.iter().map(|message| Resent::from_message(message)).collect();
         sync_resent(self, &resent, |index| {
-            let list = "history";
-            Ok(history.get(index).cloned().ok_or(RequestError::NoMessage { list, index })?)
+            Ok(history.get(index).cloned().ok_or_else(|| RequestError::no_message("history", index))?)
         })
         .await
     }

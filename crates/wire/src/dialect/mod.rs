@@ -39,7 +39,7 @@ pub use api::ApiPath;
 #[doc(hidden)]
 pub use changes::BodyChanges;
 pub use convert::ConversionError;
-pub use detect::{Clue, Contradiction, Sign};
+pub use detect::{Clue, Contradiction};
 pub use mend::{Mend, Mended};
 pub use named::{Meant, UnknownDialect};
 pub use preamble::Preamble;
@@ -146,8 +146,22 @@ pub struct Quirks {
 
 /// An error from reading a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DecodeError {
+#[error(transparent)]
+pub struct DecodeError(#[from] DecodeFault);
+
+impl DecodeError {
+    fn member(member: impl Into<String>, expected: &'static str) -> Self {
+        DecodeFault::Member { member: member.into(), expected }.into()
+    }
+
+    fn role(role: &str, dialect: Dialect, known: &'static str) -> Self {
+        DecodeFault::UnknownRole { role: role.chars().take(40).collect(), dialect, known }.into()
+    }
+}
+
+/// The reason of a [`DecodeError`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum DecodeFault {
     /// The text is not JSON.
     #[error("not valid JSON: {0}")]
     Syntax(SyntaxError),
@@ -156,32 +170,15 @@ pub enum DecodeError {
     NotAnObject,
     /// A required member is missing, or has the wrong type.
     #[error("`{member}` must be {expected}")]
-    Member {
-        /// The path of the member inside the message.
-        member: String,
-        /// The expected value.
-        expected: &'static str,
-    },
+    Member { member: String, expected: &'static str },
     /// The dialect has no such role.
     #[error("unknown role `{}`; {dialect} has {known}", .role.escape_debug())]
     UnknownRole {
-        /// The role, at most its first 40 characters.
         role: String,
-        /// The dialect.
         dialect: Dialect,
         /// The roles that the dialect has, as a list in words.
         known: &'static str,
     },
-}
-
-impl DecodeError {
-    fn member(member: impl Into<String>, expected: &'static str) -> Self {
-        DecodeError::Member { member: member.into(), expected }
-    }
-
-    fn role(role: &str, dialect: Dialect, known: &'static str) -> Self {
-        DecodeError::UnknownRole { role: role.chars().take(40).collect(), dialect, known }
-    }
 }
 
 impl Dialect {
@@ -217,7 +214,7 @@ impl Dialect {
     /// Returns an error if the text is not JSON or not a message, or if the dialect does not have its role. Parts of an
     /// unknown kind are not an error: they pass through unchanged.
     pub fn decode(self, text: &str) -> Result<Message, DecodeError> {
-        let raw: &RawValue = serde_json::from_str(text).map_err(SyntaxError::from).map_err(DecodeError::Syntax)?;
+        let raw: &RawValue = serde_json::from_str(text).map_err(SyntaxError::from).map_err(DecodeFault::Syntax)?;
         self.decode_raw(raw)
     }
 
@@ -277,7 +274,7 @@ impl Dialect {
     /// Reads a message that is formed by these elements.
     fn decode_pieces(self, pieces: &[&RawValue]) -> Result<Message, (usize, DecodeError)> {
         let single = |raw: &RawValue| match raw.get().starts_with('[') {
-            true => Err(DecodeError::NotAnObject),
+            true => Err(DecodeFault::NotAnObject.into()),
             false => self.decode_raw(raw),
         };
         if let [piece] = pieces {
@@ -452,7 +449,7 @@ impl Dialect {
 
 /// Reads a message that is an object.
 fn fields(raw: &RawValue) -> Result<json::Fields<'_>, DecodeError> {
-    json::Fields::read(raw).ok_or(DecodeError::NotAnObject)
+    json::Fields::read(raw).ok_or(DecodeFault::NotAnObject.into())
 }
 
 /// Returns the role of a message, as the dialect spells it.

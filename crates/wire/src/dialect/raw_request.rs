@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::value::RawValue;
 
+use super::request::RequestFault;
 use super::{Dialect, Preamble, RequestError, Target, detect};
 use crate::message::{Message, PartRef};
 use lookback_content::json::{self, Fields, SyntaxError};
@@ -54,7 +55,7 @@ impl<'a> RawRequest<'a> {
     /// # Errors
     /// Returns an error if the text is not a request. The messages are not checked.
     pub fn read(text: &'a str, dialect: Option<Dialect>) -> Result<Self, RequestError> {
-        let syntax = |error: serde_json::Error| RequestError::Syntax(SyntaxError::from(error));
+        let syntax = |error: serde_json::Error| RequestFault::Syntax(SyntaxError::from(error));
         // For any other value than an object, the parser would make an error that quotes all of its text.
         let is_object = text.trim_start_matches([' ', '\n', '\r', '\t']).starts_with('{');
         let fields: Option<Fields<'a>> =
@@ -72,7 +73,7 @@ impl<'a> RawRequest<'a> {
             {
                 vec![Cow::Owned(json::object([("role", json::string("user")), ("content", list.to_owned())]))]
             }
-            Some(list) => json::array(list).ok_or(RequestError::NoMessages)?.into_iter().map(Cow::Borrowed).collect(),
+            Some(list) => json::array(list).ok_or(RequestFault::NoMessages)?.into_iter().map(Cow::Borrowed).collect(),
             None => Vec::new(),
         };
         let raw: Vec<&RawValue> = elements.iter().map(|element| &**element).collect();
@@ -80,7 +81,7 @@ impl<'a> RawRequest<'a> {
         let dialect = dialect.or_else(|| found().map(|clue| clue.dialect)).unwrap_or_default();
         let is_named = |name: &&str| member(name).is_some_and(|value| !["null", "\"\""].contains(&value.get()));
         if list.is_none() && !dialect.format().instead.iter().any(is_named) {
-            return Err(RequestError::NoMessages);
+            return Err(RequestFault::NoMessages.into());
         }
         let spans = dialect.spans(&raw);
         let decoded = std::iter::repeat_with(OnceLock::new).take(spans.len()).collect();
@@ -117,7 +118,7 @@ impl<'a> RawRequest<'a> {
     /// Returns an error if the message cannot be read, or if there is none with this index.
     pub fn message(&self, index: usize) -> Result<&Arc<Message>, RequestError> {
         let list = self.dialect.format().messages;
-        let missing = || RequestError::NoMessage { list, index };
+        let missing = || RequestFault::NoMessage { list, index };
         let (span, decoded) = self.spans.get(index).zip(self.decoded.get(index)).ok_or_else(missing)?;
         if let Some(message) = decoded.get() {
             return Ok(message);
@@ -125,7 +126,7 @@ impl<'a> RawRequest<'a> {
         let pieces: Vec<&RawValue> =
             self.elements.get(span.clone()).unwrap_or_default().iter().map(|element| &**element).collect();
         let message = self.dialect.decode_pieces(&pieces);
-        let message = message.map_err(|(at, fault)| RequestError::Message { list, index: span.start + at, fault })?;
+        let message = message.map_err(|(at, fault)| RequestFault::Message { list, index: span.start + at, fault })?;
         Ok(decoded.get_or_init(|| Arc::new(message)))
     }
 

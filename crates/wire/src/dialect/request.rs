@@ -43,14 +43,33 @@ pub struct Request {
 
 /// An error from reading a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RequestError {
+#[error(transparent)]
+pub struct RequestError(#[from] RequestFault);
+
+impl RequestError {
+    /// Creates the error of a list without a message at this index.
+    #[doc(hidden)]
+    pub fn no_message(list: &'static str, index: usize) -> Self {
+        RequestFault::NoMessage { list, index }.into()
+    }
+
+    /// Returns the place of the message with the error, such as `messages[2]`. `None` if the whole request is wrong.
+    pub fn place(&self) -> Option<String> {
+        match &self.0 {
+            RequestFault::Message { list, index, .. } | RequestFault::NoMessage { list, index } => {
+                Some(format!("{list}[{index}]"))
+            }
+            RequestFault::Utf8 { .. } | RequestFault::Syntax(_) | RequestFault::NoMessages => None,
+        }
+    }
+}
+
+/// The reason of a [`RequestError`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RequestFault {
     /// The bytes are not UTF-8.
     #[error("not valid UTF-8 at byte {at}")]
-    Utf8 {
-        /// The index of the first invalid byte.
-        at: usize,
-    },
+    Utf8 { at: usize },
     /// The text is not JSON.
     #[error("not valid JSON: {0}")]
     Syntax(SyntaxError),
@@ -62,7 +81,6 @@ pub enum RequestError {
     NoMessage {
         /// The member of a body that has the messages, such as `messages`.
         list: &'static str,
-        /// The index of the message.
         index: usize,
     },
     /// A message could not be read.
@@ -70,9 +88,7 @@ pub enum RequestError {
     Message {
         /// The member of a body that has the messages, such as `messages`.
         list: &'static str,
-        /// The index of the element in that list.
         index: usize,
-        /// The error.
         fault: DecodeError,
     },
 }
@@ -87,7 +103,7 @@ impl Request {
     /// Returns an error if the bytes are not a request, or if any message in it cannot be read. Nothing is skipped.
     pub fn decode(bytes: impl Into<Vec<u8>>, dialect: Option<Dialect>) -> Result<Self, RequestError> {
         let text =
-            String::from_utf8(bytes.into()).map_err(|e| RequestError::Utf8 { at: e.utf8_error().valid_up_to() })?;
+            String::from_utf8(bytes.into()).map_err(|e| RequestFault::Utf8 { at: e.utf8_error().valid_up_to() })?;
         let raw = RawRequest::read(&text, dialect)?;
         let (dialect, list, body) = (raw.dialect(), raw.list_range(), raw.is_body());
         let members = raw.members().map(|(name, range)| (name.to_owned(), range)).collect();

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{DecodeError, Dialect};
+use super::{DecodeError, DecodeFault, Dialect};
 use crate::message::{Message, PartRef};
 use crate::wire::Role;
 use lookback_content::json::{self, Fields, SyntaxError};
@@ -47,8 +47,8 @@ impl Response {
     /// # Errors
     /// Returns an error if the body is not JSON, or has no message of the model, as in the body of an error.
     pub fn decode(body: &str, dialect: Dialect) -> Result<Self, DecodeError> {
-        let raw: &RawValue = serde_json::from_str(body).map_err(SyntaxError::from).map_err(DecodeError::Syntax)?;
-        let fields = Fields::read(raw).ok_or(DecodeError::NotAnObject)?;
+        let raw: &RawValue = serde_json::from_str(body).map_err(SyntaxError::from).map_err(DecodeFault::Syntax)?;
+        let fields = Fields::read(raw).ok_or(DecodeFault::NotAnObject)?;
         let response = (dialect.format().response)(&fields)?;
         match response.message.role() {
             Role::Assistant => Ok(response),

@@ -28,13 +28,12 @@ pub struct Clue {
     /// The index of the message that has it, or `None` if it is a member of the body.
     pub message: Option<usize>,
     /// The feature.
-    pub(crate) sign: Sign,
+    pub(super) sign: Sign,
 }
 
 /// A feature that shows a dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Sign {
+pub(super) enum Sign {
     /// A member of the object that has the messages.
     Beside(&'static str),
     /// The role of a message.
