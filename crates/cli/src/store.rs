@@ -52,10 +52,9 @@ pub(crate) fn need_keys() -> Result<(), Failure> {
 fn encrypted(store: Arc<dyn Store>) -> Result<Arc<dyn Store>, Failure> {
     use lookback_store::{EncryptedStore, Key};
     let Some(keys) = keys() else { return Ok(store) };
-    let keys = keys
-        .to_str()
-        .ok_or(lookback_store::BadKey::Form)
-        .and_then(|keys| keys.split(',').map(|key| key.trim().parse()).collect::<Result<Vec<Key>, _>>());
+    // A text that is not UTF-8 is as bad as an empty one.
+    let keys =
+        keys.to_str().unwrap_or_default().split(',').map(|key| key.trim().parse()).collect::<Result<Vec<Key>, _>>();
     let mut keys = keys.map_err(|fault| Failure::Key { variable: KEYS, fault })?.into_iter();
     Ok(match keys.next() {
         Some(newest) => Arc::new(EncryptedStore::new(store, newest, keys)?),

@@ -26,10 +26,9 @@ pub struct Copied {
 /// An interrupted copy continues when it is called again. Nothing is erased in either store.
 ///
 /// # Errors
-/// Returns [`CopyError::Differs`] if the other store has a log of the same name that is not the beginning of this one.
-/// Nothing of that log is written. Returns [`CopyError::Nameless`], and writes nothing, if the store has data that
-/// belongs to no log, and so would be left behind. Returns an error if a store fails, or has a record that cannot be
-/// read.
+/// Returns an error if the other store has a log of the same name that is not the beginning of this one. Nothing of that
+/// log is written. Returns an error, and writes nothing, if the store has data that belongs to no log, and so would be
+/// left behind. Returns an error if a store fails, or has a record that cannot be read.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -46,7 +45,7 @@ pub struct Copied {
 pub async fn copy(from: &dyn Store, to: &dyn Store, mut seen: impl FnMut(u64)) -> Result<Copied, CopyError> {
     let mut copied = Copied::default();
     if let Some(what) = from.nameless().await?.into_iter().next() {
-        return Err(CopyError::Nameless { what });
+        return Err(CopyFault::Nameless { what }.into());
     }
     for (tenants, scoped) in every_namespace(from).await? {
         let from = scoped.as_deref().unwrap_or(from);
@@ -70,7 +69,7 @@ async fn copy_log(
     seen: &mut impl FnMut(u64),
 ) -> Result<(), CopyError> {
     let log = &info.name;
-    let differs = |position| CopyError::Differs { log: log.clone(), position };
+    let differs = |position| CopyError(CopyFault::Differs { log: log.clone(), position });
     let Some(end) = from.head(log, None).await?.map(|head| head.end) else { return Ok(()) };
     let known = to.head(log, None).await?.map_or(0, |head| head.end);
     if known > end {
@@ -113,25 +112,27 @@ async fn copy_log(
 
 /// The reason why a store was not copied.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CopyError {
+#[error(transparent)]
+pub struct CopyError(#[from] CopyFault);
+
+impl From<StoreError> for CopyError {
+    fn from(error: StoreError) -> Self {
+        CopyFault::Store(error).into()
+    }
+}
+
+/// The reason of a [`CopyError`].
+#[derive(Debug, thiserror::Error)]
+enum CopyFault {
     /// The other store has another log of this name.
     #[error(
         "the target has another log `{log}`, which differs from entry {position} on; nothing of it was written over"
     )]
-    Differs {
-        /// The log.
-        log: LogName,
-        /// The first record that differs.
-        position: u64,
-    },
+    Differs { log: LogName, position: u64 },
     /// The store has data that belongs to no log, and would be left behind.
     #[error("{what}; it cannot be copied, so nothing was copied; run `lookback store verify` for a full report")]
-    Nameless {
-        /// The data, as [`Store::nameless`] describes it.
-        what: String,
-    },
+    Nameless { what: String },
     /// A store failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
 }

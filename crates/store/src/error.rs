@@ -242,31 +242,12 @@ pub enum Damage {
         /// The name of the key.
         key: String,
     },
-    /// The index of its log was altered.
-    #[error("the index {place} was altered; delete it, and it will be rebuilt")]
-    Index {
-        /// The file.
-        place: String,
-    },
     /// It refers to entries that the log does not have.
     #[error("it refers to entries that do not exist")]
     Dangling,
-    /// The line or element at its place in a file is not the record.
-    #[error("{}", in_file(.place, .line, .fault))]
-    Line {
-        /// The file.
-        place: String,
-        /// The line, from 1; `None` if the file is one JSON document.
-        line: Option<u64>,
-        /// The fault of the line.
-        fault: LineFault,
-    },
-    /// The log's file belongs to another log. A file system may treat two names as one.
-    #[error("{place} belongs to another log")]
-    OtherLog {
-        /// The file.
-        place: String,
-    },
+    /// A file of its log is damaged.
+    #[error(transparent)]
+    File(FileDamage),
 }
 
 impl Damage {
@@ -274,6 +255,31 @@ impl Damage {
     pub fn from_json_error(error: &serde_json::Error) -> Self {
         if error.is_data() { Damage::NotAnEntry } else { Damage::NotJson }
     }
+}
+
+impl From<FileFault> for Damage {
+    fn from(fault: FileFault) -> Self {
+        Damage::File(FileDamage(fault))
+    }
+}
+
+/// The damage to a file of a log.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct FileDamage(FileFault);
+
+/// The reason of a [`FileDamage`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum FileFault {
+    /// The index of the log was altered.
+    #[error("the index {place} was altered; delete it, and it will be rebuilt")]
+    Index { place: String },
+    /// The line or element at the record's place is not the record. A file that is one JSON document has no line.
+    #[error("{}", in_file(.place, .line, .fault))]
+    Line { place: String, line: Option<u64>, fault: LineFault },
+    /// The file belongs to another log. A file system may treat two names as one.
+    #[error("{place} belongs to another log")]
+    OtherLog { place: String },
 }
 
 fn in_file(place: &str, line: &Option<u64>, fault: &LineFault) -> String {
@@ -285,8 +291,7 @@ fn in_file(place: &str, line: &Option<u64>, fault: &LineFault) -> String {
 
 /// The fault of a line in a log file, or of an element in a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LineFault {
+pub(crate) enum LineFault {
     /// It is not JSON.
     #[error("is not valid JSON")]
     NotJson,
@@ -295,12 +300,7 @@ pub enum LineFault {
     NotARecord,
     /// It is the record of another position.
     #[error("has `at` {found} instead of {expected}")]
-    Position {
-        /// The position in the line.
-        found: u64,
-        /// The position where the line is.
-        expected: u64,
-    },
+    Position { found: u64, expected: u64 },
     /// It has no body.
     #[error("has no `entry`")]
     NoEntry,

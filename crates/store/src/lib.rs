@@ -40,7 +40,7 @@ pub use checksum::{StoredRecord, checksum};
 pub use copy::{Copied, CopyError, copy};
 #[cfg(feature = "encryption")]
 pub use encrypted::{BadKey, EncryptedStore, Key};
-pub use error::{Damage, LineFault, StoreError};
+pub use error::{Damage, FileDamage, StoreError};
 pub use files::FileStore;
 pub use memory::MemoryStore;
 pub use name::{BadName, Derived, LogName};

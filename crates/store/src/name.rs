@@ -199,17 +199,17 @@ impl FromStr for LogName {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let length = name.chars().count();
         if length == 0 || length > LogName::LONGEST {
-            return Err(BadName::Length { length });
+            return Err(NameFault::Length { length }.into());
         }
         if let Some(at) = name.chars().position(|c| c.is_control() || c == '\\') {
-            return Err(BadName::Character { at });
+            return Err(NameFault::Character { at }.into());
         }
         if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(BadName::Path);
+            return Err(NameFault::Path.into());
         }
         if let Some((derived, _)) = derived(name) {
             let (before, after) = derived.around();
-            return Err(BadName::Reserved { before, after });
+            return Err(NameFault::Reserved { before, after }.into());
         }
         Ok(LogName(name.to_owned()))
     }
@@ -223,31 +223,24 @@ impl fmt::Display for LogName {
 
 /// An invalid name for a log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BadName {
+#[error(transparent)]
+pub struct BadName(#[from] NameFault);
+
+/// The reason of a [`BadName`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum NameFault {
     /// The name is too short or too long.
     #[error("a session's name has 1 to {} characters, not {length}", LogName::LONGEST)]
-    Length {
-        /// The number of its characters.
-        length: usize,
-    },
+    Length { length: usize },
     /// The name contains a control character or a backslash.
     #[error("a session's name may not have control characters or backslashes, but character {at} is one", at = .at + 1)]
-    Character {
-        /// The index of that character, from 0.
-        at: usize,
-    },
+    Character { at: usize },
     /// A part of the name is empty, `.` or `..`.
     #[error("no part of a session's name between slashes may be empty, `.` or `..`")]
     Path,
     /// The name is reserved for a derived log.
     #[error("a session's name may not begin with `{before}` and end with `{after}`: Lookback reserves such names")]
-    Reserved {
-        /// Its beginning.
-        before: &'static str,
-        /// Its end.
-        after: &'static str,
-    },
+    Reserved { before: &'static str, after: &'static str },
 }
 
 #[cfg(test)]

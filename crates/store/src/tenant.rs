@@ -35,10 +35,10 @@ impl FromStr for Tenant {
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         if name.is_empty() || name.len() > Tenant::LONGEST {
-            return Err(BadTenant::Length { length: name.len() });
+            return Err(TenantFault::Length { length: name.len() }.into());
         }
         match name.chars().position(char::is_control) {
-            Some(at) => Err(BadTenant::Character { at }),
+            Some(at) => Err(TenantFault::Character { at }.into()),
             None => Ok(Tenant(name.to_owned())),
         }
     }
@@ -52,20 +52,18 @@ impl fmt::Display for Tenant {
 
 /// An invalid name for a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BadTenant {
+#[error(transparent)]
+pub struct BadTenant(#[from] TenantFault);
+
+/// The reason of a [`BadTenant`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+enum TenantFault {
     /// The name is too short or too long.
     #[error("a tenant's name has 1 to {} bytes, not {length}", Tenant::LONGEST)]
-    Length {
-        /// The number of its bytes.
-        length: usize,
-    },
+    Length { length: usize },
     /// The name contains a control character.
     #[error("a tenant's name may not have control characters, but character {at} is one", at = .at + 1)]
-    Character {
-        /// The index of that character, from 0.
-        at: usize,
-    },
+    Character { at: usize },
 }
 
 /// The namespace of a log: the store itself, a tenant, or a tenant's own tenant.

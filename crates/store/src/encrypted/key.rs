@@ -39,7 +39,7 @@ impl Key {
         let (name, bytes) = (name.into(), Zeroizing::new(bytes));
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         if name.is_empty() || name.len() > Key::LONGEST_NAME || !name.bytes().all(is_plain) {
-            return Err(BadKey::Name);
+            return Err(KeyFault::Name.into());
         }
         Ok(Key { name, bytes })
     }
@@ -58,10 +58,10 @@ impl FromStr for Key {
     type Err = BadKey;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (name, bytes) = text.split_once(':').ok_or(BadKey::Form)?;
-        let bytes = Zeroizing::new(BASE64_STANDARD.decode(bytes.trim()).map_err(|_| BadKey::Form)?);
+        let (name, bytes) = text.split_once(':').ok_or(KeyFault::Form)?;
+        let bytes = Zeroizing::new(BASE64_STANDARD.decode(bytes.trim()).map_err(|_| KeyFault::Form)?);
         let length = bytes.len();
-        let bytes = <[u8; Key::LENGTH]>::try_from(bytes.as_slice()).map_err(|_| BadKey::Length { length })?;
+        let bytes = <[u8; Key::LENGTH]>::try_from(bytes.as_slice()).map_err(|_| KeyFault::Length { length })?;
         Key::new(name, bytes)
     }
 }
@@ -75,8 +75,17 @@ impl fmt::Debug for Key {
 
 /// An invalid key. It contains nothing of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BadKey {
+#[error(transparent)]
+pub struct BadKey(#[from] KeyFault);
+
+impl BadKey {
+    /// The error of two keys with the same name.
+    pub(super) const TWICE: Self = BadKey(KeyFault::Twice);
+}
+
+/// The reason of a [`BadKey`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum KeyFault {
     /// The text is not of the form `NAME:BASE64`.
     #[error("a key is written as NAME:BASE64")]
     Form,
@@ -88,8 +97,5 @@ pub enum BadKey {
     Twice,
     /// The key has another length.
     #[error("a key has {} bytes, not {length}", Key::LENGTH)]
-    Length {
-        /// The number of its bytes.
-        length: usize,
-    },
+    Length { length: usize },
 }

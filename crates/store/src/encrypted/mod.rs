@@ -75,7 +75,7 @@ impl EncryptedStore {
         let older: Vec<Key> = older.into_iter().collect();
         let names: BTreeSet<&str> = [&newest].into_iter().chain(&older).map(Key::name).collect();
         if names.len() <= older.len() {
-            return Err(failed(BadKey::Twice));
+            return Err(failed(BadKey::TWICE));
         }
         let ring = Ring::new(&newest, older).map_err(failed)?;
         Ok(EncryptedStore { inner: store.into_store(), ring: Arc::new(ring), scope: Scope::default() })

@@ -17,7 +17,8 @@ use super::index::{self, Index, Mark};
 use super::line::{Check, Header, Line, Note, VERSION, entries};
 use super::lines::{index_of, refuse_others};
 use super::place::Place;
-use crate::{Damage, Durability, Head, LineFault, LogInfo, LogName, Record, StoreError, Tombstone, checksum};
+use crate::error::{FileFault, LineFault};
+use crate::{Damage, Durability, Head, LogInfo, LogName, Record, StoreError, Tombstone, checksum};
 
 const HEADER: &str = "lookback";
 const ENTRIES: &str = "entries";
@@ -185,7 +186,7 @@ impl<'a> Document<'a> {
         let line = |(position, entry): (u64, &&'a RawValue)| {
             Line::parse(entry.get().as_bytes(), log, position, Check::Members).map_err(|fault| {
                 let place = path.display().to_string();
-                StoreError::damaged(log, position, Damage::Line { place, line: None, fault })
+                StoreError::damaged(log, position, FileFault::Line { place, line: None, fault }.into())
             })
         };
         (0..).zip(&self.entries).map(line).collect()
@@ -230,8 +231,8 @@ fn read<'a>(document: &Document<'a>, place: &Place, log: &LogName) -> Result<Vec
     if let Some(header) = &document.header {
         if !header.is_whole() {
             let place = place.path().display().to_string();
-            let damage = Damage::Line { place, line: None, fault: LineFault::Altered };
-            return Err(StoreError::damaged(log, 0, damage));
+            let damage = FileFault::Line { place, line: None, fault: LineFault::Altered };
+            return Err(StoreError::damaged(log, 0, damage.into()));
         }
         refuse_others(header, place, log)?;
     }

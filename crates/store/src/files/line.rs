@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::Xxh3Default;
 
-use crate::{LineFault, LogName, Record};
+use crate::error::LineFault;
+use crate::{LogName, Record};
 
 /// The version of the layout.
 pub(super) const VERSION: i64 = 1;

@@ -15,7 +15,8 @@ use super::disk::{self, failed};
 use super::index::{self, Index, Mark};
 use super::line::{Check, First, Header, Line, Note, VERSION, lines};
 use super::place::Place;
-use crate::{Damage, Durability, Head, LineFault, LogInfo, LogName, Record, StoreError, Tombstone, checksum};
+use crate::error::{FileFault, LineFault};
+use crate::{Damage, Durability, Head, LogInfo, LogName, Record, StoreError, Tombstone, checksum};
 
 /// The most bytes of a first line.
 const LONGEST_HEADER: u64 = 1 << 16;
@@ -104,7 +105,7 @@ pub(super) fn refuse_others(header: &Header, place: &Place, log: &LogName) -> Re
     if header.log == log.as_str() {
         return Ok(());
     }
-    Err(StoreError::damaged(log, 0, Damage::OtherLog { place: place.path().display().to_string() }))
+    Err(StoreError::damaged(log, 0, FileFault::OtherLog { place: place.path().display().to_string() }.into()))
 }
 
 /// Opens the index, if it belongs to the log. Fails if the index has records, but the log does not exist or is another
@@ -126,7 +127,7 @@ pub(super) fn open<'a>(place: &'a Place, log: &'a LogName) -> Result<Option<Line
     let found = match header(place) {
         Err(StoreError::NotAStore { .. }) if is_of(place, log)? => {
             let (place, fault) = (path.display().to_string(), LineFault::Altered);
-            return Err(StoreError::damaged(log, 0, Damage::Line { place, line: Some(1), fault }));
+            return Err(StoreError::damaged(log, 0, FileFault::Line { place, line: Some(1), fault }.into()));
         }
         found => found?,
     };
@@ -169,7 +170,7 @@ impl Lines<'_> {
     fn in_line(&self, position: u64, fault: LineFault) -> Damage {
         // The header is line 1.
         let line = Some(position.saturating_add(2));
-        Damage::Line { place: self.place.path().display().to_string(), line, fault }
+        FileFault::Line { place: self.place.path().display().to_string(), line, fault }.into()
     }
 
     /// Returns an error if a record after the complete appends is damaged. The records before it can be read.
@@ -203,7 +204,8 @@ impl Lines<'_> {
         }
         let path = self.place.index();
         let mark = self.index.as_mut().map_or(Ok(None), |index| index.mark(position)).map_err(failed(path))?;
-        mark.ok_or_else(|| StoreError::damaged(self.log, position, Damage::Index { place: path.display().to_string() }))
+        let altered = || FileFault::Index { place: path.display().to_string() };
+        mark.ok_or_else(|| StoreError::damaged(self.log, position, altered().into()))
     }
 
     /// Returns the byte at which a line begins.

@@ -14,7 +14,7 @@ use lookback_session::verify;
 use lookback_sqlite::SqliteStore;
 use lookback_store::search::{Query, Within};
 use lookback_store::{Append, Durability, FileStore, LogName, MemoryStore, Store, StoreError};
-use lookback_store::{CopyError, copy, every_namespace};
+use lookback_store::{copy, every_namespace};
 use rusqlite::Connection;
 
 use super::own::OwnStore;
@@ -308,7 +308,7 @@ fn a_log_whose_file_is_lost_or_in_another_place_is_not_left_out() {
         assert!(is_found(&store), "{what}");
         let copied = block_on(copy(&*store, &MemoryStore::new(), |_| {}));
         assert!(copied.is_err(), "{what}");
-        copied.unwrap_err()
+        copied.unwrap_err().to_string()
     };
     let memory = folder.path().join("memory");
     for file in ["chat/turns.jsonl", "chat/facts.jsonl", "chat/summary.jsonl", "shared/memory.json"] {
@@ -323,7 +323,7 @@ fn a_log_whose_file_is_lost_or_in_another_place_is_not_left_out() {
     fs::remove_dir_all(folder.path().join("index")).unwrap();
     fs::rename(memory.join("chat"), memory.join("chau")).unwrap();
     let refused = fails("a folder with another name");
-    assert!(matches!(&refused, CopyError::Nameless { what } if what.contains("belongs to `")), "{refused}");
+    assert!(refused.contains("belongs to `") && refused.contains("nothing was copied"), "{refused}");
     fs::rename(memory.join("chau"), memory.join("chat")).unwrap();
     // If the name is long and the header is gone, its owner is unknown, too.
     let long = name(&"\u{e9}".repeat(LogName::LONGEST));
@@ -333,5 +333,5 @@ fn a_log_whose_file_is_lost_or_in_another_place_is_not_left_out() {
     let whole = fs::read_to_string(&path).unwrap();
     fs::write(&path, whole.replacen("\"log\"", "\"lot\"", 1)).unwrap();
     let refused = fails("a log without a name");
-    assert!(matches!(&refused, CopyError::Nameless { what } if what.contains("is damaged")), "{refused}");
+    assert!(refused.contains("is damaged") && refused.contains("nothing was copied"), "{refused}");
 }
