@@ -10,7 +10,7 @@ use lookback_tokens::TokenCounter;
 use lookback_wire::message::Message;
 use tracing::Span;
 
-use super::no_summary::NoSummary;
+use super::no_summary::Reason;
 use super::note::{Note, failed};
 use crate::hooks::{CompactEnd, CompactionOutcome, Hooks, SummaryRefused};
 use lookback_store::{LogName, Store, StoreError};
@@ -62,28 +62,28 @@ impl Making {
             }
             Err(reason) => {
                 let note = failed(reason.to_string(), self.failures);
-                (note, 0, CompactionOutcome::Failed { reason: Arc::new(reason) })
+                (note, 0, CompactionOutcome::Failed { reason: Arc::new(reason.into()) })
             }
         };
         let outcome = match self.write(&note).await {
             Ok(()) => outcome,
-            Err(error) => CompactionOutcome::Failed { reason: Arc::new(error.into()) },
+            Err(error) => CompactionOutcome::Failed { reason: Arc::new(Reason::from(error).into()) },
         };
         let end = end_of(&self.session, tokens_before, tokens_after, begun.elapsed(), outcome);
         self.hooks.end(&Span::current(), &end);
     }
 
-    async fn within_time(&self, task: SummaryTask) -> Result<Made, NoSummary> {
+    async fn within_time(&self, task: SummaryTask) -> Result<Made, Reason> {
         let late = async {
             async_io::Timer::after(self.time_limit).await;
             // A summarizer that keeps retrying knows the cause.
-            Err(self.summarizer.trouble().map_or(NoSummary::Late, NoSummary::Summarizer))
+            Err(self.summarizer.trouble().map_or(Reason::Late, Reason::Summarizer))
         };
         future::or(self.make_checked(task), late).await
     }
 
     /// Makes a summary that passes its check, in at most two tries.
-    async fn make_checked(&self, task: SummaryTask) -> Result<Made, NoSummary> {
+    async fn make_checked(&self, task: SummaryTask) -> Result<Made, Reason> {
         if self.messages.is_empty() {
             return Ok(Made::Passed(self.make_once(task).await?));
         }
@@ -119,7 +119,7 @@ impl Making {
         if self.claim.size.bytes < AT_ONCE { check() } else { blocking::unblock(check).await }
     }
 
-    async fn make_once(&self, task: SummaryTask) -> Result<Summary, NoSummary> {
+    async fn make_once(&self, task: SummaryTask) -> Result<Summary, Reason> {
         match AssertUnwindSafe(run(&*self.summarizer, task, &*self.counter)).catch_unwind().await {
             // The messages have no text, so no model was asked.
             Ok(Ok(summary)) if summary.text.is_empty() => Err(SummaryRejected::Empty.into()),
@@ -130,7 +130,7 @@ impl Making {
             }
             Err(panic) => {
                 let message = panic.downcast_ref::<&'static str>().copied();
-                Err(NoSummary::Panicked(message.unwrap_or("the summarizer panicked")))
+                Err(Reason::Panicked(message.unwrap_or("the summarizer panicked")))
             }
         }
     }

@@ -6,8 +6,12 @@ use lookback_summarize::SummarizerError;
 
 /// The reason why no summary was made. Its text quotes nothing from the messages.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum NoSummary {
+#[error(transparent)]
+pub struct NoSummary(#[from] Reason);
+
+/// The reason of a [`NoSummary`].
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Reason {
     /// The summary was not finished within its time limit.
     #[error("the summary was not finished within its time limit")]
     Late,

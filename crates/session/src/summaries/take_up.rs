@@ -12,7 +12,7 @@ use super::let_go::LetGo;
 use super::maker::Presence;
 use super::making::end_of;
 use super::newest::Newest;
-use super::no_summary::NoSummary;
+use super::no_summary::Reason;
 use super::note::{Note, failed, wait};
 use super::{POLL_INTERVAL, Work};
 use crate::hooks::CompactionOutcome;
@@ -111,10 +111,10 @@ impl Session {
                 let presence = by.presence(&id);
                 if is_ours || presence != Presence::Gone && self.summaries.left(end, until, patience).is_none() {
                     // The maker has not reported a result in time.
-                    self.fail(&claim, end, failures, NoSummary::Late).await?;
+                    self.fail(&claim, end, failures, Reason::Late).await?;
                     (SummaryPoll::Wait, Work::Wait { until: Instant::now() + wait(failures) })
                 } else if presence == Presence::Gone {
-                    let is_told = self.fail(&claim, end, failures, NoSummary::Gone).await?;
+                    let is_told = self.fail(&claim, end, failures, Reason::Gone).await?;
                     let wait = wait(failures);
                     if is_told && wait.is_zero() {
                         (SummaryPoll::Free(Free { end: end + 1, failures: failures.saturating_add(1) }), Work::None)
@@ -181,14 +181,14 @@ impl Session {
     }
 
     /// Records that a summary failed, and reports it. Returns `false` if another writer was faster.
-    async fn fail(&mut self, claim: &SummaryClaim, end: u64, failures: u32, reason: NoSummary) -> Result<bool, Error> {
+    async fn fail(&mut self, claim: &SummaryClaim, end: u64, failures: u32, reason: Reason) -> Result<bool, Error> {
         let note = failed(reason.to_string(), failures);
         match note.append(&*self.store, &self.summaries.log, end).await {
             // Another writer has recorded something.
             Err(StoreError::Conflict { .. }) => return Ok(false),
             result => result?,
         }
-        let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed { reason: Arc::new(reason) });
+        let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed { reason: Arc::new(reason.into()) });
         self.hooks.end(&Span::current(), &end_of(&self.name, tokens, 0, Duration::ZERO, outcome));
         Ok(true)
     }
