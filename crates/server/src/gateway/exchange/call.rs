@@ -48,21 +48,21 @@ pub(super) async fn find_line<'a>(
     upstream: &Upstream,
     call: &'a Call,
 ) -> Result<LineCall<'a>, Passed> {
-    let text = call.text.as_deref().ok_or(Passed::Encoded)?;
+    let text = call.text.as_deref().ok_or(Passed::ENCODED)?;
     let text = std::str::from_utf8(text).ok();
     let Some(request) = text.and_then(|text| RawRequest::read(text, Some(call.dialect)).ok()) else {
-        return Err(Passed::NotUnderstood);
+        return Err(Passed::NOT_UNDERSTOOD);
     };
     let preamble = request.preamble();
     let identity = Identity::from_request(&call.head.headers, &request);
     let kind = Kind::from_request(&request, &preamble, &identity);
     match kind {
         Kind::Turn | Kind::Compaction => {}
-        Kind::Stored(member) => return Err(Passed::Stored(member)),
-        _ => return Err(Passed::Side),
+        Kind::Stored(member) => return Err(Passed::stored(member)),
+        _ => return Err(Passed::SIDE),
     }
     let account = Account { tenant: admission.caller.tenant.clone(), name: admission.caller.account.clone() };
-    let scope = Scope::new(&identity, account, &request).ok_or(Passed::NoUser)?;
+    let scope = Scope::new(&identity, account, &request).ok_or(Passed::NO_USER)?;
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
     let retry = retries.is_some_and(|count: u32| count > 0);
     let betas = headers::list(&call.head.headers, "anthropic-beta");
@@ -78,7 +78,7 @@ pub(super) async fn find_line<'a>(
             let turn = Turn::new(place, &call.adds, upstream, model);
             Ok(LineCall { windows, request, preamble, turn })
         }
-        Err(NoWindow::Session(lookback_session::Error::Request(_))) => Err(Passed::NotUnderstood),
+        Err(NoWindow::Session(lookback_session::Error::Request(_))) => Err(Passed::NOT_UNDERSTOOD),
         Err(error) => Err(failed(admission, &chained(&error))),
     }
 }
@@ -87,5 +87,5 @@ pub(super) async fn find_line<'a>(
 pub(super) fn failed(admission: &Admission, what: &dyn Display) -> Passed {
     admission.shared.metrics.store_failed();
     admission.shared.emit(&Event::failure(what.to_string()));
-    Passed::StoreFailed
+    Passed::STORE_FAILED
 }

@@ -155,7 +155,7 @@ where
     let LineCall { windows, request, preamble, turn } = &mut own;
     if turn.place.is_apart() {
         let held_out = windows.arm(turn) == Arm::HeldOut;
-        let note = Note { held_out, ..Note::passed(Passed::Compaction) };
+        let note = Note { held_out, ..Note::passed(Passed::COMPACTION) };
         return Prepared { own: Some(own), note, body: None, sent: None };
     }
     let has_room = windows.has_room(turn, request, preamble);
@@ -183,7 +183,7 @@ where
         }
         // The messages are recorded, and the upstream decides whether it accepts them.
         Err(NoWindow::Session(lookback_session::Error::HardLimitExceeded(_))) => {
-            Prepared { sent, ..Prepared::passed(Passed::TooLong) }
+            Prepared { sent, ..Prepared::passed(Passed::TOO_LONG) }
         }
         Err(error) => {
             let why = failed(admission, &format_args!("there is no window for {}: {}", turn.name(), chained(&error)));

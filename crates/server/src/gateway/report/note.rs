@@ -5,7 +5,7 @@ use std::fmt;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use lookback_conversation::Relation;
 use lookback_engine::totals::Excess;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::gateway::http::headers;
 
@@ -49,45 +49,32 @@ fn is_zero(number: &u32) -> bool {
 }
 
 /// The reason that a request passes unchanged, and belongs to no session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Passed {
-    /// Its body is compressed in an unknown way.
-    Encoded,
-    /// Its body is not a request of the dialect.
-    NotUnderstood,
-    /// It is a side call, for a title, a route, a fact or the like.
-    Side,
-    /// The client uses it to compact its history.
-    Compaction,
-    /// It refers to something that the provider has stored, with this member.
-    Stored(&'static str),
-    /// It has no user message.
-    NoUser,
-    /// The messages that cannot leave its window exceed the model's limit, so no window would be accepted.
-    TooLong,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Passed(&'static str);
+
+impl Passed {
+    pub(crate) const ENCODED: Self = Passed("the body is compressed in an unknown way");
+    /// The body is not a request of the dialect.
+    pub(crate) const NOT_UNDERSTOOD: Self = Passed("not understood");
+    /// A side call, for a title, a route, a fact or the like.
+    pub(crate) const SIDE: Self = Passed("a call beside the conversation");
+    /// The client compacts its history with this request.
+    pub(crate) const COMPACTION: Self = Passed("a compaction by the client");
+    pub(crate) const NO_USER: Self = Passed("no message of a user");
+    /// No window would be accepted.
+    pub(crate) const TOO_LONG: Self = Passed("what cannot leave the window exceeds the model's limit");
     /// The store failed, or did not answer in time.
-    StoreFailed,
+    pub(crate) const STORE_FAILED: Self = Passed("the store failed");
+
+    /// Creates the reason of a request that refers to something that the provider has stored, with this member.
+    pub(crate) fn stored(member: &'static str) -> Self {
+        Passed(member)
+    }
 }
 
 impl fmt::Display for Passed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Passed::Encoded => "the body is compressed in an unknown way",
-            Passed::NotUnderstood => "not understood",
-            Passed::Side => "a call beside the conversation",
-            Passed::Compaction => "a compaction by the client",
-            Passed::Stored(member) => member,
-            Passed::NoUser => "no message of a user",
-            Passed::TooLong => "what cannot leave the window exceeds the model's limit",
-            Passed::StoreFailed => "the store failed",
-        })
-    }
-}
-
-impl Serialize for Passed {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        f.write_str(self.0)
     }
 }
 
