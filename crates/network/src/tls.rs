@@ -2,7 +2,7 @@
 
 use std::error::Error;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -11,32 +11,20 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// The reason why a certificate was refused. A driver that tries several addresses may report another error.
-#[derive(Debug, Clone, Default)]
-pub struct Refused(Arc<Mutex<Option<String>>>);
-
-impl Refused {
-    /// Returns the reason, and clears it.
-    pub fn take(&self) -> Option<String> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    fn record(&self, error: &rustls::Error) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
-    }
+/// Locks a reason. Each change is one assignment, so a panic leaves the value intact.
+pub(super) fn lock(reason: &Mutex<Option<String>>) -> MutexGuard<'_, Option<String>> {
+    reason.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Creates the configuration for all connections, and reads the trusted certificates once, because a system has many.
-/// With `verify`, a server must show a certificate that is valid for its name. If `roots` is a file, only its
-/// certificates are trusted.
-pub fn tls_config(
+/// Creates the configuration of `Remote::tls`, which records why a certificate was refused.
+pub(super) fn tls_config(
     verify: bool,
     roots: Option<&Path>,
-    refused: &Refused,
+    refused: Arc<Mutex<Option<String>>>,
 ) -> Result<ClientConfig, Box<dyn Error + Send + Sync>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let checked = if verify { Some(verifier(roots, provider.clone())?) } else { None };
-    let verifier = Arc::new(Verifier { checked, provider: provider.clone(), refused: refused.clone() });
+    let verifier = Arc::new(Verifier { checked, provider: provider.clone(), refused });
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
@@ -65,7 +53,7 @@ fn verifier(
 struct Verifier {
     checked: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
-    refused: Refused,
+    refused: Arc<Mutex<Option<String>>>,
 }
 
 impl ServerCertVerifier for Verifier {
@@ -80,7 +68,7 @@ impl ServerCertVerifier for Verifier {
         match &self.checked {
             Some(checked) => {
                 let verified = checked.verify_server_cert(certificate, between, name, ocsp, now);
-                verified.inspect_err(|error| self.refused.record(error))
+                verified.inspect_err(|error| *lock(&self.refused) = Some(error.to_string()))
             }
             None => Ok(ServerCertVerified::assertion()),
         }

@@ -1,88 +1,66 @@
 //! Appends records exactly once.
 
 use lookback_engine::transcript::Millis;
+use tokio::task::spawn_blocking;
 use tokio_postgres::types::Type;
 
 use super::connection::{Database, Params};
-use super::fault::{Failure, explain};
-use super::{signed, unsigned};
-use lookback_network::{Tries, unclear};
+use super::{PostgresStore, signed, unsigned};
+use lookback_network::{Failure, Limit, retry};
 use lookback_store::search::terms;
-use lookback_store::{Append, LogName, Scope, StoreError, checksum};
+use lookback_store::{Append, LogName, StoreError, checksum};
 
-pub(super) async fn append(
-    database: &Database,
-    scope: &Scope,
-    log: &LogName,
-    append: Append,
-) -> Result<(), StoreError> {
-    let (at, key) = (append.at, append.key);
+pub(super) async fn append(store: PostgresStore, log: LogName, append: Append) -> Result<(), StoreError> {
+    let (at, key, remote) = (append.at, append.key, &store.database.remote);
     let rows = if append.records.is_empty() {
         None
     } else {
+        let (of, name) = (store.clone(), log.clone());
         // Computing the terms takes time in proportion to the texts, and this thread serves all connections.
-        let (schema, of, name) = (database.schema.clone(), scope.clone(), log.clone());
-        let rows = tokio::task::spawn_blocking(move || Rows::new(&schema, &of, &name, append)).await;
-        let failed = |source| StoreError::Backend { place: database.place.clone(), source: Box::new(source) };
-        Some(rows.map_err(failed)?)
+        let rows = spawn_blocking(move || Rows::new(&of, &name, append)).await;
+        Some(rows.map_err(|error| remote.broken(error))?)
     };
-    let mut is_unclear = false;
-    let mut tries = Tries::new(database.patience);
-    loop {
-        let failure = match once(database, &tries, (scope, log), (at, key), rows.as_ref()).await {
-            Ok(()) => return Ok(()),
-            Err(failure) => failure,
-        };
-        is_unclear |= failure.is_unclear();
-        // If the log now ends where the writer believed, it was erased or started in the meantime.
-        let is_raced = matches!(failure, Failure::Store(StoreError::Locked { .. }));
-        if !(failure.may_pass() || is_raced) || !tries.back_off().await {
-            let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
-            let error = explain(&database.place, database.patience, failure);
-            return Err(if is_unclear && !is_refused { unclear(&database.place, error) } else { error });
-        }
-    }
+    let done = retry(remote.patience, |limit| once(&store, limit, &log, (at, key), rows.as_ref())).await;
+    done.map_err(|failure| failure.of_append(&remote.place))
 }
 
 /// Tries an append once. Succeeds, too, if an earlier try has written the records.
 async fn once(
-    database: &Database,
-    tries: &Tries,
-    (scope, log): (&Scope, &LogName),
+    store: &PostgresStore,
+    limit: Limit,
+    log: &LogName,
     (at, key): (u64, u64),
     rows: Option<&Rows>,
 ) -> Result<(), Failure> {
     if let Some(rows) = rows
-        && rows.write(database, tries).await?
+        && rows.write(&store.database, limit).await?
     {
         return Ok(());
     }
-    let (end, found) = end(database, tries, (scope, log), at).await?;
+    let (end, found) = end(store, limit, log, at).await?;
     if found == Some(key) || (end == at && rows.is_none()) {
         Ok(())
     } else if end == at {
-        Err(Failure::Store(StoreError::Locked { place: database.place.clone() }))
+        // The log was erased or started in the meantime.
+        let error = StoreError::Locked { place: store.database.remote.place.clone() };
+        Err(Failure::new(error, true, false))
     } else {
-        Err(Failure::Store(StoreError::Conflict { at, end }))
+        Err(StoreError::Conflict { at, end }.into())
     }
 }
 
 /// Returns the end of a log, and the key of the append that wrote the record at this position; 0 and `None` if they do
 /// not exist.
-async fn end(
-    database: &Database,
-    tries: &Tries,
-    (scope, log): (&Scope, &LogName),
-    at: u64,
-) -> Result<(u64, Option<u64>), Failure> {
-    let schema = &database.schema;
+async fn end(store: &PostgresStore, limit: Limit, log: &LogName, at: u64) -> Result<(u64, Option<u64>), Failure> {
+    let PostgresStore { database, scope } = store;
     let sql = format!(
-        "SELECT length, (SELECT key FROM {schema}.entries WHERE log = id AND position = $3)
-         FROM {schema}.logs WHERE scope = $1 AND name = $2"
+        "SELECT length, (SELECT key FROM {0}.entries WHERE log = id AND position = $3)
+         FROM {0}.logs WHERE scope = $1 AND name = $2",
+        database.schema
     );
     let (scope, log, at) = (scope.as_str(), log.as_str(), signed(at));
     let params: Params<'_> = &[(&scope, Type::TEXT), (&log, Type::TEXT), (&at, Type::INT8)];
-    let rows = database.try_rows(tries, &sql, params).await?;
+    let rows = database.try_rows(limit, &sql, params).await?;
     let Some(row) = rows.first() else { return Ok((0, None)) };
     let key = row.try_get::<_, Option<i64>>(1).ok().flatten();
     Ok((row.try_get(0).map_or(0, unsigned), key.map(i64::cast_unsigned)))
@@ -108,10 +86,10 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(schema: &str, scope: &Scope, log: &LogName, append: Append) -> Self {
+    fn new(PostgresStore { database, scope }: &PostgresStore, log: &LogName, append: Append) -> Self {
         let Append { at, records, time, key, .. } = append;
         let mut rows = Rows {
-            sql: sql(schema, at == 0),
+            sql: sql(&database.schema, at == 0),
             scope: scope.as_str().to_owned(),
             log: log.as_str().to_owned(),
             at: signed(at),
@@ -145,11 +123,11 @@ impl Rows {
     }
 
     /// Writes the rows if the log ends where the writer believes. Returns `false` if it ends elsewhere.
-    async fn write(&self, database: &Database, tries: &Tries) -> Result<bool, Failure> {
+    async fn write(&self, database: &Database, limit: Limit) -> Result<bool, Failure> {
         let (count, texts) = (signed(self.bodies.len() as u64), signed(self.positions.len() as u64));
         let rows = database
             .try_fixed(
-                tries,
+                limit,
                 &self.sql,
                 &[
                     (&self.scope, Type::TEXT),
@@ -206,7 +184,8 @@ fn sql(schema: &str, is_first: bool) -> String {
     )
 }
 
-pub(super) async fn touch(database: &Database, scope: &Scope, log: &LogName, time: Millis) -> Result<bool, StoreError> {
+pub(super) async fn touch(store: PostgresStore, log: LogName, time: Millis) -> Result<bool, StoreError> {
+    let PostgresStore { database, scope } = &store;
     let sql = format!(
         "UPDATE {}.logs SET used = greatest(used, $3) WHERE scope = $1 AND name = $2 RETURNING id",
         database.schema

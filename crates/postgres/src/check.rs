@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 
 use super::connection::Database;
 use super::read::{get, record};
-use super::unsigned;
+use super::{PostgresStore, unsigned};
 use lookback_store::texts::{Compared, Found, hash_of};
 use lookback_store::{LogName, Scope, StoreError, checksum};
 
@@ -18,7 +18,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 const CHUNK: i64 = 1_000;
 
 /// Returns descriptions of the problems of the tables.
-pub(super) async fn check(database: &Database) -> Result<Vec<String>, StoreError> {
+pub(super) async fn check(PostgresStore { database, .. }: PostgresStore) -> Result<Vec<String>, StoreError> {
     let sql = format!(
         "SELECT name, length, bytes, texts, has, has_bytes, has_texts FROM (
              SELECT logs.name, logs.length, logs.bytes, logs.texts,
@@ -32,8 +32,8 @@ pub(super) async fn check(database: &Database) -> Result<Vec<String>, StoreError
     );
     let mut found = Vec::new();
     for row in &database.rows_within(LONGEST, &sql, &[]).await? {
-        let name: &str = get(database, row, 0)?;
-        let number = |column| get::<i64>(database, row, column);
+        let name: &str = get(&database, row, 0)?;
+        let number = |column| get::<i64>(&database, row, column);
         let (says, has) = ((number(1)?, number(2)?, number(3)?), (number(4)?, number(5)?, number(6)?));
         found.push(format!(
             "the row of `{name}` has {} entries of {} bytes and {} texts, but the log has {} of {} and {}",
@@ -43,22 +43,22 @@ pub(super) async fn check(database: &Database) -> Result<Vec<String>, StoreError
     let sql = format!("SELECT id, scope, name, length, used FROM {}.logs ORDER BY id", database.schema);
     for row in &database.rows_within(LONGEST, &sql, &[]).await? {
         let log = Log {
-            id: get(database, row, 0)?,
-            scope: Scope::kept(get(database, row, 1)?),
-            name: LogName::kept(get(database, row, 2)?),
-            length: get(database, row, 3)?,
-            used: get(database, row, 4)?,
+            id: get(&database, row, 0)?,
+            scope: Scope::kept(get(&database, row, 1)?),
+            name: LogName::kept(get(&database, row, 2)?),
+            length: get(&database, row, 3)?,
+            used: get(&database, row, 4)?,
         };
         // Contents may have been erased between the two queries, so a difference is checked again.
-        if log.differs(database).await?.is_some() {
-            found.extend(log.differs(database).await?);
+        if log.differs(&database).await?.is_some() {
+            found.extend(log.differs(&database).await?);
         }
     }
     Ok(found)
 }
 
 /// Returns descriptions of the data in the tables that belongs to no listed log.
-pub(super) async fn nameless(database: &Database) -> Result<Vec<String>, StoreError> {
+pub(super) async fn nameless(PostgresStore { database, .. }: PostgresStore) -> Result<Vec<String>, StoreError> {
     let sql = format!(
         "SELECT DISTINCT log FROM (SELECT log FROM {0}.entries UNION ALL SELECT log FROM {0}.texts) AS records
          WHERE NOT EXISTS (SELECT 1 FROM {0}.logs WHERE id = log)",
@@ -66,12 +66,12 @@ pub(super) async fn nameless(database: &Database) -> Result<Vec<String>, StoreEr
     );
     let mut found = Vec::new();
     for row in &database.rows_within(LONGEST, &sql, &[]).await? {
-        found.push(format!("the records of log {} belong to no name", get::<i64>(database, row, 0)?));
+        found.push(format!("the records of log {} belong to no name", get::<i64>(&database, row, 0)?));
     }
     let sql = format!("SELECT id, scope FROM {}.logs", database.schema);
     for row in &database.rows_within(LONGEST, &sql, &[]).await? {
-        if !Scope::kept(get(database, row, 1)?).is_known() {
-            found.push(format!("the log with the number {} belongs to no tenant", get::<i64>(database, row, 0)?));
+        if !Scope::kept(get(&database, row, 1)?).is_known() {
+            found.push(format!("the log with the number {} belongs to no tenant", get::<i64>(&database, row, 0)?));
         }
     }
     Ok(found)

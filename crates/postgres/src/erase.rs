@@ -1,16 +1,18 @@
 //! Erases logs, and the contents of records.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use deadpool_postgres::Object;
 use futures_lite::future::try_zip;
 use tokio::time::{timeout, timeout_at};
 use tokio_postgres::types::Type;
 
 use super::connection::{Database, Params};
-use super::fault::{Failure, explain};
-use super::signed;
-use lookback_network::Tries;
-use lookback_store::{LogName, Scope, StoreError, Tombstone, checksum};
+use super::read::get;
+use super::{PostgresStore, signed};
+use lookback_network::{Failure, Limit, retry};
+use lookback_store::{LogName, StoreError, Tombstone, checksum};
 
 /// How long the deletion may take after the logs are locked. Only the erasing caller waits for it.
 const LONGEST: Duration = Duration::from_secs(600);
@@ -19,24 +21,17 @@ const LONGEST: Duration = Duration::from_secs(600);
 ///
 /// It is one transaction of two round trips. The logs are locked before their records are deleted, so that an append in
 /// progress is erased as a whole.
-pub(super) async fn delete(database: &Database, scope: &Scope, logs: Option<&[LogName]>) -> Result<u64, StoreError> {
-    let names: Option<Vec<&str>> = logs.map(|logs| logs.iter().map(LogName::as_str).collect());
+pub(super) async fn delete(store: PostgresStore, logs: Option<Vec<LogName>>) -> Result<u64, StoreError> {
+    let PostgresStore { database, scope } = &store;
+    let names: Option<Vec<&str>> = logs.as_ref().map(|logs| logs.iter().map(LogName::as_str).collect());
     let params: Params<'_> = &[(&scope.as_str(), Type::TEXT), (&names, Type::TEXT_ARRAY)];
-    let mut tries = Tries::new(database.patience);
     // The number of logs that an earlier try locked before its answer was lost.
-    let mut known = 0;
-    loop {
-        match once(database, &tries, params, &mut known).await {
-            Err(failure) if failure.may_pass() && tries.back_off().await => {}
-            done => {
-                let erased = done.map_err(|failure| explain(&database.place, database.patience, failure))?;
-                return Ok(erased.max(known));
-            }
-        }
-    }
+    let known = AtomicU64::new(0);
+    let erased = retry(database.remote.patience, |limit| once(database, limit, params, &known)).await?;
+    Ok(erased.max(known.into_inner()))
 }
 
-async fn once(database: &Database, tries: &Tries, params: Params<'_>, known: &mut u64) -> Result<u64, Failure> {
+async fn once(database: &Database, limit: Limit, params: Params<'_>, known: &AtomicU64) -> Result<u64, Failure> {
     let schema = &database.schema;
     let lock = format!(
         "SELECT id FROM {schema}.logs WHERE scope = $1 AND ($2::text[] IS NULL OR name = ANY($2)) ORDER BY id FOR UPDATE"
@@ -46,56 +41,37 @@ async fn once(database: &Database, tries: &Tries, params: Params<'_>, known: &mu
              texts AS (DELETE FROM {schema}.texts WHERE log = ANY($1))
          DELETE FROM {schema}.logs WHERE id = ANY($1)"
     );
-    let client = database.client(tries).await?;
-    let done = async {
+    let delete = async |client: &Object| {
         // Independent statements are sent together.
         let begun = try_zip(client.batch_execute("BEGIN"), client.query_typed(&lock, params));
-        let ((), locked) = timeout_at(tries.deadline, begun).await.map_err(|_| Failure::Late)??;
-        let ids = locked.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
+        let ((), locked) = database.answered(limit, timeout_at(limit.deadline, begun).await)?;
+        let ids = locked.iter().map(|row| get(database, row, 0)).collect::<Result<Vec<i64>, _>>()?;
         let params: Params<'_> = &[(&ids, Type::INT8_ARRAY)];
         let erased = try_zip(client.execute_typed(&delete, params), client.batch_execute("COMMIT"));
-        *known = ids.len() as u64;
-        timeout(LONGEST, erased).await.map_err(|_| Failure::Late)??;
-        Ok(*known)
+        let count = ids.len() as u64;
+        known.store(count, Ordering::Relaxed);
+        database.answered(limit, timeout(LONGEST, erased).await)?;
+        Ok(count)
     };
-    let done = done.await;
-    if done.is_err() {
-        // The transaction may still be open.
-        database.give_up(client);
-    }
-    done
+    database.transaction(limit, delete).await
 }
 
 /// How many records a transaction replaces.
 const TOMBSTONES: usize = 10_000;
 
 /// Replaces records with tombstones, and deletes their texts.
-pub(super) async fn replace(
-    database: &Database,
-    scope: &Scope,
-    log: &LogName,
-    tombstones: &[Tombstone],
-) -> Result<(), StoreError> {
+pub(super) async fn replace(store: PostgresStore, log: LogName, tombstones: Vec<Tombstone>) -> Result<(), StoreError> {
     for tombstones in tombstones.chunks(TOMBSTONES) {
-        let mut tries = Tries::new(database.patience);
-        loop {
-            // If the answer is lost, a second try finds other checksums, and changes nothing.
-            match replace_once(database, &tries, (scope, log), tombstones).await {
-                Err(failure) if failure.may_pass() && tries.back_off().await => {}
-                done => {
-                    done.map_err(|failure| explain(&database.place, database.patience, failure))?;
-                    break;
-                }
-            }
-        }
+        // If the answer is lost, a second try finds other checksums, and changes nothing.
+        retry(store.database.remote.patience, |limit| replace_once(&store, limit, &log, tombstones)).await?;
     }
     Ok(())
 }
 
 async fn replace_once(
-    database: &Database,
-    tries: &Tries,
-    (scope, log): (&Scope, &LogName),
+    PostgresStore { database, scope }: &PostgresStore,
+    limit: Limit,
+    log: &LogName,
     tombstones: &[Tombstone],
 ) -> Result<(), Failure> {
     let schema = &database.schema;
@@ -121,18 +97,14 @@ async fn replace_once(
          WHERE id = $1"
     );
     let (scope, name) = (scope.as_str(), log.as_str());
-    let client = database.client(tries).await?;
-    let done = async {
+    let replace = async |client: &Object| {
         let params: Params<'_> = &[(&scope, Type::TEXT), (&name, Type::TEXT)];
         let begun = try_zip(client.batch_execute("BEGIN"), client.query_typed(&lock, params));
-        let ((), locked) = timeout_at(tries.deadline, begun).await.map_err(|_| Failure::Late)??;
-        let id = locked.first().map(|row| row.try_get::<_, i64>(0)).transpose()?;
-        let Some(id) = id else {
-            return timeout_at(tries.deadline, client.batch_execute("COMMIT"))
-                .await
-                .map_err(|_| Failure::Late)?
-                .map_err(Failure::from);
+        let ((), locked) = database.answered(limit, timeout_at(limit.deadline, begun).await)?;
+        let Some(row) = locked.first() else {
+            return database.answered(limit, timeout_at(limit.deadline, client.batch_execute("COMMIT")).await);
         };
+        let id: i64 = get(database, row, 0)?;
         let positions: Vec<i64> = tombstones.iter().map(|tombstone| signed(tombstone.position)).collect();
         let before: Vec<i64> = tombstones.iter().map(|tombstone| tombstone.checksum.cast_signed()).collect();
         let after = tombstones.iter().map(|tombstone| checksum(log, tombstone.position, &tombstone.body).cast_signed());
@@ -148,19 +120,14 @@ async fn replace_once(
             (&last, Type::INT8),
         ];
         let replaced = try_zip(client.execute_typed(&replace, params), client.batch_execute("COMMIT"));
-        timeout(LONGEST, replaced).await.map_err(|_| Failure::Late)??;
+        database.answered(limit, timeout(LONGEST, replaced).await)?;
         Ok(())
     };
-    let done = done.await;
-    if done.is_err() {
-        // The transaction may still be open.
-        database.give_up(client);
-    }
-    done
+    database.transaction(limit, replace).await
 }
 
 /// Lets the server reuse the space of erased rows.
-pub(super) async fn vacuum(database: &Database) -> Result<(), StoreError> {
+pub(super) async fn vacuum(PostgresStore { database, .. }: PostgresStore) -> Result<(), StoreError> {
     for table in ["logs", "entries", "texts"] {
         let sql = format!("VACUUM {}.{table}", database.schema);
         database.rows_within(LONGEST, &sql, &[]).await?;

@@ -4,87 +4,33 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use deadpool_postgres::PoolError;
 use tokio_postgres::error::{DbError, SqlState};
 
-use lookback_network::{describe, out_of_reach};
+use lookback_network::{Failure, Remote};
 use lookback_store::StoreError;
 
-/// An error inside a call.
-#[derive(Debug)]
-pub(super) enum Failure {
-    Driver(tokio_postgres::Error),
-    Pool(PoolError),
-    /// There was no answer in time.
-    Late,
-    /// An error that needs no explanation.
-    Store(StoreError),
+/// Converts the driver's error of a try of a call that may take this long.
+pub(super) fn failure(remote: &Remote, patience: Duration, error: tokio_postgres::Error) -> Failure {
+    let (may_pass, is_unclear) = match error.code() {
+        Some(code) => {
+            let may_pass = *code == SqlState::T_R_SERIALIZATION_FAILURE
+                || *code == SqlState::T_R_DEADLOCK_DETECTED
+                || *code == SqlState::TOO_MANY_CONNECTIONS
+                // Stopping a server may signal each of its processes. The statement is then rolled back.
+                || *code == SqlState::QUERY_CANCELED
+                || is_gone(code);
+            (may_pass, is_gone(code))
+        }
+        None => (is_lost(&error), is_lost(&error)),
+    };
+    Failure::new(explain(remote, patience, error), may_pass, is_unclear)
 }
 
-impl From<tokio_postgres::Error> for Failure {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Failure::Driver(error)
-    }
-}
-
-impl From<PoolError> for Failure {
-    fn from(error: PoolError) -> Self {
-        match error {
-            PoolError::Backend(error) => Failure::Driver(error),
-            PoolError::Timeout(_) => Failure::Late,
-            other => Failure::Pool(other),
-        }
-    }
-}
-
-impl Failure {
-    pub(super) fn code(&self) -> Option<&SqlState> {
-        match self {
-            Failure::Driver(error) => error.code(),
-            _ => None,
-        }
-    }
-
-    /// Returns whether the same call may succeed a moment later: the connection was lost, the server restarts, or two
-    /// transactions conflicted.
-    pub(super) fn may_pass(&self) -> bool {
-        match (self, self.code()) {
-            (Failure::Driver(_), Some(code)) => {
-                *code == SqlState::T_R_SERIALIZATION_FAILURE
-                    || *code == SqlState::T_R_DEADLOCK_DETECTED
-                    || *code == SqlState::TOO_MANY_CONNECTIONS
-                    // Stopping a server may signal each of its processes. The statement is then rolled back.
-                    || *code == SqlState::QUERY_CANCELED
-                    || is_gone(code)
-            }
-            (Failure::Driver(error), None) => is_lost(error),
-            // No connection was free in time, but there may be time left.
-            (Failure::Late, _) => true,
-            _ => false,
-        }
-    }
-
-    /// Returns a description of why a connection failed.
-    pub(super) fn describe(&self) -> String {
-        match self {
-            Failure::Driver(error) => match error.as_db_error() {
-                Some(said) => Said::new(said).to_string(),
-                None => describe(error),
-            },
-            Failure::Pool(error) => describe(error),
-            Failure::Late => "there was no answer in time".to_owned(),
-            Failure::Store(error) => describe(error),
-        }
-    }
-
-    /// Returns whether the server may have carried out the request.
-    pub(super) fn is_unclear(&self) -> bool {
-        match (self, self.code()) {
-            (Failure::Late, _) => true,
-            (Failure::Driver(_), Some(code)) => is_gone(code),
-            (Failure::Driver(error), None) => is_lost(error),
-            _ => false,
-        }
+/// Records why a connection failed.
+pub(super) fn record(remote: &Remote, error: &tokio_postgres::Error) {
+    match error.as_db_error() {
+        Some(said) => remote.record(Some(&Said::new(said))),
+        None => remote.record(Some(error)),
     }
 }
 
@@ -125,27 +71,18 @@ impl Said {
     }
 }
 
-/// Converts the driver's errors.
-pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> StoreError {
-    let (place, may_pass) = (place.to_owned(), failure.may_pass());
-    let error = match failure {
-        Failure::Store(error) => return error,
-        Failure::Late => return StoreError::Late { place, limit: patience },
-        Failure::Pool(error) => return StoreError::Backend { place, source: Box::new(error) },
-        Failure::Driver(error) => error,
-    };
+fn explain(remote: &Remote, patience: Duration, error: tokio_postgres::Error) -> StoreError {
+    let place = remote.place.clone();
     let Some(said) = error.as_db_error() else {
-        return match may_pass {
-            true => out_of_reach(&place, patience, describe(&error)),
+        return match is_lost(&error) {
+            true => remote.out_of_reach(patience, &error),
             false => StoreError::Unreachable { place, source: Box::new(error) },
         };
     };
     let code = said.code();
     let source = Box::new(Said::new(said));
     match code.code().get(..2) {
-        _ if is_gone(code) || *code == SqlState::TOO_MANY_CONNECTIONS => {
-            out_of_reach(&place, patience, source.to_string())
-        }
+        _ if is_gone(code) || *code == SqlState::TOO_MANY_CONNECTIONS => remote.out_of_reach(patience, &*source),
         Some("28") => StoreError::Denied { place, source },
         Some("3D") => StoreError::Missing { place },
         _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Denied { place, source },

@@ -32,7 +32,7 @@ use std::time::Duration;
 use lookback_engine::transcript::Millis;
 
 use self::connection::Database;
-use lookback_network as network;
+use lookback_network::PATIENCE;
 use lookback_store::search::Query;
 use lookback_store::{Append, Head, Hit, LogInfo, LogName, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone};
 
@@ -74,7 +74,7 @@ impl PostgresStore {
     /// Returns an error if the URL is invalid, if the server cannot be reached or refuses the user, or if a newer
     /// version of Lookback created the tables.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        PostgresStore::connect_with(url, network::PATIENCE).await
+        PostgresStore::connect_with(url, PATIENCE).await
     }
 
     /// Connects to a database. `patience` is how long a call tries to reach a server that does not answer; the default
@@ -85,96 +85,69 @@ impl PostgresStore {
     pub async fn connect_with(url: &str, patience: Duration) -> Result<Self, StoreError> {
         let database = Arc::new(Database::new(url, patience)?);
         let store = PostgresStore { database, scope: Scope::default() };
-        store.run(|database, _| async move { schema::prepare(&database).await }).await?;
+        store.database.remote.run(schema::prepare(store.clone())).await?;
         Ok(store)
-    }
-
-    /// Runs a call on the driver's runtime.
-    fn run<'a, T, F>(&'a self, call: impl FnOnce(Arc<Database>, Scope) -> F + Send + 'a) -> StoreFuture<'a, T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, StoreError>> + Send + 'static,
-    {
-        let work = call(self.database.clone(), self.scope.clone());
-        Box::pin(async move {
-            let done = network::run(work).await;
-            done.unwrap_or_else(|source| {
-                Err(StoreError::Backend { place: self.database.place.clone(), source: Box::new(source) })
-            })
-        })
     }
 }
 
 impl fmt::Debug for PostgresStore {
     /// Prints the URL without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PostgresStore").field("place", &self.database.place).finish_non_exhaustive()
+        f.debug_struct("PostgresStore").field("place", &self.database.remote.place).finish_non_exhaustive()
     }
 }
 
 impl Store for PostgresStore {
     fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
-        let log = log.clone();
-        self.run(move |database, scope| async move { append::append(&database, &scope, &log, append).await })
+        self.database.remote.run(append::append(self.clone(), log.clone(), append))
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
-        let log = log.clone();
-        self.run(move |database, scope| async move { append::touch(&database, &scope, &log, time).await })
+        self.database.remote.run(append::touch(self.clone(), log.clone(), time))
     }
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
-        let log = log.clone();
-        self.run(|database, scope| async move {
-            Ok(read::spans(&database, &scope, &log, &[span]).await?.pop().unwrap_or_default())
-        })
+        let bodies = read::spans(self.clone(), log.clone(), vec![span]);
+        self.database.remote.run(async { Ok(bodies.await?.pop().unwrap_or_default()) })
     }
 
     fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
-        let (log, spans) = (log.clone(), spans.to_vec());
-        self.run(|database, scope| async move { read::spans(&database, &scope, &log, &spans).await })
+        self.database.remote.run(read::spans(self.clone(), log.clone(), spans.to_vec()))
     }
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
-        let log = log.clone();
-        self.run(move |database, scope| async move { read::head(&database, &scope, &log, before).await })
+        self.database.remote.run(read::head(self.clone(), log.clone(), before))
     }
 
     fn tail<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<(Head, Vec<String>)>> {
-        let log = log.clone();
-        self.run(|database, scope| async move { read::tail(&database, &scope, &log).await })
+        self.database.remote.run(read::tail(self.clone(), log.clone()))
     }
 
     fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
-        let log = log.clone();
-        self.run(|database, scope| async move { read::info(&database, &scope, &log).await })
+        self.database.remote.run(read::info(self.clone(), log.clone()))
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
-        let prefix = prefix.to_owned();
-        self.run(|database, scope| async move { read::list(&database, &scope, &prefix).await })
+        self.database.remote.run(read::list(self.clone(), prefix.to_owned()))
     }
 
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
-        let logs = logs.to_vec();
-        self.run(|database, scope| async move { erase::delete(&database, &scope, Some(&logs)).await })
+        self.database.remote.run(erase::delete(self.clone(), Some(logs.to_vec())))
     }
 
     fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
-        let log = log.clone();
-        self.run(|database, scope| async move { erase::replace(&database, &scope, &log, &tombstones).await })
+        self.database.remote.run(erase::replace(self.clone(), log.clone(), tombstones))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {
-        self.run(|database, scope| async move { erase::delete(&database, &scope, None).await })
+        self.database.remote.run(erase::delete(self.clone(), None))
     }
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         if query.is_empty() {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }
-        let (log, query) = (log.cloned(), query.clone());
-        self.run(move |database, scope| search::search(database, scope, log, query, most))
+        self.database.remote.run(search::search(self.clone(), log.cloned(), query.clone(), most))
     }
 
     fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
@@ -182,27 +155,27 @@ impl Store for PostgresStore {
     }
 
     fn check(&self) -> StoreFuture<'_, Vec<String>> {
-        self.run(|database, _| async move { check::check(&database).await })
+        self.database.remote.run(check::check(self.clone()))
     }
 
     fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
-        self.run(|database, _| async move { check::nameless(&database).await })
+        self.database.remote.run(check::nameless(self.clone()))
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {
-        self.run(|database, _| async move { read::probe(&database).await })
+        self.database.remote.run(read::probe(self.clone()))
     }
 
     fn vacuum(&self) -> StoreFuture<'_, ()> {
-        self.run(|database, _| async move { erase::vacuum(&database).await })
+        self.database.remote.run(erase::vacuum(self.clone()))
     }
 
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
-        self.run(|database, scope| async move { read::tenants(&database, &scope).await })
+        self.database.remote.run(read::tenants(self.clone()))
     }
 
     fn trouble(&self) -> Option<StoreError> {
-        self.database.trouble.error(&self.database.place, self.database.patience)
+        self.database.remote.trouble(self.database.remote.patience)
     }
 }
 

@@ -6,17 +6,17 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connection::Database;
-use super::fault::{Failure, explain};
-use super::{signed, unsigned};
-use lookback_store::{Head, LogInfo, LogName, Scope, StoreError, StoredRecord, Tenant};
+use super::fault::failure;
+use super::{PostgresStore, signed, unsigned};
+use lookback_store::{Head, LogInfo, LogName, StoreError, StoredRecord, Tenant};
 
 /// Reads each of these spans.
 pub(super) async fn spans(
-    database: &Database,
-    scope: &Scope,
-    log: &LogName,
-    spans: &[Range<u64>],
+    store: PostgresStore,
+    log: LogName,
+    spans: Vec<Range<u64>>,
 ) -> Result<Vec<Vec<String>>, StoreError> {
+    let PostgresStore { database, scope } = &store;
     let schema = &database.schema;
     let sql = format!(
         "SELECT span.number, length, position, checksum, body FROM {schema}.logs
@@ -38,13 +38,13 @@ pub(super) async fn spans(
         .await?;
     let mut rows = rows.iter().peekable();
     let mut all = Vec::with_capacity(spans.len());
-    for (number, span) in (1_i64..).zip(spans) {
+    for (number, span) in (1_i64..).zip(&spans) {
         let (mut end, mut read) = (0, Vec::new());
         while let Some(row) = rows.next_if(|row| row.try_get::<_, i64>(0).is_ok_and(|of| of == number)) {
             end = unsigned(get(database, row, 1)?);
-            read.extend(record(database, log, row, 2)?);
+            read.extend(record(database, &log, row, 2)?);
         }
-        all.push(StoredRecord::check(log, span.clone(), end, read)?);
+        all.push(StoredRecord::check(&log, span.clone(), end, read)?);
     }
     Ok(all)
 }
@@ -55,7 +55,7 @@ pub(super) fn get<'a, T: tokio_postgres::types::FromSql<'a>>(
     row: &'a Row,
     column: usize,
 ) -> Result<T, StoreError> {
-    row.try_get(column).map_err(|error| explain(&database.place, database.patience, Failure::Driver(error)))
+    row.try_get(column).map_err(|error| failure(&database.remote, database.remote.patience, error).into())
 }
 
 /// Returns the record that begins at a column; `None` if the row has none.
@@ -72,12 +72,8 @@ pub(super) fn record(
     Ok(Some(StoredRecord::new(position, checksum.cast_unsigned(), body)))
 }
 
-pub(super) async fn head(
-    database: &Database,
-    scope: &Scope,
-    log: &LogName,
-    before: Option<u64>,
-) -> Result<Option<Head>, StoreError> {
+pub(super) async fn head(store: PostgresStore, log: LogName, before: Option<u64>) -> Result<Option<Head>, StoreError> {
+    let PostgresStore { database, scope } = &store;
     let schema = &database.schema;
     let sql = format!(
         "SELECT length, (SELECT max(position) FROM {schema}.entries WHERE log = id AND checkpoint AND position < $3)
@@ -94,11 +90,8 @@ pub(super) async fn head(
 }
 
 /// Reads the end of a log, and its records from the newest checkpoint on.
-pub(super) async fn tail(
-    database: &Database,
-    scope: &Scope,
-    log: &LogName,
-) -> Result<Option<(Head, Vec<String>)>, StoreError> {
+pub(super) async fn tail(store: PostgresStore, log: LogName) -> Result<Option<(Head, Vec<String>)>, StoreError> {
+    let PostgresStore { database, scope } = &store;
     let schema = &database.schema;
     let sql = format!(
         "WITH head AS (
@@ -114,9 +107,9 @@ pub(super) async fn tail(
     let head = Head::new(unsigned(length), checkpoint.map(unsigned));
     let mut read = Vec::with_capacity(rows.len());
     for row in &rows {
-        read.extend(record(database, log, row, 2)?);
+        read.extend(record(database, &log, row, 2)?);
     }
-    let bodies = StoredRecord::check(log, head.checkpoint.unwrap_or(0)..head.end, head.end, read)?;
+    let bodies = StoredRecord::check(&log, head.checkpoint.unwrap_or(0)..head.end, head.end, read)?;
     Ok(Some((head, bodies)))
 }
 
@@ -130,13 +123,15 @@ fn log_info(database: &Database, row: &Row) -> Result<LogInfo, StoreError> {
     Ok(info.created(get(database, row, 3)?).used(get(database, row, 4)?))
 }
 
-pub(super) async fn info(database: &Database, scope: &Scope, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
+pub(super) async fn info(store: PostgresStore, log: LogName) -> Result<Option<LogInfo>, StoreError> {
+    let PostgresStore { database, scope } = &store;
     let sql = format!("SELECT {INFO} FROM {}.logs WHERE scope = $1 AND name = $2", database.schema);
     let rows = database.rows(&sql, &[(&scope.as_str(), Type::TEXT), (&log.as_str(), Type::TEXT)]).await?;
     rows.first().map(|row| log_info(database, row)).transpose()
 }
 
-pub(super) async fn list(database: &Database, scope: &Scope, prefix: &str) -> Result<Vec<LogInfo>, StoreError> {
+pub(super) async fn list(store: PostgresStore, prefix: String) -> Result<Vec<LogInfo>, StoreError> {
+    let PostgresStore { database, scope } = &store;
     // No name has such a character, and the database does not accept it.
     if prefix.contains('\0') {
         return Ok(Vec::new());
@@ -147,7 +142,7 @@ pub(super) async fn list(database: &Database, scope: &Scope, prefix: &str) -> Re
              AND starts_with(name, $2) ORDER BY name",
         database.schema
     );
-    let behind = behind(prefix);
+    let behind = behind(&prefix);
     let params = &[(&scope.as_str() as _, Type::TEXT), (&prefix as _, Type::TEXT), (&behind as _, Type::TEXT)];
     database.rows(&sql, params).await?.iter().map(|row| log_info(database, row)).collect()
 }
@@ -166,7 +161,8 @@ fn behind(prefix: &str) -> Option<String> {
 }
 
 /// Checks that the tables exist, and that the server is writable: a standby is not.
-pub(super) async fn probe(database: &Database) -> Result<(), StoreError> {
+pub(super) async fn probe(store: PostgresStore) -> Result<(), StoreError> {
+    let database = &store.database;
     let sql = format!(
         "SELECT current_setting('transaction_read_only') = 'on' FROM {0}.version
          WHERE NOT EXISTS (SELECT 1 FROM {0}.logs WHERE scope = '' AND name = '')",
@@ -174,14 +170,14 @@ pub(super) async fn probe(database: &Database) -> Result<(), StoreError> {
     );
     let rows = database.rows(&sql, &[]).await?;
     match rows.first().map(|row| get(database, row, 0)).transpose()? {
-        Some(true) => Err(StoreError::ReadOnly { place: database.place.clone() }),
+        Some(true) => Err(StoreError::ReadOnly { place: database.remote.place.clone() }),
         Some(false) => Ok(()),
-        None => Err(StoreError::NotAStore { place: database.place.clone() }),
+        None => Err(StoreError::NotAStore { place: database.remote.place.clone() }),
     }
 }
 
 /// Returns the tenants of a namespace, in the byte order of their names.
-pub(super) async fn tenants(database: &Database, scope: &Scope) -> Result<Vec<Tenant>, StoreError> {
+pub(super) async fn tenants(PostgresStore { database, scope }: PostgresStore) -> Result<Vec<Tenant>, StoreError> {
     // Jumps from one namespace to the next, since a tenant may have many logs.
     let sql = format!(
         "WITH RECURSIVE found (scope) AS (
@@ -197,7 +193,7 @@ pub(super) async fn tenants(database: &Database, scope: &Scope) -> Result<Vec<Te
     let rows = database.rows(&sql, &[(&scope.as_str(), Type::TEXT)]).await?;
     let mut tenants = Vec::new();
     for row in &rows {
-        tenants.extend(scope.tenant_in(get(database, row, 0)?));
+        tenants.extend(scope.tenant_in(get(&database, row, 0)?));
     }
     tenants.dedup();
     Ok(tenants)

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use deadpool_postgres::Object;
 use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::connection::Database;
-use super::fault::{Failure, explain};
-use super::unsigned;
-use lookback_network::Tries;
+use super::read::get;
+use super::{PostgresStore, unsigned};
+use lookback_network::{Failure, Limit, retry};
 use lookback_store::StoreError;
 
 /// How long a creation or a migration may take, including the wait for another process.
@@ -20,56 +21,55 @@ const VERSION: i64 = 1;
 const LOCK: i64 = 0x6c6f_6f6b_6261_636b;
 
 /// Creates the tables if they do not exist, and migrates those of an older version.
-pub(super) async fn prepare(database: &Database) -> Result<(), StoreError> {
-    let mut tries = Tries::new(database.patience);
-    loop {
-        let done = match found(database, &tries).await {
-            Ok(Some(VERSION)) => return Ok(()),
-            Ok(Some(found)) if found > VERSION => {
-                return Err(StoreError::Newer { place: database.place.clone(), found, known: VERSION });
+pub(super) async fn prepare(store: PostgresStore) -> Result<(), StoreError> {
+    let database = &*store.database;
+    let once = |limit| async move {
+        loop {
+            match found(database, limit).await? {
+                Some(VERSION) => return Ok(()),
+                Some(found) if found > VERSION => {
+                    let place = database.remote.place.clone();
+                    return Err(StoreError::Newer { place, found, known: VERSION }.into());
+                }
+                found => create(database, limit, found).await?,
             }
-            Ok(found) => create(database, &tries, found).await,
-            Err(failure) => Err(failure),
-        };
-        match done {
-            Ok(()) => {}
-            Err(failure) if (failure.may_pass() || is_raced(&failure)) && tries.back_off().await => {}
-            Err(failure) => return Err(explain(&database.place, database.patience, failure)),
         }
-    }
+    };
+    Ok(retry(database.remote.patience, once).await?)
 }
 
 /// Returns whether another process created the same object at the same moment. `IF NOT EXISTS` does not prevent that.
-fn is_raced(failure: &Failure) -> bool {
+fn is_raced(error: &tokio_postgres::Error) -> bool {
     let codes =
         [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
-    failure.code().is_some_and(|code| codes.contains(code))
+    error.code().is_some_and(|code| codes.contains(code))
 }
 
 /// Returns the version of the tables; `None` if they do not exist.
-async fn found(database: &Database, tries: &Tries) -> Result<Option<i64>, Failure> {
+async fn found(database: &Database, limit: Limit) -> Result<Option<i64>, Failure> {
     let encoding = "SELECT pg_encoding_to_char(encoding) = 'UTF8',
         to_regclass($1::text || '.version') IS NOT NULL, to_regclass($1::text || '.logs') IS NOT NULL
         FROM pg_database WHERE datname = current_database()";
-    let rows = database.try_rows(tries, encoding, &[(&database.schema, Type::TEXT)]).await?;
+    let rows = database.try_rows(limit, encoding, &[(&database.schema, Type::TEXT)]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
-    let (is_utf8, is_there, has_logs): (bool, bool, bool) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-    let not_a_store = || Failure::Store(StoreError::NotAStore { place: database.place.clone() });
+    let (is_utf8, is_there, has_logs): (bool, bool, bool) =
+        (get(database, row, 0)?, get(database, row, 1)?, get(database, row, 2)?);
+    let not_a_store = || StoreError::NotAStore { place: database.remote.place.clone() };
     if !is_utf8 {
-        return Err(Failure::Store(StoreError::Url { reason: "the database must have the encoding UTF8" }));
+        return Err(StoreError::Url { reason: "the database must have the encoding UTF8" }.into());
     }
     if !is_there {
         // Tables of another program are not touched.
-        return if has_logs { Err(not_a_store()) } else { Ok(None) };
+        return if has_logs { Err(not_a_store().into()) } else { Ok(None) };
     }
     let sql = format!("SELECT version FROM {}.version", database.schema);
-    let rows = database.try_rows(tries, &sql, &[]).await?;
-    let version = rows.first().map(|row| row.try_get(0)).transpose()?;
-    version.map(Some).ok_or_else(not_a_store)
+    let rows = database.try_rows(limit, &sql, &[]).await?;
+    let row = rows.first().ok_or_else(not_a_store)?;
+    Ok(Some(get(database, row, 0)?))
 }
 
 /// Creates the tables, or migrates existing ones, in one transaction.
-async fn create(database: &Database, tries: &Tries, found: Option<i64>) -> Result<(), Failure> {
+async fn create(database: &Database, limit: Limit, found: Option<i64>) -> Result<(), Failure> {
     let steps = (unsigned(found.unwrap_or(0))..unsigned(VERSION)).map(|from| match from {
         0 => first(database),
         // Each later version adds its step here.
@@ -91,19 +91,13 @@ async fn create(database: &Database, tries: &Tries, found: Option<i64>) -> Resul
          END IF; END $do$;
          COMMIT;"
     );
-    let client = database.client(tries).await?;
-    match timeout(LONGEST, client.batch_execute(&sql)).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => {
-            // The transaction is still open.
-            database.give_up(client);
-            Err(error.into())
-        }
-        Err(_) => {
-            database.give_up(client);
-            Err(Failure::Late)
-        }
-    }
+    let create = async |client: &Object| {
+        let created = timeout(LONGEST, client.batch_execute(&sql)).await;
+        let is_raced = matches!(&created, Ok(Err(error)) if is_raced(error));
+        let raced = |failure: Failure| if is_raced { Failure::new(failure.into(), true, false) } else { failure };
+        database.answered(limit, created).map_err(raced)
+    };
+    database.transaction(limit, create).await
 }
 
 /// Returns the statements that create the tables of version 1.

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lookback_engine::transcript::Millis;
 use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::connection::Database;
-use super::fault::{Failure, explain};
-use super::{signed, unsigned};
+use super::read::get;
+use super::{PostgresStore, signed, unsigned};
 use lookback_store::search::{Index, Lookup, Place, Query, rank};
 use lookback_store::{Hit, LogName, Scope, StoreError};
 
@@ -21,21 +21,19 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 /// Finds the records that match a query, in one log or in all: the best first.
 pub(super) async fn search(
-    database: Arc<Database>,
-    scope: Scope,
+    PostgresStore { database, scope }: PostgresStore,
     log: Option<LogName>,
     query: Query,
     most: usize,
 ) -> Result<Vec<Hit>, StoreError> {
-    let handle = Handle::current();
-    let place = database.place.clone();
+    let (handle, of) = (Handle::current(), database.clone());
     // The ranking blocks while it waits for answers, so it runs on another thread.
-    let ranked = tokio::task::spawn_blocking(move || {
+    let ranked = spawn_blocking(move || {
         let (times, logs) = (query.times(), Logs::default());
         let deadline = Instant::now() + LONGEST;
-        rank(&mut Words { database: &database, handle, deadline, scope, log, times, texts: 0, logs }, &query, most)
+        rank(&mut Words { database: &of, handle, deadline, scope, log, times, texts: 0, logs }, &query, most)
     });
-    ranked.await.map_err(|source| StoreError::Backend { place, source: Box::new(source) })?
+    ranked.await.map_err(|error| database.remote.broken(error))?
 }
 
 /// The logs that were found, numbered in the order of their identifiers.
@@ -79,11 +77,6 @@ impl Words<'_> {
             }
             other => other,
         })
-    }
-
-    fn get<'r, T: tokio_postgres::types::FromSql<'r>>(&self, row: &'r Row, column: usize) -> Result<T, StoreError> {
-        let place = &self.database.place;
-        row.try_get(column).map_err(|error| explain(place, LONGEST, Failure::Driver(error)))
     }
 
     /// Returns a condition that limits the texts `t` to those that are searched. `$1` is the scope, `$2` the log, and
@@ -142,7 +135,7 @@ impl Index for Words<'_> {
             &[(&scope, Type::TEXT), (&log, Type::TEXT), (&of_tenant, Type::TEXT_ARRAY), (&terms, Type::TEXT_ARRAY)];
         let mut counts = HashMap::new();
         for row in self.rows(&sql, params)? {
-            let (term, count): (Option<String>, i64) = (self.get(&row, 0)?, self.get(&row, 1)?);
+            let (term, count): (Option<String>, i64) = (get(self.database, &row, 0)?, get(self.database, &row, 1)?);
             match term {
                 Some(term) => {
                     counts.insert(term, unsigned(count));
@@ -195,7 +188,8 @@ impl Index for Words<'_> {
         let sql = format!("{all} UNION ALL {}", selects.join(" UNION ALL "));
         let mut found = Vec::new();
         for row in self.rows(&sql, &params)? {
-            let at: (i64, i64, i64) = (self.get(&row, 0)?, self.get(&row, 1)?, self.get(&row, 2)?);
+            let at: (i64, i64, i64) =
+                (get(self.database, &row, 0)?, get(self.database, &row, 1)?, get(self.database, &row, 2)?);
             found.push(at);
         }
         self.logs.know(found.iter().map(|(_, log, _)| *log));
@@ -239,7 +233,7 @@ impl Index for Words<'_> {
         let mut hits = vec![None; places.len()];
         for row in self.rows(&sql, params)? {
             let (number, name, position): (i64, String, i64) =
-                (self.get(&row, 0)?, self.get(&row, 1)?, self.get(&row, 2)?);
+                (get(self.database, &row, 0)?, get(self.database, &row, 1)?, get(self.database, &row, 2)?);
             let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
             if let Some(hit) = at.and_then(|at| hits.get_mut(at)) {
                 *hit = Some(Hit::new(LogName::kept(name), unsigned(position)));

@@ -2,51 +2,39 @@
 
 use lookback_engine::transcript::Millis;
 use redis::{Cmd, Value};
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
+use super::RedisStore;
 use super::connection::{Call, Server};
-use super::fault::{Failure, explain};
 use super::keys::{self, Keys};
 use super::packed::Text;
 use super::scripts::{APPEND, TOUCH};
-use lookback_network::{Tries, unclear};
+use lookback_network::{Failure, Limit, retry};
 use lookback_store::search::terms;
 use lookback_store::{Append, LogName, Scope, StoreError, checksum};
 
 /// The script's answer if the records are in the log.
 const WRITTEN: i64 = -1;
 
-pub(super) async fn append(server: &Server, scope: &Scope, log: &LogName, append: Append) -> Result<(), StoreError> {
-    let (at, time) = (append.at, append.time);
+pub(super) async fn append(store: RedisStore, log: LogName, append: Append) -> Result<(), StoreError> {
+    let RedisStore { server, scope } = &store;
+    let (at, time, name, remote) = (append.at, append.time, log.clone(), &server.remote);
     // Computing the terms takes time in proportion to the texts, and this thread serves all connections.
-    let name = log.clone();
-    let packed = tokio::task::spawn_blocking(move || Packed::new(&name, append)).await;
-    let packed =
-        packed.map_err(|source| StoreError::Backend { place: server.place.clone(), source: Box::new(source) })?;
-    let command = packed.command(server, scope, log, time);
+    let packed = spawn_blocking(move || Packed::new(&name, append)).await;
+    let packed = packed.map_err(|error| remote.broken(error))?;
+    let command = packed.command(server, scope, &log, time);
     let is_apart = at == 0 && !packed.records.is_empty() && server.is_cluster();
-    let mut is_unclear = false;
-    let mut tries = Tries::new(server.patience);
-    loop {
-        let failure = match once(server, &tries, (scope, log), (at, is_apart), &command).await {
-            Ok(()) => return Ok(()),
-            Err(failure) => failure,
-        };
-        is_unclear |= failure.is_unclear();
-        if !failure.may_pass() || !tries.back_off().await {
-            let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
-            let error = explain(&server.place, server.patience, failure);
-            // An earlier try, or one by the driver itself, may have written the records.
-            return Err(if is_unclear && !is_refused { unclear(&server.place, error) } else { error });
-        }
-    }
+    let done = retry(remote.patience, |limit| once(&store, limit, &log, (at, is_apart), &command)).await;
+    // An earlier try, or one by the driver itself, may have written the records.
+    done.map_err(|failure| failure.of_append(&remote.place))
 }
 
 /// Tries an append once. The script recognizes records that an earlier try has written.
 async fn once(
-    server: &Server,
-    tries: &Tries,
-    (scope, log): (&Scope, &LogName),
+    RedisStore { server, scope }: &RedisStore,
+    limit: Limit,
+    log: &LogName,
     (at, is_apart): (u64, bool),
     command: &Cmd,
 ) -> Result<(), Failure> {
@@ -54,37 +42,37 @@ async fn once(
     pipeline.add_command(command.clone());
     if server.wait > 0 {
         // The answer must arrive before the call gives up, which would close the connection.
-        let left = tries.deadline.saturating_duration_since(Instant::now()) * 3 / 4;
+        let left = limit.deadline.saturating_duration_since(Instant::now()) * 3 / 4;
         pipeline.cmd("WAIT").arg(server.wait).arg(u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
     }
     // An erasure may remove the name before the log exists, so the name is added once more afterwards.
     if is_apart {
-        name(server, tries, scope, log).await?;
+        name(server, limit, scope, log).await?;
     }
-    let answers = server.once(tries, &Call::Script { pipeline, script: &APPEND, waits: server.wait > 0 }).await?;
+    let answers = server.once(limit, &Call::Script { pipeline, script: &APPEND, waits: server.wait > 0 }).await?;
     if is_apart {
-        name(server, tries, scope, log).await?;
+        name(server, limit, scope, log).await?;
     }
     match answers.as_slice() {
         [Value::Int(WRITTEN)] => Ok(()),
         [Value::Int(WRITTEN), Value::Int(replicas)] if *replicas >= i64::from(server.wait) => Ok(()),
         // It was written, but may be lost with the primary.
-        [Value::Int(WRITTEN), _] => Err(Failure::Late),
-        [Value::Int(end), ..] => {
-            Err(Failure::Store(StoreError::Conflict { at, end: u64::try_from(*end).unwrap_or(u64::MAX) }))
+        [Value::Int(WRITTEN), _] => {
+            Err(StoreError::Late { place: server.remote.place.clone(), limit: limit.patience }.into())
         }
-        _ => Err(Failure::Store(StoreError::NotAStore { place: server.place.clone() })),
+        [Value::Int(end), ..] => Err(StoreError::Conflict { at, end: u64::try_from(*end).unwrap_or(u64::MAX) }.into()),
+        _ => Err(StoreError::NotAStore { place: server.remote.place.clone() }.into()),
     }
 }
 
 /// Adds a log to the list of its namespace, which is in another slot.
-async fn name(server: &Server, tries: &Tries, scope: &Scope, log: &LogName) -> Result<(), Failure> {
+async fn name(server: &Server, limit: Limit, scope: &Scope, log: &LogName) -> Result<(), Failure> {
     let names = keys::names(&server.prefix, scope);
     let mut commands = vec![redis::cmd("ZADD").arg(names).arg(0).arg(log.as_str()).take()];
     if !scope.as_str().is_empty() {
         commands.push(redis::cmd("ZADD").arg(keys::scopes(&server.prefix)).arg(0).arg(scope.as_str()).take());
     }
-    server.once(tries, &Call::Each(commands)).await?;
+    server.once(limit, &Call::Each(commands)).await?;
     Ok(())
 }
 
@@ -143,10 +131,11 @@ fn number(number: Option<i64>) -> String {
     number.map(|number| number.to_string()).unwrap_or_default()
 }
 
-pub(super) async fn touch(server: &Server, scope: &Scope, log: &LogName, time: Millis) -> Result<bool, StoreError> {
-    let mut keys = vec![Keys::new(&server.prefix, scope, log).log];
+pub(super) async fn touch(store: RedisStore, log: LogName, time: Millis) -> Result<bool, StoreError> {
+    let RedisStore { server, scope } = &store;
+    let mut keys = vec![Keys::new(&server.prefix, scope, &log).log];
     if server.ttl.is_some() {
-        keys.extend(Keys::for_session(&server.prefix, scope, log));
+        keys.extend(Keys::for_session(&server.prefix, scope, &log));
     }
     let args = [time.to_string(), number(server.milliseconds_to_live())];
     server.run(&TOUCH, &keys, &args).await

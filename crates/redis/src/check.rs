@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use redis::Value;
 
+use super::RedisStore;
 use super::connection::{NO_ARGUMENTS, Server};
 use super::keys::{self, Keys};
 use super::packed::{Text, unpacked};
@@ -13,7 +14,8 @@ use lookback_store::texts::{Compared, Found, hash_of};
 use lookback_store::{LogInfo, LogName, Scope, StoreError, checksum};
 
 /// Returns descriptions of the problems of the keys.
-pub(super) async fn check(server: &Server, scope: &Scope) -> Result<Vec<String>, StoreError> {
+pub(super) async fn check(store: RedisStore) -> Result<Vec<String>, StoreError> {
+    let RedisStore { server, scope } = &store;
     let mut wrong = Vec::new();
     for scope in scopes(server, scope).await? {
         for log in names(server, &scope, "").await? {
@@ -77,7 +79,8 @@ async fn elements(server: &Server, key: &str, count: u64) -> Result<Vec<Vec<u8>>
 }
 
 /// Describes the keys of logs that no list names. A cluster cannot be scanned as a whole.
-pub(super) async fn nameless(server: &Server, scope: &Scope) -> Result<Vec<String>, StoreError> {
+pub(super) async fn nameless(store: RedisStore) -> Result<Vec<String>, StoreError> {
+    let RedisStore { server, scope } = &store;
     if server.is_cluster() {
         return Ok(Vec::new());
     }
@@ -103,7 +106,7 @@ pub(super) async fn nameless(server: &Server, scope: &Scope) -> Result<Vec<Strin
     // A log that is erased in the meantime no longer has keys.
     let found: Vec<String> = found.into_iter().collect();
     let exist = found.iter().map(|key| redis::cmd("EXISTS").arg(key).take());
-    let exist = server.each(server.patience, exist.collect()).await?;
+    let exist = server.each(server.remote.patience, exist.collect()).await?;
     let left = found.iter().zip(exist).filter(|(_, exists)| *exists == Value::Int(1));
     Ok(left.map(|(key, _)| format!("the key `{key}` belongs to no listed log")).collect())
 }

@@ -19,9 +19,9 @@ use tokio_rustls::TlsConnector;
 
 use super::config::{Sentinel, Settings};
 use super::dial::{Driver, dial, late};
-use super::fault::{Failure, code, explain, may_pass};
+use super::fault::{code, ends_connection, failure, may_pass};
 use super::risk::Risk;
-use lookback_network::{Refused, Tries, Trouble, describe, patience_for_a_host, tls_config};
+use lookback_network::{Failure, Limit, Remote, retry};
 use lookback_store::StoreError;
 
 /// How many commands are sent to a cluster at once.
@@ -37,34 +37,27 @@ pub(super) struct Server {
     /// Connections for appends that wait for replicas, and would delay later commands.
     waiting: Links,
     is_cluster: bool,
-    /// The URL without the password.
-    pub(super) place: String,
+    pub(super) remote: Remote,
     pub(super) prefix: String,
-    pub(super) patience: Duration,
     pub(super) wait: u32,
     pub(super) ttl: Option<Duration>,
     pub(super) risks: Vec<Risk>,
-    /// The reason why the last connection failed.
-    pub(super) trouble: Trouble,
 }
 
 impl Server {
     /// Connects, and detects the kind and the settings of the server.
     pub(super) async fn connect(url: &str, patience: Duration) -> Result<Self, StoreError> {
         let settings = Settings::parse(url)?;
-        let place = settings.place();
+        let remote = Remote::new(settings.place(), patience);
         let (mut connector, mut root_cert) = (None, None);
         if let Some(tls) = &settings.tls {
             // The driver uses the provider of the process, and cannot choose between several.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let roots = tls.root_certificates.as_deref();
             if let Some(path) = roots {
-                let unreadable = |source| StoreError::Backend { place: place.clone(), source: Box::new(source) };
-                root_cert = Some(std::fs::read(path).map_err(unreadable)?);
+                root_cert = Some(std::fs::read(path).map_err(|error| remote.broken(error))?);
             }
-            let unusable = |source| StoreError::Backend { place: place.clone(), source };
-            let config = tls_config(!tls.insecure, roots, &Refused::default()).map_err(unusable)?;
-            connector = Some(TlsConnector::from(Arc::new(config)));
+            connector = Some(TlsConnector::from(Arc::new(remote.tls(!tls.insecure, roots)?)));
         }
         let mut server = Server {
             tls: connector,
@@ -76,10 +69,8 @@ impl Server {
             wait: settings.wait,
             ttl: settings.ttl,
             risks: Vec::new(),
-            trouble: Trouble::default(),
             settings,
-            place,
-            patience,
+            remote,
         };
         let info: String = server.ask(redis::cmd("INFO").take()).await?;
         // A user without the right to read this setting may still use the server.
@@ -109,7 +100,7 @@ impl Server {
 
     /// Runs a command that may be repeated.
     pub(super) async fn ask<T: FromRedisValue>(&self, command: Cmd) -> Result<T, StoreError> {
-        let mut values = self.each(self.patience, vec![command]).await?;
+        let mut values = self.each(self.remote.patience, vec![command]).await?;
         self.understood(values.pop().unwrap_or(Value::Nil))
     }
 
@@ -122,7 +113,7 @@ impl Server {
     ) -> Result<T, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("EVALSHA").arg(script.get_hash()).arg(keys.len()).arg(keys).arg(args);
-        let mut values = self.retry(self.patience, &Call::Script { pipeline, script, waits: false }).await?;
+        let mut values = self.retry(self.remote.patience, &Call::Script { pipeline, script, waits: false }).await?;
         self.understood(values.pop().unwrap_or(Value::Nil))
     }
 
@@ -136,60 +127,52 @@ impl Server {
 
     /// Runs a command on each primary, and returns their answers.
     pub(super) async fn everywhere(&self, command: Cmd) -> Result<Vec<Value>, StoreError> {
-        self.retry(self.patience, &Call::Everywhere(command)).await
+        self.retry(self.remote.patience, &Call::Everywhere(command)).await
     }
 
     /// Tries a call until it succeeds, or until there is no time left.
     async fn retry(&self, patience: Duration, call: &Call) -> Result<Vec<Value>, StoreError> {
-        let mut tries = Tries::new(patience);
-        loop {
-            match self.once(&tries, call).await {
-                Err(failure) if failure.may_pass() && tries.back_off().await => {}
-                done => return done.map_err(|failure| explain(&self.place, patience, failure)),
-            }
-        }
+        Ok(retry(patience, |limit| self.once(limit, call)).await?)
     }
 
     /// Tries a call once.
-    pub(super) async fn once(&self, tries: &Tries, call: &Call) -> Result<Vec<Value>, Failure> {
+    pub(super) async fn once(&self, limit: Limit, call: &Call) -> Result<Vec<Value>, Failure> {
         let begun = Instant::now();
+        let failure = |error| failure(&self.remote, limit.patience, error);
         let links = if matches!(call, Call::Script { waits: true, .. }) { &self.waiting } else { &self.links };
-        let linked = timeout_at(tries.deadline, self.link(links)).await;
-        // No request was sent yet. The reason why the previous connection failed is more useful than a timeout.
-        let mut link = linked.unwrap_or_else(|_| Err(Failure::Store(self.unlinked(tries.patience))))?;
-        let done = match timeout_at(tries.deadline, call.send(&mut link)).await {
-            Ok(done) => done.map_err(Failure::Driver),
-            Err(_) => Err(Failure::Late),
+        let Ok(linked) = timeout_at(limit.deadline, self.link(links)).await else {
+            // No request was sent yet. The reason why the previous connection failed is more useful than a timeout.
+            let source = Box::new(late(limit.patience));
+            let silent = || StoreError::Unreachable { place: self.remote.place.clone(), source };
+            return Err(self.remote.trouble(limit.patience).unwrap_or_else(silent).into());
         };
-        if done.is_ok() {
-            self.trouble.end();
+        let mut link = linked.map_err(failure)?;
+        let done = timeout_at(limit.deadline, call.send(&mut link)).await;
+        match &done {
+            Ok(Ok(_)) => self.remote.record(None),
+            Ok(Err(error)) if !ends_connection(error) => {}
+            Ok(Err(_)) | Err(_) => {
+                self.links.drop_older(begun);
+                self.waiting.drop_older(begun);
+            }
         }
-        if done.as_ref().is_err_and(Failure::ends_connection) {
-            self.links.drop_older(begun);
-            self.waiting.drop_older(begun);
-        }
-        done
+        let late = || StoreError::Late { place: self.remote.place.clone(), limit: limit.patience };
+        done.map_err(|_| Failure::new(late(), false, true))?.map_err(failure)
     }
 
-    async fn link(&self, links: &Links) -> Result<Link, Failure> {
+    async fn link(&self, links: &Links) -> RedisResult<Link> {
         let at = links.next.fetch_add(1, Ordering::Relaxed) % links.kept.len().max(1);
-        let Some(kept) = links.kept.get(at) else { return Err(Failure::Late) };
+        let Some(kept) = links.kept.get(at) else { return Err(late(self.remote.patience).into()) };
         let mut kept = kept.lock().await;
         if let Some(kept) = &*kept {
             return Ok(kept.link.clone());
         }
         // The futures of the driver are deeply nested. A box hides their type from the compiler.
         let new: RedisFuture<'_, Link> = Box::pin(self.new_link());
-        let link = new.await.inspect_err(|error| self.trouble.record(describe(error)))?;
-        self.trouble.end();
+        let link = new.await.inspect_err(|error| self.remote.record(Some(error)))?;
+        self.remote.record(None);
         *kept = Some(PooledLink { link: link.clone(), made: Instant::now() });
         Ok(link)
-    }
-
-    /// Returns the error of a call that was given up before it had a connection.
-    fn unlinked(&self, patience: Duration) -> StoreError {
-        let silent = || StoreError::Unreachable { place: self.place.clone(), source: Box::new(late(patience)) };
-        self.trouble.error(&self.place, patience).unwrap_or_else(silent)
     }
 
     async fn new_link(&self) -> RedisResult<Link> {
@@ -198,8 +181,8 @@ impl Server {
             let nodes = settings.hosts.iter().map(|host| self.info(host)).collect::<RedisResult<Vec<_>>>()?;
             let mut builder = ClusterClientBuilder::new(nodes)
                 .retries(3)
-                .connection_timeout(patience_for_a_host(self.patience))
-                .response_timeout(self.patience)
+                .connection_timeout(self.remote.patience_for_a_host())
+                .response_timeout(self.remote.patience)
                 .overall_response_timeout(None);
             if let Some(tls) = &settings.tls {
                 let mode = if tls.insecure { TlsMode::Insecure } else { TlsMode::Secure };
@@ -224,7 +207,7 @@ impl Server {
     }
 
     async fn dial(&self, host: &(String, u16), login: &RedisConnectionInfo) -> RedisResult<Link> {
-        let (link, driver) = dial(host, self.tls.as_ref(), login, patience_for_a_host(self.patience)).await?;
+        let (link, driver) = dial(host, self.tls.as_ref(), login, self.remote.patience_for_a_host()).await?;
         Ok(Link::One { link, _driver: driver })
     }
 
@@ -248,7 +231,7 @@ impl Server {
 
     /// Runs a command on a new connection, within the time limit of its host.
     async fn soon<T: FromRedisValue>(&self, command: &Cmd, link: &mut Link) -> RedisResult<T> {
-        let limit = patience_for_a_host(self.patience);
+        let limit = self.remote.patience_for_a_host();
         timeout(limit, command.query_async(link)).await.map_err(|_| RedisError::from(late(limit)))?
     }
 
@@ -269,8 +252,7 @@ impl Server {
 
     /// Converts a value of the server.
     pub(super) fn understood<T: FromRedisValue>(&self, value: Value) -> Result<T, StoreError> {
-        T::from_redis_value(value)
-            .map_err(|error| explain(&self.place, self.patience, Failure::Driver(RedisError::from(error))))
+        T::from_redis_value(value).map_err(|error| failure(&self.remote, self.remote.patience, error.into()).into())
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
+use super::RedisStore;
 use super::connection::{NO_ARGUMENTS, Server};
 use super::keys::{self, Keys};
 use super::packed::{Text, tombstone};
@@ -17,9 +18,14 @@ use lookback_store::{LogName, Scope, StoreError, Tombstone, checksum};
 const LONGEST: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Erases logs of a namespace, and returns how many existed.
-pub(super) async fn delete(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<u64, StoreError> {
-    let logs: Vec<LogName> = logs.iter().collect::<BTreeSet<_>>().into_iter().cloned().collect();
+/// Erases some logs of a namespace, or all of them, and returns how many existed.
+pub(super) async fn delete(store: RedisStore, logs: Option<Vec<LogName>>) -> Result<u64, StoreError> {
+    let RedisStore { server, scope } = &store;
+    let logs = match logs {
+        Some(logs) => logs,
+        None => read::names(server, scope, "").await?,
+    };
+    let logs: Vec<LogName> = logs.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
     let mut erased = 0;
     for logs in logs.chunks(CHUNK) {
         // Counted before the deletion, because its answer may be lost, and a repeated deletion finds none.
@@ -42,16 +48,12 @@ const TOMBSTONES: usize = 500;
 const TEXTS: usize = 5_000;
 
 /// Replaces records with tombstones, and empties their texts.
-pub(super) async fn replace(
-    server: &Server,
-    scope: &Scope,
-    log: &LogName,
-    tombstones: &[Tombstone],
-) -> Result<(), StoreError> {
+pub(super) async fn replace(store: RedisStore, log: LogName, tombstones: Vec<Tombstone>) -> Result<(), StoreError> {
+    let RedisStore { server, scope } = &store;
     if tombstones.is_empty() {
         return Ok(());
     }
-    let Keys { log: key, records, texts, .. } = Keys::new(&server.prefix, scope, log);
+    let Keys { log: key, records, texts, .. } = Keys::new(&server.prefix, scope, &log);
     let mut wanted: HashMap<u64, Option<(usize, Text)>> =
         tombstones.iter().map(|tombstone| (tombstone.position, None)).collect();
     let mut first = 0;
@@ -77,7 +79,7 @@ pub(super) async fn replace(
             };
             args.push(position.to_string().into_bytes());
             args.push(expected.to_le_bytes().to_vec());
-            args.push(tombstone(checksum(log, *position, body), body));
+            args.push(tombstone(checksum(&log, *position, body), body));
             args.extend([index.into_bytes(), text]);
         }
         let keys = [key.clone(), records.clone(), texts.clone()];
@@ -89,7 +91,7 @@ pub(super) async fn replace(
 /// Returns whether each of these logs exists.
 async fn exist(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<Vec<bool>, StoreError> {
     let asked = logs.iter().map(|log| redis::cmd("EXISTS").arg(Keys::new(&server.prefix, scope, log).log).take());
-    let exist = server.each(server.patience, asked.collect()).await?;
+    let exist = server.each(server.remote.patience, asked.collect()).await?;
     Ok(exist.iter().map(|exists| *exists == Value::Int(1)).collect())
 }
 
@@ -134,7 +136,8 @@ async fn forget(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<(), 
 
 /// Removes the names of expired logs from the lists, including those of tenants, and makes each server rewrite its
 /// append-only file without the erased data.
-pub(super) async fn vacuum(server: &Server, scope: &Scope) -> Result<(), StoreError> {
+pub(super) async fn vacuum(store: RedisStore) -> Result<(), StoreError> {
+    let RedisStore { server, scope } = &store;
     for scope in read::scopes(server, scope).await? {
         for logs in read::names(server, &scope, "").await?.chunks(CHUNK) {
             forget(server, &scope, logs).await?;
@@ -165,13 +168,13 @@ async fn finish_rewriting(server: &Server) -> Result<(), StoreError> {
     let deadline = Instant::now() + LONGEST;
     while says(server, "aof_rewrite_in_progress:1").await? || says(server, "aof_rewrite_scheduled:1").await? {
         if Instant::now() >= deadline {
-            return Err(StoreError::Late { place: server.place.clone(), limit: LONGEST });
+            return Err(StoreError::Late { place: server.remote.place.clone(), limit: LONGEST });
         }
         tokio::time::sleep(PAUSE).await;
     }
     if says(server, "aof_last_bgrewrite_status:err").await? {
         let source = std::io::Error::other("the server could not rewrite its append-only file");
-        return Err(StoreError::Backend { place: server.place.clone(), source: Box::new(source) });
+        return Err(server.remote.broken(source));
     }
     Ok(())
 }

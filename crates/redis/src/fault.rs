@@ -8,53 +8,28 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError};
 
-use lookback_network::{describe, out_of_reach};
+use lookback_network::{Failure, Remote};
 use lookback_store::StoreError;
-
-/// An error inside a call.
-#[derive(Debug)]
-pub(super) enum Failure {
-    Driver(RedisError),
-    /// There was no answer in time.
-    Late,
-    /// An error that needs no explanation.
-    Store(StoreError),
-}
-
-impl From<RedisError> for Failure {
-    fn from(error: RedisError) -> Self {
-        Failure::Driver(error)
-    }
-}
 
 /// The codes of temporary errors of a server.
 const PASSING: [&str; 10] =
     ["ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS", "READONLY", "TRYAGAIN", "UNBLOCKED"];
 
-impl Failure {
-    /// Returns whether the same call may succeed a moment later: the connection was lost, the server restarts, or
-    /// another one takes over.
-    pub(super) fn may_pass(&self) -> bool {
-        match self {
-            Failure::Driver(error) => may_pass(error),
-            Failure::Late | Failure::Store(_) => false,
-        }
-    }
+/// Converts the driver's error of a try of a call that may take this long.
+pub(super) fn failure(remote: &Remote, patience: Duration, error: RedisError) -> Failure {
+    let (may_pass, is_unclear) = (may_pass(&error), is_unclear(&error));
+    Failure::new(explain(remote, patience, error), may_pass, is_unclear)
+}
 
-    /// Returns whether the server may have carried out the request.
-    pub(super) fn is_unclear(&self) -> bool {
-        match self {
-            Failure::Late => true,
-            Failure::Driver(error) => code(error).is_none() && is_of_network(error),
-            Failure::Store(_) => false,
-        }
-    }
+/// Returns whether the server may have carried out the request.
+fn is_unclear(error: &RedisError) -> bool {
+    code(error).is_none() && is_of_network(error)
+}
 
-    /// Returns whether the connection should not be used again.
-    pub(super) fn ends_connection(&self) -> bool {
-        // Only a new connection leads to the new primary after a fail-over.
-        self.is_unclear() || matches!(self, Failure::Driver(error) if code(error).as_deref() == Some("READONLY"))
-    }
+/// Returns whether the connection should not be used again.
+pub(super) fn ends_connection(error: &RedisError) -> bool {
+    // Only a new connection leads to the new primary after a fail-over.
+    is_unclear(error) || code(error).as_deref() == Some("READONLY")
 }
 
 /// Returns the first word of a server's error.
@@ -66,7 +41,8 @@ pub(super) fn code(error: &RedisError) -> Option<String> {
     of_several.first().map(|(_, error)| error.code().to_owned())
 }
 
-/// Returns whether another try may succeed a moment later.
+/// Returns whether the same call may succeed a moment later: the connection was lost, the server restarts, or another
+/// one takes over.
 pub(super) fn may_pass(error: &RedisError) -> bool {
     match code(error) {
         Some(code) => PASSING.contains(&code.as_str()),
@@ -111,14 +87,8 @@ impl Said {
     }
 }
 
-/// Converts the driver's errors.
-pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> StoreError {
-    let (place, may_pass) = (place.to_owned(), failure.may_pass());
-    let error = match failure {
-        Failure::Store(error) => return error,
-        Failure::Late => return StoreError::Late { place, limit: patience },
-        Failure::Driver(error) => error,
-    };
+fn explain(remote: &Remote, patience: Duration, error: RedisError) -> StoreError {
+    let place = remote.place.clone();
     let Some(code) = code(&error) else {
         return match error.kind() {
             ErrorKind::AuthenticationFailed => {
@@ -127,7 +97,7 @@ pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> Stor
             }
             ErrorKind::MasterNameNotFoundBySentinel => StoreError::Missing { place },
             ErrorKind::UnexpectedReturnType | ErrorKind::Parse => StoreError::NotAStore { place },
-            _ if may_pass => out_of_reach(&place, patience, describe(&error)),
+            _ if may_pass(&error) => remote.out_of_reach(patience, &error),
             _ => StoreError::Unreachable { place, source: Box::new(error) },
         };
     };
@@ -138,7 +108,7 @@ pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> Stor
         "MISCONF" if source.message.contains("No space left") => StoreError::Full { place },
         "READONLY" => StoreError::ReadOnly { place },
         "WRONGTYPE" => StoreError::NotAStore { place },
-        code if PASSING.contains(&code) => out_of_reach(&place, patience, source.to_string()),
+        code if PASSING.contains(&code) => remote.out_of_reach(patience, &*source),
         _ => StoreError::Backend { place, source },
     }
 }
@@ -150,10 +120,10 @@ mod tests {
     #[test]
     fn a_certificate_that_is_not_accepted_is_not_tried_again() {
         let passes = |kind: io::ErrorKind| {
-            let failure = Failure::Driver(io::Error::new(kind, "as the system says").into());
+            let error = RedisError::from(io::Error::new(kind, "as the system says"));
             // The request may have been sent before the connection broke.
-            assert!(failure.is_unclear());
-            failure.may_pass()
+            assert!(is_unclear(&error));
+            may_pass(&error)
         };
         assert!(passes(io::ErrorKind::ConnectionRefused) && passes(io::ErrorKind::TimedOut));
         assert!(!passes(io::ErrorKind::InvalidData) && !passes(io::ErrorKind::InvalidInput));

@@ -40,7 +40,7 @@ use lookback_engine::transcript::Millis;
 pub use self::risk::Risk;
 
 use self::connection::Server;
-use lookback_network as network;
+use lookback_network::{PATIENCE, Remote};
 use lookback_store::search::Query;
 use lookback_store::{
     Append, Head, Hit, LogInfo, LogName, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, without_secrets,
@@ -92,7 +92,7 @@ impl RedisStore {
     /// Returns an error if the URL is invalid, if the server cannot be reached or refuses the user, or if a newer
     /// version of Lookback wrote the keys.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
-        RedisStore::connect_with(url, network::PATIENCE).await
+        RedisStore::connect_with(url, PATIENCE).await
     }
 
     /// Connects to a server. `patience` is how long a call tries to reach a server that does not answer; the default is
@@ -101,16 +101,15 @@ impl RedisStore {
     /// # Errors
     /// The same as [`RedisStore::connect`].
     pub async fn connect_with(url: &str, patience: Duration) -> Result<Self, StoreError> {
-        let url = url.to_owned();
-        let place = without_secrets(&url);
-        let server = network::run(async move {
+        let (remote, url) = (Remote::new(without_secrets(url), patience), url.to_owned());
+        let server = remote.run(async move {
             let server = Server::connect(&url, patience).await?;
             prepare(&server).await?;
             Ok(server)
         });
-        let server = server.await.map_err(|source| StoreError::Backend { place, source: Box::new(source) })??;
+        let server = server.await?;
         for risk in &server.risks {
-            tracing::warn!(store = %server.place, %risk, "acknowledged entries may be lost");
+            tracing::warn!(store = %server.remote.place, %risk, "acknowledged entries may be lost");
         }
         Ok(RedisStore { server: Arc::new(server), scope: Scope::default() })
     }
@@ -121,31 +120,18 @@ impl RedisStore {
     pub fn risks(&self) -> &[Risk] {
         &self.server.risks
     }
-
-    /// Runs a call on the driver's runtime.
-    fn run<'a, T, F>(&'a self, call: impl FnOnce(Arc<Server>, Scope) -> F + Send + 'a) -> StoreFuture<'a, T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, StoreError>> + Send + 'static,
-    {
-        let work = call(self.server.clone(), self.scope.clone());
-        Box::pin(async move {
-            let done = network::run(work).await;
-            done.unwrap_or_else(|source| {
-                Err(StoreError::Backend { place: self.server.place.clone(), source: Box::new(source) })
-            })
-        })
-    }
 }
 
 /// Writes or compares the version, and loads the scripts.
 async fn prepare(server: &Server) -> Result<(), StoreError> {
     let load = |script: &&str| redis::cmd("SCRIPT").arg("LOAD").arg(script).take();
-    server.each(server.patience, scripts::ALL.iter().map(load).collect()).await?;
+    server.each(server.remote.patience, scripts::ALL.iter().map(load).collect()).await?;
     let key = keys::version(&server.prefix);
     let found: Option<i64> = server.ask(redis::cmd("GET").arg(&key).take()).await?;
     match found {
-        Some(found) if found > VERSION => Err(StoreError::Newer { place: server.place.clone(), found, known: VERSION }),
+        Some(found) if found > VERSION => {
+            Err(StoreError::Newer { place: server.remote.place.clone(), found, known: VERSION })
+        }
         Some(_) => Ok(()),
         None => server.ask(redis::cmd("SET").arg(key).arg(VERSION).arg("NX").take()).await,
     }
@@ -154,81 +140,61 @@ async fn prepare(server: &Server) -> Result<(), StoreError> {
 impl fmt::Debug for RedisStore {
     /// Prints the URL without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RedisStore").field("place", &self.server.place).finish_non_exhaustive()
+        f.debug_struct("RedisStore").field("place", &self.server.remote.place).finish_non_exhaustive()
     }
 }
 
 impl Store for RedisStore {
     fn append<'a>(&'a self, log: &'a LogName, append: Append) -> StoreFuture<'a, ()> {
-        let log = log.clone();
-        self.run(move |server, scope| async move { append::append(&server, &scope, &log, append).await })
+        self.server.remote.run(append::append(self.clone(), log.clone(), append))
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
-        let log = log.clone();
-        self.run(move |server, scope| async move { append::touch(&server, &scope, &log, time).await })
+        self.server.remote.run(append::touch(self.clone(), log.clone(), time))
     }
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
-        let log = log.clone();
-        self.run(|server, scope| async move {
-            Ok(read::spans(&server, &scope, &log, &[span]).await?.pop().unwrap_or_default())
-        })
+        let bodies = read::spans(self.clone(), log.clone(), vec![span]);
+        self.server.remote.run(async { Ok(bodies.await?.pop().unwrap_or_default()) })
     }
 
     fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
-        let (log, spans) = (log.clone(), spans.to_vec());
-        self.run(|server, scope| async move { read::spans(&server, &scope, &log, &spans).await })
+        self.server.remote.run(read::spans(self.clone(), log.clone(), spans.to_vec()))
     }
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
-        let log = log.clone();
-        self.run(move |server, scope| async move { read::head(&server, &scope, &log, before).await })
+        self.server.remote.run(read::head(self.clone(), log.clone(), before))
     }
 
     fn tail<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<(Head, Vec<String>)>> {
-        let log = log.clone();
-        self.run(|server, scope| async move { read::tail(&server, &scope, &log).await })
+        self.server.remote.run(read::tail(self.clone(), log.clone()))
     }
 
     fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
-        let log = log.clone();
-        self.run(|server, scope| async move {
-            Ok(read::described(&server, &scope, &[log]).await?.pop().map(|(info, _)| info))
-        })
+        self.server.remote.run(read::info(self.clone(), log.clone()))
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
-        let prefix = prefix.to_owned();
-        self.run(|server, scope| async move {
-            let names = read::names(&server, &scope, &prefix).await?;
-            Ok(read::described(&server, &scope, &names).await?.into_iter().map(|(info, _)| info).collect())
-        })
+        self.server.remote.run(read::list(self.clone(), prefix.to_owned()))
     }
 
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
-        let logs = logs.to_vec();
-        self.run(|server, scope| async move { erase::delete(&server, &scope, &logs).await })
+        self.server.remote.run(erase::delete(self.clone(), Some(logs.to_vec())))
     }
 
     fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
-        let log = log.clone();
-        self.run(|server, scope| async move { erase::replace(&server, &scope, &log, &tombstones).await })
+        self.server.remote.run(erase::replace(self.clone(), log.clone(), tombstones))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {
-        self.run(|server, scope| async move {
-            let logs = read::names(&server, &scope, "").await?;
-            erase::delete(&server, &scope, &logs).await
-        })
+        self.server.remote.run(erase::delete(self.clone(), None))
     }
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         if query.is_empty() {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }
-        let (log, query) = (log.cloned(), query.clone());
-        self.run(move |server, scope| search::search(server, scope, log, query, most))
+        self.server.remote.run(search::search(self.clone(), log.cloned(), query.clone(), most))
     }
 
     fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
@@ -236,15 +202,16 @@ impl Store for RedisStore {
     }
 
     fn check(&self) -> StoreFuture<'_, Vec<String>> {
-        self.run(|server, scope| async move { check::check(&server, &scope).await })
+        self.server.remote.run(check::check(self.clone()))
     }
 
     fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
-        self.run(|server, scope| async move { check::nameless(&server, &scope).await })
+        self.server.remote.run(check::nameless(self.clone()))
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {
-        self.run(|server, _| async move {
+        let server = self.server.clone();
+        self.server.remote.run(async move {
             let key = keys::probe(&server.prefix);
             // The key expires a second later.
             server.ask(redis::cmd("SET").arg(key).arg(1).arg("EX").arg(1).take()).await
@@ -252,14 +219,14 @@ impl Store for RedisStore {
     }
 
     fn vacuum(&self) -> StoreFuture<'_, ()> {
-        self.run(|server, scope| async move { erase::vacuum(&server, &scope).await })
+        self.server.remote.run(erase::vacuum(self.clone()))
     }
 
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
-        self.run(|server, scope| async move { read::tenants(&server, &scope).await })
+        self.server.remote.run(read::tenants(self.clone()))
     }
 
     fn trouble(&self) -> Option<StoreError> {
-        self.server.trouble.error(&self.server.place, self.server.patience)
+        self.server.remote.trouble(self.server.remote.patience)
     }
 }

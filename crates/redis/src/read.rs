@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use redis::Value;
 
+use super::RedisStore;
 use super::connection::{NO_ARGUMENTS, Server};
 use super::keys::{self, Keys};
 use super::packed::unpacked;
@@ -17,14 +18,14 @@ const BEHIND: u8 = 0xff;
 
 /// Reads each of these spans.
 pub(super) async fn spans(
-    server: &Server,
-    scope: &Scope,
-    log: &LogName,
-    spans: &[Range<u64>],
+    store: RedisStore,
+    log: LogName,
+    spans: Vec<Range<u64>>,
 ) -> Result<Vec<Vec<String>>, StoreError> {
-    let keys = Keys::new(&server.prefix, scope, log);
+    let RedisStore { server, scope } = &store;
+    let keys = Keys::new(&server.prefix, scope, &log);
     let mut limits = Vec::with_capacity(spans.len() * 2);
-    for span in spans {
+    for span in &spans {
         // The range from 1 to 0 is empty.
         let (first, last) = if span.is_empty() { (1, 0) } else { (span.start, span.end - 1) };
         limits.extend([index(first), index(last)]);
@@ -34,7 +35,7 @@ pub(super) async fn spans(
     let mut all = Vec::with_capacity(spans.len());
     for (span, value) in spans.iter().zip(values) {
         let packed: Vec<Vec<u8>> = server.understood(value)?;
-        all.push(bodies(log, span.clone(), end, &packed)?);
+        all.push(bodies(&log, span.clone(), end, &packed)?);
     }
     Ok(all)
 }
@@ -51,30 +52,23 @@ fn bodies(log: &LogName, span: Range<u64>, end: u64, packed: &[Vec<u8>]) -> Resu
     StoredRecord::check(log, span, end, read.collect::<Result<Vec<_>, _>>()?)
 }
 
-pub(super) async fn head(
-    server: &Server,
-    scope: &Scope,
-    log: &LogName,
-    before: Option<u64>,
-) -> Result<Option<Head>, StoreError> {
-    let keys = Keys::new(&server.prefix, scope, log);
+pub(super) async fn head(store: RedisStore, log: LogName, before: Option<u64>) -> Result<Option<Head>, StoreError> {
+    let RedisStore { server, scope } = &store;
+    let keys = Keys::new(&server.prefix, scope, &log);
     let before = before.map_or("+inf".to_owned(), |before| format!("({before}"));
     let found: Option<(u64, i64)> = server.run(&HEAD, &[keys.log, keys.checkpoints], &[before]).await?;
     Ok(found.map(|(end, newest)| Head::new(end, u64::try_from(newest).ok())))
 }
 
 /// Reads the end of a log, and its records from the newest checkpoint on.
-pub(super) async fn tail(
-    server: &Server,
-    scope: &Scope,
-    log: &LogName,
-) -> Result<Option<(Head, Vec<String>)>, StoreError> {
-    let keys = Keys::new(&server.prefix, scope, log);
+pub(super) async fn tail(store: RedisStore, log: LogName) -> Result<Option<(Head, Vec<String>)>, StoreError> {
+    let RedisStore { server, scope } = &store;
+    let keys = Keys::new(&server.prefix, scope, &log);
     let read: Option<(u64, i64, Vec<Vec<u8>>)> =
         server.run(&TAIL, &[keys.log, keys.records, keys.checkpoints], NO_ARGUMENTS).await?;
     let Some((end, newest, packed)) = read else { return Ok(None) };
     let head = Head::new(end, u64::try_from(newest).ok());
-    let bodies = bodies(log, head.checkpoint.unwrap_or(0)..end, end, &packed)?;
+    let bodies = bodies(&log, head.checkpoint.unwrap_or(0)..end, end, &packed)?;
     Ok(Some((head, bodies)))
 }
 
@@ -96,11 +90,20 @@ pub(super) async fn described(
     for logs in logs.chunks(CHUNK) {
         let key = |log| Keys::new(&server.prefix, scope, log).log;
         let commands = logs.iter().map(|log| redis::cmd("HMGET").arg(key(log)).arg(&FIELDS).take()).collect();
-        for (log, value) in logs.iter().zip(server.each(server.patience, commands).await?) {
+        for (log, value) in logs.iter().zip(server.each(server.remote.patience, commands).await?) {
             described.extend(log_info(server, log, value)?);
         }
     }
     Ok(described)
+}
+
+pub(super) async fn info(store: RedisStore, log: LogName) -> Result<Option<LogInfo>, StoreError> {
+    Ok(described(&store.server, &store.scope, &[log]).await?.pop().map(|(info, _)| info))
+}
+
+pub(super) async fn list(RedisStore { server, scope }: RedisStore, prefix: String) -> Result<Vec<LogInfo>, StoreError> {
+    let names = names(&server, &scope, &prefix).await?;
+    Ok(described(&server, &scope, &names).await?.into_iter().map(|(info, _)| info).collect())
 }
 
 /// Returns the names with a prefix, in their order, possibly including those of expired logs.
@@ -134,12 +137,13 @@ pub(super) async fn scopes(server: &Server, scope: &Scope) -> Result<Vec<Scope>,
 }
 
 /// Returns the tenants of a namespace, in the byte order of their names.
-pub(super) async fn tenants(server: &Server, scope: &Scope) -> Result<Vec<Tenant>, StoreError> {
+pub(super) async fn tenants(store: RedisStore) -> Result<Vec<Tenant>, StoreError> {
+    let RedisStore { server, scope } = &store;
     let mut tenants = Vec::new();
     for scopes in scopes(server, scope).await?.chunks(CHUNK) {
         // A namespace stays in the list after its last log is erased.
         let exist = scopes.iter().map(|scope| redis::cmd("EXISTS").arg(keys::names(&server.prefix, scope)).take());
-        let exist = server.each(server.patience, exist.collect()).await?;
+        let exist = server.each(server.remote.patience, exist.collect()).await?;
         let used = scopes.iter().zip(exist).filter(|(_, exists)| *exists == Value::Int(1));
         tenants.extend(used.filter_map(|(inner, _)| scope.tenant_in(inner.as_str())));
     }

@@ -1,12 +1,13 @@
 //! Full-text search: reads the texts, and ranks them in this process.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Cmd;
 use tokio::runtime::Handle;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
+use super::RedisStore;
 use super::connection::Server;
 use super::keys::Keys;
 use super::packed::Text;
@@ -22,19 +23,18 @@ const CHUNK_BYTES: u64 = 4 << 20;
 
 /// Finds the records that match a query, in one log or in all: the best first.
 pub(super) async fn search(
-    server: Arc<Server>,
-    scope: Scope,
+    RedisStore { server, scope }: RedisStore,
     log: Option<LogName>,
     query: Query,
     most: usize,
 ) -> Result<Vec<Hit>, StoreError> {
-    let (handle, place) = (Handle::current(), server.place.clone());
+    let (handle, of) = (Handle::current(), server.clone());
     // Ranking many texts takes time, and this thread serves all connections.
-    let found = tokio::task::spawn_blocking(move || {
+    let found = spawn_blocking(move || {
         let deadline = Instant::now() + LONGEST;
-        Search { server: &server, handle, deadline, scope }.run(log, &query, most)
+        Search { server: &of, handle, deadline, scope }.run(log, &query, most)
     });
-    found.await.map_err(|source| StoreError::Backend { place, source: Box::new(source) })?
+    found.await.map_err(|error| server.remote.broken(error))?
 }
 
 struct Search<'a> {
@@ -85,9 +85,9 @@ impl Search<'_> {
 
     /// Waits for an answer within the time limit of the search.
     fn in_time<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-        let server = self.server;
-        let slow = || StoreError::Slow { place: server.place.clone(), limit: LONGEST };
-        let late = || server.trouble.error(&server.place, LONGEST).unwrap_or_else(slow);
+        let remote = &self.server.remote;
+        let slow = || StoreError::Slow { place: remote.place.clone(), limit: LONGEST };
+        let late = || remote.trouble(LONGEST).unwrap_or_else(slow);
         self.handle.block_on(async { timeout_at(self.deadline, answer).await.map_err(|_| late())? })
     }
 
