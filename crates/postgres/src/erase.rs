@@ -49,7 +49,7 @@ async fn once(database: &Database, limit: Limit, params: Params<'_>, known: &Ato
         let params: Params<'_> = &[(&ids, Type::INT8_ARRAY)];
         let erased = try_zip(client.execute_typed(&delete, params), client.batch_execute("COMMIT"));
         let count = ids.len() as u64;
-        known.store(count, Ordering::Relaxed);
+        known.fetch_max(count, Ordering::Relaxed);
         database.answered(limit, timeout(LONGEST, erased).await)?;
         Ok(count)
     };
