@@ -293,7 +293,7 @@ pub enum Flow {
 /// use lookback_agent::{MiddlewareSettings, OnFailure};
 ///
 /// let settings = MiddlewareSettings::default().order(1).on_failure(OnFailure::Closed);
-/// assert_eq!((settings.order, settings.time_limit), (Some(1), None));
+/// assert_eq!(settings.order, Some(1));
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 #[non_exhaustive]

@@ -192,13 +192,13 @@ impl Call {
 #[non_exhaustive]
 pub struct CallUsage {
     /// The provider, for example `openai` or `anthropic`.
-    pub(crate) provider: Option<String>,
+    pub provider: Option<String>,
     /// The model that answered.
-    pub(crate) model: Option<String>,
+    pub model: Option<String>,
     /// Input tokens, including cached ones.
-    pub(crate) input: u64,
+    pub input: u64,
     /// Output tokens.
-    pub(crate) output: u64,
+    pub output: u64,
 }
 
 impl CallUsage {

@@ -434,14 +434,6 @@ impl Reading {
     }
 
     /// Returns how many tokens the calls read in excess of windows of `kept` tokens. Smaller windows do not count.
-    ///
-    /// ```
-    /// use lookback_engine::transcript::Reading;
-    ///
-    /// let mut reading = Reading::default();
-    /// [100, 5_000, 9_000].into_iter().for_each(|tokens| reading.add(tokens));
-    /// assert_eq!(reading.beyond(1_000), 12_000);
-    /// ```
     pub fn beyond(&self, kept: u64) -> u64 {
         let beyond = |(calls, tokens): &(u64, u64)| tokens.saturating_sub(calls.saturating_mul(kept));
         self.0.iter().map(beyond).fold(0, u64::saturating_add)

@@ -61,7 +61,6 @@ pub type Tags = BTreeMap<String, String>;
 ///
 /// let newest = ReadOptions::session("chat-1").limit(10);
 /// assert_eq!(newest.limit, Some(10));
-/// assert_eq!(ReadOptions::default().session_id, "default");
 /// ```
 #[derive(derive_more::Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

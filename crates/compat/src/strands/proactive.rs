@@ -92,7 +92,7 @@ impl CompressionThreshold {
     ///
     /// If the limit is `None`, 200,000 is assumed, and a warning is logged once. If the projected tokens are unknown,
     /// the threshold is not reached.
-    pub(crate) fn is_reached(&self, projected_tokens: Option<u64>, context_window_limit: Option<u64>) -> bool {
+    pub fn is_reached(&self, projected_tokens: Option<u64>, context_window_limit: Option<u64>) -> bool {
         let limit = context_window_limit.unwrap_or_else(|| {
             if !self.told.swap(true, Ordering::Relaxed) {
                 tracing::warn!(

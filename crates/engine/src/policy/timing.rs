@@ -54,7 +54,6 @@ impl Default for Cold {
 ///
 /// // At Anthropic's prices for five minutes, a token costs 1.25 to write and 0.1 to read.
 /// let payback = Payback { write: 12.5, limits: Limits::body(20_000) };
-/// assert_eq!(payback.price(10_000), 115_000);
 /// let policy = Policy { payback: Some(payback), ..Policy::production() };
 /// assert!(policy.faults().is_empty());
 /// ```

@@ -81,7 +81,7 @@ impl RecordedUsage {
     /// (usage.input, usage.cache_write, usage.cache_read) = (3, 100, 2_000);
     /// assert_eq!(usage.sent(), 2_103);
     /// ```
-    pub(crate) fn sent(&self) -> u64 {
+    pub fn sent(&self) -> u64 {
         self.input.saturating_add(self.cache_write).saturating_add(self.cache_read)
     }
 }

@@ -45,7 +45,7 @@ impl Key {
     }
 
     /// Returns the name.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 

@@ -41,7 +41,7 @@ pub use changes::BodyChanges;
 pub use convert::ConversionError;
 pub use detect::{Clue, Contradiction};
 pub use mend::{Mend, Mended};
-pub use named::{Meant, UnknownDialect};
+pub use named::UnknownDialect;
 pub use preamble::Preamble;
 pub use provider_error::{ProviderError, TooLong};
 pub use raw_request::RawRequest;

@@ -24,10 +24,8 @@ const UNREAD: &[(&str, &str)] = &[
 ///
 /// ```
 /// use lookback_wire::dialect::Dialect;
-/// use lookback_wire::dialect::Meant;
 ///
 /// let unknown = "openai".parse::<Dialect>().unwrap_err();
-/// assert_eq!(unknown.meant, Some(Meant::Dialect(Dialect::OpenAiChat)));
 /// assert_eq!(unknown.to_string(), "unknown dialect `openai`; did you mean openai-chat?");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,7 +41,7 @@ pub struct UnknownDialect {
 /// The probable meaning of an unknown name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Meant {
+pub(crate) enum Meant {
     /// A dialect, by another of its names or with a typo.
     Dialect(Dialect),
     /// A format that Lookback cannot read yet, with its description.
