@@ -51,19 +51,19 @@ fn faults(dialect: Dialect, window: &[Box<RawValue>]) -> Vec<Finding> {
 
 fn is_left(problem: &Problem) -> bool {
     matches!(
-        problem,
-        Problem::NoMessages
-            | Problem::TooManyMessages { .. }
-            | Problem::TooManyBytes { .. }
-            | Problem::TooMuchMedia { .. }
-            | Problem::TooManyPages { .. }
-            | Problem::NotForModel
-            | Problem::OutOfRange
-            | Problem::CompactionPlace
-            | Problem::SecondCompaction
-            | Problem::BadToolName { .. }
-            | Problem::BareArguments { .. }
-            | Problem::EmptyPart
-            | Problem::Prefill
+        problem.kind().as_str(),
+        "no_messages"
+            | "too_many_messages"
+            | "too_many_bytes"
+            | "too_much_media"
+            | "too_many_pages"
+            | "not_for_model"
+            | "out_of_range"
+            | "compaction_place"
+            | "second_compaction"
+            | "bad_tool_name"
+            | "bare_arguments"
+            | "empty_part"
+            | "prefill"
     )
 }

@@ -65,10 +65,13 @@ pub use budget::{AtHard, Budget, BudgetError};
 pub use context_filter::ContextFilter;
 pub use end::{Cause, EndReason, MiddlewareError, Stopped};
 pub use fact_sheet::FactSheet;
+#[doc(hidden)]
 pub use kinds::{ContentKind, tokens_by_kind};
 pub use observe::Observe;
 pub use pipeline::Pipeline;
-pub use progress::{Progress, repeated_cycle};
+pub use progress::Progress;
+#[doc(hidden)]
+pub use progress::repeated_cycle;
 pub use run::{Call, CallUsage, ModelAnswer, Note, Run, ToolOutcome, ToolStatus, ToolUse};
 
 /// Code that is called around the model calls of a run.

@@ -229,6 +229,7 @@ pub struct RunningSummary {
 /// An index of the names that are no longer in the window.
 #[derive(derive_more::Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct NameIndex {
     /// The message that shows it.
     #[serde(with = "wire")]
@@ -242,6 +243,7 @@ pub struct NameIndex {
 /// A name of an index, and how often it was used. The next index is made from these counts.
 #[derive(derive_more::Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct IndexedName {
     /// The name.
     #[debug("{:?}", Redacted(name))]
@@ -274,6 +276,7 @@ pub struct CompactedGroups {
 /// How an entry is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct ShownItem {
     /// The entry.
     pub position: Position,
@@ -335,6 +338,7 @@ pub struct UsageReport {
 /// The state of the fold at one point of the log. It contains the positions of messages, not the messages themselves.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct Checkpoint {
     /// The groups of the view.
     pub groups: Vec<SavedGroup>,
@@ -391,6 +395,7 @@ pub struct Checkpoint {
 /// The last call of the model, in any branch. It shows whether the provider's cache still has the window.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct LastCall {
     /// The entry with the model's newest message, which answers the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -419,6 +424,7 @@ impl LastCall {
 /// size of the window. The element at index `n` is for windows of at least 2ⁿ and fewer than 2ⁿ⁺¹ tokens.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
+#[doc(hidden)]
 pub struct Reading(Vec<(u64, u64)>);
 
 impl Reading {
@@ -447,6 +453,7 @@ impl Reading {
 /// A group of a checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
+#[doc(hidden)]
 pub struct SavedGroup {
     /// The number of its turn.
     pub(crate) turn: u64,

@@ -16,6 +16,7 @@ mod read;
 mod recall;
 mod refused;
 mod sameness;
+#[doc(hidden)]
 pub mod sheet;
 pub mod tools;
 mod transfer;

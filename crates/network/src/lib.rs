@@ -12,12 +12,15 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 
+#[doc(hidden)]
 pub use remote::Remote;
+#[doc(hidden)]
 pub use retry::{Failure, Limit, retry};
 
 use lookback_store::{StoreError, StoreFuture};
 
 /// How long a call tries to reach a server that does not answer.
+#[doc(hidden)]
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Remote {

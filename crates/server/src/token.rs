@@ -37,7 +37,7 @@ enum TokenFault {
 
 impl Token {
     /// The minimum length of a token in characters.
-    pub(crate) const SHORTEST: usize = 16;
+    pub const SHORTEST: usize = 16;
 
     /// Creates a token.
     ///

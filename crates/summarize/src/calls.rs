@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use lookback_engine::transcript::Entry;
 use lookback_engine::{Engine, SummaryRequest, WindowOutcome};
+use lookback_wire::dialect::Finding;
 use lookback_wire::dialect::{ConversionError, Request};
-use lookback_wire::dialect::{Finding, Problem};
 use lookback_wire::message::{Message, Role};
 
 use crate::{SummaryTask, passages};
@@ -111,7 +111,7 @@ pub fn run_request(
     let is_asked =
         |before: usize| request.messages().get(before).is_some_and(|before| before.role() != Role::Assistant);
     let mut complete = complete(request.messages());
-    let misses = |finding: &Finding| matches!(finding.problem, Problem::MissingResult { .. });
+    let misses = |finding: &Finding| finding.problem.kind() == "missing_result";
     if complete.contains(&false) && request.dialect().check(request).iter().any(misses) {
         complete.clear();
     }

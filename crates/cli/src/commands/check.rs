@@ -2,12 +2,11 @@
 
 use crate::exit::ExitCode;
 use std::collections::HashMap;
-use std::mem::{Discriminant, discriminant};
 
 use lookback_engine::Engine;
 use lookback_session::Error;
 use lookback_summarize::calls;
-use lookback_wire::dialect::Problem;
+
 use lookback_wire::dialect::{Finding, Severity};
 use serde::Serialize;
 
@@ -91,7 +90,7 @@ fn repair(document: &Document) -> Result<Checked<'_>, Failure> {
 /// Returns the findings that were repaired. Messages may have moved, so two findings are equal if their rule, problem
 /// and identifier are.
 fn fixed(found: Vec<Finding>, left: &[Finding]) -> Vec<Finding> {
-    let mut open: HashMap<(&str, Discriminant<Problem>, String), usize> = HashMap::new();
+    let mut open: HashMap<(&str, String, String), usize> = HashMap::new();
     for finding in left {
         *open.entry(key(finding)).or_default() += 1;
     }
@@ -105,17 +104,9 @@ fn fixed(found: Vec<Finding>, left: &[Finding]) -> Vec<Finding> {
     found.into_iter().filter(is_fixed).collect()
 }
 
-fn key(finding: &Finding) -> (&'static str, Discriminant<Problem>, String) {
-    let id = match &finding.problem {
-        Problem::MissingResult { id }
-        | Problem::OrphanResult { id }
-        | Problem::DuplicateResult { id }
-        | Problem::DuplicateCall { id }
-        | Problem::BadId { id }
-        | Problem::BadArguments { id } => id.clone(),
-        _ => String::new(),
-    };
-    (finding.rule, discriminant(&finding.problem), id)
+fn key(finding: &Finding) -> (&'static str, String, String) {
+    let id = finding.problem.call_id().unwrap_or_default();
+    (finding.rule, finding.problem.kind(), id.to_owned())
 }
 
 impl Checked<'_> {

@@ -55,7 +55,7 @@ pub struct Statement {
 
 impl Statement {
     /// The most characters of the text.
-    pub(crate) const LONGEST: usize = 2_000;
+    pub const LONGEST: usize = 2_000;
     /// The most characters of `about`, and of a tag.
     pub(crate) const LONGEST_NAME: usize = 200;
     /// The most tags, and the most facts that one statement can name in `supersedes`.

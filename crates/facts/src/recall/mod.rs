@@ -70,7 +70,7 @@ impl Recall {
     /// The most characters of one message at a time.
     pub const LONGEST: u64 = 8_000;
     /// The most messages at a time.
-    pub(crate) const MOST: u64 = 50;
+    pub const MOST: u64 = 50;
 
     /// Creates a request for one message in full.
     pub fn entry(entry: Position) -> Self {

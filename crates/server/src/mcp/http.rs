@@ -18,9 +18,8 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::time::timeout;
 
 use super::{GRACE, ServeError, Server, Token};
-pub use crate::door::Door;
+use crate::door::Door;
 use crate::host::says_host;
-pub use crate::serving::ConnectionLimits;
 use crate::serving::{runtime, unread};
 
 /// The maximum size of a request in bytes: 4 MiB.

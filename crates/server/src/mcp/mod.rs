@@ -18,8 +18,8 @@ use std::time::Duration;
 use lookback_facts::{Memory, MemoryError};
 use lookback_store::{LogName, StoreError};
 
-pub use crate::serving::ServeError;
-pub use crate::token::{BadToken, Token};
+use crate::serving::ServeError;
+use crate::token::Token;
 
 /// A server for the memory and the messages of one session, or of all sessions in its store.
 ///

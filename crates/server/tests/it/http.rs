@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use futures_lite::future::block_on;
 use lookback_facts::Memory;
 use lookback_server::mcp::Server;
-use lookback_server::mcp::http::{ConnectionLimits, Door, serve};
+use lookback_server::mcp::http::serve;
+use lookback_server::{ConnectionLimits, Door};
 use lookback_store::MemoryStore;
 
 /// Starts a server with these limits, which runs until the tests end.

@@ -12,7 +12,7 @@ use super::format::{Format, Rendered, Sending};
 use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Quirks, Request, Response, Rule,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Quirks, Request, Response, Rule,
     Target, blocks, convert, detect, provider_error, response, stream, tool_names,
 };
 use crate::cache_marker;
@@ -525,7 +525,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     let whole = |rule: Rule, path: &str, problem| rule.at(messages.len(), path.to_owned(), problem);
     if messages.is_empty() {
-        return vec![whole(BC1, "messages", Problem::NoMessages)];
+        return vec![whole(BC1, "messages", ProblemKind::NoMessages)];
     }
     let mut findings = pairing::check(Dialect::Bedrock, &PAIRING, messages);
     // Since 2025-05, the first message may also be a tool use, if its result follows.
@@ -533,7 +533,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let target = request.target();
     let begins = BC1.if_known(begins_freely(target).map(|begins| !begins));
     if let Some((first, rule)) = messages.first().filter(|first| !starts(first)).zip(begins) {
-        findings.push(rule.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
+        findings.push(rule.at(0, "messages[0]".to_owned(), ProblemKind::FirstMessage { role: first.role() }));
     }
     findings.extend(blocks::wrong_roles(Dialect::Bedrock, BC11, WRONG_ROLES, messages));
     let mut names = HashSet::new();
@@ -546,23 +546,23 @@ fn check(request: &Request) -> Vec<Finding> {
             findings.push(BC2.at(
                 index + 1,
                 format!("messages[{}]", index + 1),
-                Problem::Alternation { role: message.role() },
+                ProblemKind::Alternation { role: message.role() },
             ));
         }
         if message.parts().all(|part| part.is_cache_marker()) {
-            findings.push(BC4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
+            findings.push(BC4.at(index, format!("messages[{index}].content"), ProblemKind::EmptyContent));
         }
         for (part, media) in blocks_of_media(message) {
             if let Some(name) = media.name {
                 if name != allowed_name(&name) {
-                    findings.push(BC9.at(index, path(part), Problem::BadName));
+                    findings.push(BC9.at(index, path(part), ProblemKind::BadName));
                 }
                 if !names.insert(name) {
-                    findings.push(BC9.at(index, path(part), Problem::DuplicateName));
+                    findings.push(BC9.at(index, path(part), ProblemKind::DuplicateName));
                 }
             }
             if is_claude(target) == Some(true) && (media.is_film || media.is_in_s3) {
-                findings.push(BC10.at(index, path(part), Problem::NotForModel));
+                findings.push(BC10.at(index, path(part), ProblemKind::NotForModel));
             }
         }
         for (part, value) in message.parts().enumerate() {
@@ -577,16 +577,16 @@ fn check(request: &Request) -> Vec<Finding> {
     if pages > MOST_PAGES
         && let Some(rule) = BC12.if_known(is_claude(target))
     {
-        findings.push(whole(rule, "messages", Problem::TooManyPages { count: pages, most: MOST_PAGES }));
+        findings.push(whole(rule, "messages", ProblemKind::TooManyPages { count: pages, most: MOST_PAGES }));
     }
     let tools = messages.iter().any(|m| m.tool_calls().next().is_some() || m.tool_results().next().is_some());
     // A bare list of messages does not show whether tools are declared.
     if tools && request.is_body() && request.preamble().tools.is_none() {
-        findings.push(whole(BC3, "toolConfig", Problem::ToolsNotDeclared));
+        findings.push(whole(BC3, "toolConfig", ProblemKind::ToolsNotDeclared));
     }
     let count = blocks::all_markers(cache_marker::BLOCK, request);
     if count > blocks::MOST_MARKERS {
-        findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: blocks::MOST_MARKERS }));
+        findings.push(whole(BC6, "messages", ProblemKind::CacheMarkers { count, most: blocks::MOST_MARKERS }));
     }
     findings
 }

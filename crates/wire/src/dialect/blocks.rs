@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::format::{Encoded, Mends, Paths, Sending};
-use super::{ConversionError, Dialect, Finding, Mend, Mended, Place, Preamble, Problem, Request, Rule, Shown};
+use super::{ConversionError, Dialect, Finding, Mend, Mended, Place, Preamble, ProblemKind, Request, Rule, Shown};
 use crate::edit::{self, Edit};
 use crate::message::{Message, PartRef};
 use crate::wire::Role;
@@ -365,18 +365,18 @@ fn merge<'a>(content: &'static str, mut raws: Vec<(usize, Cow<'a, RawValue>)>) -
 
 /// Returns the faults of one part of a message, with the rules that they break. `trailing_space` is whether the last
 /// message ends with this part, and in white space.
-pub(super) fn part_faults(rules: &PartRules, part: PartRef<'_>, trailing_space: bool) -> Vec<(Rule, Problem)> {
+pub(super) fn part_faults(rules: &PartRules, part: PartRef<'_>, trailing_space: bool) -> Vec<(Rule, ProblemKind)> {
     let mut faults = Vec::new();
     match part {
-        PartRef::Text(text) if text.trim().is_empty() => faults.push((rules.blank, Problem::BlankText)),
-        PartRef::Text(_) if trailing_space => faults.push((rules.trailing_space, Problem::TrailingSpace)),
-        PartRef::ToolResult(result) if result.is_empty_error() => faults.push((rules.blank, Problem::EmptyContent)),
+        PartRef::Text(text) if text.trim().is_empty() => faults.push((rules.blank, ProblemKind::BlankText)),
+        PartRef::Text(_) if trailing_space => faults.push((rules.trailing_space, ProblemKind::TrailingSpace)),
+        PartRef::ToolResult(result) if result.is_empty_error() => faults.push((rules.blank, ProblemKind::EmptyContent)),
         PartRef::ToolCall(call) => {
             if !(rules.valid_id)(&call.id) {
-                faults.push((rules.id, Problem::BadId { id: call.id.clone() }));
+                faults.push((rules.id, ProblemKind::BadId { id: call.id.clone() }));
             }
             if !call.has_object_arguments() {
-                faults.push((rules.arguments, Problem::BadArguments { id: call.id.clone() }));
+                faults.push((rules.arguments, ProblemKind::BadArguments { id: call.id.clone() }));
             }
         }
         _ => {}
@@ -393,7 +393,7 @@ pub(super) fn wrong_roles(dialect: Dialect, rule: Rule, kinds: &[(Role, &str)], 
             |part: &PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if kinds.contains(&(role, &*opaque.kind)));
         let parts = place.message.parts().enumerate().filter(|(_, part)| is_wrong(part));
         findings.extend(
-            parts.map(|(part, _)| rule.at(place.index, dialect.path(&place, part), Problem::WrongRole { role })),
+            parts.map(|(part, _)| rule.at(place.index, dialect.path(&place, part), ProblemKind::WrongRole { role })),
         );
     }
     findings

@@ -7,7 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Dialect, Finding, Place, Problem, Request, Rule};
+use super::{Dialect, Finding, Place, ProblemKind, Request, Rule};
 use crate::cache_marker;
 use crate::message::PartRef;
 
@@ -77,9 +77,9 @@ pub(super) fn check(dialect: Dialect, rule: Rule, request: &Request, previous: &
     let fault = |(place, part, bound): (Place<'_>, usize, Bound)| {
         let was = known.get(&*bound.signature)?;
         let problem = if was.prefix != bound.prefix {
-            Problem::ChangedPrefix
+            ProblemKind::ChangedPrefix
         } else if bound.before.is_some() && was.before != bound.before {
-            Problem::BrokenChain
+            ProblemKind::BrokenChain
         } else {
             return None;
         };

@@ -12,8 +12,8 @@ use super::format::{Format, Rendered, Sending};
 use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
-    Rule, Target, blocks, convert, detect, provider_error, response, stream, tool_names,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Provider, Quirks, Request,
+    Response, Rule, Target, blocks, convert, detect, provider_error, response, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::message::{
@@ -700,7 +700,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     let mut findings = cached_preamble(request);
     if messages.is_empty() {
-        findings.push(GM0.at(0, "contents".to_owned(), Problem::NoMessages));
+        findings.push(GM0.at(0, "contents".to_owned(), ProblemKind::NoMessages));
         return findings;
     }
     findings.extend(pairing::check(Dialect::Gemini, &PAIRING, messages));
@@ -708,7 +708,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let places: Vec<Place<'_>> = Place::all(messages).collect();
     for file in pages::find(messages).filter(|file| file.count > MOST_PAGES) {
         let path = places.get(file.message).map(|place| Dialect::Gemini.path(place, file.part)).unwrap_or_default();
-        findings.push(GM9.at(file.message, path, Problem::TooManyPages { count: file.count, most: MOST_PAGES }));
+        findings.push(GM9.at(file.message, path, ProblemKind::TooManyPages { count: file.count, most: MOST_PAGES }));
     }
     let mut signed = false;
     let unsigned = GM3.if_known(demands_signatures(request.target()));
@@ -720,7 +720,7 @@ fn check(request: &Request) -> Vec<Finding> {
         let before = index.checked_sub(1).and_then(|before| messages.get(before));
         match before {
             None if message.role() != Role::User => {
-                findings.push(GM1.at(index, whole.clone(), Problem::FirstMessage { role: message.role() }));
+                findings.push(GM1.at(index, whole.clone(), ProblemKind::FirstMessage { role: message.role() }));
             }
             Some(before)
                 if before.role() == message.role()
@@ -730,31 +730,31 @@ fn check(request: &Request) -> Vec<Finding> {
                 // A Gemini 2 model was observed to accept it.
                 let is_second = request.target().is_model(|model| model.contains("gemini-2")) == Some(true);
                 let rule = if is_second { GM2.as_warning() } else { GM2 };
-                findings.push(rule.at(index, whole.clone(), Problem::Alternation { role: message.role() }));
+                findings.push(rule.at(index, whole.clone(), ProblemKind::Alternation { role: message.role() }));
             }
             _ => {}
         }
         if message.parts().next().is_none() {
-            findings.push(GM4.at(index, whole + ".parts", Problem::EmptyContent));
+            findings.push(GM4.at(index, whole + ".parts", ProblemKind::EmptyContent));
         }
         let raw = message.wire().map(|wire| &*wire.raw);
         let empty = raw.map(empty_parts).unwrap_or_default();
         for (part, value) in message.parts().enumerate() {
             match value {
                 PartRef::Text(text) if text.trim().is_empty() && empty.binary_search(&part).is_err() => {
-                    findings.extend(blank.map(|rule| rule.at(index, path(part), Problem::BlankText)));
+                    findings.extend(blank.map(|rule| rule.at(index, path(part), ProblemKind::BlankText)));
                 }
                 PartRef::ToolCall(call) if !call.has_object_arguments() => {
-                    findings.push(GM4.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
+                    findings.push(GM4.at(index, path(part), ProblemKind::BadArguments { id: call.id.clone() }));
                 }
                 _ => {}
             }
         }
-        findings.extend(empty.into_iter().map(|part| GM4.at(index, path(part), Problem::EmptyPart)));
+        findings.extend(empty.into_iter().map(|part| GM4.at(index, path(part), ProblemKind::EmptyPart)));
         findings.extend(
             raw.into_iter()
                 .flat_map(unknown_members)
-                .map(|(part, member)| GM7.at(index, format!("{}.{member}", path(part)), Problem::UnknownMember)),
+                .map(|(part, member)| GM7.at(index, format!("{}.{member}", path(part)), ProblemKind::UnknownMember)),
         );
         for mend in raw
             .and_then(|raw| mend_content(unsigned.is_some(), raw, &mut signed))
@@ -766,11 +766,11 @@ fn check(request: &Request) -> Vec<Finding> {
                 // The provider does not check earlier turns.
                 Mend::Signed if in_turn(messages, index) => {
                     let call = first(|part| matches!(part, PartRef::ToolCall(_)));
-                    findings.extend(unsigned.map(|rule| rule.at(index, path(call), Problem::UnsignedCall)));
+                    findings.extend(unsigned.map(|rule| rule.at(index, path(call), ProblemKind::UnsignedCall)));
                 }
                 Mend::MembersMended => {
                     let result = first(|part| matches!(part, PartRef::ToolResult(_)));
-                    findings.push(GM4.at(index, path(result), Problem::BareResponse));
+                    findings.push(GM4.at(index, path(result), ProblemKind::BareResponse));
                 }
                 _ => {}
             }
@@ -825,7 +825,7 @@ fn cached_preamble(request: &Request) -> Vec<Finding> {
     let refused = ["systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config"];
     let present = refused.into_iter().filter(|name| request.member(name).is_some());
     let end = request.messages().len();
-    present.map(|name| GM5.at(end, name.to_owned(), Problem::BesideCached)).collect()
+    present.map(|name| GM5.at(end, name.to_owned(), ProblemKind::BesideCached)).collect()
 }
 
 /// Returns Google's name for an HTTP status.

@@ -47,6 +47,7 @@ pub use provider_error::{ProviderError, TooLong};
 pub use raw_request::RawRequest;
 pub use request::{Request, RequestError};
 pub use response::Response;
+use rules::ProblemKind;
 pub use rules::{Finding, Problem, Rule, Severity};
 pub use stream::ResponseStream;
 pub use target::Target;

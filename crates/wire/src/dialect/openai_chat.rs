@@ -9,8 +9,8 @@ use super::api::{Api, openai_error};
 use super::format::{Encoded, Format, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Provider, Quirks, Request, Response, Rule, Shown,
-    convert, detect, provider_error, response, sampling, stream, tool_names,
+    ConversionError, DecodeError, Dialect, Finding, Place, ProblemKind, Provider, Quirks, Request, Response, Rule,
+    Shown, convert, detect, provider_error, response, sampling, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::message::{
@@ -562,7 +562,7 @@ fn tool(name: &str, description: &str, parameters: &Value) -> Value {
 fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     if messages.is_empty() {
-        return vec![OC0.at(0, "messages".to_owned(), Problem::NoMessages)];
+        return vec![OC0.at(0, "messages".to_owned(), ProblemKind::NoMessages)];
     }
     let mut findings = pairing::check(Dialect::OpenAiChat, &PAIRING, messages);
     let target = request.target();
@@ -574,36 +574,38 @@ fn check(request: &Request) -> Vec<Finding> {
     for place in Place::all(messages) {
         let Place { index, message, .. } = place;
         for (part, call) in message.tool_calls().filter(|(_, call)| !call.has_object_arguments()) {
-            findings.push(OC3.at(index, path(&place, part), Problem::BadArguments { id: call.id.clone() }));
+            findings.push(OC3.at(index, path(&place, part), ProblemKind::BadArguments { id: call.id.clone() }));
         }
         if let Some(rule) = openai(OC3) {
-            let bare = bare_arguments(message).map(|(part, id)| (path(&place, part), Problem::BareArguments { id }));
+            let bare =
+                bare_arguments(message).map(|(part, id)| (path(&place, part), ProblemKind::BareArguments { id }));
             findings.extend(bare.map(|(path, problem)| rule.at(index, path, problem)));
         }
         let whole = || format!("messages[{index}]");
         if has_empty_calls(message) {
-            findings.push(OC5.at(index, whole() + ".tool_calls", Problem::EmptyToolCalls));
+            findings.push(OC5.at(index, whole() + ".tool_calls", ProblemKind::EmptyToolCalls));
         }
         if message.parts().next().is_none() {
-            findings.push(OC5.at(index, whole(), Problem::EmptyContent));
+            findings.push(OC5.at(index, whole(), ProblemKind::EmptyContent));
         }
         let count = message.tool_calls().count();
         if count > MOST_CALLS
             && let Some(rule) = openai(OC7)
         {
-            let problem = Problem::TooManyCalls { count, most: MOST_CALLS };
+            let problem = ProblemKind::TooManyCalls { count, most: MOST_CALLS };
             findings.push(rule.at(index, whole() + ".tool_calls", problem));
         }
         let sounds = message.parts().enumerate().filter(|(_, part)| is_sound(part));
-        findings.extend(sounds.filter_map(|(part, _)| Some(deaf?.at(index, path(&place, part), Problem::NotForModel))));
+        findings
+            .extend(sounds.filter_map(|(part, _)| Some(deaf?.at(index, path(&place, part), ProblemKind::NotForModel))));
         let picture = message.parts().position(|part| matches!(part, PartRef::Opaque(it) if it.kind == "image_url"));
         if message.role() != Role::User
             && let Some((part, rule)) = picture.zip(openai(OC13))
         {
-            findings.push(rule.at(index, path(&place, part), Problem::WrongRole { role: message.role() }));
+            findings.push(rule.at(index, path(&place, part), ProblemKind::WrongRole { role: message.role() }));
         }
         if message.role() == Role::System && takes_no_system == Some(true) {
-            findings.push(OC9.at(index, whole() + ".role", Problem::NotForModel));
+            findings.push(OC9.at(index, whole() + ".role", ProblemKind::NotForModel));
         }
     }
     findings.extend(long_ids(request, &openai(OC6), LONGEST_ID));

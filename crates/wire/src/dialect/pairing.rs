@@ -3,7 +3,7 @@
 use std::cell::LazyCell;
 use std::collections::{HashMap, VecDeque};
 
-use super::{Dialect, Finding, Place, Problem, Request, Rule};
+use super::{Dialect, Finding, Place, Problem, ProblemKind, Request, Rule};
 use crate::message::{Message, PartRef, ToolCall};
 use crate::wire::Role;
 
@@ -22,8 +22,8 @@ pub(super) struct PairingRules {
 }
 
 impl Rule {
-    pub(super) fn at(&self, message: usize, path: String, problem: Problem) -> Finding {
-        Finding { rule: self.id, severity: self.severity, message, path, problem }
+    pub(super) fn at(&self, message: usize, path: String, problem: ProblemKind) -> Finding {
+        Finding { rule: self.id, severity: self.severity, message, path, problem: Problem(problem) }
     }
 }
 
@@ -109,16 +109,16 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
                 // The result names another call than the one that it answers. It is unknown whether the provider checks
                 // that.
                 if is_named && !result.names_only_tool() {
-                    let problem = Problem::OrphanResult { id: id.to_owned() };
+                    let problem = ProblemKind::OrphanResult { id: id.to_owned() };
                     findings.push(rules.orphan.as_warning().at(index, path(part), problem));
                 }
                 continue;
             }
             if open.has(id) {
-                let problem = Problem::DuplicateResult { id: id.to_owned() };
+                let problem = ProblemKind::DuplicateResult { id: id.to_owned() };
                 findings.push(rules.duplicate_result.at(index, path(part), problem));
             } else {
-                findings.push(rules.orphan.at(index, path(part), Problem::OrphanResult { id: id.to_owned() }));
+                findings.push(rules.orphan.at(index, path(part), ProblemKind::OrphanResult { id: id.to_owned() }));
             }
         }
         if answers && let Some(rule) = rules.results_first {
@@ -126,7 +126,7 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
             let other = parts.find(|(_, part)| !matches!(part, PartRef::ToolResult(_))).map(|(part, _)| part);
             let later = parts.any(|(_, part)| matches!(part, PartRef::ToolResult(_)));
             if let (Some(part), true) = (other, later) {
-                findings.push(rule.at(index, path(part), Problem::ResultsNotFirst));
+                findings.push(rule.at(index, path(part), ProblemKind::ResultsNotFirst));
             }
         }
         // A message with other content than results is the last one that may have results of these calls.
@@ -138,7 +138,11 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
             // An identifier may be reused once its call is answered.
             let is_taken = if rules.adjacent { open.has(id) } else { open.waits(id) };
             if !results_by_name && is_taken {
-                findings.push(rules.duplicate_call.at(index, path(part), Problem::DuplicateCall { id: id.to_owned() }));
+                findings.push(rules.duplicate_call.at(
+                    index,
+                    path(part),
+                    ProblemKind::DuplicateCall { id: id.to_owned() },
+                ));
             }
             open.push(call, place, part);
         }
@@ -155,7 +159,9 @@ pub(super) fn long_ids(request: &Request, rule: &Option<Rule>, most: usize) -> V
         let path = LazyCell::new(|| request.dialect().paths(&place));
         let calls = place.message.tool_calls().filter(|(_, call)| call.id.chars().nth(most).is_some());
         findings.extend(
-            calls.map(|(part, call)| rule.at(place.index, path(part), Problem::LongId { id: call.id.clone(), most })),
+            calls.map(|(part, call)| {
+                rule.at(place.index, path(part), ProblemKind::LongId { id: call.id.clone(), most })
+            }),
         );
     }
     findings
@@ -167,7 +173,7 @@ fn close(dialect: Dialect, rules: &PairingRules, open: &mut OpenCalls<'_>, findi
     for of_message in missing.chunk_by(|a, b| a.place.index == b.place.index) {
         let Some(path) = of_message.first().map(|call| dialect.paths(&call.place)) else { continue };
         findings.extend(of_message.iter().map(|call| {
-            let problem = Problem::MissingResult { id: call.id.to_owned() };
+            let problem = ProblemKind::MissingResult { id: call.id.to_owned() };
             rules.missing.at(call.place.index, path(call.part), problem)
         }));
     }

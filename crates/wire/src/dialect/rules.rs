@@ -56,11 +56,36 @@ pub struct Finding {
     pub problem: Problem,
 }
 
-/// A problem, with the values involved.
+/// A problem, with the values involved. As JSON, it is an object with its `kind`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Problem(pub(super) ProblemKind);
+
+impl Problem {
+    /// Returns its kind, such as `missing_result`.
+    pub fn kind(&self) -> String {
+        let kind = serde_json::to_value(self).ok().and_then(|json| json.get("kind")?.as_str().map(str::to_owned));
+        kind.unwrap_or_default()
+    }
+
+    /// Returns the identifier of the tool call that it is about, if it names one.
+    pub fn call_id(&self) -> Option<&str> {
+        match &self.0 {
+            ProblemKind::MissingResult { id }
+            | ProblemKind::OrphanResult { id }
+            | ProblemKind::DuplicateResult { id }
+            | ProblemKind::DuplicateCall { id }
+            | ProblemKind::BadId { id }
+            | ProblemKind::BadArguments { id } => Some(id),
+            _ => None,
+        }
+    }
+}
+
+/// The kinds of problems.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Problem {
+pub(super) enum ProblemKind {
     /// The request has no messages.
     NoMessages,
     /// A tool call has no result at the required place.
@@ -237,107 +262,114 @@ pub enum Problem {
 impl fmt::Display for Problem {
     /// Describes the problem, and after `; ` the remedy.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Display for ProblemKind {
+    /// Describes the problem, and after `; ` the remedy.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = |role: &Role| match role {
             Role::System => "system",
             Role::User => "user",
             Role::Assistant => "assistant",
         };
         match self {
-            Problem::NoMessages => f.write_str("there are no messages; send at least one"),
-            Problem::MissingResult { id } => {
+            ProblemKind::NoMessages => f.write_str("there are no messages; send at least one"),
+            ProblemKind::MissingResult { id } => {
                 write!(f, "call {} has no result; add it directly after the message, or have the request repaired", short(id))
             }
-            Problem::OrphanResult { id } => {
+            ProblemKind::OrphanResult { id } => {
                 write!(f, "the result of {} has no call in the message before it; remove it", short(id))
             }
-            Problem::DuplicateResult { id } => write!(f, "call {} has a second result; keep only one", short(id)),
-            Problem::DuplicateCall { id } => {
+            ProblemKind::DuplicateResult { id } => write!(f, "call {} has a second result; keep only one", short(id)),
+            ProblemKind::DuplicateCall { id } => {
                 write!(f, "two calls have the identifier {}; give each call its own", short(id))
             }
-            Problem::BadId { id } => {
+            ProblemKind::BadId { id } => {
                 write!(f, "the identifier {} is not allowed; rename it in the call and in its result", short(id))
             }
-            Problem::ResultsNotFirst => f.write_str("other content comes before the tool results; put the results first"),
-            Problem::BadArguments { id } => {
+            ProblemKind::ResultsNotFirst => f.write_str("other content comes before the tool results; put the results first"),
+            ProblemKind::BadArguments { id } => {
                 write!(f, "the arguments of {} are not a JSON object; replace them by one", short(id))
             }
-            Problem::BareArguments { id } => {
+            ProblemKind::BareArguments { id } => {
                 write!(f, "the arguments of {} are a JSON object instead of a string; write it as a string", short(id))
             }
-            Problem::BlankText => f.write_str("the text is empty or only white space; remove it"),
-            Problem::EmptyPart => f.write_str("the part is empty; remove it"),
-            Problem::EmptyContent => f.write_str("the message has no content; remove it, or add content"),
-            Problem::EmptyToolCalls => f.write_str("the list of tool calls is empty; remove it"),
-            Problem::TrailingSpace => f.write_str("the last assistant text ends in white space; trim it"),
-            Problem::FirstMessage { role: first } => {
+            ProblemKind::BlankText => f.write_str("the text is empty or only white space; remove it"),
+            ProblemKind::EmptyPart => f.write_str("the part is empty; remove it"),
+            ProblemKind::EmptyContent => f.write_str("the message has no content; remove it, or add content"),
+            ProblemKind::EmptyToolCalls => f.write_str("the list of tool calls is empty; remove it"),
+            ProblemKind::TrailingSpace => f.write_str("the last assistant text ends in white space; trim it"),
+            ProblemKind::FirstMessage { role: first } => {
                 write!(f, "the first message has the role {}; begin with a user message", role(first))
             }
-            Problem::Alternation { role: twice } => {
+            ProblemKind::Alternation { role: twice } => {
                 write!(f, "the message before has the role {} too; merge the two", role(twice))
             }
-            Problem::SystemPlace => f.write_str("a system message is not allowed here; put it after a user message"),
-            Problem::UnsignedReasoning => f.write_str("the reasoning has no signature; remove it"),
-            Problem::ChangedPrefix => {
+            ProblemKind::SystemPlace => f.write_str("a system message is not allowed here; put it after a user message"),
+            ProblemKind::UnsignedReasoning => f.write_str("the reasoning has no signature; remove it"),
+            ProblemKind::ChangedPrefix => {
                 f.write_str("the prompt, tools or messages before the reasoning have changed; remove the reasoning")
             }
-            Problem::BrokenChain => f.write_str("the reasoning before it is missing; remove all reasoning before it"),
-            Problem::LoneReasoning => f.write_str("no item of the model follows the reasoning; remove it"),
-            Problem::UnsignedCall => f.write_str("the call has no signature; send the one that the model gave"),
-            Problem::BareResponse => f.write_str("the response is not an object; put it into one"),
-            Problem::DuplicateId { id } => write!(f, "two items have the identifier {}; remove one of the two", short(id)),
-            Problem::UnknownMember => f.write_str("the provider does not know this member; remove it"),
-            Problem::LoneSurrogate => f.write_str("a text has half of a surrogate pair; replace it by U+FFFD"),
-            Problem::LongId { id, most } => {
+            ProblemKind::BrokenChain => f.write_str("the reasoning before it is missing; remove all reasoning before it"),
+            ProblemKind::LoneReasoning => f.write_str("no item of the model follows the reasoning; remove it"),
+            ProblemKind::UnsignedCall => f.write_str("the call has no signature; send the one that the model gave"),
+            ProblemKind::BareResponse => f.write_str("the response is not an object; put it into one"),
+            ProblemKind::DuplicateId { id } => write!(f, "two items have the identifier {}; remove one of the two", short(id)),
+            ProblemKind::UnknownMember => f.write_str("the provider does not know this member; remove it"),
+            ProblemKind::LoneSurrogate => f.write_str("a text has half of a surrogate pair; replace it by U+FFFD"),
+            ProblemKind::LongId { id, most } => {
                 write!(f,
                     "the identifier {} has more than {most} characters; shorten it in the call and in its result",
                     short(id)
                 )
             }
-            Problem::TooManyCalls { count, most } => {
+            ProblemKind::TooManyCalls { count, most } => {
                 write!(f, "{count} tool calls, but at most {most} are allowed in a message; divide them")
             }
-            Problem::WrongRole { role: of } => {
+            ProblemKind::WrongRole { role: of } => {
                 write!(f, "a message with the role {} may not have this part; move it or remove it", role(of))
             }
-            Problem::DuplicateName => f.write_str("a file before it has the same name; rename it"),
-            Problem::BadName => {
+            ProblemKind::DuplicateName => f.write_str("a file before it has the same name; rename it"),
+            ProblemKind::BadName => {
                 f.write_str("the name has characters that are not allowed; use letters, digits and single spaces")
             }
-            Problem::BadToolName { name } => {
+            ProblemKind::BadToolName { name } => {
                 write!(f, "the provider does not allow the tool name {}; rename the tool", short(name))
             }
-            Problem::TextType => {
+            ProblemKind::TextType => {
                 f.write_str("a text has a type that its role does not allow; use output_text for the assistant, and input_text for others")
             }
-            Problem::Prefill => {
+            ProblemKind::Prefill => {
                 f.write_str("the model does not continue the assistant's last message; end with a user message")
             }
-            Problem::MarkerOrder => {
+            ProblemKind::MarkerOrder => {
                 f.write_str("a cache marker before it lasts for five minutes; let this one last no longer")
             }
-            Problem::NotForModel => f.write_str("the model does not accept this; remove it, or use another model"),
-            Problem::OutOfRange => f.write_str("the number is outside of its range; set another"),
-            Problem::NullMember => f.write_str("the member is null; remove it"),
-            Problem::MissingMember => f.write_str("the member is missing; add it"),
-            Problem::TriggerPlace => f.write_str("the compaction trigger is not the last item; remove it, or move it"),
-            Problem::CompactionPlace => f.write_str("a compaction block is not allowed here; put it first, as it came"),
-            Problem::SecondCompaction => f.write_str("an earlier compaction block has content, too; keep only the newest"),
-            Problem::Unsupported => f.write_str("this version of the API does not have it anymore; remove it"),
-            Problem::BesideCached => f.write_str("the cached content has this already; remove it"),
-            Problem::ToolsNotDeclared => f.write_str("tools were used, but none are declared; declare them"),
-            Problem::CacheMarkers { count, most } => {
+            ProblemKind::NotForModel => f.write_str("the model does not accept this; remove it, or use another model"),
+            ProblemKind::OutOfRange => f.write_str("the number is outside of its range; set another"),
+            ProblemKind::NullMember => f.write_str("the member is null; remove it"),
+            ProblemKind::MissingMember => f.write_str("the member is missing; add it"),
+            ProblemKind::TriggerPlace => f.write_str("the compaction trigger is not the last item; remove it, or move it"),
+            ProblemKind::CompactionPlace => f.write_str("a compaction block is not allowed here; put it first, as it came"),
+            ProblemKind::SecondCompaction => f.write_str("an earlier compaction block has content, too; keep only the newest"),
+            ProblemKind::Unsupported => f.write_str("this version of the API does not have it anymore; remove it"),
+            ProblemKind::BesideCached => f.write_str("the cached content has this already; remove it"),
+            ProblemKind::ToolsNotDeclared => f.write_str("tools were used, but none are declared; declare them"),
+            ProblemKind::CacheMarkers { count, most } => {
                 write!(f, "{count} cache markers, but at most {most} are allowed; remove the oldest")
             }
-            Problem::TooMuchMedia { count, most } => {
+            ProblemKind::TooMuchMedia { count, most } => {
                 write!(f, "{count} pictures and files, but at most {most} are allowed; remove the oldest")
             }
-            Problem::TooManyPages { count, most } => {
+            ProblemKind::TooManyPages { count, most } => {
                 write!(f, "{count} pages of PDF, but at most {most} are allowed; send fewer of them")
             }
-            Problem::TooManyBytes { count, most } => {
+            ProblemKind::TooManyBytes { count, most } => {
                 write!(f, "{count} bytes, but at most {most} are allowed; make the request smaller")
             }
-            Problem::TooManyMessages { count, most } => {
+            ProblemKind::TooManyMessages { count, most } => {
                 write!(f, "{count} messages, but at most {most} are allowed; remove the oldest")
             }
         }

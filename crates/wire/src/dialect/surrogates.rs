@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Finding, Mend, Mended, Place, Problem, Request, Rule, Shown};
+use super::{Finding, Mend, Mended, Place, ProblemKind, Request, Rule, Shown};
 
 /// The JSON escape that replaces half of a pair. Both have the same length.
 const REPLACEMENT: &str = "\\ufffd";
@@ -74,7 +74,7 @@ pub(super) fn check(rule: Rule, request: &Request) -> Vec<Finding> {
         raw.is_some_and(|raw| may_have(raw) && !halves(raw.get()).is_empty())
     };
     let found = Place::all(request.messages()).filter(has_halves);
-    found.map(|place| rule.at(place.index, format!("{list}[{}]", place.element), Problem::LoneSurrogate)).collect()
+    found.map(|place| rule.at(place.index, format!("{list}[{}]", place.element), ProblemKind::LoneSurrogate)).collect()
 }
 
 /// Returns whether JSON may have half of a pair. Most messages have no such escape.

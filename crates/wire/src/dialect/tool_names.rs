@@ -5,7 +5,7 @@ use std::cell::LazyCell;
 
 use serde_json::value::RawValue;
 
-use super::{Finding, Place, Problem, Request, Rule};
+use super::{Finding, Place, ProblemKind, Request, Rule};
 use lookback_content::json::{self, Fields};
 
 /// The maximum depth of a tool's name in the member of a body.
@@ -20,8 +20,8 @@ pub(super) fn is_word(name: &str, most: usize) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-fn problem(name: &str) -> Problem {
-    Problem::BadToolName { name: name.to_owned() }
+fn problem(name: &str) -> ProblemKind {
+    ProblemKind::BadToolName { name: name.to_owned() }
 }
 
 /// Finds declared tools whose name is not allowed.

@@ -14,8 +14,8 @@ use super::format::{Format, Rendered, Sending};
 use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
-    Rule, Target, blocks, bound, convert, detect, provider_error, response, stream, tool_names,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Provider, Quirks, Request,
+    Response, Rule, Target, blocks, bound, convert, detect, provider_error, response, stream, tool_names,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -131,7 +131,7 @@ const SHARED_QUIRKS: Quirks = Quirks {
 
 /// Returns whether all servers that use this dialect have the broken rule. The other rules apply only to Claude.
 fn is_shared(finding: &Finding) -> bool {
-    let is_form = matches!(finding.problem, Problem::BadId { .. });
+    let is_form = matches!(finding.problem.0, ProblemKind::BadId { .. });
     [AM2.id, AM3.id, AM14.id, AM16.id].contains(&finding.rule) && !is_form
 }
 
@@ -533,7 +533,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     let whole = |rule: Rule, path: &str, problem| rule.at(messages.len(), path.to_owned(), problem);
     if messages.is_empty() {
-        return vec![whole(AM1, "messages", Problem::NoMessages)];
+        return vec![whole(AM1, "messages", ProblemKind::NoMessages)];
     }
     let mut findings = pairing::check(Dialect::Anthropic, &PAIRING, messages);
     // The provider ignores everything before a compaction.
@@ -541,7 +541,7 @@ fn check(request: &Request) -> Vec<Finding> {
     let starts = |first: &&Message| first.role() == Role::User || is_compaction(first);
     let first = messages.iter().enumerate().find(|(_, message)| !is_config(message));
     if let Some((index, first)) = first.filter(|(_, first)| !starts(first)) {
-        findings.push(AM1.at(index, format!("messages[{index}]"), Problem::FirstMessage { role: first.role() }));
+        findings.push(AM1.at(index, format!("messages[{index}]"), ProblemKind::FirstMessage { role: first.role() }));
     }
     for place in Place::all(messages) {
         let Place { index, message, .. } = place;
@@ -552,13 +552,13 @@ fn check(request: &Request) -> Vec<Finding> {
         let is_empty = is_last && message.role() == Role::Assistant && is_empty(message);
         let rule = if is_empty { AM4.as_warning() } else { AM4 };
         if message.parts().next().is_none() {
-            findings.push(rule.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
+            findings.push(rule.at(index, format!("messages[{index}].content"), ProblemKind::EmptyContent));
         }
         let words = message.last_words();
         for (part, value) in message.parts().enumerate() {
             for (rule, problem) in blocks::part_faults(&PARTS, value, trailing_space == Some(part)) {
                 let is_space = matches!(value, PartRef::Text(text) if !text.is_empty());
-                let beside = if problem == Problem::BlankText && is_space { words } else { None };
+                let beside = if problem == ProblemKind::BlankText && is_space { words } else { None };
                 match beside {
                     // White space is accepted if the message also has words or a tool use. It is unknown whether it is
                     // accepted after the last words of an assistant message.
@@ -569,7 +569,7 @@ fn check(request: &Request) -> Vec<Finding> {
                 }
             }
             if let PartRef::Reasoning(Reasoning { signature: None, .. }) = value {
-                findings.push(AM5.at(index, path(part), Problem::UnsignedReasoning));
+                findings.push(AM5.at(index, path(part), ProblemKind::UnsignedReasoning));
             }
         }
         let before = index.checked_sub(1).and_then(|before| messages.get(before)).map(Message::role);
@@ -579,7 +579,7 @@ fn check(request: &Request) -> Vec<Finding> {
             && !is_config(message)
             && (before != Some(Role::User) || after == Some(Role::User))
         {
-            findings.push(AM7.at(index, format!("messages[{index}]"), Problem::SystemPlace));
+            findings.push(AM7.at(index, format!("messages[{index}]"), ProblemKind::SystemPlace));
         }
     }
     findings.extend(blocks::wrong_roles(Dialect::Anthropic, AM16, WRONG_ROLES, messages));
@@ -646,7 +646,7 @@ fn prefill(request: &Request) -> Option<Finding> {
     let runs = last.parts().any(|part| matches!(part, PartRef::ToolCall(_) | PartRef::Opaque(_)));
     let refuses = request.target().is_model(|model| version(model).is_some_and(|version| version >= (4, 6)));
     let index = request.messages().len() - 1;
-    let finding = || AM18.at(index, format!("messages[{index}]"), Problem::Prefill);
+    let finding = || AM18.at(index, format!("messages[{index}]"), ProblemKind::Prefill);
     (is_request && speaks && !runs && refuses == Some(true)).then(finding)
 }
 
@@ -668,7 +668,8 @@ fn hosted_tools(messages: &[Message]) -> Vec<Finding> {
     let places: Vec<Place<'_>> = Place::all(messages).collect();
     let finding = |fault: hosted::Fault| {
         let id = fault.id;
-        let problem = if fault.is_result { Problem::OrphanResult { id } } else { Problem::MissingResult { id } };
+        let problem =
+            if fault.is_result { ProblemKind::OrphanResult { id } } else { ProblemKind::MissingResult { id } };
         Some(AM11.at(fault.message, blocks::path(places.get(fault.message)?, fault.block), problem))
     };
     faults.filter_map(finding).collect()
@@ -679,12 +680,14 @@ fn marker_order(request: &Request) -> Vec<Finding> {
     let mut order = markers::Order::default();
     let place = |path| format!("{path}.{}", cache_marker::MEMBER);
     let before = order.read(request.preamble()).into_iter();
-    let before = before.map(|path| AM15.at(request.messages().len(), place(path), Problem::MarkerOrder));
+    let before = before.map(|path| AM15.at(request.messages().len(), place(path), ProblemKind::MarkerOrder));
     let mut findings: Vec<Finding> = before.collect();
     for at in Place::all(request.messages()) {
         let refused = at.message.wire().map(|wire| order.refused(&wire.raw)).unwrap_or_default();
         findings.extend(
-            refused.into_iter().map(|block| AM15.at(at.index, place(blocks::path(&at, block)), Problem::MarkerOrder)),
+            refused
+                .into_iter()
+                .map(|block| AM15.at(at.index, place(blocks::path(&at, block)), ProblemKind::MarkerOrder)),
         );
     }
     findings
@@ -721,9 +724,9 @@ fn compaction_places(request: &Request) -> Vec<Finding> {
         for (part, content) in compactions(place.message) {
             let path = Dialect::Anthropic.path(&place, part);
             if part > 0 || place.message.role() != Role::Assistant {
-                findings.push(AM13.at(place.index, path, Problem::CompactionPlace));
+                findings.push(AM13.at(place.index, path, ProblemKind::CompactionPlace));
             } else if has_content && content && !may_repeat {
-                findings.push(AM13.at(place.index, path, Problem::SecondCompaction));
+                findings.push(AM13.at(place.index, path, ProblemKind::SecondCompaction));
             }
             has_content |= content;
         }
@@ -732,7 +735,7 @@ fn compaction_places(request: &Request) -> Vec<Finding> {
 }
 
 /// Finds parameters and blocks that newer versions of the API refuse (AM12).
-fn stricter(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> Vec<Finding> {
+fn stricter(request: &Request, whole: &dyn Fn(Rule, &str, ProblemKind) -> Finding) -> Vec<Finding> {
     // Versions are dates, so they can be compared as strings. Versions of other clouds, such as `bedrock-2023-05-31`,
     // are older.
     let is_stricter = request.version().is_some_and(|version| version.starts_with("20") && version >= STRICTER);
@@ -740,7 +743,7 @@ fn stricter(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -
         return Vec::new();
     }
     let sampling = ["temperature", "top_p", "top_k"].into_iter().filter(|name| request.member(name).is_some());
-    let mut findings: Vec<_> = sampling.map(|name| whole(AM12, name, Problem::Unsupported)).collect();
+    let mut findings: Vec<_> = sampling.map(|name| whole(AM12, name, ProblemKind::Unsupported)).collect();
     for place in Place::all(request.messages()) {
         let raw = place.message.wire().and_then(|wire| Fields::read(&wire.raw));
         let content = raw.as_ref().and_then(|fields| fields.get("content")).and_then(json::array).unwrap_or_default();
@@ -755,29 +758,29 @@ fn stricter(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -
                 Role::System => false,
             };
             if refused {
-                findings.push(AM12.at(place.index, Dialect::Anthropic.path(&place, part), Problem::Unsupported));
+                findings.push(AM12.at(place.index, Dialect::Anthropic.path(&place, part), ProblemKind::Unsupported));
             }
         }
     }
     findings
 }
 
-fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> Vec<Finding> {
+fn limits(request: &Request, whole: &dyn Fn(Rule, &str, ProblemKind) -> Finding) -> Vec<Finding> {
     let messages = request.messages();
     let mut findings = Vec::new();
-    let mut over = |rule, path, count: usize, most: usize, problem: fn(usize, usize) -> Problem| {
+    let mut over = |rule, path, count: usize, most: usize, problem: fn(usize, usize) -> ProblemKind| {
         if count > most {
             findings.push(whole(rule, path, problem(count, most)));
         }
     };
-    over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
+    over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| ProblemKind::TooManyMessages { count, most });
     // A marker of the whole request is set on its last block, which may already have one.
     let of_request = request.member(cache_marker::MEMBER).is_some_and(|marker| marker.get() != "null");
     let markers = blocks::all_markers(cache_marker::MEMBER, request);
     let rule = if markers > blocks::MOST_MARKERS { AM9 } else { AM9.as_warning() };
     let markers = markers.saturating_add(of_request.into());
-    over(rule, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
-    over(AM10, "", request.bytes(), MOST_BYTES, |count, most| Problem::TooManyBytes { count, most });
+    over(rule, "messages", markers, blocks::MOST_MARKERS, |count, most| ProblemKind::CacheMarkers { count, most });
+    over(AM10, "", request.bytes(), MOST_BYTES, |count, most| ProblemKind::TooManyBytes { count, most });
     // The window is unknown for unknown models, and for models with a larger window on request.
     let known = request.model().and_then(|model| Models::builtin().find(model)).filter(|model| model.wide.is_none());
     let is_small = known.map(|model| model.window <= 200_000);
@@ -789,10 +792,10 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
     let media = messages.iter().flat_map(Message::parts).map(pictures_and_files).sum();
     let pages = pages::find(messages).map(|pages| pages.count).fold(0, u64::saturating_add);
     let too_much = exceeded(AM10, media).map(|(rule, most)| {
-        whole(rule, "messages", Problem::TooMuchMedia { count: narrow(media), most: narrow(most) })
+        whole(rule, "messages", ProblemKind::TooMuchMedia { count: narrow(media), most: narrow(most) })
     });
-    let too_many =
-        exceeded(AM17, pages).map(|(rule, most)| whole(rule, "messages", Problem::TooManyPages { count: pages, most }));
+    let too_many = exceeded(AM17, pages)
+        .map(|(rule, most)| whole(rule, "messages", ProblemKind::TooManyPages { count: pages, most }));
     findings.extend(too_much.into_iter().chain(too_many));
     findings
 }

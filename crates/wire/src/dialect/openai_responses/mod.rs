@@ -15,8 +15,8 @@ use super::api::{Api, openai_error};
 use super::format::{Format, Mends, Paths, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Provider, Quirks, Request, Response,
-    Rule, Severity, Shown, Target, convert, detect, openai_chat, provider_error, response, sampling, stream,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Provider, Quirks, Request,
+    Response, Rule, Severity, Shown, Target, convert, detect, openai_chat, provider_error, response, sampling, stream,
     tool_names,
 };
 use crate::edit::{self, Edit};
@@ -336,11 +336,11 @@ impl Fault {
     fn finding(self, target: &Target, index: usize, path: &str, id: &str) -> Option<Finding> {
         let (id, at) = (id.to_owned(), |member: &str| format!("{path}.{member}"));
         let (member, problem) = match self {
-            Fault::SameId => ("id", Problem::DuplicateId { id }),
-            Fault::IdPrefix => ("id", Problem::BadId { id }),
-            Fault::NullStatus => ("status", Problem::NullMember),
-            Fault::NoSummary => ("summary", Problem::MissingMember),
-            Fault::TextType => ("content", Problem::TextType),
+            Fault::SameId => ("id", ProblemKind::DuplicateId { id }),
+            Fault::IdPrefix => ("id", ProblemKind::BadId { id }),
+            Fault::NullStatus => ("status", ProblemKind::NullMember),
+            Fault::NoSummary => ("summary", ProblemKind::MissingMember),
+            Fault::TextType => ("content", ProblemKind::TextType),
         };
         Some(self.rule(target)?.at(index, at(member), problem))
     }
@@ -637,12 +637,12 @@ fn tool(name: &str, description: &str, parameters: &Value) -> Value {
 fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     let is_named = || FORMAT.instead.iter().any(|name| request.member(name).is_some());
-    let nothing = (messages.is_empty() && !is_named()).then(|| OR0.at(0, "input".to_owned(), Problem::NoMessages));
+    let nothing = (messages.is_empty() && !is_named()).then(|| OR0.at(0, "input".to_owned(), ProblemKind::NoMessages));
     let mut findings = pairing::check(Dialect::OpenAiResponses, &PAIRING, messages);
     findings.extend(nothing);
     let is_stored = request.stored().is_some();
     // The stored items may have the calls.
-    findings.retain(|finding| !(is_stored && matches!(finding.problem, Problem::OrphanResult { .. })));
+    findings.retain(|finding| !(is_stored && matches!(finding.problem.0, ProblemKind::OrphanResult { .. })));
     let target = request.target();
     let places: Vec<Place<'_>> = Place::all(messages).collect();
     let items = places.iter().flat_map(|place| {
@@ -661,16 +661,16 @@ fn check(request: &Request) -> Vec<Finding> {
         match Kind::detect(raw) {
             Kind::Reasoning => {
                 let lone = is_lone(target, raw, next);
-                findings.extend(lone.map(|rule| rule.at(index, path.clone(), Problem::LoneReasoning)));
+                findings.extend(lone.map(|rule| rule.at(index, path.clone(), ProblemKind::LoneReasoning)));
                 let unread = OR3.if_known(target.is_original(Provider::OpenAi));
                 if let Some(rule) = unread
                     && target.stateless
                     && is_unreadable(raw)
                 {
-                    findings.push(rule.at(index, path, Problem::UnsignedReasoning));
+                    findings.push(rule.at(index, path, ProblemKind::UnsignedReasoning));
                 }
             }
-            Kind::Trigger if next.is_some() => findings.push(OR8.at(index, path, Problem::TriggerPlace)),
+            Kind::Trigger if next.is_some() => findings.push(OR8.at(index, path, ProblemKind::TriggerPlace)),
             Kind::Trigger | Kind::Other => {}
         }
     }
@@ -737,7 +737,7 @@ fn late_outputs(target: &Target, messages: &[Message]) -> Vec<Finding> {
         for (at, raw) in pieces_of(place.message).into_iter().enumerate() {
             if item::is_message(raw) {
                 findings.extend(open.take().map(|((index, element), id)| {
-                    OR10.at(index, format!("input[{element}]"), Problem::MissingResult { id })
+                    OR10.at(index, format!("input[{element}]"), ProblemKind::MissingResult { id })
                 }));
             }
             if let Some(id) = item::answers(raw) {
@@ -763,7 +763,7 @@ fn files(messages: &[Message]) -> Vec<Finding> {
                 _ => false,
             };
             if is_refused {
-                findings.push(OR11.at(place.index, path(part), Problem::NotForModel));
+                findings.push(OR11.at(place.index, path(part), ProblemKind::NotForModel));
             }
         }
     }
