@@ -6,8 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use futures_lite::future::block_on;
-use lookback_facts::{Effect, Memory, import_kb};
+use lookback_facts::KbFolder;
 use lookback_location::Location;
 use lookback_store::{Durability, MemoryStore, Store, StoreError};
 
@@ -107,9 +106,8 @@ pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
 /// Returns the error for a folder that is not a store. A memory folder of KB Labs gets an error that suggests an
 /// import.
 fn missing(path: &Path, error: StoreError) -> Failure {
-    let found = || block_on(import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, path, Effect::DryRun));
     match error {
-        StoreError::Missing { place } if path.is_dir() && found().is_ok() => Failure::KbFolder(place),
+        StoreError::Missing { place } if path.is_dir() && KbFolder::read(path).is_ok() => Failure::KbFolder(place),
         error => error.into(),
     }
 }

@@ -34,7 +34,7 @@ pub use extract::{DrawError, LeftMessage};
 pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{Facts, Judgment, NewEntry};
 pub use history::{FactEvent, history};
-pub use kb::{KbDamage, KbError, KbFault, KbImported, import_kb};
+pub use kb::{KbDamage, KbError, KbFolder, KbImported};
 pub use recall::{Recall, Recalled, RecalledPassage, recall};
 pub use refused::Refused;
 pub use sheet::{LeftOut, Sheet, SheetOptions, sheet};

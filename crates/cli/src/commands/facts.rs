@@ -6,10 +6,9 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback_facts as memory;
 use lookback_facts::{
-    Counts, Effect, Export, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, Memory, MemoryError, Refused,
-    Scope, SheetOptions, Source, Speaker, Statement,
+    Counts, Effect, Export, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, KbFolder, Memory, MemoryError,
+    Refused, Scope, SheetOptions, Source, Speaker, Statement,
 };
-use lookback_facts::{KbError, KbImported, import_kb};
 use lookback_store::search::Query;
 use lookback_store::{Durability, FileStore, MemoryStore, Store, StoreError};
 
@@ -341,9 +340,12 @@ fn import_export(
 }
 
 fn import_folder(folder: &std::path::Path, place: &Place, options: ImportOptions) -> Result<ExitCode, Failure> {
-    refuse_own(folder)?;
-    let store = target(place, options)?;
-    let report = block_on(import_kb(store, &place.workspace, folder, options.effect()))?;
+    // A store of Lookback that contains nothing from KB Labs gets an error of its own.
+    let found = KbFolder::read(folder).map_err(|error| match FileStore::open_existing(folder) {
+        Ok(_) => Failure::OwnStore(folder.to_owned()),
+        Err(_) => error.into(),
+    })?;
+    let report = block_on(found.import(target(place, options)?, &place.workspace, options.effect()))?;
     if options.json {
         output::json_line(&report)?;
     } else {
@@ -360,23 +362,6 @@ fn import_folder(folder: &std::path::Path, place: &Place, options: ImportOptions
         }
     }
     Ok(ExitCode::from(u8::from(!report.damaged.is_empty())))
-}
-
-/// Refuses a store of Lookback that contains nothing from KB Labs. Its `memory.json` would be read as an empty memory.
-fn refuse_own(folder: &std::path::Path) -> Result<(), Failure> {
-    if FileStore::open_existing(folder).is_err() {
-        return Ok(());
-    }
-    let found = block_on(import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, folder, Effect::DryRun));
-    let is_theirs = match found {
-        Err(error) => !matches!(error, KbError::Nothing { .. }),
-        Ok(found) => {
-            let mut nothing = KbImported::default();
-            nothing.files = found.files;
-            found != nothing
-        }
-    };
-    if is_theirs { Ok(()) } else { Err(Failure::OwnStore(folder.to_owned())) }
 }
 
 /// Returns a line such as `3 facts: 2 new, 1 already known`. Refused facts are not counted.
