@@ -3,9 +3,8 @@
 use lookback_engine::transcript::Millis;
 use lookback_tokens::Estimate;
 
-use super::RECALL;
 use super::arguments::{Arguments, Wrong};
-use super::definition::Definition;
+use super::definition::{Action, Definition};
 use super::near::closest;
 use crate::sheet::{line, quoted};
 use crate::{
@@ -47,18 +46,14 @@ impl<E: Into<MemoryError>> From<E> for Trouble {
 pub(super) async fn answer(memory: &Memory, name: &str, arguments: &str) -> Result<String, Trouble> {
     let tool = Definition::find(name).ok_or_else(|| no_tool(name))?;
     let given = Arguments::read(tool, arguments)?;
-    let done = match tool.name {
-        "memory_finding" => finding(memory, &given).await,
-        "memory_blocker" => blocker(memory, &given).await,
-        "memory_correction" => state(memory, statement(FactKind::Correction, &given)).await,
-        "memory_preference" => state(memory, statement(FactKind::Preference, &given)).await,
-        "memory_constraint" => state(memory, statement(FactKind::Constraint, &given)).await,
-        "memory_decision" => state(memory, statement(FactKind::Decision, &given)).await,
-        "memory_get" => get(memory, &given).await,
-        "memory_forget" => forget(memory, &given).await,
-        "memory_search" => search(memory, &given).await,
-        RECALL => recalled(memory, &given).await,
-        _ => Err(no_tool(name)),
+    let done = match tool.action {
+        Action::StateFinding => finding(memory, &given).await,
+        Action::Block => blocker(memory, &given).await,
+        Action::State(kind) => state(memory, statement(kind, &given)).await,
+        Action::Get => get(memory, &given).await,
+        Action::Forget => forget(memory, &given).await,
+        Action::Search => search(memory, &given).await,
+        Action::Recall => recalled(memory, &given).await,
     };
     match done {
         Err(Trouble::Memory(MemoryError::Refused(Refused::Gone { id }))) => Err(gone(memory, id).await?),

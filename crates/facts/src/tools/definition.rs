@@ -3,14 +3,38 @@
 use serde_json::{Value, json};
 
 use super::RECALL;
-use crate::Statement;
+use crate::{FactKind, Statement};
 
 /// A tool: its description for the model, and its arguments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Definition {
     pub(super) name: &'static str,
+    pub(super) action: Action,
     pub(super) description: &'static str,
     pub(super) parameters: &'static [Parameter],
+}
+
+/// What a tool does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    StateFinding,
+    /// States a blocker, or resolves one.
+    Block,
+    State(FactKind),
+    Get,
+    Forget,
+    Search,
+    Recall,
+}
+
+impl Action {
+    /// Returns whether it changes nothing.
+    pub(super) fn only_reads(self) -> bool {
+        match self {
+            Action::Get | Action::Search | Action::Recall => true,
+            Action::StateFinding | Action::Block | Action::State(_) | Action::Forget => false,
+        }
+    }
 }
 
 /// One argument of a tool.
@@ -109,6 +133,7 @@ impl Definition {
     pub(super) const ALL: [Definition; 10] = [
         Definition {
             name: "memory_finding",
+            action: Action::StateFinding,
             description: "Remember something that you found out in this session, and how certain it is.",
             parameters: &[
                 CONTENT,
@@ -123,6 +148,7 @@ impl Definition {
         },
         Definition {
             name: "memory_blocker",
+            action: Action::Block,
             description: "Remember something that blocks your work (content), \
                           or report that a blocker is resolved (resolves, with).",
             parameters: &[
@@ -138,27 +164,32 @@ impl Definition {
         },
         Definition {
             name: "memory_correction",
+            action: Action::State(FactKind::Correction),
             description: "Remember that an earlier belief was wrong, and what is true instead. \
                           The fact sheet shows corrections before all other facts.",
             parameters: &[CONTENT, SUPERSEDES, ABOUT, untold("invalidates", Shape::Ids), SESSION],
         },
         Definition {
             name: "memory_preference",
+            action: Action::State(FactKind::Preference),
             description: "Remember how someone wants things done. Shared with all sessions of the workspace.",
             parameters: &[CONTENT, ABOUT, TAGS, SUPERSEDES, SESSION],
         },
         Definition {
             name: "memory_constraint",
+            action: Action::State(FactKind::Constraint),
             description: "Remember a rule that must never be broken. Shared with all sessions of the workspace.",
             parameters: &[CONTENT, ABOUT, TAGS, SUPERSEDES, SESSION],
         },
         Definition {
             name: "memory_decision",
+            action: Action::State(FactKind::Decision),
             description: "Remember what was decided in this session, and why.",
             parameters: &[CONTENT, ABOUT, TAGS, SUPERSEDES, SESSION],
         },
         Definition {
             name: "memory_get",
+            action: Action::Get,
             description: "Read all current facts, by kind, or one fact with its history.",
             parameters: &[
                 optional("id", Shape::Id, "The fact to read, such as f3. If not given: all current facts."),
@@ -167,6 +198,7 @@ impl Definition {
         },
         Definition {
             name: "memory_forget",
+            action: Action::Forget,
             description: "Remove a fact that should never have been remembered. \
                           If something has changed, state the new fact instead.",
             parameters: &[
@@ -177,6 +209,7 @@ impl Definition {
         },
         Definition {
             name: "memory_search",
+            action: Action::Search,
             description: "Find the facts that have words of a query in any form, the best first.",
             parameters: &[
                 required(
@@ -193,6 +226,7 @@ impl Definition {
         },
         Definition {
             name: RECALL,
+            action: Action::Recall,
             description: "Read earlier messages of this conversation that you no longer see: search them (query), \
                           read a range (from, to), or read one in full (entry), for example one that was shortened. \
                           The number after # names a message.",

@@ -41,7 +41,7 @@ impl Tool {
     /// Returns whether calls of this tool change nothing.
     #[must_use]
     pub fn only_reads(&self) -> bool {
-        matches!(self.name, "memory_get" | "memory_search" | RECALL)
+        Definition::find(self.name).is_some_and(|tool| tool.action.only_reads())
     }
 
     /// Returns the tool as an element of a request's list of tools.
