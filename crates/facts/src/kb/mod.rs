@@ -26,11 +26,11 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 
 /// The contents of a memory folder of KB Labs, ready to be imported.
 ///
-/// The shared memory (preferences, constraints and the learnings of sessions, but not the project's description) becomes
-/// shared facts of the workspace. Findings, blockers, corrections and the facts on fact sheets become facts of their
-/// sessions. Turns become the messages of a session with their name. Times are kept. A user's facts have a person's
-/// trust, an agent's have the model's. Facts without a source have the model's trust too, because a tool of the agent
-/// wrote them.
+/// The shared memory (preferences, constraints and the learnings of sessions, but not the project's description)
+/// becomes shared facts of the workspace. Findings, blockers, corrections and the facts on fact sheets become facts of
+/// their sessions. Turns become the messages of a session with their name. Times are kept. A user's facts have a
+/// person's trust, an agent's have the model's. Facts without a source have the model's trust too, because a tool of
+/// the agent wrote them.
 #[derive(derive_more::Debug)]
 pub struct KbFolder {
     root: PathBuf,
@@ -98,8 +98,8 @@ enum Kind {
 }
 
 impl KbFolder {
-    /// Reads a folder in either layout: a `.kb`, a folder that contains one, or its `memory`. Damaged files are skipped,
-    /// and links out of the folder are not followed; the report of the import names them.
+    /// Reads a folder in either layout: a `.kb`, a folder that contains one, or its `memory`. Damaged files are
+    /// skipped, and links out of the folder are not followed; the report of the import names them.
     ///
     /// # Errors
     /// Returns an error if the folder cannot be read, or contains no memory of KB Labs.
