@@ -50,6 +50,7 @@ mod observe;
 mod pipeline;
 mod progress;
 mod run;
+#[doc(hidden)]
 pub mod semconv;
 mod slot;
 

@@ -11,7 +11,7 @@ use super::{cost::ComparedCosts, metrics, semconv};
 #[cfg(feature = "otel")]
 use lookback_replay::prices::Price;
 
-/// Records model calls and tools as `tracing` spans, with the names of [`semconv`](super::semconv). With the feature
+/// Records model calls and tools as `tracing` spans, with the names of OpenTelemetry's conventions for generative AI. With the feature
 /// `otel`, also as metrics of OpenTelemetry's global meter.
 #[derive(Debug, Default)]
 pub struct Observe {

@@ -37,12 +37,6 @@ impl Estimate {
         Estimate { factor, ..self }
     }
 
-    /// Sets the tokens that the provider adds around texts.
-    #[must_use]
-    pub fn with_frame(self, frame: Frame) -> Self {
-        Estimate { frame, ..self }
-    }
-
     /// Sets the formulas for pictures, files, sound and video.
     #[must_use]
     pub fn media(self, media: MediaFormula) -> Self {

@@ -53,19 +53,19 @@ impl OpenAiCounter {
 
     /// Sets the factor by which counts are multiplied. Any factor but 1 makes them an estimate.
     #[must_use]
-    pub fn factor(self, factor: f64) -> Self {
+    pub(crate) fn factor(self, factor: f64) -> Self {
         OpenAiCounter { factor, ..self }
     }
 
     /// Sets the tokens that the provider adds around texts.
     #[must_use]
-    pub fn with_frame(self, frame: Frame) -> Self {
+    pub(crate) fn with_frame(self, frame: Frame) -> Self {
         OpenAiCounter { frame, ..self }
     }
 
     /// Sets the formulas for pictures, files, sound and video.
     #[must_use]
-    pub fn media(self, media: MediaFormula) -> Self {
+    pub(crate) fn media(self, media: MediaFormula) -> Self {
         OpenAiCounter { media, ..self }
     }
 }

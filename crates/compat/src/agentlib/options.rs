@@ -18,9 +18,9 @@ const DEFAULT_SESSION: &str = "default";
 #[non_exhaustive]
 pub struct Options {
     /// The most tokens that a read returns, counted by [`Utf16`](super::Utf16). At least 1; 4,000 by default.
-    pub max_tokens: u64,
+    pub(crate) max_tokens: u64,
     /// The number of turns to keep in each session. At least 1; 50 by default.
-    pub max_turns: u64,
+    pub(crate) max_turns: u64,
 }
 
 impl Default for Options {
@@ -69,11 +69,11 @@ pub struct ReadOptions {
     pub(crate) session_id: String,
     /// The most messages to return, at least 1. An exchange with tools is returned whole or not at all. The newest is
     /// always returned.
-    pub limit: Option<u64>,
+    pub(crate) limit: Option<u64>,
     /// Words to look for. [`search`](super::SlidingWindowMemory::search) returns messages that contain every word.
     /// [`read`](super::SlidingWindowMemory::read) ignores this field.
     #[debug("{:?}", Redacted(query))]
-    pub query: Option<String>,
+    pub(crate) query: Option<String>,
     /// The tags that messages were written under. [`search`](super::SlidingWindowMemory::search) returns messages that
     /// have all of them. [`read`](super::SlidingWindowMemory::read) ignores this field.
     pub(crate) tags: Tags,
@@ -117,9 +117,9 @@ pub struct WriteOptions {
     /// The session, `default` by default.
     pub(crate) session_id: String,
     /// The agent that writes. It replaces the name in the session's entry; `None` removes that name.
-    pub agent_name: Option<String>,
+    pub(crate) agent_name: Option<String>,
     /// Tags for finding the messages. They replace the tags in the session's entry; an empty map removes them.
-    pub tags: Tags,
+    pub(crate) tags: Tags,
 }
 
 impl Default for WriteOptions {

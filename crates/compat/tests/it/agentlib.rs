@@ -30,9 +30,9 @@ use serde_json::{Value, json};
 const DIALECT: Dialect = Dialect::OpenAiChat;
 
 fn options(value: &Value) -> Options {
-    let default = Options::default();
-    let number = |name: &str, default| value[name].as_u64().unwrap_or(default);
-    default.max_tokens(number("maxTokens", default.max_tokens)).max_turns(number("maxTurns", default.max_turns))
+    let options = Options::default();
+    let options = value["maxTokens"].as_u64().map_or(options, |tokens| options.max_tokens(tokens));
+    value["maxTurns"].as_u64().map_or(options, |turns| options.max_turns(turns))
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -56,14 +56,21 @@ async fn call(memory: &SlidingWindowMemory, Step { call, with, .. }: &Step) -> R
         "write" => {
             let default = session.map_or_else(WriteOptions::default, WriteOptions::session);
             let mut to = default.tags(tags(with));
-            to.agent_name = text(&with["agentName"]);
+            if let Some(name) = text(&with["agentName"]) {
+                to = to.agent_name(name);
+            }
             memory.write(list(), &to).await?;
             Value::Null
         }
         "read" | "search" => {
             let default = session.map_or_else(ReadOptions::default, ReadOptions::session);
             let mut options = default.tags(tags(with));
-            (options.limit, options.query) = (with["limit"].as_u64(), text(&with["query"]));
+            if let Some(limit) = with["limit"].as_u64() {
+                options = options.limit(limit);
+            }
+            if let Some(query) = text(&with["query"]) {
+                options = options.query(query);
+            }
             let found = if call == "read" { memory.read(&options).await? } else { memory.search(&options).await? };
             vectors::json(DIALECT, &found)
         }
@@ -510,9 +517,10 @@ fn tags_come_back_as_they_were_whatever_is_in_them() {
     let pairs = [("plain", "x"), ("empty", ""), ("a=b", "c=d"), ("100%", "%3D"), ("", "nothing"), ("a", "b=c=d")];
     let tags: Tags = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     for (index, (key, value)) in tags.iter().enumerate() {
-        let to = WriteOptions::default().tags(Tags::from([(key.clone(), value.clone())]));
+        let tags = Tags::from([(key.clone(), value.clone())]);
+        let to = WriteOptions::default().tags(tags.clone());
         block_on(memory.write(vec![Message::user(format!("under tag {index}"))], &to)).unwrap();
-        assert_eq!(block_on(memory.entries(None)).unwrap()[0].tags, to.tags);
+        assert_eq!(block_on(memory.entries(None)).unwrap()[0].tags, tags);
     }
     for (index, (key, value)) in tags.iter().enumerate() {
         let of = ReadOptions::default().tags(Tags::from([(key.clone(), value.clone())]));
@@ -604,9 +612,8 @@ proptest! {
         for part in all.chunks(at_once) {
             write(&memory, part.to_vec());
             read(&memory);
-            for query in [None, Some("x".to_owned()), Some("look".to_owned())] {
-                let mut options = ReadOptions::default().limit(limit);
-                options.query = query;
+            let newest = || ReadOptions::default().limit(limit);
+            for options in [newest(), newest().query("x"), newest().query("look")] {
                 let messages = block_on(memory.search(&options)).unwrap();
                 assert_valid(DIALECT, &vectors::json(DIALECT, &messages), "a read with options");
             }
