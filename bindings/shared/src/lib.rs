@@ -4,20 +4,20 @@
 //! Each package adds the conversions of its language: from values to JSON, and from results to values, exceptions or
 //! promises. So the behavior of a call is written once, here.
 
+mod annotated;
 mod callbacks;
 mod failure;
-mod given;
 mod logged;
 mod logging;
 mod memory;
 mod options;
 mod page;
+mod positions;
 mod prices;
 mod process;
 mod replay;
 mod session;
 mod stateless;
-mod told;
 mod window;
 
 pub use callbacks::{Answer, Ask, Callbacks, EventListener, Summarize};

@@ -7,7 +7,7 @@ use lookback_inspector::figure;
 use lookback_replay::explain::MessageOutcome;
 use lookback_replay::timeline::Timeline;
 
-use crate::told::in_words;
+use crate::annotated::in_words;
 
 /// The width of the picture, in pixels, and the height of its bars.
 const WIDTH: f64 = 720.0;

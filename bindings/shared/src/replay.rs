@@ -13,8 +13,8 @@ use lookback_replay::{
 };
 use serde_json::{Value, json};
 
+use crate::annotated::with;
 use crate::options::settings;
-use crate::told::with;
 use crate::{Failure, Model, price};
 
 /// The recording to replay.

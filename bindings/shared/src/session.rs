@@ -21,12 +21,12 @@ use lookback_wire::{
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::annotated::{why, with};
 use crate::callbacks::Events;
-use crate::given::Given;
 use crate::logged::Logged;
 use crate::options::settings;
+use crate::positions::Given;
 use crate::process::{self, Process};
-use crate::told::{why, with};
 use crate::{Failure, Memory, Opening, Window, page};
 
 /// How often a wait for a summary checks whether it may continue.
@@ -305,12 +305,12 @@ impl Session {
         })
     }
 
-    /// Waits until the summary in progress is done. Calls `goes_on` from time to time, and stops waiting if it returns
+    /// Waits until the summary in progress is done. Calls `continues` from time to time, and stops waiting if it returns
     /// false.
     ///
     /// # Errors
     /// Returns an error if the store fails.
-    pub fn wait_for_summary(&self, mut goes_on: impl FnMut() -> bool) -> Result<(), Failure> {
+    pub fn wait_for_summary(&self, mut continues: impl FnMut() -> bool) -> Result<(), Failure> {
         // Waits without holding the session, because the summarizer may call it.
         while let Some(mut pending) = self.host.with(|session| Ok(block_on(adapter::pending(session))?))? {
             let soon = || async {
@@ -324,7 +324,7 @@ impl Session {
                 },
                 soon(),
             )) {
-                if !goes_on() {
+                if !continues() {
                     return Ok(());
                 }
             }

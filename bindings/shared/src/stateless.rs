@@ -5,8 +5,8 @@ use lookback_summarize::calls;
 use lookback_wire::dialect::{Dialect, Request};
 use serde_json::Value;
 
+use crate::annotated::with_words;
 use crate::options::settings;
-use crate::told::with_words;
 use crate::{Failure, Model, Window};
 
 /// Returns the window of a request. The request is the JSON of a list of messages or of a request body.

@@ -12,8 +12,8 @@ use lookback_wire::dialect::ConversionError;
 use lookback_wire::dialect::Target;
 use serde_json::json;
 
+use crate::annotated::why;
 use crate::session::Host;
-use crate::told::why;
 use crate::{Failure, page};
 
 /// The messages that one model call sends.

@@ -65,7 +65,7 @@ pub struct FactSheet {
     /// The last sheet, and the facts that the model knows once the sheet is in the window.
     saying: Option<(String, BTreeSet<FactId>)>,
     /// Whether a sheet was in the window at the last event.
-    stood: bool,
+    had_sheet: bool,
     /// The newest compaction that was seen.
     seen: Option<Arc<Compaction>>,
     /// Whether the memory cannot be read, and the model has a note about it.
@@ -77,7 +77,7 @@ struct Drawing {
     summarizer: Arc<dyn Summarizer>,
     time_limit: Duration,
     waiting: VecDeque<LeftMessage>,
-    under_way: Option<UnderWay>,
+    under_way: Option<RunningJob>,
     /// Whether the current job repeats one that failed.
     failed: bool,
 }
@@ -90,14 +90,14 @@ struct Place<'a> {
 }
 
 /// A job that extracts facts.
-struct UnderWay {
+struct RunningJob {
     /// The messages from which it extracts facts.
     messages: Left,
     /// Receives whether the job succeeded. Closed without a message if the job was dropped.
     done: Receiver<bool>,
 }
 
-impl UnderWay {
+impl RunningJob {
     /// Returns whether the job succeeded; `None` while it runs.
     fn ended(&self) -> Option<bool> {
         match self.done.try_recv() {
@@ -139,7 +139,7 @@ impl FactSheet {
             drawing: None,
             told: None,
             saying: None,
-            stood: false,
+            had_sheet: false,
             seen: None,
             unavailable: false,
         }
@@ -242,10 +242,10 @@ impl FactSheet {
         let stands = sheets(run).next().is_some();
         let is_seen = |new: &Arc<Compaction>| self.seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, new));
         let compacted = run.compaction.as_ref().filter(|new| !is_seen(new)).cloned();
-        if !stands && (self.stood || compacted.is_some()) {
+        if !stands && (self.had_sheet || compacted.is_some()) {
             self.told = None;
         }
-        self.stood = stands;
+        self.had_sheet = stands;
         self.seen = compacted.or(self.seen.take());
     }
 }
@@ -257,7 +257,7 @@ impl Drawing {
         while self.waiting.len() > WAITING {
             self.waiting.pop_front();
         }
-        if let Some(drawn) = self.under_way.as_ref().and_then(UnderWay::ended) {
+        if let Some(drawn) = self.under_way.as_ref().and_then(RunningJob::ended) {
             self.finish(drawn);
         }
         if self.under_way.is_none() {
@@ -281,7 +281,7 @@ impl Drawing {
             return;
         }
         let (tell, done) = async_channel::bounded(1);
-        self.under_way = Some(UnderWay { messages: messages.clone(), done });
+        self.under_way = Some(RunningJob { messages: messages.clone(), done });
         let (memory, counter, spawner) = (place.memory.clone(), place.counter.clone(), place.spawner.clone());
         let (summarizer, time_limit) = (self.summarizer.clone(), self.time_limit);
         let job = async move {

@@ -31,11 +31,11 @@ enum State {
     /// It is running on an event, until a deadline.
     Asked {
         event: Arc<Event>,
-        at_work: AtWork,
+        at_work: Running,
         deadline: Option<Instant>,
     },
     /// It has exceeded its time limit, and has not returned yet.
-    Late(AtWork),
+    Late(Running),
     /// It panicked.
     Out,
 }
@@ -44,16 +44,16 @@ enum State {
 type Back = Option<(Box<dyn Middleware>, Result<Reaction, Failure>)>;
 
 /// A middleware on its thread, and the background jobs that it passes on.
-struct AtWork {
+struct Running {
     task: Task<Back>,
     jobs: Receiver<(Spawner, Job)>,
 }
 
-impl AtWork {
+impl Running {
     /// Waits until the middleware returns, and starts its jobs. They start on the caller's task, where a spawner finds
     /// the caller's runtime, and not on the middleware's thread.
     async fn back(&mut self) -> Back {
-        let AtWork { task, jobs } = self;
+        let Running { task, jobs } = self;
         loop {
             let back = async { Some((&mut *task).await) };
             let job = async {
@@ -151,7 +151,7 @@ impl Slot {
 }
 
 /// Calls a middleware on a thread of the pool, with the caller's `tracing` subscriber and span.
-fn begin(mut middleware: Box<dyn Middleware>, event: Arc<Event>, mut run: Run) -> AtWork {
+fn begin(mut middleware: Box<dyn Middleware>, event: Arc<Event>, mut run: Run) -> Running {
     let (dispatch, span) = (dispatcher::get_default(Clone::clone), Span::current());
     let (sender, jobs) = async_channel::unbounded();
     run.jobs = Some(sender);
@@ -177,5 +177,5 @@ fn begin(mut middleware: Box<dyn Middleware>, event: Arc<Event>, mut run: Run) -
             })
         })
     });
-    AtWork { task, jobs }
+    Running { task, jobs }
 }

@@ -5,6 +5,7 @@
 //! ```
 
 mod args;
+mod atomic_file;
 mod changes;
 mod commands;
 mod exit;
@@ -25,7 +26,6 @@ mod store;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod warnings;
-mod written;
 
 use std::ffi::OsString;
 

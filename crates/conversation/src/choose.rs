@@ -51,8 +51,8 @@ fn fit(line: &Outline, clues: &Clues) -> Option<(Fit, Relation)> {
     }
     // The request has the last request, but not its answer: it has the client's version of it, or none.
     if common == line.asked && common > 0 && line.path.len() > line.asked {
-        let goes_on = clues.path.len() > line.asked;
-        return (goes_on || may_differ).then_some((Fit::Answer(common), Relation::Edited));
+        let continues = clues.path.len() > line.asked;
+        return (continues || may_differ).then_some((Fit::Answer(common), Relation::Edited));
     }
     // The request differs in the newest messages.
     let is_grown = clues.path.base() == line.base && line.has_grown(clues);

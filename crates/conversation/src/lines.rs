@@ -55,14 +55,14 @@ impl<S: Default> Lines<S> {
         let now = scopes.tick();
         let family = scopes.enter(scope, loaded);
         let is_first = family.is_empty();
-        let goes_on = chosen(family, &clues).or_else(|| {
+        let continues = chosen(family, &clues).or_else(|| {
             let summary = summary?;
             let line = scopes.summarized(scope, &clues, &summary)?;
             self.summaries.forget(&summary);
             Some((line, Relation::Rewritten))
         });
         let begun = || (Line::new(scope.new_name(is_first), Outline::default()), Relation::New);
-        let (line, relation) = goes_on.unwrap_or_else(begun);
+        let (line, relation) = continues.unwrap_or_else(begun);
         line.outline().begin(clues, relation, now);
         scopes.add(scope, line.clone());
         scopes.forget_oldest();

@@ -26,8 +26,8 @@ pub mod transcript;
 pub mod view;
 
 pub use engine::{
-    Engine, ExplainedGroup, Explanation, HardLimitExceeded, LogState, Redrawing, Settings, SummaryClaim,
-    SummaryRejected, SummaryRequest, WindowOutcome, is_stand_in,
+    Engine, ExplainedGroup, Explanation, HardLimitExceeded, LogState, Redraw, Settings, SummaryClaim, SummaryRejected,
+    SummaryRequest, WindowOutcome, is_stand_in,
 };
 
 /// Compiles the example of the README.

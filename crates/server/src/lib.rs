@@ -2,17 +2,17 @@
 //! clients of the Model Context Protocol ([`mcp`]).
 
 mod causes;
-mod door;
+mod connections;
 pub mod gateway;
-mod guests;
 mod host;
 pub mod inspect;
+mod listen;
 pub mod mcp;
 mod page;
 mod serving;
 mod token;
 
-pub use door::Door;
+pub use listen::ListenOptions;
 pub use serving::{ConnectionLimits, ServeError};
 pub use token::{BadToken, Token};
 

@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
-use crate::guests::{Guest, Guests};
+use crate::connections::{Connection, Connections};
 
 /// The pause after the system failed to accept a connection, for example because the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -178,7 +178,7 @@ pub(crate) async fn listen(
     stop: impl Future<Output = ()>,
 ) {
     let mut stop = pin!(stop);
-    let guests = Guests::new(limits.connections);
+    let guests = Connections::new(limits.connections);
     let (ending, ends) = watch::channel(());
     let mut connections = JoinSet::new();
     loop {
@@ -224,7 +224,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Send + 'static>(
     stream: S,
     router: Router,
     limits: ConnectionLimits,
-    guest: &Arc<Guest>,
+    guest: &Arc<Connection>,
     mut ends: watch::Receiver<()>,
 ) {
     // A client that stops reading has disconnected, or occupies the connection on purpose.

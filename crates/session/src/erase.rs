@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use lookback_engine::transcript::{Entry, Millis, Origin, Position};
 use lookback_engine::view::View;
-use lookback_engine::{Engine, Redrawing};
+use lookback_engine::{Engine, Redraw};
 use lookback_tokens::TokenCounter;
 use serde::Serialize;
 
@@ -437,7 +437,7 @@ impl Sweep<'_> {
         let is_old = !self.by_entry && is_selected;
         let is_from_gone = self.summary(position, entry, plan);
         let Sources { gone, first_new, keeps_drawn, .. } = &plan.sources;
-        let redrawing = Redrawing::new(gone, self.counter)
+        let redrawing = Redraw::new(gone, self.counter)
             .summary(is_from_gone && !keeps_drawn || is_old && !is_shown)
             .note(first_new.is_some() && !keeps_drawn);
         let redrawn = redrawing.redrawn(entry);

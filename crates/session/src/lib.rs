@@ -103,7 +103,7 @@ pub struct Session {
     /// Whether decisions drop where the policy would summarize (see [`Engine::drop_at_limits`]).
     drops: bool,
     /// Whether the caller reported a cold provider cache, and no window was made since.
-    told_cold: bool,
+    reported_cold: bool,
     /// How often overflows have reduced the window since the last message.
     reductions: u64,
     /// Whether the engine may differ from the store, because a write failed or its future was dropped. If so, the log
@@ -153,7 +153,7 @@ impl Session {
             hooks,
             summary_pending: false,
             drops: false,
-            told_cold: false,
+            reported_cold: false,
             reductions: 0,
             stale: false,
             unclear: None,

@@ -86,12 +86,12 @@ pub fn sources(view: &View, target: impl Into<Target>) -> Result<Vec<MessageSour
         let mut removed = 0;
         while let Some(Mended { mend, .. }) = mends.next_if(|mended| mended.message == index) {
             merged |= mend == Mend::MergedWithPrevious;
-            gives_way |= mend == Mend::SentBehindNext;
+            gives_way |= mend == Mend::SentAfterNext;
             if let Mend::Removed { elements } = mend {
                 removed += elements;
             }
             // These two change only the order.
-            changed |= !matches!(mend, Mend::Moved | Mend::SentBehindNext);
+            changed |= !matches!(mend, Mend::Moved | Mend::SentAfterNext);
         }
         let message = item.message();
         let is_ours = message.wire().is_some_and(|wire| wire.dialect == dialect);

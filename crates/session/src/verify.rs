@@ -96,7 +96,7 @@ pub async fn verify(store: &dyn Store, mut seen: impl FnMut(u64)) -> Result<Veri
                     verified.faults.extend(read.faults.into_iter().map(of_log));
                     seen(read.records);
                 }
-                Err(error) if error.is_of_log() => verified.faults.push(of_log(error.to_string())),
+                Err(error) if error.is_log_specific() => verified.faults.push(of_log(error.to_string())),
                 Err(error) => return Err(error),
             }
             // Facts may exist before a session's messages, but summaries may not.

@@ -39,15 +39,15 @@ impl Session {
     pub async fn window(&mut self) -> Result<Window<'_>, Error> {
         let mut entries = self.tend().await;
         // Set it in the closure, because the engine may be reloaded from the log before each try.
-        let told_cold = self.told_cold;
+        let reported_cold = self.reported_cold;
         let window = |engine: &mut Engine| {
-            if told_cold {
+            if reported_cold {
                 engine.cache_is_cold();
             }
             engine.window()
         };
         let outcome = self.decide(window).await?;
-        self.told_cold = false;
+        self.reported_cold = false;
         entries.extend(outcome.entries);
         if let Some(exceeded) = outcome.exceeded {
             return Err(exceeded.into());
@@ -260,7 +260,7 @@ pub fn preview(session: &Session) -> Window<'_> {
 /// next window may then be compacted at no extra cost (see [`Cold`](lookback_engine::policy::Cold)). Lookback
 /// recognizes pauses by itself, from the times of the messages.
 pub fn cache_is_cold(session: &mut Session) {
-    session.told_cold = true;
+    session.reported_cold = true;
     session.engine.cache_is_cold();
 }
 

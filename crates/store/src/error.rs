@@ -192,7 +192,7 @@ impl StoreError {
 
     /// Returns whether the error concerns one unreadable log, while others may be readable: the log was damaged, or a
     /// newer version wrote it.
-    pub fn is_of_log(&self) -> bool {
+    pub fn is_log_specific(&self) -> bool {
         matches!(
             self,
             StoreError::Damaged { .. }

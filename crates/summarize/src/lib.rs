@@ -398,7 +398,7 @@ async fn ask(summarizer: &dyn Summarizer, task: &SummaryTask) -> Result<String, 
     };
     match AssertUnwindSafe(asked).catch_unwind().await {
         Ok(answer) => answer,
-        Err(panic) if spawner::is_want_of_runtime(&*panic) => {
+        Err(panic) if spawner::is_missing_runtime(&*panic) => {
             Err(Kind::NoRuntime { model: summarizer.model().to_owned() }.into())
         }
         Err(panic) => resume_unwind(panic),

@@ -97,7 +97,7 @@ fn is_in_runtime() -> bool {
 }
 
 /// Whether a future panicked because it needs a tokio runtime.
-pub(super) fn is_want_of_runtime(panic: &(dyn Any + Send)) -> bool {
+pub(super) fn is_missing_runtime(panic: &(dyn Any + Send)) -> bool {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.is_some_and(|text| text.contains(NO_RUNTIME))
 }

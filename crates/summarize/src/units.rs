@@ -55,7 +55,7 @@ pub fn units(text: &str) -> Vec<String> {
                 block.push(line);
             }
             found.code(&block);
-        } else if is_indented(line) && !found.goes_on() {
+        } else if is_indented(line) && !found.continues() {
             let mut block = vec![line];
             while let Some(line) = lines.next_if(|line| is_indented(line) || line.trim().is_empty()) {
                 block.push(line);
@@ -111,7 +111,7 @@ struct Found {
 }
 
 impl Found {
-    fn goes_on(&self) -> bool {
+    fn continues(&self) -> bool {
         self.open.is_some()
     }
 
@@ -128,7 +128,7 @@ impl Found {
 
     fn prose(&mut self, line: &str, trimmed: &str) {
         let last = std::mem::replace(&mut self.last, trimmed.len());
-        let goes_on = match &self.open {
+        let continues = match &self.open {
             Some((true, _)) => line.starts_with([' ', '\t']),
             Some((false, text)) => {
                 last >= WRAPPED
@@ -138,7 +138,7 @@ impl Found {
             None => false,
         };
         match &mut self.open {
-            Some((_, text)) if goes_on => {
+            Some((_, text)) if continues => {
                 text.push(' ');
                 text.push_str(trimmed);
             }

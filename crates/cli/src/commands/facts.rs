@@ -352,7 +352,7 @@ fn import_folder(folder: &std::path::Path, place: &Place, options: ImportOptions
         output::line(&counted(&report.counts, options))?;
         let talks = output::counted(report.conversations, "conversation", "conversations");
         let messages = output::counted(report.messages, "message", "messages");
-        let passed = match report.passed_over {
+        let passed = match report.skipped {
             0 => String::new(),
             count => format!("; skipped {} whose session already has messages", output::number(count)),
         };

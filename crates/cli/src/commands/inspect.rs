@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use lookback_server::inspect::{Inspector, serve};
-use lookback_server::{ConnectionLimits, Door};
+use lookback_server::{ConnectionLimits, ListenOptions};
 
 use crate::args::{InspectArgs, StoreArg};
 use crate::exit::ExitCode;
@@ -24,7 +24,7 @@ pub(crate) fn run(args: InspectArgs) -> Result<ExitCode, Failure> {
     }
     let entry = given.as_ref().map(|(variable, _)| format!("?token=${variable}")).unwrap_or_default();
     let token = given.map(|(_, token)| token);
-    let door = Door { address: args.http, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
+    let door = ListenOptions { address: args.http, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
     serve(inspector, door, |mut address| {
         // Browsers cannot open the unspecified address.
         match address.ip() {

@@ -7,7 +7,7 @@ use futures_lite::future::block_on;
 use lookback_facts::Memory;
 use lookback_location::Location;
 use lookback_server::mcp::{Server, http, stdio};
-use lookback_server::{ConnectionLimits, Door};
+use lookback_server::{ConnectionLimits, ListenOptions};
 use lookback_store::Durability;
 
 use crate::args::{McpArgs, StoreArg};
@@ -34,7 +34,7 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     }
     match args.http {
         Some(address) => {
-            let door = Door { address, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
+            let door = ListenOptions { address, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
             http::serve(server, door, |address| output::message(&format!("listening on http://{address}/mcp")))?;
         }
         None => {

@@ -16,12 +16,12 @@ use lookback_replay::{prices::Price, recording::Recording};
 use lookback_store::{Durability, LogName, MemoryStore, Store};
 
 use crate::args::ReplayArgs;
+use crate::atomic_file::AtomicFile;
 use crate::failure::Failure;
 use crate::interruption::{self, INTERRUPTED};
 use crate::pages::{self, Shown};
 use crate::recordings::Recordings;
 use crate::store::{self, Opening};
-use crate::written::Written;
 use crate::{input, output};
 
 /// The policies that a single policy is compared with, as pairs of label and preset.
@@ -70,8 +70,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     if args.html.is_some() && recordings.count() != 1 {
         return Err(Failure::SeveralPages { count: recordings.count() });
     }
-    let page = args.html.as_deref().map(Written::begin).transpose()?;
-    let drawing = args.svg.as_deref().map(Written::begin).transpose()?;
+    let page = args.html.as_deref().map(AtomicFile::begin).transpose()?;
+    let drawing = args.svg.as_deref().map(AtomicFile::begin).transpose()?;
     let run = Run::start(args, price, recordings.messages() * candidates.len() as u64)?;
     let mut names = Names::before(candidates.iter().filter_map(|candidate| candidate.suffix.as_deref()));
     let replayed = run.replay_all(&recordings, &mut candidates, &mut names)?;

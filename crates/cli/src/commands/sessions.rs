@@ -27,10 +27,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
+use crate::atomic_file::AtomicFile;
 use crate::failure::Failure;
 use crate::pages::{self, Shown};
 use crate::store::{self, Opening};
-use crate::written::Written;
 use crate::{input, json, output};
 
 pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
@@ -157,7 +157,7 @@ pub(super) fn warn_of_damaged(store: &dyn Store, logs: &[LogInfo]) -> Result<boo
     let mut any = false;
     for log in logs.iter().filter(|log| log.records == 0) {
         match block_on(store.info(&log.name)) {
-            Err(error) if error.is_of_log() => {
+            Err(error) if error.is_log_specific() => {
                 output::warning(&error.to_string());
                 any = true;
             }
@@ -314,7 +314,7 @@ fn page(name: &str, file: &Path, has_contents: bool, prices: &str, place: &Store
     let price = input::price(prices)?;
     let store = open(place)?;
     let log = log(&*store, name, place)?;
-    let page = Written::begin(file)?;
+    let page = AtomicFile::begin(file)?;
     // The same counter as that of a replay without --model.
     let settings = input::settings(None);
     let shown = Shown::read(&*store, &log, &*settings.counter, &price, None, has_contents)?.with_facts(store, &log)?;

@@ -2,8 +2,8 @@
 
 mod choice;
 mod grid;
+mod report;
 mod state;
-mod told;
 
 use crate::exit::ExitCode;
 use std::collections::HashSet;
@@ -21,13 +21,13 @@ use lookback_replay::{prices::Price, recording::Recording};
 use lookback_session::Error;
 
 use self::choice::Bounds;
+use self::report::Comparison;
 use self::state::State;
-use self::told::Comparison;
 use crate::args::TuneArgs;
+use crate::atomic_file::AtomicFile;
 use crate::failure::Failure;
 use crate::interruption::{self, INTERRUPTED};
 use crate::recordings::Recordings;
-use crate::written::Written;
 use crate::{input, output};
 
 /// The policy that the others are compared with.
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     let price = input::price(&args.prices.name)?;
     let candidates = candidates(&args.policy)?;
     let recordings = Recordings::find(&args.files, args.dialect.name.0)?;
-    let file = args.output.as_deref().map(Written::begin).transpose()?;
+    let file = args.output.as_deref().map(AtomicFile::begin).transpose()?;
     let mut state = State::open(&args.state)?;
     let steps = recordings.messages() * candidates.len() as u64;
     let settings = input::settings(args.model.name.as_deref());
@@ -96,9 +96,9 @@ pub(crate) fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     if !rows.is_empty() {
         let bounds = Bounds::from_args(args);
         let comparison = Comparison::new(&run.candidates, &rows, cut_short);
-        told::policies(&comparison, args.json, &run.price)?;
+        report::policies(&comparison, args.json, &run.price)?;
         if !cut_short {
-            return told::recommendation(&comparison, &run.candidates, &rows, &bounds, file, args.json);
+            return report::recommendation(&comparison, &run.candidates, &rows, &bounds, file, args.json);
         }
     }
     if cut_short {

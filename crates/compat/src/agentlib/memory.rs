@@ -9,7 +9,7 @@ use lookback_engine::transcript::Label;
 use lookback_wire::message::Message;
 use lookback_wire::message::Role;
 
-use super::kept::StoredTurns;
+use super::entries::StoredTurns;
 use super::options::{labels, tags};
 use super::reads::repeated;
 use super::slots::{Slot, Slots};

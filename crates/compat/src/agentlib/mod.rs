@@ -25,7 +25,7 @@
 //!
 //! All methods take `&self`, so tasks and threads can share one memory.
 
-mod kept;
+mod entries;
 mod memory;
 mod options;
 mod reads;
@@ -35,7 +35,7 @@ mod trim;
 mod window;
 
 pub use crate::error::Error;
-pub use kept::{MemoryEntry, Stats};
+pub use entries::{MemoryEntry, Stats};
 pub use memory::SlidingWindowMemory;
 pub use options::{Options, ReadOptions, Tags, WriteOptions};
 pub use tokens::{Utf16, estimate_tokens};

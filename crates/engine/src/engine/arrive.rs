@@ -76,7 +76,7 @@ impl Engine {
     /// Returns the new edits of the messages that refer to lines of `lost` entries. Such a message shows the lines
     /// itself, unless an older message that stays shows them. If `lost` is `None`, all entries are lost, and no message
     /// refers to another.
-    pub(super) fn shown_anew(&self, lost: Option<&HashSet<Position>>) -> HashMap<Position, Vec<Edit>> {
+    pub(super) fn reshown(&self, lost: Option<&HashSet<Position>>) -> HashMap<Position, Vec<Edit>> {
         let is_lost = |entry: Position| lost.is_none_or(|lost| lost.contains(&entry));
         let repeats = if lost.is_some() { self.policy.repeats } else { None };
         let mut lines = repeats.map(|repeats| (repeats, ShownLines::new(repeats)));

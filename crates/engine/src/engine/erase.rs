@@ -26,7 +26,7 @@ const SUMMARY: &str = "[The summary of earlier messages was erased with them.]";
 /// Rewrites the log entries that were made from messages whose contents are erased.
 ///
 /// ```
-/// use lookback_engine::Redrawing;
+/// use lookback_engine::Redraw;
 /// use lookback_tokens::Estimate;
 /// use lookback_engine::transcript::{Entry, Origin};
 /// use lookback_engine::{Engine, Settings};
@@ -37,36 +37,36 @@ const SUMMARY: &str = "[The summary of earlier messages was erased with them.]";
 /// let note = engine.receive(Message::user("Remember: hunter2."), Origin::Lookback, None)?.remove(0);
 /// // The first entry is erased.
 /// let counter = Estimate::default();
-/// let redrawing = Redrawing::new(&[0..1], &counter).note(true);
+/// let redrawing = Redraw::new(&[0..1], &counter).note(true);
 /// let Some(Entry::Message(arrival)) = redrawing.redrawn(&note) else { panic!() };
 /// assert!(arrival.is_erased() && !arrival.message.text().contains("hunter2"));
 /// # Ok::<(), lookback_wire::dialect::ConversionError>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Redrawing<'a> {
+pub struct Redraw<'a> {
     gone: &'a [Range<Position>],
     counter: &'a dyn TokenCounter,
     summary: bool,
     note: bool,
 }
 
-impl<'a> Redrawing<'a> {
+impl<'a> Redraw<'a> {
     /// Creates a redrawing. `gone` are the entries whose contents are erased, as ascending spans. `counter` measures
     /// the placeholders.
     pub fn new(gone: &'a [Range<Position>], counter: &'a dyn TokenCounter) -> Self {
-        Redrawing { gone, counter, summary: false, note: false }
+        Redraw { gone, counter, summary: false, note: false }
     }
 
     /// Sets whether the running summary of a compaction was made from erased messages.
     #[must_use]
     pub fn summary(self, summary: bool) -> Self {
-        Redrawing { summary, ..self }
+        Redraw { summary, ..self }
     }
 
     /// Sets whether a note by Lookback was made from erased messages.
     #[must_use]
     pub fn note(self, note: bool) -> Self {
-        Redrawing { note, ..self }
+        Redraw { note, ..self }
     }
 
     /// Returns the entry that replaces this one, or `None` if nothing in it was made from erased messages. Views can

@@ -103,7 +103,7 @@ impl Engine {
     /// Reports that the provider's cache no longer has the window, for example because the last usage report shows it.
     /// Cutting the next window is then free (see [`Cold`](crate::policy::Cold)).
     pub fn cache_is_cold(&mut self) {
-        self.told_cold = true;
+        self.reported_cold = true;
     }
 
     /// Returns the occasion for an early compaction and the policy with its lower limits, if the window exceeds them.
@@ -126,7 +126,7 @@ impl Engine {
         } else if self.settings.model.as_deref().is_some_and(is_new) {
             Some(Occasion::Model)
         } else {
-            self.told_cold.then_some(Occasion::Told)
+            self.reported_cold.then_some(Occasion::Told)
         }
     }
 

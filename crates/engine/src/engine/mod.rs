@@ -19,7 +19,7 @@ use crate::policy::Policy;
 use crate::view::View;
 use lookback_wire::dialect::Target;
 
-pub use erase::Redrawing;
+pub use erase::Redraw;
 pub use outcome::{ExplainedGroup, Explanation, HardLimitExceeded, WindowOutcome};
 pub use repair::is_stand_in;
 pub use settings::Settings;
@@ -67,7 +67,7 @@ pub struct Engine {
     /// The lines that the window shows, unless they have to be looked up again.
     lines: Option<ShownLines>,
     /// Whether the caller reported that the provider's cache no longer has the window.
-    told_cold: bool,
+    reported_cold: bool,
     /// Whether a summary is being made, for which the limits wait.
     summary_pending: bool,
     /// Whether messages leave without waiting for a summary (see [`Engine::drop_at_limits`]).
@@ -102,8 +102,8 @@ impl Engine {
         let policy = settings.resolved(&settings.policy);
         let LogState { view, end, since_checkpoint } = log;
         let target = settings.target();
-        let (lines, told_cold, summary_pending, drops) = (None, false, false, false);
-        Engine { settings, target, policy, view, end, since_checkpoint, lines, told_cold, summary_pending, drops }
+        let (lines, reported_cold, summary_pending, drops) = (None, false, false, false);
+        Engine { settings, target, policy, view, end, since_checkpoint, lines, reported_cold, summary_pending, drops }
     }
 
     /// Replaces the policy.

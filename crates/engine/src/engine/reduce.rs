@@ -212,14 +212,14 @@ impl Engine {
                 return (candidates, plan);
             }
             lost.extend(more);
-            anew = self.shown_anew(Some(&lost));
+            anew = self.reshown(Some(&lost));
             candidates = Candidates::new(&self.view, Sizing { anew: Some(&anew), ..sizing });
             let again = plan.and_then(|plan| candidates.carried_over(plan, sizing.policy));
             if again.is_some() {
                 return (candidates, again);
             }
         }
-        let anew = self.shown_anew(None);
+        let anew = self.reshown(None);
         let candidates = Candidates::new(&self.view, Sizing { anew: Some(&anew), ..sizing });
         let plan = plan(&candidates);
         (candidates, plan)

@@ -26,7 +26,7 @@ impl Engine {
                 WindowOutcome { entries: Vec::new(), summary_request: None, on_read, ..mended }
             }
         };
-        self.told_cold = false;
+        self.reported_cold = false;
         outcome
     }
 

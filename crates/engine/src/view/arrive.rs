@@ -14,8 +14,8 @@ impl View {
     /// Adds a message that arrived.
     pub(super) fn arrive(&mut self, position: Position, arrival: &Arrival) {
         let message = arrival.message.clone();
-        let goes_on = message.role() == Role::Assistant && self.answer_goes_on();
-        if message.role() == Role::Assistant && !goes_on {
+        let continues = message.role() == Role::Assistant && self.answer_goes_on();
+        if message.role() == Role::Assistant && !continues {
             self.was_called(position);
         }
         self.history.count(arrival);
@@ -51,7 +51,7 @@ impl View {
             self.end_turn();
             self.history.turn = self.history.turn.saturating_add(1);
         }
-        if goes_on {
+        if continues {
             self.join(item);
         } else {
             self.place(item);
@@ -134,7 +134,7 @@ impl View {
 
     /// Returns whether the next message of the model would continue the answer of the newest group.
     pub(super) fn answer_goes_on(&self) -> bool {
-        self.history.is_models && self.groups.last().is_some_and(ViewGroup::goes_on)
+        self.history.is_models && self.groups.last().is_some_and(ViewGroup::continues)
     }
 
     /// Adds a message of the model to the newest group.

@@ -162,7 +162,7 @@ impl Calls {
     }
 
     /// Counts the calls that have neither a result nor a stand-in, without the first `known` calls.
-    pub(super) fn open_behind(&self, known: usize) -> u64 {
+    pub(super) fn open_after(&self, known: usize) -> u64 {
         self.calls.iter().skip(known).filter(|call| call.answer == Answer::Open).count() as u64
     }
 

@@ -35,7 +35,7 @@ impl ViewGroup {
     ///
     /// Some providers merge neighboring messages of one role. Then the results of all their calls come after the last
     /// of them, and reasoning belongs to the part that follows it.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn continues(&self) -> bool {
         let Some(last) = self.items.last().filter(|last| last.message.role() == Role::Assistant) else { return false };
         let merges = last.message.wire().is_some_and(|wire| wire.dialect.quirks().merges_neighbors);
         let shown = last.message.parts().enumerate().filter(|(part, _)| !edit::is_hidden(&last.edits, *part));

@@ -38,7 +38,7 @@ impl Index {
             *number = group.number.max(*number);
         }
         self.stood_in.extend(group.calls.stood_in(known).map(str::to_owned));
-        self.open += group.calls.open_behind(known);
+        self.open += group.calls.open_after(known);
     }
 
     /// Removes all calls, and keeps the allocated capacity.

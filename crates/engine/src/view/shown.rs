@@ -58,7 +58,7 @@ impl View {
     /// # Errors
     /// Returns an error if a message arrived in another dialect, and a part of it cannot be expressed in this one.
     pub fn encode(&self, target: impl Into<Target>) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
-        target.into().encode_behind(self.preamble(), self.shown())
+        target.into().encode_after(self.preamble(), self.shown())
     }
 
     /// Returns the changes to messages, in addition to their edits, that make the request valid.
@@ -80,7 +80,7 @@ impl View {
     /// ```
     pub fn mends(&self, target: impl Into<Target>) -> Vec<Mended> {
         let mut mends: Vec<_> = self.moved().into_iter().map(|index| Mend::Moved.at(index)).collect();
-        mends.extend(target.into().mends_behind(self.preamble(), self.shown()));
+        mends.extend(target.into().mends_after(self.preamble(), self.shown()));
         mends.sort_by_key(|mended| mended.message);
         mends
     }

@@ -109,8 +109,8 @@ fn each_kind_is_told_of_the_message_that_it_is_done_to() {
         (Dialect::Bedrock, &[BEDROCK[0], BEDROCK[0]], &[(1, Mend::MergedWithPrevious)]),
         (Dialect::Anthropic, &[user, system, assistant], &[]),
         (Dialect::Anthropic, &[system, assistant], &[(0, Mend::SentAsUser)]),
-        (Dialect::Anthropic, &[system, user, user], &[(0, Mend::SentBehindNext)]),
-        (Dialect::Anthropic, &[user, system, user], &[(1, Mend::SentBehindNext)]),
+        (Dialect::Anthropic, &[system, user, user], &[(0, Mend::SentAfterNext)]),
+        (Dialect::Anthropic, &[user, system, user], &[(1, Mend::SentAfterNext)]),
         (Dialect::Anthropic, &[marked, assistant, marked], &[(0, Mend::MarkersRemoved { count: 2 })]),
         (Dialect::Bedrock, &[BEDROCK[2], BEDROCK[1], BEDROCK[3]], &[(2, Mend::ResultsFirst)]),
         // A message with only a marker does not become empty.

@@ -62,7 +62,7 @@ pub struct KbImported {
     /// How many messages they have.
     pub messages: u64,
     /// How many conversations were skipped because their sessions already have messages.
-    pub passed_over: u64,
+    pub skipped: u64,
     /// The parts that could not be imported, and why. All others were.
     pub damaged: Vec<KbDamage>,
 }
@@ -144,7 +144,7 @@ impl KbFolder {
                 report.conversations += 1;
                 report.messages += count;
             } else if count > 0 {
-                report.passed_over += 1;
+                report.skipped += 1;
             }
         }
         Ok(report)

@@ -3,7 +3,7 @@
 //! It reads only this log, and the session need not be open. Every answer is bounded, and contains the request for the
 //! rest.
 
-mod told;
+mod display;
 mod words;
 
 use lookback_content::Redacted;

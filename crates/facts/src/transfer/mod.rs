@@ -1,7 +1,7 @@
 //! Exports and imports facts: an export has one line for each entry of a log.
 
+mod import;
 mod read;
-mod taking;
 mod transferred;
 
 use lookback_engine::transcript::Position;
@@ -13,8 +13,8 @@ use super::refused::Refused;
 use super::{Memory, MemoryError};
 use lookback_store::StoreError;
 
+pub(super) use import::Outcome;
 pub use read::{BadLine, Export};
-pub(super) use taking::Outcome;
 pub(super) use transferred::Transferred;
 
 /// A line of an export.

@@ -186,7 +186,7 @@ fn the_same_folder_again_changes_nothing() {
     let mut counts = Counts::default();
     counts.known = 18;
     assert_eq!(again.counts, counts);
-    assert_eq!((again.conversations, again.messages, again.passed_over), (0, 0, 1));
+    assert_eq!((again.conversations, again.messages, again.skipped), (0, 0, 1));
     assert_eq!(logs(), before);
 }
 
@@ -207,7 +207,7 @@ fn imports_at_once_take_each_conversation_once() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let all = |count: fn(&KbImported) -> u64| reports.iter().map(count).sum::<u64>();
-    let counted = (all(|one| one.conversations), all(|one| one.messages), all(|one| one.passed_over));
+    let counted = (all(|one| one.conversations), all(|one| one.messages), all(|one| one.skipped));
     assert_eq!(counted, (50, 1_000, 150));
     for session in 0..50 {
         assert_eq!(messages(&store, &format!("s-{session}")).len(), 20);

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod call;
+mod comparable;
 mod digest;
 mod front;
 mod identifiers;
@@ -9,11 +10,10 @@ mod play;
 mod report;
 mod reported;
 mod resample;
-mod said;
 mod spans;
 
+pub(crate) use comparable::said;
 pub(crate) use identifiers::Seen;
-pub(crate) use said::said;
 
 pub use blocks::{blocks, unrecorded};
 pub use call::{Groups, ReplayedCall};

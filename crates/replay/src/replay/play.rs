@@ -14,8 +14,8 @@ use lookback_wire::edit::{Change, Edit};
 use lookback_wire::message::{Message, Role};
 
 use super::blocks::{blocks, with_unrecorded};
+use super::comparable::said;
 use super::identifiers::Seen;
-use super::said::said;
 use super::spans::Stretches;
 use super::{ReplayedCall, Report, Reported};
 use crate::cache::Cache;

@@ -7,7 +7,7 @@ use lookback_engine::view::Item;
 use lookback_wire::edit;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::said::said;
+use super::comparable::said;
 use lookback_session::Window;
 
 /// The fewest bytes of a span. Shorter common texts are mostly idioms.

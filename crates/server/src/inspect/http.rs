@@ -8,7 +8,7 @@ use axum::middleware::from_fn_with_state;
 
 use super::gate::{Gate, admit};
 use super::{Inspector, pages};
-use crate::door::Door;
+use crate::listen::ListenOptions;
 use crate::serving::{ServeError, wide_runtime};
 
 /// How long open requests may take after the process was asked to stop.
@@ -21,8 +21,8 @@ const GRACE: Duration = Duration::from_secs(2);
 /// # Errors
 /// Returns an error if a token is required and missing, if the server cannot listen on the address, or if the system
 /// provides no threads or signals.
-pub fn serve(inspector: Inspector, door: Door, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
-    let router = |Door { address, token, hosts, .. }: Door| {
+pub fn serve(inspector: Inspector, door: ListenOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
+    let router = |ListenOptions { address, token, hosts, .. }: ListenOptions| {
         let gate = Gate { token, hosts, listens: address.ip(), may_edit: inspector.may_edit };
         pages("").layer(Extension(inspector)).layer(from_fn_with_state(gate, admit))
     };

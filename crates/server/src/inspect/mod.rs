@@ -3,10 +3,10 @@
 //! It is read-only, unless [changes](Inspector::with_edits) are enabled. Contents of sessions are escaped in its pages,
 //! and pages load nothing from elsewhere.
 
+mod cache;
 mod edit;
 mod gate;
 mod http;
-mod shelf;
 mod trial;
 
 use std::collections::HashSet;
@@ -33,10 +33,10 @@ use serde::Deserialize;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::sleep;
 
+use self::cache::{Edition, Known, SessionCache};
 pub(crate) use self::gate::secured;
 pub use self::http::serve;
-use self::shelf::{Edition, Known, Shelf};
-use crate::guests::Endless;
+use crate::connections::Endless;
 
 /// The reason that a damaged session cannot be read.
 const DAMAGED: &str = "its log is damaged";
@@ -59,12 +59,12 @@ const ASKS_EVERY: Duration = Duration::from_secs(10);
 /// use lookback_replay::prices::Prices;
 /// use lookback_sqlite::SqliteStore;
 /// use lookback_server::inspect::{Inspector, serve};
-/// use lookback_server::{ConnectionLimits, Door};
+/// use lookback_server::{ConnectionLimits, ListenOptions};
 ///
 /// let store = SqliteStore::open("memory.db")?;
 /// let price = Prices::builtin().find("anthropic-5m").ok_or("no such price")?;
 /// let inspector = Inspector::new(store, "memory.db", price.clone());
-/// let door = Door { address: "127.0.0.1:8788".parse()?, token: None, hosts: vec![], limits: ConnectionLimits::default() };
+/// let door = ListenOptions { address: "127.0.0.1:8788".parse()?, token: None, hosts: vec![], limits: ConnectionLimits::default() };
 /// serve(inspector, door, |address| println!("http://{address}/"))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -72,7 +72,7 @@ const ASKS_EVERY: Duration = Duration::from_secs(10);
 pub struct Inspector {
     store: Arc<dyn Store>,
     place: Arc<str>,
-    shelf: Arc<Shelf>,
+    shelf: Arc<SessionCache>,
     /// Returns the workspace whose shared facts a session knows.
     workspace: Arc<dyn Fn(&LogName) -> String + Send + Sync>,
     /// Lets one policy be tried out at a time, because a trial takes long and occupies a core.
@@ -95,7 +95,7 @@ impl Inspector {
         let counter = Settings::for_model(lookback_wire::dialect::Dialect::default(), "gpt-4o").counter;
         let store = store.into_store();
         Inspector {
-            shelf: Arc::new(Shelf::new(store.clone(), counter, price)),
+            shelf: Arc::new(SessionCache::new(store.clone(), counter, price)),
             store,
             place: place.into(),
             workspace: Arc::new(|_| Memory::WORKSPACE.to_owned()),
@@ -176,7 +176,7 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
         });
     }
     let is_all = unread.is_empty();
-    Shelf::read_on(&inspector.shelf, unread);
+    SessionCache::read_on(&inspector.shelf, unread);
     let mut overview = Overview::new(&*inspector.place, sessions);
     overview.is_all = is_all;
     overview.sessions.retain(|session| session.name.to_lowercase().contains(&filter));

@@ -14,7 +14,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use tokio::time::timeout;
 
 use super::fault::failed;
-use super::place::Place;
+use super::uri::Place;
 use super::{Server, prompts, tools};
 use crate::causes::chained;
 

@@ -18,8 +18,8 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::time::timeout;
 
 use super::{GRACE, ServeError, Server, Token};
-use crate::door::Door;
 use crate::host::says_host;
+use crate::listen::ListenOptions;
 use crate::serving::{runtime, unread};
 
 /// The maximum size of a request in bytes: 4 MiB.
@@ -32,8 +32,8 @@ pub const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// # Errors
 /// Returns an error if a token is required and missing, if the server cannot listen on the address, or if the system
 /// provides no threads or signals.
-pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
-    let router = |Door { address, token, hosts, limits }: Door| {
+pub fn serve(server: Server, door: ListenOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
+    let router = |ListenOptions { address, token, hosts, limits }: ListenOptions| {
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned(), address.ip().to_string()];
         let config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(own.into_iter().chain(hosts))

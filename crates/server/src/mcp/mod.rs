@@ -5,13 +5,13 @@ mod handler;
 pub mod http;
 mod lines;
 mod messages;
-mod place;
 mod prompts;
 mod resources;
 mod sheets;
 pub mod stdio;
 mod tools;
 mod transcript;
+mod uri;
 
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use lookback_store::StoreError;
 use rmcp::model::{Resource, ResourceTemplate};
 
-use super::place::Place;
+use super::uri::Place;
 use super::{ReadError, Server, sheets, transcript};
 
 /// The number of sessions on a page of the list.

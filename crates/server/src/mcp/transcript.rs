@@ -17,7 +17,7 @@ use lookback_wire::message::Role;
 use lookback_wire::message::{Media, Message, PartRef, ResultItem, ToolResult};
 
 use super::ReadError;
-use super::place::Place;
+use super::uri::Place;
 
 /// The maximum number of messages in one text.
 const MESSAGES: usize = 40;

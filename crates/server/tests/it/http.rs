@@ -12,14 +12,14 @@ use futures_lite::future::block_on;
 use lookback_facts::Memory;
 use lookback_server::mcp::Server;
 use lookback_server::mcp::http::serve;
-use lookback_server::{ConnectionLimits, Door};
+use lookback_server::{ConnectionLimits, ListenOptions};
 use lookback_store::MemoryStore;
 
 /// Starts a server with these limits, which runs until the tests end.
 fn listening(limits: ConnectionLimits) -> SocketAddr {
     let server = Server::new(block_on(Memory::open(MemoryStore::new(), "mcp")).unwrap());
     let address = "127.0.0.1:0".parse().unwrap();
-    let door = Door { address, token: None, hosts: Vec::new(), limits };
+    let door = ListenOptions { address, token: None, hosts: Vec::new(), limits };
     let (tell, told) = mpsc::channel();
     thread::spawn(move || serve(server, door, |address| tell.send(address).unwrap()).unwrap());
     told.recv_timeout(Duration::from_secs(120)).unwrap()

@@ -7,11 +7,11 @@ use lookback_engine::SummaryRequest;
 use lookback_engine::transcript::Entry;
 use tracing::Instrument as _;
 
-use super::maker::{AtWork, Maker};
+use super::adopt::{Free, SummaryPoll};
+use super::maker::{ActiveClaim, Maker};
 use super::making::Making;
 use super::missed::is_gone;
 use super::note::{Note, millis};
-use super::take_up::{Free, SummaryPoll};
 use super::{GRACE, POLL_INTERVAL, Work};
 use crate::hooks::CompactStart;
 use crate::{Error, Session};
@@ -44,7 +44,7 @@ impl Session {
 
     /// Does the work of [`Session::begin`]. Takes the request out of the option if the work on it starts.
     async fn take_up_or_start(&mut self, request: &mut Option<SummaryRequest>) -> Result<Vec<Entry>, Error> {
-        if matches!(&self.summaries.work, Work::Ours { .. }) && !self.ours_is_over() {
+        if matches!(&self.summaries.work, Work::Own { .. }) && !self.ours_is_over() {
             return Ok(Vec::new());
         }
         let end = self.engine.end();
@@ -76,14 +76,14 @@ impl Session {
         let model = summaries.options.summarizer.model().to_owned();
         let id = unique();
         // Before the claim is written: a reader of the claim must find that this process works on it.
-        let (at_work, by) = (AtWork::on(&id), Maker::here());
+        let (at_work, by) = (ActiveClaim::on(&id), Maker::here());
         let note = Note::Started { id: id.clone(), by, claim: claim.clone(), model, until, failures };
         self.engine.hold_limits();
         self.summary_pending = true;
         // Also before the claim is written: if this future is dropped meanwhile, the closed channel shows that the work
         // has ended.
         let (closes, done) = async_channel::bounded(1);
-        summaries.work = Work::Ours { id: id.clone(), done, until: Instant::now() + time_limit + GRACE };
+        summaries.work = Work::Own { id: id.clone(), done, until: Instant::now() + time_limit + GRACE };
         match note.append(&*self.store, &summaries.log, end).await {
             Err(StoreError::Conflict { .. }) => {
                 summaries.work = Work::Wait { until: Instant::now() + POLL_INTERVAL };

@@ -75,16 +75,16 @@ impl Maker {
 }
 
 /// The work of this process on a claim. It ends when this is dropped, also if the job is dropped before its end.
-pub(super) struct AtWork(String);
+pub(super) struct ActiveClaim(String);
 
-impl AtWork {
-    pub(super) fn on(claim: &str) -> AtWork {
+impl ActiveClaim {
+    pub(super) fn on(claim: &str) -> ActiveClaim {
         at_work().insert(claim.to_owned());
-        AtWork(claim.to_owned())
+        ActiveClaim(claim.to_owned())
     }
 }
 
-impl Drop for AtWork {
+impl Drop for ActiveClaim {
     fn drop(&mut self) {
         at_work().remove(&self.0);
     }
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn work_of_this_process_is_here_until_it_is_dropped() {
-        let work = AtWork::on("a claim of this test");
+        let work = ActiveClaim::on("a claim of this test");
         assert_eq!(Maker::here().presence("a claim of this test"), Presence::Here);
         assert_eq!(Maker::here().presence("another"), Presence::Gone);
         drop(work);

@@ -5,8 +5,9 @@
 //! session has been closed. The next window of any process takes the summary up. If neither the summary nor a second
 //! one passes the check, the messages leave the window without a summary.
 
+mod adopt;
 mod begin;
-mod let_go;
+mod drop_refused;
 mod maker;
 mod making;
 mod missed;
@@ -14,7 +15,6 @@ mod newest;
 mod no_summary;
 mod note;
 mod old;
-mod take_up;
 mod wait;
 
 use std::fmt;
@@ -24,10 +24,10 @@ use self::missed::Missed;
 use super::{Session, SummaryOptions};
 use lookback_store::LogName;
 
+pub use adopt::{NewestSummary, newest_summary};
 pub use no_summary::NoSummary;
 pub(crate) use note::check as check_note;
 pub(super) use old::old_summaries;
-pub use take_up::{NewestSummary, newest_summary};
 pub use wait::pending;
 
 /// The time for writing the result, for which a claim stays valid after the summary's time limit.
@@ -51,7 +51,7 @@ enum Work {
     /// There is none.
     None,
     /// This session has begun one. `done` closes when it has ended or was canceled.
-    Ours { id: String, done: async_channel::Receiver<()>, until: Instant },
+    Own { id: String, done: async_channel::Receiver<()>, until: Instant },
     /// Another process makes one, or one has failed recently. There is nothing to do before `until`.
     Wait { until: Instant },
 }
@@ -79,7 +79,7 @@ impl fmt::Debug for Summaries {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let work = match self.work {
             Work::None => "none",
-            Work::Ours { .. } => "ours",
+            Work::Own { .. } => "ours",
             Work::Wait { .. } => "wait",
         };
         f.debug_struct("Summaries")
@@ -92,7 +92,7 @@ impl fmt::Debug for Summaries {
 impl Session {
     /// Whether a summary that this session has begun has ended, or is late.
     fn ours_is_over(&self) -> bool {
-        matches!(&self.summaries.work, Work::Ours { done, until, .. } if done.is_closed() || Instant::now() > *until)
+        matches!(&self.summaries.work, Work::Own { done, until, .. } if done.is_closed() || Instant::now() > *until)
     }
 
     /// Lets the limits wait for a summary.

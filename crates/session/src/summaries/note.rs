@@ -66,7 +66,7 @@ pub(super) fn failed(reason: String, failures: u32) -> Note {
 }
 
 /// Returns the note that a refused summary is settled, so the next one may begin at once.
-pub(super) fn let_go() -> Note {
+pub(super) fn drop_refused() -> Note {
     let reason = "the summary did not pass its check".to_owned();
     Note::Failed { reason, failures: 0, retry: now().unwrap_or_default() }
 }

@@ -61,7 +61,7 @@ pub async fn pending(session: &mut Session) -> Result<Option<Job>, Error> {
         let before = session.engine.end();
         session.enforce_limits().await?;
         match &session.summaries.work {
-            Work::Ours { done, until, .. } => {
+            Work::Own { done, until, .. } => {
                 let (done, until) = (done.clone(), *until);
                 return Ok(Some(Box::pin(async move {
                     // Nothing is sent over the channel. It closes at the end of the work.

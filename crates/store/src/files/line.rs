@@ -257,7 +257,7 @@ impl<'a> Line<'a> {
     }
 
     /// Returns whether its append continues with the next line.
-    pub(super) fn goes_on(&self) -> bool {
+    pub(super) fn continues(&self) -> bool {
         self.part.is_some_and(|(part, of)| part < of)
     }
 

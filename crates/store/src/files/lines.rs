@@ -253,7 +253,7 @@ impl Lines<'_> {
             last = last.and(&Note::from(&parsed), position, last.end + line.len() as u64);
             position += 1;
             scan.marks.push(last);
-            if !parsed.goes_on() {
+            if !parsed.continues() {
                 (whole, since) = (scan.marks.len(), position);
             }
         }

@@ -297,7 +297,7 @@ impl Files {
         logs.retain(|(log, _)| log.as_str().starts_with(prefix));
         let info = |log: &LogName| match self.info(log) {
             // An unreadable log must not hide the others.
-            Err(error) if error.is_of_log() => Ok(Some(LogInfo::new(log.clone(), 0, 0))),
+            Err(error) if error.is_log_specific() => Ok(Some(LogInfo::new(log.clone(), 0, 0))),
             info => info,
         };
         // A log that was erased in the meantime is left out.
@@ -401,7 +401,7 @@ impl Files {
         for log in &logs {
             match self.erase(&self.place(log)?) {
                 // It was damaged in the meantime, and is listed as damaged.
-                Err(error) if error.is_of_log() => {}
+                Err(error) if error.is_log_specific() => {}
                 erased => erased?,
             }
         }
@@ -442,7 +442,7 @@ impl Files {
             Err(StoreError::Newer { .. }) => Ok(place.log(&self.root)),
             // It is damaged, lost, or not ours.
             Ok(None) => self.damaged_at(place),
-            Err(error) if error.is_of_log() => self.damaged_at(place),
+            Err(error) if error.is_log_specific() => self.damaged_at(place),
             Err(error) => Err(error),
         }
     }
@@ -516,7 +516,7 @@ impl Files {
                     found.push(format!("the index {index} does not match its log; delete it, and it will be rebuilt"));
                 }
                 // Reading the log reports this error, too.
-                Err(error) if error.is_of_log() => {}
+                Err(error) if error.is_log_specific() => {}
                 Err(error) => return Err(error),
             }
             let path = used::file_of(place.path());
@@ -601,7 +601,7 @@ impl Files {
         let mut texts = Texts::for_query(query);
         for (number, log) in (0..).zip(&logs) {
             match self.add_to(&mut texts, number, log) {
-                Err(error) if in_all && error.is_of_log() => texts.remove(number),
+                Err(error) if in_all && error.is_log_specific() => texts.remove(number),
                 added => added?,
             }
         }

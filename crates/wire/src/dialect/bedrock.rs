@@ -561,7 +561,7 @@ fn check(request: &Request) -> Vec<Finding> {
                     findings.push(BC9.at(index, path(part), ProblemKind::DuplicateName));
                 }
             }
-            if is_claude(target) == Some(true) && (media.is_film || media.is_in_s3) {
+            if is_claude(target) == Some(true) && (media.is_audio_or_video || media.is_in_s3) {
                 findings.push(BC10.at(index, path(part), ProblemKind::NotForModel));
             }
         }
@@ -619,7 +619,7 @@ fn is_of(target: &Target, families: &[&str]) -> Option<bool> {
 struct Medium {
     /// The name of a file.
     name: Option<String>,
-    is_film: bool,
+    is_audio_or_video: bool,
     /// Whether its source is in S3.
     is_in_s3: bool,
 }
@@ -642,7 +642,7 @@ fn medium(block: &Fields<'_>) -> Option<Medium> {
     let kind = ["image", "document", "video"].into_iter().find(|kind| block.get(kind).is_some())?;
     let inner = block.get(kind).and_then(Fields::read)?;
     let is_in_s3 = inner.get("source").and_then(Fields::read).is_some_and(|source| source.get("s3Location").is_some());
-    Some(Medium { name: inner.text("name").map(owned), is_film: kind == "video", is_in_s3 })
+    Some(Medium { name: inner.text("name").map(owned), is_audio_or_video: kind == "video", is_in_s3 })
 }
 
 /// The most pages of PDF files for Claude.

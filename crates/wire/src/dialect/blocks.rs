@@ -218,7 +218,7 @@ impl<'a> Outgoing<'a> {
                 _ if sent.raws.iter().all(|(_, raw)| is_empty(raw)) => {}
                 Some((Role::User | Role::System, last)) => {
                     let overtaken = sent.raws.iter().filter(|(index, _)| *index < last);
-                    mends.extend(overtaken.map(|(index, _)| Mend::SentBehindNext.at(*index)));
+                    mends.extend(overtaken.map(|(index, _)| Mend::SentAfterNext.at(*index)));
                 }
                 Some((Role::Assistant, _)) | None => {
                     sent.role = Role::User;

@@ -20,7 +20,7 @@ pub enum Mend {
     /// It is a system message at a place where none is allowed, and is sent as a user message.
     SentAsUser,
     /// It is a system message at a place where none is allowed, and is sent after the next user message.
-    SentBehindNext,
+    SentAfterNext,
     /// The message, or some of its items, blocks or parts, are left out because the provider refuses them at this
     /// place. An example is reasoning without a following item of the model.
     Removed {
@@ -49,7 +49,7 @@ impl fmt::Display for Mend {
             Mend::MergedWithPrevious => f.write_str("it is merged with the message before it, which has the same role"),
             Mend::ResultsFirst => f.write_str("its tool results are moved before its other content"),
             Mend::SentAsUser => f.write_str("a system message is not allowed here: it is sent as a user message"),
-            Mend::SentBehindNext => {
+            Mend::SentAfterNext => {
                 f.write_str("a system message is not allowed here: it is moved after the next user message")
             }
             Mend::Removed { .. } => f.write_str("the provider refuses it at this place: it is left out"),
@@ -70,7 +70,7 @@ impl Mend {
     /// Returns one verb for the change.
     pub fn verb(self) -> &'static str {
         match self {
-            Mend::Moved | Mend::ResultsFirst | Mend::SentBehindNext => "move",
+            Mend::Moved | Mend::ResultsFirst | Mend::SentAfterNext => "move",
             Mend::MergedWithPrevious => "merge",
             Mend::SentAsUser => "relabel",
             Mend::MarkersRemoved { .. } => "unmark",

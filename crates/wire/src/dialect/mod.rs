@@ -4,7 +4,6 @@ mod anthropic;
 mod api;
 mod bedrock;
 mod blocks;
-mod bound;
 mod changes;
 mod convert;
 mod detect;
@@ -19,6 +18,7 @@ mod pairing;
 mod preamble;
 mod provider_error;
 mod raw_request;
+mod reasoning_prefix;
 mod request;
 mod response;
 mod rules;
@@ -247,14 +247,14 @@ impl Dialect {
     pub fn spans(self, elements: &[&RawValue]) -> Vec<Range<usize>> {
         let is_piece = self.format().is_piece;
         let mut spans: Vec<Range<usize>> = Vec::with_capacity(elements.len());
-        let mut goes_on = false;
+        let mut continues = false;
         for (index, element) in elements.iter().enumerate() {
             let is_piece = is_piece(element);
             match spans.last_mut() {
-                Some(last) if goes_on && is_piece => last.end = index + 1,
+                Some(last) if continues && is_piece => last.end = index + 1,
                 _ => spans.push(index..index + 1),
             }
-            goes_on = is_piece;
+            continues = is_piece;
         }
         spans
     }
@@ -300,7 +300,7 @@ impl Dialect {
         self,
         shown: impl IntoIterator<Item = Shown<'a>>,
     ) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
-        Target::from(self).encode_behind(None, shown)
+        Target::from(self).encode_after(None, shown)
     }
 
     /// Lists the changes that [`Dialect::encode`] makes to these messages in addition to their edits.
@@ -320,7 +320,7 @@ impl Dialect {
     /// ```
     #[doc(hidden)]
     pub fn mends<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Vec<Mended> {
-        Target::from(self).mends_behind(None, shown)
+        Target::from(self).mends_after(None, shown)
     }
 
     /// Converts a message to this dialect, as one or more messages.

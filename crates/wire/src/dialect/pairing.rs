@@ -93,9 +93,9 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
         let Place { index, message, .. } = place;
         let path = LazyCell::new(|| dialect.paths(&place));
         let answers = message.role() == Role::User && place.is_result;
-        let goes_on = rules.merges_neighbors && message.role() == Role::Assistant && before == Some(Role::Assistant);
+        let continues = rules.merges_neighbors && message.role() == Role::Assistant && before == Some(Role::Assistant);
         before = Some(message.role());
-        if !answers && !goes_on && rules.adjacent {
+        if !answers && !continues && rules.adjacent {
             close(dialect, rules, &mut open, &mut findings);
         }
         for (part, result) in message.tool_results() {

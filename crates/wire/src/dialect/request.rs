@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use super::bound::{self, Bound};
+use super::reasoning_prefix::{self, Bound};
 use super::{DecodeError, Dialect, Preamble, Provider, RawRequest, Target};
 use crate::message::Message;
 use lookback_content::json::{self, SyntaxError};
@@ -202,7 +202,7 @@ impl Request {
     /// ```
     #[must_use]
     pub fn after(self, previous: &Request) -> Self {
-        Request { previous: bound::collect(previous), ..self }
+        Request { previous: reasoning_prefix::collect(previous), ..self }
     }
 
     /// Returns the signed reasoning of the previous request, if that was set.

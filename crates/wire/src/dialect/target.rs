@@ -100,7 +100,7 @@ impl Target {
     }
 
     /// Writes the messages of a request with this preamble.
-    pub fn encode_behind<'a>(
+    pub fn encode_after<'a>(
         &self,
         preamble: Option<&Preamble>,
         shown: impl IntoIterator<Item = Shown<'a>>,
@@ -112,7 +112,7 @@ impl Target {
     }
 
     /// Lists the changes that encoding makes to the messages of a request with this preamble.
-    pub fn mends_behind<'a>(
+    pub fn mends_after<'a>(
         &self,
         preamble: Option<&Preamble>,
         shown: impl IntoIterator<Item = Shown<'a>>,

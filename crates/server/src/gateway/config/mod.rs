@@ -1,8 +1,8 @@
 //! The configuration of a gateway, as read from a TOML file.
 
 pub(crate) mod adds;
+mod error_lines;
 pub(crate) mod keys;
-mod place;
 pub(crate) mod summarizer;
 pub(crate) mod tls;
 pub(crate) mod upstream;

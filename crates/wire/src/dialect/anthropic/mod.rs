@@ -15,7 +15,7 @@ use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Provider, Quirks, Request,
-    Response, Rule, Target, blocks, bound, convert, detect, provider_error, response, stream, tool_names,
+    Response, Rule, Target, blocks, reasoning_prefix, convert, detect, provider_error, response, stream, tool_names,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -588,7 +588,7 @@ fn check(request: &Request) -> Vec<Finding> {
     findings.extend(tool_names::declared(AM19, request, |name| tool_names::is_word(name, 128)));
     findings.extend(tool_names::called(AM19, request, |name| name.len() <= 200));
     findings.extend(marker_order(request));
-    findings.extend(bound::check(Dialect::Anthropic, AM6, request, request.previous()));
+    findings.extend(reasoning_prefix::check(Dialect::Anthropic, AM6, request, request.previous()));
     findings.extend(compaction_places(request));
     findings.extend(stricter(request, &whole));
     findings.extend(limits(request, &whole));

@@ -756,10 +756,11 @@ fn files(messages: &[Message]) -> Vec<Finding> {
         let path = LazyCell::new(|| paths(&place));
         for (part, value) in place.message.parts().enumerate() {
             let is_refused = match value {
-                PartRef::Document(media) => is_film(media),
-                PartRef::ToolResult(result) => {
-                    result.content.iter().any(|item| matches!(item, ResultItem::Document(media) if is_film(media)))
-                }
+                PartRef::Document(media) => is_audio_or_video(media),
+                PartRef::ToolResult(result) => result
+                    .content
+                    .iter()
+                    .any(|item| matches!(item, ResultItem::Document(media) if is_audio_or_video(media))),
                 _ => false,
             };
             if is_refused {
@@ -771,7 +772,7 @@ fn files(messages: &[Message]) -> Vec<Finding> {
 }
 
 /// Returns whether a file is audio or video, according to its media type or else the extension of its name or URL.
-fn is_film(media: &Media) -> bool {
+fn is_audio_or_video(media: &Media) -> bool {
     let by_type = |mime: &str| mime.starts_with("audio/") || mime.starts_with("video/");
     let address = match &media.source {
         MediaSource::Url(url) => Some(url.split(['?', '#']).next().unwrap_or_default()),

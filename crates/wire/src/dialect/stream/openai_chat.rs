@@ -143,8 +143,9 @@ impl Chunks {
         let name = name(piece);
         let Some(index) = index else {
             let last = if id.is_none() { self.calls.len().checked_sub(1) } else { None };
-            let goes_on = |at: &usize| self.calls.get(*at).is_some_and(|call| name.is_none() || call.name().is_none());
-            return by_id.or(last.filter(goes_on));
+            let continues =
+                |at: &usize| self.calls.get(*at).is_some_and(|call| name.is_none() || call.name().is_none());
+            return by_id.or(last.filter(continues));
         };
         let at = self.by_index.get(&index).copied().or(by_id)?;
         let call = self.calls.get(at)?;

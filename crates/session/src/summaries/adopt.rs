@@ -8,7 +8,7 @@ use lookback_engine::transcript::{Entry, Position};
 use lookback_engine::{Engine, SummaryClaim, SummaryRejected};
 use tracing::Span;
 
-use super::let_go::LetGo;
+use super::drop_refused::Dropped;
 use super::maker::Presence;
 use super::making::end_of;
 use super::newest::Newest;
@@ -78,7 +78,7 @@ impl Session {
         let due = match &self.summaries.work {
             // The limits wait although no summary is known: the last poll was interrupted.
             Work::None => self.summary_pending,
-            Work::Ours { .. } => self.ours_is_over(),
+            Work::Own { .. } => self.ours_is_over(),
             Work::Wait { until } => Instant::now() >= *until,
         };
         if !due {
@@ -98,7 +98,7 @@ impl Session {
     pub(super) async fn poll_summary(&mut self) -> Result<SummaryPoll, Error> {
         // While our own summary is in time, this is not called. So if the claim is ours, the work has ended or is late.
         let ours = match &self.summaries.work {
-            Work::Ours { id, .. } => Some(id.clone()),
+            Work::Own { id, .. } => Some(id.clone()),
             Work::None | Work::Wait { .. } => None,
         };
         let Newest { end, note } = self.summaries.newest(&*self.store).await?;
@@ -143,13 +143,13 @@ impl Session {
                     (SummaryPoll::Wait, Work::Wait { until: Instant::now() })
                 }
             },
-            Some(Note::Refused { claim, .. }) => match self.let_go(&claim, end).await? {
-                LetGo::Left(entries) => return Ok(self.done(&claim, entries)),
-                LetGo::Nothing => {
+            Some(Note::Refused { claim, .. }) => match self.drop_refused(&claim, end).await? {
+                Dropped::Left(entries) => return Ok(self.done(&claim, entries)),
+                Dropped::Nothing => {
                     self.summaries.missed.forget(&claim.covers);
                     (SummaryPoll::Free(Free { end: end + 1, failures: 0 }), Work::None)
                 }
-                LetGo::Waits => (SummaryPoll::Wait, Work::Wait { until: Instant::now() }),
+                Dropped::Waits => (SummaryPoll::Wait, Work::Wait { until: Instant::now() }),
             },
         };
         // The state changes last. If this future is dropped before, the next call polls again.

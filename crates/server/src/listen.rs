@@ -11,7 +11,7 @@ use crate::token::Token;
 
 /// The network address of a server, and its access rules.
 #[derive(Debug, Clone)]
-pub struct Door {
+pub struct ListenOptions {
     /// The address to listen on. With port 0, the system picks a free port.
     pub address: SocketAddr,
     /// The token that each request must carry. Required if other machines can reach the address.
@@ -24,7 +24,7 @@ pub struct Door {
     pub limits: ConnectionLimits,
 }
 
-impl Door {
+impl ListenOptions {
     /// Serves until the process is asked to stop. Then gives open requests this much time to finish.
     ///
     /// `service` creates the service, which must check access. `ready` is called with the address, including the port
@@ -33,7 +33,7 @@ impl Door {
         self,
         runtime: fn() -> Result<Runtime, ServeError>,
         grace: Duration,
-        service: impl FnOnce(Door) -> Router,
+        service: impl FnOnce(ListenOptions) -> Router,
         ready: impl FnOnce(SocketAddr),
     ) -> Result<(), ServeError> {
         let (address, limits) = (self.address, self.limits);

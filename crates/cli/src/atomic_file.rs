@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use crate::failure::Failure;
 
 /// A file to be written. Until it is finished, an existing file with its name is unchanged.
-pub(crate) struct Written {
+pub(crate) struct AtomicFile {
     path: PathBuf,
     /// The temporary file that will be renamed to `path`. `None` if `path` is no regular file, such as a pipe, which is
     /// written to directly.
     beside: Option<PathBuf>,
 }
 
-impl Written {
+impl AtomicFile {
     /// Checks that the file can be written, so that a long command does not fail at its end.
-    pub(crate) fn begin(path: &Path) -> Result<Written, Failure> {
+    pub(crate) fn begin(path: &Path) -> Result<AtomicFile, Failure> {
         let fault = |error| Failure::Unwritable { place: path.display().to_string(), error };
         // A link is kept, and its target is replaced.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
@@ -24,7 +24,7 @@ impl Written {
             return Err(fault(io::ErrorKind::IsADirectory.into()));
         }
         if path.exists() && !path.is_file() {
-            return Ok(Written { path, beside: None });
+            return Ok(AtomicFile { path, beside: None });
         }
         let name = path.file_name().ok_or_else(|| fault(io::ErrorKind::InvalidFilename.into()))?;
         let mut hidden = std::ffi::OsString::from(".");
@@ -32,7 +32,7 @@ impl Written {
         hidden.push(format!(".{}.tmp", std::process::id()));
         let beside = path.with_file_name(hidden);
         File::create(&beside).map_err(fault)?;
-        Ok(Written { path, beside: Some(beside) })
+        Ok(AtomicFile { path, beside: Some(beside) })
     }
 
     /// Writes the text.
@@ -51,7 +51,7 @@ impl Written {
     }
 }
 
-impl Drop for Written {
+impl Drop for AtomicFile {
     /// Removes the temporary file, which still exists if the command has failed.
     fn drop(&mut self) {
         if let Some(beside) = &self.beside {

@@ -56,7 +56,7 @@ pub(super) enum Known {
 }
 
 /// The cache of sessions that were read.
-pub(super) struct Shelf {
+pub(super) struct SessionCache {
     store: Arc<dyn Store>,
     counter: Arc<dyn TokenCounter>,
     price: Price,
@@ -70,9 +70,9 @@ pub(super) struct Shelf {
     is_reading_on: AtomicBool,
 }
 
-impl Shelf {
-    pub(super) fn new(store: Arc<dyn Store>, counter: Arc<dyn TokenCounter>, price: Price) -> Shelf {
-        Shelf {
+impl SessionCache {
+    pub(super) fn new(store: Arc<dyn Store>, counter: Arc<dyn TokenCounter>, price: Price) -> SessionCache {
+        SessionCache {
             store,
             counter,
             price,
@@ -171,7 +171,7 @@ impl Shelf {
     }
 
     /// Reads the figures of sessions in the background, one after the other, unless that is already running.
-    pub(super) fn read_on(shelf: &Arc<Shelf>, logs: Vec<LogInfo>) {
+    pub(super) fn read_on(shelf: &Arc<SessionCache>, logs: Vec<LogInfo>) {
         if logs.is_empty() || shelf.is_reading_on.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -186,7 +186,7 @@ impl Shelf {
 }
 
 /// A background reader. Dropping it lets another one start, even after a panic.
-struct Reader(Arc<Shelf>);
+struct Reader(Arc<SessionCache>);
 
 impl Drop for Reader {
     fn drop(&mut self) {

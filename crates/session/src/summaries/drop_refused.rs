@@ -7,12 +7,12 @@ use lookback_engine::view::View;
 use lookback_engine::{Engine, SummaryClaim, WindowOutcome};
 
 use super::missed::is_gone;
-use super::note::let_go;
+use super::note::drop_refused;
 use crate::{Error, Session};
 use lookback_store::StoreError;
 
 /// The result of letting messages leave.
-pub(super) enum LetGo {
+pub(super) enum Dropped {
     /// They have left. These entries record it.
     Left(Vec<Entry>),
     /// They had already left, or no limit is exceeded anymore.
@@ -24,7 +24,7 @@ pub(super) enum LetGo {
 impl Session {
     /// Lets the messages of a refused summary leave the window without it. `end` is the end of the log of summaries,
     /// after the note of the refusal.
-    pub(super) async fn let_go(&mut self, claim: &SummaryClaim, end: u64) -> Result<LetGo, Error> {
+    pub(super) async fn drop_refused(&mut self, claim: &SummaryClaim, end: u64) -> Result<Dropped, Error> {
         let leave = |engine: &mut Engine| {
             let view = engine.view();
             let stands = view.summary_position() == claim.replaces
@@ -38,16 +38,16 @@ impl Session {
         };
         let written = self.commit(leave).await?;
         if written.outcome.plan.as_ref().is_some_and(|plan| plan.verdict == Verdict::Wait) {
-            return Ok(LetGo::Waits);
+            return Ok(Dropped::Waits);
         }
         self.report(&written);
-        match let_go().append(&*self.store, &self.summaries.log, end).await {
+        match drop_refused().append(&*self.store, &self.summaries.log, end).await {
             // Another session has recorded it.
             Err(StoreError::Conflict { .. }) => {}
             result => result?,
         }
         let entries = written.outcome.entries;
-        Ok(if entries.is_empty() { LetGo::Nothing } else { LetGo::Left(entries) })
+        Ok(if entries.is_empty() { Dropped::Nothing } else { Dropped::Left(entries) })
     }
 }
 

@@ -42,7 +42,7 @@ enum Doing {
 
 /// A connection.
 #[derive(Debug)]
-pub(crate) struct Guest {
+pub(crate) struct Connection {
     state: Mutex<State>,
     leave: Notify,
 }
@@ -57,10 +57,10 @@ struct State {
     is_leaving: bool,
 }
 
-impl Guest {
-    fn new() -> Guest {
+impl Connection {
+    fn new() -> Connection {
         let state = State { doing: Doing::Waiting, since: Instant::now(), has_asked: false, is_leaving: false };
-        Guest { state: Mutex::new(state), leave: Notify::new() }
+        Connection { state: Mutex::new(state), leave: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -116,19 +116,19 @@ impl Guest {
 
 /// The connections of a server.
 #[derive(Debug)]
-pub(crate) struct Guests {
+pub(crate) struct Connections {
     places: Arc<Semaphore>,
-    known: Mutex<HashMap<u64, Arc<Guest>>>,
+    known: Mutex<HashMap<u64, Arc<Connection>>>,
     next: AtomicU64,
 }
 
-impl Guests {
-    pub(crate) fn new(most: usize) -> Arc<Guests> {
+impl Connections {
+    pub(crate) fn new(most: usize) -> Arc<Connections> {
         let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
-        Arc::new(Guests { places, known: Mutex::default(), next: AtomicU64::new(0) })
+        Arc::new(Connections { places, known: Mutex::default(), next: AtomicU64::new(0) })
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<u64, Arc<Guest>>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,7 +139,7 @@ impl Guests {
             match timeout(LOOKS_EVERY, self.places.clone().acquire_owned()).await {
                 Ok(permit) => {
                     let permit = permit.ok()?;
-                    let (number, guest) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::new(Guest::new()));
+                    let (number, guest) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::new(Connection::new()));
                     self.known().insert(number, guest.clone());
                     return Some(Place { guest, number, guests: self.clone(), _permit: permit });
                 }
@@ -151,7 +151,7 @@ impl Guests {
     fn make_room(&self) {
         let known = self.known();
         let longest = |doing: Doing, least: Duration| {
-            let since = |guest: &&Arc<Guest>| {
+            let since = |guest: &&Arc<Connection>| {
                 let state = guest.state();
                 let is_it = state.doing == doing && !state.is_leaving && state.since.elapsed() >= least;
                 is_it.then_some(state.since)
@@ -169,9 +169,9 @@ impl Guests {
 /// The place of a connection. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Place {
-    pub(crate) guest: Arc<Guest>,
+    pub(crate) guest: Arc<Connection>,
     number: u64,
-    guests: Arc<Guests>,
+    guests: Arc<Connections>,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -185,7 +185,7 @@ impl Drop for Place {
 #[derive(Debug)]
 pub(crate) struct Asked {
     body: Incoming,
-    guest: Arc<Guest>,
+    guest: Arc<Connection>,
 }
 
 impl HttpBody for Asked {
@@ -223,7 +223,7 @@ impl Drop for Asked {
 #[derive(Debug)]
 pub(crate) struct Answered {
     body: Body,
-    guest: Arc<Guest>,
+    guest: Arc<Connection>,
 }
 
 impl HttpBody for Answered {
@@ -256,7 +256,7 @@ impl Drop for Answered {
 mod tests {
     use super::*;
 
-    fn does(guest: &Guest, doing: Doing, since: Duration) {
+    fn does(guest: &Connection, doing: Doing, since: Duration) {
         let mut state = guest.state();
         (state.doing, state.since) = (doing, Instant::now().checked_sub(since).unwrap());
         state.has_asked = doing != Doing::Waiting;
@@ -264,7 +264,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_longest_makes_room_and_who_is_answered_never_does() {
-        let guests = Guests::new(3);
+        let guests = Connections::new(3);
         let mut places = Vec::new();
         for (doing, since) in [(Doing::Answering, 3), (Doing::Waiting, 1), (Doing::Waiting, 2)] {
             let place = guests.place().await.unwrap();

@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use super::Candidate;
 use super::choice::{self, Bounds, FEWEST, SAMPLES, Sureness};
+use crate::atomic_file::AtomicFile;
 use crate::failure::Failure;
 use crate::output;
-use crate::written::Written;
 
 /// The totals of all policies over the same recordings. The first is the default.
 pub(super) struct Comparison {
@@ -119,7 +119,7 @@ pub(super) fn recommendation(
     candidates: &[Candidate],
     rows: &[Vec<Report>],
     bounds: &Bounds,
-    file: Option<Written>,
+    file: Option<AtomicFile>,
     json: bool,
 ) -> Result<ExitCode, Failure> {
     let chosen = choice::cheapest(&comparison.totals, bounds);
@@ -192,5 +192,5 @@ fn toml(candidate: &Candidate, said: &[String]) -> Result<String, Failure> {
     let fault = |fault| Failure::Policy { policy: label.clone(), fault };
     let policy = presets::to_toml(policy).map_err(fault)?;
     let comments: String = said.iter().map(|line| format!("# {line}\n")).collect();
-    Ok(format!("# Written by `lookback tune` {}.\n{comments}\n{policy}", env!("CARGO_PKG_VERSION")))
+    Ok(format!("# AtomicFile by `lookback tune` {}.\n{comments}\n{policy}", env!("CARGO_PKG_VERSION")))
 }
