@@ -13,7 +13,7 @@ pub(super) struct Api {
     pub(super) calls: &'static [&'static str],
     /// The paths of other requests for which the provider reads and stores nothing, such as counting tokens.
     pub(super) stateless: &'static [&'static str],
-    /// The paths of any other requests of this provider.
+    /// The paths of requests that only this provider has, apart from model calls.
     pub(super) others: &'static [&'static str],
     /// The headers that only clients of this provider send.
     pub(super) headers: &'static [&'static str],
@@ -46,7 +46,7 @@ impl Dialect {
             })
         };
         let call = if is_post { find(true, |api| api.calls) } else { None };
-        call.or_else(|| find(false, |api| api.stateless)).or_else(|| find(false, |api| api.others))
+        call.or_else(|| find(false, |api| api.others))
     }
 
     /// Returns whether the provider reads and stores nothing for a `POST` to this path: a model call, or a question

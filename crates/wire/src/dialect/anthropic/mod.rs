@@ -152,7 +152,7 @@ pub(super) static FORMAT: Format = Format {
     api: Api {
         calls: &["v1/messages"],
         stateless: &["messages/count_tokens"],
-        others: &["messages/batches"],
+        others: &["messages/count_tokens", "messages/batches"],
         headers: &["anthropic-version", "anthropic-beta"],
         key: ("x-api-key", ""),
         error: |status, message| json!({"type": "error", "error": {"type": error_type(status), "message": message}}),
