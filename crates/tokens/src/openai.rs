@@ -53,7 +53,7 @@ impl OpenAiCounter {
 
     /// Sets the factor by which counts are multiplied. Any factor but 1 makes them an estimate.
     #[must_use]
-    pub(crate) fn factor(self, factor: f64) -> Self {
+    pub fn factor(self, factor: f64) -> Self {
         OpenAiCounter { factor, ..self }
     }
 
