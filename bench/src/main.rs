@@ -1,13 +1,19 @@
-//! Measures the figures that Lookback claims, each beside what it is compared with, in one run.
+//! Measures the figures that Lookback claims, each with its alternatives in the same run.
 //!
 //! `cargo run --release --manifest-path bench/Cargo.toml [push|compaction|open|body|count|faces|summary]` runs one of
-//! them, or all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
-//! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. `... requests FILE` judges and counts real requests, with the tokens that their
-//! providers reported. `... locomo FILE` asks the
-//! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. `... stores`,
-//! `... scale`, `... model` and `... trips` compare the stores, and start servers of PostgreSQL and Redis. `... calls` measures what the packages for other languages measure, too. `... gateway` puts
-//! the gateway beside other proxies, and `... gateway recorded FILE` sends real transcripts through it. Shared machines are
-//! noisy, so read the ratios, which are medians.
+//! them, or all without a name. These need more:
+//!
+//! - `... corpus FILE` replays real transcripts, `... notes FILE` replays them with notes to the model, and
+//!   `... check FILE` checks summaries of them. The transcripts are not part of the repository.
+//! - `... requests FILE` checks and counts real requests, and compares the tokens that their providers reported.
+//! - `... locomo FILE` asks the questions of LoCoMo, which is not part of the repository either, and `... search`
+//!   searches a million messages.
+//! - `... stores`, `... scale`, `... model` and `... trips` compare the stores, and start servers of PostgreSQL and Redis.
+//! - `... calls` measures the same calls as the benchmarks of the packages for other languages.
+//! - `... gateway` compares the gateway with other proxies, and `... gateway recorded FILE` sends real transcripts
+//!   through it.
+//!
+//! Shared machines are noisy, so read the ratios, which are medians.
 
 mod alloc;
 mod body;
