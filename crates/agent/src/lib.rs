@@ -1,5 +1,4 @@
-//! Middleware around the model calls of an agent's run. A middleware may add a note, tighten the policy, answer for a
-//! tool, or end the run.
+//! Middleware for the runs of an agent: notes, budgets, progress, fact sheets and traces around its model calls.
 //!
 //! A [`Pipeline`] owns a session and its middleware. It calls one middleware after another, and carries out the
 //! reaction of each before it calls the next. So no middleware undoes the work of another. If a middleware fails,

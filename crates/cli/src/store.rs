@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use lookback_facts::KbFolder;
 use lookback_location::Location;
-use lookback_store::{Durability, MemoryStore, Store, StoreError};
+#[cfg(feature = "server")]
+use lookback_store::MemoryStore;
+use lookback_store::{Durability, Store, StoreError};
 
 use crate::args::StoreArg;
 use crate::failure::Failure;

@@ -1,5 +1,4 @@
-//! The windows of four published systems over [`Session`](lookback_session::Session), with their names, defaults and
-//! behavior, but without their faults.
+//! The windows of four other systems, with their names, defaults and behavior, but without their faults.
 //!
 //! Each is a thin layer over a policy. The window of a fifth system, KB Labs, needs no module: it is the preset
 //! `two-tier`.

@@ -1,5 +1,4 @@
-//! Tools for the contents of messages: JSON that keeps its spelling, text for display, identifiers in text, base64 and
-//! PDF files.
+//! JSON that keeps its spelling, text for display, identifiers in text, base64 and PDF files.
 //!
 //! This crate does not depend on message formats or providers.
 

@@ -1,4 +1,4 @@
-//! Recognizing the conversation that a request belongs to by its messages, because clients rarely identify it.
+//! Recognizes the conversation of a request by its messages, because clients rarely identify it.
 //!
 //! A [`Line`] is one conversation, and a session in the store. A client sends its whole history with each call, so a
 //! request continues the line that shares the longest beginning with its history. An identifier from the client only
@@ -10,8 +10,8 @@
 //! 1. [`Identity::from_request`] reads the identifiers that the client sends.
 //! 2. [`Kind::from_request`] distinguishes turns of a conversation from side calls, such as one that asks for a title.
 //! 3. [`Scope::new`] narrows the search to one account, and to one conversation if the client identifies it.
-//! 4. [`Lines::find`] returns a [`Turn`]: the line, and the relation of the request to it.
-//! 5. [`Turn::answered`] records the answer, so that the next request is recognized.
+//! 4. [`Lines::find`] returns a [`Match`]: the line, and the relation of the request to it.
+//! 5. [`Match::answered`] records the answer, so that the next request is recognized.
 //!
 //! This crate never writes to a session. An application can attach its own data to a line, as [`Line::state`].
 //!
@@ -21,7 +21,7 @@
 //!
 //! use futures_lite::future::block_on;
 //! use http::HeaderMap;
-//! use lookback_conversation::{Account, Identity, Lines, Query, Relation, Scope, Turn};
+//! use lookback_conversation::{Account, Identity, Lines, Query, Relation, Scope, Match};
 //! use lookback_session::adapter::Resent;
 //! use lookback_store::{MemoryStore, Store};
 //! use lookback_wire::dialect::RawRequest;
@@ -29,7 +29,7 @@
 //!
 //! let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
 //! let lines: Lines = Lines::default();
-//! let find = |body: &str| -> Result<Turn, Box<dyn Error>> {
+//! let find = |body: &str| -> Result<Match, Box<dyn Error>> {
 //!     let request = RawRequest::read(body, None)?;
 //!     let preamble = request.preamble();
 //!     let identity = Identity::from_request(&HeaderMap::new(), &request);
@@ -58,6 +58,7 @@ mod kind;
 mod line;
 mod lines;
 mod load;
+mod matched;
 mod outline;
 mod path;
 mod query;
@@ -66,14 +67,12 @@ mod scope;
 mod scopes;
 mod summaries;
 mod tools;
-mod turn;
 
 pub use self::identity::Identity;
 pub use self::kind::Kind;
 pub use self::line::Line;
 pub use self::lines::Lines;
+pub use self::matched::Match;
 pub use self::query::Query;
 pub use self::relation::Relation;
 pub use self::scope::{Account, Scope};
-pub use self::tools::tool_names;
-pub use self::turn::Turn;

@@ -14,13 +14,13 @@ use super::choose::summarized;
 use super::clues::Clues;
 use super::line::Line;
 use super::load;
+use super::matched::{Compaction, Match};
 use super::outline::Outline;
 use super::query::Query;
 use super::relation::Relation;
 use super::scope::Scope;
 use super::scopes::{Scopes, chosen};
 use super::summaries::{Summaries, Summary};
-use super::turn::{Compaction, Turn};
 
 /// The recently used lines. Others are read from the store when a request of their scope comes.
 ///
@@ -46,7 +46,7 @@ impl<S: Default> Lines<S> {
     /// # Errors
     /// Returns an error if a message cannot be read, or if the lines of the scope have to be read from the store, and
     /// that fails.
-    pub async fn find(&self, store: &Arc<dyn Store>, scope: &Scope, query: Query<'_, '_>) -> Result<Turn<S>, Error> {
+    pub async fn find(&self, store: &Arc<dyn Store>, scope: &Scope, query: Query<'_, '_>) -> Result<Match<S>, Error> {
         let Search { clues, loaded, is_known } = self.search(store, scope, query).await?;
         let resent = clues.path.resent();
         // A conversation that the client identifies needs no summary to be recognized.
@@ -66,10 +66,10 @@ impl<S: Default> Lines<S> {
         line.outline().begin(clues, relation, now);
         scopes.add(scope, line.clone());
         scopes.forget_oldest();
-        Ok(Turn::new(line, relation, resent, query))
+        Ok(Match::new(line, relation, resent, query))
     }
 
-    /// Returns a turn for a call with which a client compacts its history. The turn is [apart](Turn::is_apart) from all
+    /// Returns a turn for a call with which a client compacts its history. The turn is [apart](Match::is_apart) from all
     /// lines and should not be recorded. Pass its answer to [`compacted`](Self::compacted).
     ///
     /// # Errors
@@ -79,14 +79,14 @@ impl<S: Default> Lines<S> {
         store: &Arc<dyn Store>,
         scope: &Scope,
         query: Query<'_, '_>,
-    ) -> Result<Turn<S>, Error> {
+    ) -> Result<Match<S>, Error> {
         let Search { clues, loaded, .. } = self.search(store, scope, query).await?;
         let family = self.scopes().enter(scope, loaded).clone();
         let line = summarized(family.iter().map(|line| line.outline()), &clues);
         let line = line.and_then(|index| family.get(index).cloned());
         let apart = Line::new(scope.new_name(false), Outline::default());
         let compaction = Compaction { scope: scope.clone(), dialect: query.request.dialect(), line };
-        Ok(Turn::new(apart, Relation::New, clues.path.resent(), query).with_compaction(compaction))
+        Ok(Match::new(apart, Relation::New, clues.path.resent(), query).with_compaction(compaction))
     }
 
     /// Reads the clues of a request, and the lines of its scope from the store if necessary.
@@ -108,7 +108,7 @@ impl<S: Default> Lines<S> {
 impl<S> Lines<S> {
     /// Remembers the model's answer to a compaction, so that a history that begins with it is recognized. If the client
     /// identifies the conversation, nothing needs to be remembered.
-    pub fn compacted(&self, turn: &Turn<S>, answer: &str) {
+    pub fn compacted(&self, turn: &Match<S>, answer: &str) {
         if let Some(Compaction { scope, dialect, line }) = turn.compaction()
             && !scope.is_named()
         {

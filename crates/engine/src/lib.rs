@@ -1,5 +1,4 @@
-//! The engine decides which messages of a conversation a model sees. It is pure: no async, I/O, clock, environment,
-//! randomness or logging.
+//! The engine: the log, the view, the policy and the plan that decide which messages a model sees. It does no I/O.
 //!
 //! ```text
 //!         decode              fold             size             decide

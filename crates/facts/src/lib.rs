@@ -1,5 +1,4 @@
-//! Memory: facts that outlive the window and the session. The model writes them with tools and reads them on a fact
-//! sheet.
+//! Facts that outlive the window and the session: tools to write and recall them, and a fact sheet.
 //!
 //! A [`Memory`] has the facts of one session, and those that all sessions of a workspace share. Both are logs in the
 //! store of the sessions, so every version of a fact stays readable.

@@ -1,5 +1,4 @@
-//! The common parts of stores on a network: a runtime for drivers, retries, TLS, and errors of unreachable
-//! servers.
+//! The common code of the stores in PostgreSQL and Redis: retries, TLS, and errors of unreachable servers.
 
 mod remote;
 mod retry;

@@ -1,5 +1,4 @@
-//! Replays of recorded conversations under a policy, priced with a simulated prompt cache, and receipts and timelines
-//! of sessions.
+//! Replays of recorded conversations under a policy, with prices, receipts and timelines.
 
 #[doc(hidden)]
 pub mod cache;

@@ -1,5 +1,4 @@
-//! Servers that give programs in any language access to sessions: a [`gateway`] in front of models, and a memory for
-//! clients of the Model Context Protocol ([`mcp`]).
+//! The servers: a [`gateway`] in front of models, a memory over MCP ([`mcp`]), and the inspector's pages.
 
 mod causes;
 mod connections;

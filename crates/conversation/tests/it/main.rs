@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use http::HeaderMap;
-use lookback_conversation::{Account, Identity, Lines, Query, Relation, Scope, Turn};
+use lookback_conversation::{Account, Identity, Lines, Match, Query, Relation, Scope};
 use lookback_engine::Settings;
 use lookback_session::Session;
 use lookback_session::adapter::Resent;
@@ -27,7 +27,7 @@ impl Call<'_> {
         format!(r#"{{"messages":[{}]}}"#, messages.join(","))
     }
 
-    fn turn<S: Default>(&self, lines: &Lines<S>, store: &Arc<dyn Store>, account: Account, compacts: bool) -> Turn<S> {
+    fn turn<S: Default>(&self, lines: &Lines<S>, store: &Arc<dyn Store>, account: Account, compacts: bool) -> Match<S> {
         let body = self.body();
         let request = RawRequest::read(&body, None).unwrap();
         let preamble = request.preamble();

@@ -42,10 +42,11 @@ pub(super) struct Sending<'a> {
 /// and add a variant to [`Dialect`]. The compiler asks for its arms. It does not ask for these:
 ///
 /// - in this crate, `Dialect::ALL`, the order in `detect/mod.rs`, and the models in `data/models.toml`;
-/// - a request in `server/src/gateway/rehearsal.rs`;
-/// - in `replay`, the members of a body in `recording/mod.rs`, and prices in `data/prices.toml`;
-/// - the seams of `wrap` in both packages, rules in `cli/rules.md`, a stand-in, and vectors in `corpus/rules` and
-///   `corpus/errors`.
+/// - a request in `server/src/gateway/rehearsal.rs`, and the help in `cli/src/args.rs`;
+/// - in `replay`, the members of a body in `recording/mod.rs`, the formats in `recording/shape.rs`, and prices in
+///   `data/prices.toml`;
+/// - in `bindings`, the seams of `wrap`, the models in `shared/src/options.rs`, and the types of each package;
+/// - rules in `cli/rules.md`, a stand-in, vectors in `corpus/rules` and `corpus/errors`, and the bodies of `fuzz`.
 pub(super) struct Format {
     /// Other names for the dialect, in lower case and with hyphens.
     pub(super) aliases: &'static [&'static str],

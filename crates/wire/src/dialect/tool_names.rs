@@ -5,7 +5,7 @@ use std::cell::LazyCell;
 
 use serde_json::value::RawValue;
 
-use super::{Finding, Place, ProblemKind, Request, Rule};
+use super::{Finding, Place, Preamble, ProblemKind, Request, Rule};
 use lookback_content::json::{self, Fields};
 
 /// The maximum depth of a tool's name in the member of a body.
@@ -46,6 +46,28 @@ pub(super) fn called(rule: Rule, request: &Request, is_allowed: fn(&str) -> bool
     findings
 }
 
+impl Preamble {
+    /// Returns the names of the declared tools, in alphabetical order. A tool without a name, which the provider runs,
+    /// is named by its type.
+    #[doc(hidden)]
+    pub fn tool_names(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for tool in self.tools.as_deref().and_then(json::array).unwrap_or_default() {
+            let mut own = Vec::new();
+            names(tool, String::new(), DEEPEST, &mut own);
+            let kind = || Fields::read(tool)?.text("type").map(|kind| kind.into_owned());
+            found.extend(if own.is_empty() {
+                Vec::from_iter(kind())
+            } else {
+                own.into_iter().map(|(_, name)| name).collect()
+            });
+        }
+        found.sort();
+        found.dedup();
+        found
+    }
+}
+
 /// Collects the names of declared tools, wherever a dialect has them, each with its path.
 fn names(value: &RawValue, path: String, depth: usize, found: &mut Vec<(String, String)>) {
     let Some(depth) = depth.checked_sub(1) else { return };
@@ -62,5 +84,22 @@ fn names(value: &RawValue, path: String, depth: usize, found: &mut Vec<(String, 
             let inner = AROUND.iter().filter_map(|key| Some((key, fields.borrowed(key)?)));
             inner.for_each(|(key, inner)| names(inner, format!("{path}.{key}"), depth, found));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::dialect::RawRequest;
+
+    #[test]
+    fn tools_are_known_by_their_names() {
+        let names = |body: &str| RawRequest::read(body, None).unwrap().preamble().tool_names();
+        let chat = r#"{"tools":[{"type":"function","function":{"name":"b"}},{"type":"function","function":{"name":"a"}}],"messages":[]}"#;
+        assert_eq!(names(chat), ["a", "b"]);
+        let responses = r#"{"tools":[{"type":"function","name":"a"},{"type":"web_search"}],"input":"Hi"}"#;
+        assert_eq!(names(responses), ["a", "web_search"]);
+        let gemini = r#"{"tools":[{"functionDeclarations":[{"name":"a"},{"name":"b"}]}],"contents":[]}"#;
+        assert_eq!(names(gemini), ["a", "b"]);
+        assert!(names(r#"{"messages":[]}"#).is_empty());
     }
 }

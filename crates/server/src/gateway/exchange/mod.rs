@@ -153,7 +153,7 @@ where
     S: Future<Output = Sent>,
 {
     let LineCall { windows, request, preamble, turn } = &mut own;
-    if turn.place.is_apart() {
+    if turn.matched.is_apart() {
         let held_out = windows.arm(turn) == Arm::HeldOut;
         let note = Note { held_out, ..Note::passed(Passed::COMPACTION) };
         return Prepared { own: Some(own), note, body: None, sent: None };
@@ -174,7 +174,7 @@ where
     match recorded {
         Ok(sending) => {
             let sending = if sent.is_some() { sending.passed() } else { sending };
-            let (session, line) = (Some(turn.name().to_string()), Some(turn.place.relation));
+            let (session, line) = (Some(turn.name().to_string()), Some(turn.matched.relation));
             let mut note = Note { session, line, held_out: windows.arm(turn) == Arm::HeldOut, ..Note::default() };
             sending.describe(&mut note, &mut own.turn);
             admission.shared.metrics.window(sending.cut.is_some());

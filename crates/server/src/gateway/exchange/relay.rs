@@ -197,8 +197,8 @@ impl Drop for Relay {
 }
 
 async fn record(admission: &Admission, windows: &Windows, response: Response, mut turn: Turn) {
-    if turn.place.is_apart() {
-        return admission.shared.lines.recent.compacted(&turn.place, &response.message.text());
+    if turn.matched.is_apart() {
+        return admission.shared.lines.recent.compacted(&turn.matched, &response.message.text());
     }
     admission.shared.metrics.reasoning_lost(response.lost_reasoning);
     match windows.answered(&mut turn, response).await {
@@ -206,8 +206,8 @@ async fn record(admission: &Admission, windows: &Windows, response: Response, mu
             admission.shared.payoff.count(
                 admission.caller.tenant.as_ref(),
                 windows.arm(&turn),
-                &mut turn.place.line.state.spent(),
-                turn.place.is_from_person,
+                &mut turn.matched.line.state.spent(),
+                turn.matched.is_from_person,
                 dollars,
             );
         }

@@ -32,7 +32,7 @@ pub(super) async fn retry(
         _ => return None,
     };
     let made = async {
-        if turn.place.is_apart() {
+        if turn.matched.is_apart() {
             windows.apart(turn, request, preamble).await?;
         }
         match cause {

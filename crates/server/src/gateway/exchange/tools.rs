@@ -53,7 +53,7 @@ pub(super) async fn answer_tools(
             admission.shared.payoff.count(
                 admission.caller.tenant.as_ref(),
                 windows.arm(turn),
-                &mut turn.place.line.state.spent(),
+                &mut turn.matched.line.state.spent(),
                 false,
                 dollars,
             );

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use lookback_agent::{Event, FactSheet, Flow, Middleware, Progress, Reaction, Run, ToolOutcome, ToolStatus};
-use lookback_conversation::tool_names;
 use lookback_engine::transcript::{Origin, Position};
 use lookback_engine::view::View;
 use lookback_facts::{Memory, tools};
@@ -46,7 +45,7 @@ pub(crate) fn offered(adds: &[Add], request: &RawRequest<'_>, preamble: &Preambl
     if (!asks && called.is_empty()) || !request.takes_tools() {
         return Vec::new();
     }
-    let taken = tool_names(preamble);
+    let taken = preamble.tool_names();
     let is_offered = |tool: &Offered| {
         let is_asked = adds.iter().any(|add| add.answers(tool.name)) || called.contains(&tool.name);
         is_asked && !taken.iter().any(|name| name == tool.name)

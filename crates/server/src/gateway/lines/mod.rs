@@ -22,8 +22,8 @@ const MOST_OPEN: usize = 512;
 /// A line, with the state that the gateway attaches to it.
 pub(crate) type Line = conversation::Line<LineState>;
 
-/// The place of a request in a conversation.
-pub(crate) type Place = conversation::Turn<LineState>;
+/// A request, and the line that it continues.
+pub(crate) type Match = conversation::Match<LineState>;
 
 /// An open session, with its middleware.
 pub(crate) struct Open {

@@ -6,13 +6,13 @@ use lookback_wire::models::Models;
 
 use crate::gateway::config::adds::Add;
 use crate::gateway::config::upstream::Upstream;
-use crate::gateway::lines::Place;
+use crate::gateway::lines::Match;
 use crate::gateway::lines::aside::Offered;
 
 /// The line of a request, and how the request is sent.
 pub(crate) struct Turn {
     /// Its place in a conversation.
-    pub(crate) place: Place,
+    pub(crate) matched: Match,
     /// Whether the provider's usage report can be compared with Lookback's count.
     pub(crate) is_measured: bool,
     /// The additions to the request.
@@ -40,14 +40,14 @@ pub(crate) struct Model {
 
 impl Turn {
     /// Creates the turn of a request with its place. A call with which a client compacts its history gets no additions.
-    pub(crate) fn new(place: Place, adds: &[Add], upstream: &Upstream, model: Model) -> Turn {
-        let adds = if place.is_apart() { Vec::new() } else { adds.to_vec() };
-        Turn { place, is_measured: true, adds, upstream: upstream.to_string(), model, offered: Vec::new() }
+    pub(crate) fn new(matched: Match, adds: &[Add], upstream: &Upstream, model: Model) -> Turn {
+        let adds = if matched.is_apart() { Vec::new() } else { adds.to_vec() };
+        Turn { matched, is_measured: true, adds, upstream: upstream.to_string(), model, offered: Vec::new() }
     }
 
     /// Returns the name of its session.
     pub(crate) fn name(&self) -> &LogName {
-        &self.place.line.name
+        &self.matched.line.name
     }
 }
 

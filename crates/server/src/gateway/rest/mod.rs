@@ -3,12 +3,12 @@
 //! The OpenAPI document is generated from this code, so the two cannot disagree.
 
 mod access;
+mod costs;
 mod facts;
 mod fault;
-mod figures;
-mod found;
 mod messages;
 mod number;
+mod search;
 mod sessions;
 mod time;
 
@@ -57,14 +57,14 @@ fn described() -> (Router, utoipa::openapi::OpenApi) {
         .routes(routes!(messages::list))
         .routes(routes!(messages::window))
         .routes(routes!(sessions::calls))
-        .routes(routes!(found::message))
-        .routes(routes!(found::recall))
-        .routes(routes!(found::search))
+        .routes(routes!(search::message))
+        .routes(routes!(search::recall))
+        .routes(routes!(search::search))
         .routes(routes!(facts::of_session, facts::state))
         .routes(routes!(facts::shared))
         .routes(routes!(facts::show, facts::forget))
         .routes(routes!(facts::resolve))
-        .routes(routes!(figures::payoff));
+        .routes(routes!(costs::payoff));
     let (router, calls) = router.split_for_parts();
     (router, Document::openapi().nest("/lookback/v1", calls))
 }

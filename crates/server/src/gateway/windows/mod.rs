@@ -28,7 +28,7 @@ use crate::gateway::admission::{Admission, Current};
 use crate::gateway::config::adds::Add;
 use crate::gateway::lines::aside::{self, OwnCall, Watch};
 use crate::gateway::lines::turn::{Model, Turn};
-use crate::gateway::lines::{Line, Open, Place};
+use crate::gateway::lines::{Line, Match, Open};
 use crate::gateway::report::note::Cut;
 use crate::gateway::report::payoff::Arm;
 
@@ -65,12 +65,12 @@ impl Windows {
     }
 
     /// Finds the line of a request.
-    pub(crate) async fn line(&self, scope: &Scope, query: Query<'_, '_>) -> Result<Place, NoWindow> {
+    pub(crate) async fn line(&self, scope: &Scope, query: Query<'_, '_>) -> Result<Match, NoWindow> {
         self.patiently(async { Ok(self.admission.shared.lines.recent.find(&self.store, scope, query).await?) }).await
     }
 
     /// Finds the place of a call with which a client compacts its history.
-    pub(crate) async fn compaction(&self, scope: &Scope, query: Query<'_, '_>) -> Result<Place, NoWindow> {
+    pub(crate) async fn compaction(&self, scope: &Scope, query: Query<'_, '_>) -> Result<Match, NoWindow> {
         self.patiently(async {
             Ok(self.admission.shared.lines.recent.find_compacting(&self.store, scope, query).await?)
         })
@@ -84,7 +84,7 @@ impl Windows {
         request: &RawRequest<'_>,
         preamble: &Preamble,
     ) -> Result<(), NoWindow> {
-        if turn.place.line.state.session.lock().await.is_none() {
+        if turn.matched.line.state.session.lock().await.is_none() {
             let scratch = Windows { store: Arc::new(MemoryStore::new()), admission: self.admission.clone() };
             scratch.record(turn, request, preamble).await?;
         }
@@ -135,10 +135,11 @@ impl Windows {
             let is_held = self.arm(turn) == Arm::HeldOut;
             let alone = Policy::never_compact();
             let policy = if is_held { &alone } else { self.policy(turn) };
-            let mut open = turn.place.line.state.session.lock().await;
+            let mut open = turn.matched.line.state.session.lock().await;
             let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
             let synced =
-                adapter::sync_resent(session, &turn.place.resent, |index| Ok(request.message(index).cloned()?)).await?;
+                adapter::sync_resent(session, &turn.matched.resent, |index| Ok(request.message(index).cloned()?))
+                    .await?;
             if !is_held {
                 turn.offered = aside::offered(&turn.adds, request, preamble, session.view());
             }
@@ -151,13 +152,13 @@ impl Windows {
                 return Ok(Sending { body: None, tokens, cut: None, compacted: None, is_measured });
             }
             // If the last message is the model's, the model continues it, so no note can follow.
-            let is_begun = turn.place.resent.last().is_some_and(|last| last.role == Role::Assistant);
+            let is_begun = turn.matched.resent.last().is_some_and(|last| last.role == Role::Assistant);
             if turn.adds.is_empty() || is_begun {
                 return Ok(self.sending(session, turn, request, false).await?);
             }
             // Notes may have to repeat what a compaction removes, so the compaction comes first.
             let before = session.window().await?.entries().iter().rev().find_map(compacted);
-            let notes = watch.notes(&turn.adds, session, turn.place.is_from_person, synced.new).await;
+            let notes = watch.notes(&turn.adds, session, turn.matched.is_from_person, synced.new).await;
             aside::write(session, notes).await?;
             let sending = self.sending(session, turn, request, false).await?;
             Ok(Sending { compacted: sending.compacted.or(before), ..sending })
@@ -171,7 +172,7 @@ impl Windows {
             return true;
         }
         // If the session is locked, another request is about to change it.
-        let Ok(open) = turn.place.line.state.session.try_lock() else { return false };
+        let Ok(open) = turn.matched.line.state.session.try_lock() else { return false };
         let is_same = |session: &&Session| is_for(session, request.dialect(), &turn.model, self.policy(turn));
         let session = open.as_ref().map(|open| &open.session).filter(is_same);
         let is_plain = |session: &&Session| turn.adds.is_empty() && !session.view().has_beside();
@@ -181,12 +182,12 @@ impl Windows {
         let bytes = (known..request.len()).map(|index| request.bytes(index).map_or(0, str::len) as u64).sum();
         session.view().preamble().unwrap_or(&Preamble::default()).is_same(preamble)
             && (known..request.len()).all(is_text)
-            && adapter::has_room(session, &turn.place.resent, bytes)
+            && adapter::has_room(session, &turn.matched.resent, bytes)
     }
 
     /// Returns the arm of the turn's line.
     pub(crate) fn arm(&self, turn: &Turn) -> Arm {
-        turn.place
+        turn.matched
             .about()
             .map_or(Arm::Windowed, |line| Arm::for_session(line.name.as_str(), self.admission.current.config.holdout))
     }
@@ -198,7 +199,7 @@ impl Windows {
         request: &RawRequest<'_>,
         cause: TooLong,
     ) -> Result<Sending, NoWindow> {
-        self.with_open(&turn.place.line, async |Open { session, .. }| {
+        self.with_open(&turn.matched.line, async |Open { session, .. }| {
             session.overflow(cause).await?;
             Ok(self.sending(session, turn, request, true).await?)
         })
@@ -212,7 +213,7 @@ impl Windows {
         request: &RawRequest<'_>,
         reasoning: bool,
     ) -> Result<Sending, NoWindow> {
-        self.with_open(&turn.place.line, async |Open { session, .. }| {
+        self.with_open(&turn.matched.line, async |Open { session, .. }| {
             if reasoning {
                 adapter::leave_out_reasoning(session).await?;
             }
@@ -230,10 +231,10 @@ impl Windows {
         mut response: Response,
         calls: &[OwnCall],
     ) -> Result<(Sending, Option<f64>), NoWindow> {
-        self.with_open(&turn.place.line, async |Open { session, watch, .. }| {
+        self.with_open(&turn.matched.line, async |Open { session, watch, .. }| {
             let dollars = dollars(session, &response);
             // If another request of the line arrived meanwhile, returns to the place of this one.
-            adapter::sync_resent(session, &turn.place.resent, |index| Ok(request.message(index).cloned()?)).await?;
+            adapter::sync_resent(session, &turn.matched.resent, |index| Ok(request.message(index).cloned()?)).await?;
             if !turn.is_measured {
                 response.input = None;
             }
@@ -255,7 +256,7 @@ impl Windows {
         let recorded = async |Open { session, .. }: &mut Open| {
             let dollars = dollars(session, &response);
             // If another request of the line arrived meanwhile, the report is not about the session's last window.
-            let is_newest = session.view().history_len() == turn.place.resent.len() as u64;
+            let is_newest = session.view().history_len() == turn.matched.resent.len() as u64;
             // If the provider shortens the conversation, the report is about the shortened one.
             if !turn.is_measured || !is_newest || turn.model.is_shortened {
                 response.input = None;
@@ -267,8 +268,8 @@ impl Windows {
             }
             Ok(dollars)
         };
-        let dollars = self.with_open(&turn.place.line, recorded).await?;
-        turn.place.answered(answer);
+        let dollars = self.with_open(&turn.matched.line, recorded).await?;
+        turn.matched.answered(answer);
         Ok(dollars)
     }
 
@@ -289,9 +290,9 @@ impl Windows {
             let calibration = name.map(|name| self.admission.shared.lines.calibrations.get(&turn.upstream, name));
             let settings = settings(dialect, &turn.model).policy(policy.clone());
             let settings = settings.calibration(calibration.unwrap_or_default());
-            *open = Some(self.open_session(&turn.place.line, settings).await?);
+            *open = Some(self.open_session(&turn.matched.line, settings).await?);
             if is_new {
-                self.admission.shared.lines.opened(&turn.place.line);
+                self.admission.shared.lines.opened(&turn.matched.line);
             }
         }
         open.as_mut().ok_or(NoWindow::Closed)

@@ -15,7 +15,7 @@ use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Provider, Quirks, Request,
-    Response, Rule, Target, blocks, reasoning_prefix, convert, detect, provider_error, response, stream, tool_names,
+    Response, Rule, Target, blocks, convert, detect, provider_error, reasoning_prefix, response, stream, tool_names,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -51,17 +51,16 @@ const AM10: Rule = Rule::refused(
     "the request has at most 32 MB, and at most 600 pictures and files, or 100 for models with a context window of 200,000 tokens",
 );
 
+const AM11: Rule = Rule::refused(
+    "AM11",
+    "a tool use that the provider answers has its result in the same answer, and each such result has its tool use",
+);
 const AM12: Rule = Rule::refused(
     "AM12",
     "since version 2026-10-21, there is no sampling parameter, no document of the assistant and no citation of a user's text",
 );
 const AM13: Rule =
     Rule::refused("AM13", "a compaction block is the first block of an assistant message, and only one has content");
-
-const AM11: Rule = Rule::refused(
-    "AM11",
-    "a tool use that the provider answers has its result in the same answer, and each such result has its tool use",
-);
 const AM14: Rule = Rule::refused("AM14", "no text has half of a surrogate pair");
 const AM15: Rule = Rule::refused("AM15", "no cache marker for one hour comes after one for five minutes");
 const AM16: Rule = Rule::refused(

@@ -1,4 +1,4 @@
-//! A turn: one request of a line, until the request is over.
+//! A match: a request and the line that it continues, until the request is over.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::query::Query;
 use super::relation::Relation;
 use super::scope::Scope;
 
-/// One request of a line. Dropping the turn ends the request.
-pub struct Turn<S = ()> {
+/// A request, and the line that it continues. Dropping the match ends the request.
+pub struct Match<S = ()> {
     /// The line. A call with which a client compacts its history has a separate line, which no request continues.
     pub line: Arc<Line<S>>,
     /// The relation of the request to the line.
@@ -35,13 +35,13 @@ pub(super) struct Compaction<S> {
     pub(super) line: Option<Arc<Line<S>>>,
 }
 
-impl<S> Turn<S> {
-    pub(super) fn new(line: Arc<Line<S>>, relation: Relation, resent: Vec<Resent>, query: Query<'_, '_>) -> Turn<S> {
-        Turn { line, relation, resent, is_from_person: query.is_from_person(), answer: None, compaction: None }
+impl<S> Match<S> {
+    pub(super) fn new(line: Arc<Line<S>>, relation: Relation, resent: Vec<Resent>, query: Query<'_, '_>) -> Match<S> {
+        Match { line, relation, resent, is_from_person: query.is_from_person(), answer: None, compaction: None }
     }
 
     /// Marks the request as a call with which a client compacts its history.
-    pub(super) fn with_compaction(mut self, compaction: Compaction<S>) -> Turn<S> {
+    pub(super) fn with_compaction(mut self, compaction: Compaction<S>) -> Match<S> {
         self.compaction = Some(compaction);
         self
     }
@@ -70,15 +70,15 @@ impl<S> Turn<S> {
     }
 }
 
-impl<S> Drop for Turn<S> {
+impl<S> Drop for Match<S> {
     fn drop(&mut self) {
         self.line.outline().finish(self.answer);
     }
 }
 
-impl<S> fmt::Debug for Turn<S> {
+impl<S> fmt::Debug for Match<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Turn { line, relation, .. } = self;
-        f.debug_struct("Turn").field("line", line).field("relation", relation).finish_non_exhaustive()
+        let Match { line, relation, .. } = self;
+        f.debug_struct("Match").field("line", line).field("relation", relation).finish_non_exhaustive()
     }
 }
