@@ -76,7 +76,7 @@ impl Connection {
     pub(crate) fn asks(self: Arc<Self>, body: Incoming) -> Asked {
         self.does(if body.is_end_stream() { Doing::Answering } else { Doing::Receiving });
         self.state().has_asked = true;
-        Asked { body, guest: self }
+        Asked { body, slot: self }
     }
 
     /// Takes the answer to a request.
@@ -84,7 +84,7 @@ impl Connection {
         if answer.extensions().get::<Endless>().is_some() {
             self.does(Doing::Following);
         }
-        answer.map(|body| Answered { body, guest: self })
+        answer.map(|body| Answered { body, slot: self })
     }
 
     /// Records that more of a request's body has arrived, or all of it.
@@ -139,9 +139,9 @@ impl Connections {
             match timeout(LOOKS_EVERY, self.places.clone().acquire_owned()).await {
                 Ok(permit) => {
                     let permit = permit.ok()?;
-                    let (number, guest) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::new(Connection::new()));
-                    self.known().insert(number, guest.clone());
-                    return Some(Place { guest, number, guests: self.clone(), _permit: permit });
+                    let (number, slot) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::new(Connection::new()));
+                    self.known().insert(number, slot.clone());
+                    return Some(Place { slot, number, slots: self.clone(), _permit: permit });
                 }
                 Err(_) => self.make_room(),
             }
@@ -151,17 +151,17 @@ impl Connections {
     fn make_room(&self) {
         let known = self.known();
         let longest = |doing: Doing, least: Duration| {
-            let since = |guest: &&Arc<Connection>| {
-                let state = guest.state();
+            let since = |slot: &&Arc<Connection>| {
+                let state = slot.state();
                 let is_it = state.doing == doing && !state.is_leaving && state.since.elapsed() >= least;
                 is_it.then_some(state.since)
             };
-            known.values().filter_map(|guest| Some((since(&guest)?, guest))).min_by_key(|(since, _)| *since)
+            known.values().filter_map(|slot| Some((since(&slot)?, slot))).min_by_key(|(since, _)| *since)
         };
         let found = longest(Doing::Waiting, WAITS).or_else(|| longest(Doing::Receiving, STALLS));
-        if let Some((_, guest)) = found {
-            guest.state().is_leaving = true;
-            guest.leave.notify_one();
+        if let Some((_, slot)) = found {
+            slot.state().is_leaving = true;
+            slot.leave.notify_one();
         }
     }
 }
@@ -169,15 +169,15 @@ impl Connections {
 /// The place of a connection. Dropping it frees the place.
 #[derive(Debug)]
 pub(crate) struct Place {
-    pub(crate) guest: Arc<Connection>,
+    pub(crate) slot: Arc<Connection>,
     number: u64,
-    guests: Arc<Connections>,
+    slots: Arc<Connections>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.guests.known().remove(&self.number);
+        self.slots.known().remove(&self.number);
     }
 }
 
@@ -185,7 +185,7 @@ impl Drop for Place {
 #[derive(Debug)]
 pub(crate) struct Asked {
     body: Incoming,
-    guest: Arc<Connection>,
+    slot: Arc<Connection>,
 }
 
 impl HttpBody for Asked {
@@ -198,7 +198,7 @@ impl HttpBody for Asked {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let frame = Pin::new(&mut self.body).poll_frame(context);
         if let Poll::Ready(frame) = &frame {
-            self.guest.receives(frame.is_none() || self.body.is_end_stream());
+            self.slot.receives(frame.is_none() || self.body.is_end_stream());
         }
         frame
     }
@@ -215,7 +215,7 @@ impl HttpBody for Asked {
 impl Drop for Asked {
     fn drop(&mut self) {
         // The rest is not needed.
-        self.guest.receives(true);
+        self.slot.receives(true);
     }
 }
 
@@ -223,7 +223,7 @@ impl Drop for Asked {
 #[derive(Debug)]
 pub(crate) struct Answered {
     body: Body,
-    guest: Arc<Connection>,
+    slot: Arc<Connection>,
 }
 
 impl HttpBody for Answered {
@@ -248,7 +248,7 @@ impl HttpBody for Answered {
 
 impl Drop for Answered {
     fn drop(&mut self) {
-        self.guest.does(Doing::Waiting);
+        self.slot.does(Doing::Waiting);
     }
 }
 
@@ -256,39 +256,39 @@ impl Drop for Answered {
 mod tests {
     use super::*;
 
-    fn does(guest: &Connection, doing: Doing, since: Duration) {
-        let mut state = guest.state();
+    fn does(slot: &Connection, doing: Doing, since: Duration) {
+        let mut state = slot.state();
         (state.doing, state.since) = (doing, Instant::now().checked_sub(since).unwrap());
         state.has_asked = doing != Doing::Waiting;
     }
 
     #[tokio::test]
     async fn who_waits_longest_makes_room_and_who_is_answered_never_does() {
-        let guests = Connections::new(3);
+        let slots = Connections::new(3);
         let mut places = Vec::new();
         for (doing, since) in [(Doing::Answering, 3), (Doing::Waiting, 1), (Doing::Waiting, 2)] {
-            let place = guests.place().await.unwrap();
-            does(&place.guest, doing, Duration::from_secs(since));
+            let place = slots.place().await.unwrap();
+            does(&place.slot, doing, Duration::from_secs(since));
             places.push(place);
         }
         let next = tokio::spawn({
-            let guests = guests.clone();
-            async move { guests.place().await }
+            let slots = slots.clone();
+            async move { slots.place().await }
         });
-        places[2].guest.is_to_leave().await;
-        assert!(places[2].guest.may_go(STALLS) && !places[0].guest.may_go(STALLS));
+        places[2].slot.is_to_leave().await;
+        assert!(places[2].slot.may_go(STALLS) && !places[0].slot.may_go(STALLS));
         places.pop();
         places.push(next.await.unwrap().unwrap());
         // Then a connection whose request has stalled makes room.
-        does(&places[1].guest, Doing::Receiving, Duration::from_secs(6));
-        does(&places[2].guest, Doing::Receiving, Duration::from_secs(1));
+        does(&places[1].slot, Doing::Receiving, Duration::from_secs(6));
+        does(&places[2].slot, Doing::Receiving, Duration::from_secs(1));
         let next = tokio::spawn({
-            let guests = guests.clone();
-            async move { guests.place().await }
+            let slots = slots.clone();
+            async move { slots.place().await }
         });
-        places[1].guest.is_to_leave().await;
+        places[1].slot.is_to_leave().await;
         drop(places);
         assert!(next.await.unwrap().is_some());
-        assert!(guests.known().is_empty());
+        assert!(slots.known().is_empty());
     }
 }

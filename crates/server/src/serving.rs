@@ -178,7 +178,7 @@ pub(crate) async fn listen(
     stop: impl Future<Output = ()>,
 ) {
     let mut stop = pin!(stop);
-    let guests = Connections::new(limits.connections);
+    let slots = Connections::new(limits.connections);
     let (ending, ends) = watch::channel(());
     let mut connections = JoinSet::new();
     loop {
@@ -194,21 +194,21 @@ pub(crate) async fn listen(
         // Further clients wait in the system's queue.
         let place = tokio::select! {
             () = &mut stop => break,
-            place = guests.place() => place,
+            place = slots.place() => place,
         };
         let Some(place) = place else { break };
         let _ = stream.set_nodelay(true);
         let (tls, router, mut ends) = (tls.clone(), router.clone(), ends.clone());
         connections.spawn(async move {
-            let Some(tls) = tls else { return converse(stream, router, limits, &place.guest, ends).await };
+            let Some(tls) = tls else { return converse(stream, router, limits, &place.slot, ends).await };
             let shaken = tokio::select! {
                 shaken = timeout(limits.head, tls.accept(stream)) => shaken,
-                () = place.guest.is_to_leave() => return,
+                () = place.slot.is_to_leave() => return,
                 _ = ends.changed() => return,
             };
             // A failed handshake needs no answer.
             if let Ok(Ok(stream)) = shaken {
-                converse(stream, router, limits, &place.guest, ends).await;
+                converse(stream, router, limits, &place.slot, ends).await;
             }
         });
     }
@@ -224,7 +224,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Send + 'static>(
     stream: S,
     router: Router,
     limits: ConnectionLimits,
-    guest: &Arc<Connection>,
+    slot: &Arc<Connection>,
     mut ends: watch::Receiver<()>,
 ) {
     // A client that stops reading has disconnected, or occupies the connection on purpose.
@@ -234,22 +234,22 @@ async fn converse<S: AsyncRead + AsyncWrite + Send + 'static>(
     let mut http = http1::Builder::new();
     // The timeout also covers the pause between two requests.
     http.timer(TokioTimer::new()).header_read_timeout(limits.head);
-    let (router, asking) = (TowerToHyperService::new(router), guest.clone());
+    let (router, asking) = (TowerToHyperService::new(router), slot.clone());
     let service = service_fn(move |request: Request<Incoming>| {
-        let guest = asking.clone();
+        let slot = asking.clone();
         let answer = router.call(request.map(|body| asking.clone().asks(body)));
-        async move { answer.await.map(|answer| guest.answers(answer)) }
+        async move { answer.await.map(|answer| slot.answers(answer)) }
     });
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         // How a client closes its connection makes no difference.
         _ = connection.as_mut() => return,
         _ = ends.changed() => {}
-        () = guest.is_to_leave() => {}
+        () = slot.is_to_leave() => {}
     }
     connection.as_mut().graceful_shutdown();
     // Finishes an answer that has begun, but does not wait for an incomplete request.
-    while !guest.may_go(STALLS) {
+    while !slot.may_go(STALLS) {
         tokio::select! {
             _ = connection.as_mut() => return,
             () = sleep(LOOKS_EVERY) => {}

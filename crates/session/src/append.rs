@@ -81,13 +81,14 @@ impl Batch {
         Batch { enforces: true, ..self }
     }
 
-    /// Returns whether another batch has the same messages. Their JSON counts, too, because a digest ignores the parts
+    /// Returns whether another batch has the same messages and settings. The messages' JSON counts, too, because a digest ignores the parts
     /// that clients may change.
     pub(super) fn is_same(&self, other: &Batch) -> bool {
         let json = |message: &Message| message.wire().map(|wire| wire.raw.get().to_owned());
         let is_same = |a: &Message, b: &Message| a.digest() == b.digest() && json(a) == json(b);
         let pairs = self.messages.iter().zip(&other.messages);
-        self.origin == other.origin
+        let settings = |batch: &Batch| (batch.origin, batch.label.clone(), batch.whole, batch.enforces);
+        settings(self) == settings(other)
             && self.messages.len() == other.messages.len()
             && pairs.into_iter().all(|((a, _), (b, _))| is_same(a, b))
     }

@@ -1,6 +1,8 @@
 //! Records that are appended together.
 
 use std::hash::{BuildHasher, RandomState};
+use std::process;
+use std::time::SystemTime;
 
 use lookback_engine::transcript::Millis;
 
@@ -31,8 +33,9 @@ pub struct Append {
 impl Append {
     /// Creates an append of these records, without a time, and with a random key.
     pub fn new(at: u64, records: impl IntoIterator<Item = Record>) -> Append {
-        // The keys of a hasher are random.
-        Append { at, records: records.into_iter().collect(), time: None, key: RandomState::new().hash_one(at) }
+        // The keys of a hasher are random, but a process that was forked has copies of them.
+        let key = RandomState::new().hash_one((at, process::id(), SystemTime::now()));
+        Append { at, records: records.into_iter().collect(), time: None, key }
     }
 
     /// Sets the time.

@@ -51,8 +51,8 @@ pub enum StoreError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The server of the store did not answer in time. If an append fails with this or with
-    /// [`StoreError::Unreachable`], its records may have been written. Repeating the append on the same store
-    /// recognizes them.
+    /// [`StoreError::Unreachable`], its records may have been written. Repeating the append with the
+    /// same key recognizes them.
     #[error(
         "the store {place} did not answer within {} seconds; it may have carried out the request", .limit.as_secs()
     )]

@@ -24,8 +24,9 @@ pub(crate) fn run(args: InspectArgs) -> Result<ExitCode, Failure> {
     }
     let entry = given.as_ref().map(|(variable, _)| format!("?token=${variable}")).unwrap_or_default();
     let token = given.map(|(_, token)| token);
-    let door = ListenOptions { address: args.http, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
-    serve(inspector, door, |mut address| {
+    let options =
+        ListenOptions { address: args.http, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
+    serve(inspector, options, |mut address| {
         // Browsers cannot open the unspecified address.
         match address.ip() {
             IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),

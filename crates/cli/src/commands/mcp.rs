@@ -34,8 +34,8 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     }
     match args.http {
         Some(address) => {
-            let door = ListenOptions { address, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
-            http::serve(server, door, |address| output::message(&format!("listening on http://{address}/mcp")))?;
+            let options = ListenOptions { address, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
+            http::serve(server, options, |address| output::message(&format!("listening on http://{address}/mcp")))?;
         }
         None => {
             if stdin().is_terminal() {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
         ))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // AtomicFile entries survive a crash of the process, and the client has a copy of everything.
+    // Written entries survive a crash of the process, and the client has a copy of everything.
     let store = store::open(&store_of(&args, &config)?, Opening::Made(Durability::System))?;
     let address = listen(&config);
     #[cfg(feature = "otel")]

@@ -1,5 +1,6 @@
--- Appends records to a log if it ends where the writer believes. Without records, it only asks. Returns -1 if the log has them now, and the length of
--- the log otherwise. A repeated append finds its own records by its key, which is their first eight bytes.
+-- Appends records to a log if it ends where the writer believes. Without records, it only asks. Returns -1 if the log
+-- has them now, and the length of the log otherwise. A repeated append finds its own records by its key, which is their
+-- first eight bytes.
 --
 -- KEYS: the log, its records, its checkpoints, its texts, all keys of the session that expire together, and, if a name
 --       is given, the names of the namespace, and the namespaces

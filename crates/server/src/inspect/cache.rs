@@ -171,11 +171,11 @@ impl SessionCache {
     }
 
     /// Reads the figures of sessions in the background, one after the other, unless that is already running.
-    pub(super) fn read_on(shelf: &Arc<SessionCache>, logs: Vec<LogInfo>) {
-        if logs.is_empty() || shelf.is_reading_on.swap(true, Ordering::AcqRel) {
+    pub(super) fn read_on(cache: &Arc<SessionCache>, logs: Vec<LogInfo>) {
+        if logs.is_empty() || cache.is_reading_on.swap(true, Ordering::AcqRel) {
             return;
         }
-        let reader = Reader(shelf.clone());
+        let reader = Reader(cache.clone());
         tokio::spawn(async move {
             for log in logs {
                 // A session that cannot be read stays unread, and is tried again at the next request.

@@ -61,7 +61,7 @@ pub(super) async fn make(
         Change::Resolve(fact) => memory.resolve(fact.id, why, by).await,
         Change::Delete { .. } => {
             purge(&*inspector.store, &log).await?;
-            inspector.shelf.forget(&log);
+            inspector.cache.forget(&log);
             return Ok(Redirect::to("./").into_response());
         }
         _ => return Err(Fault::broken()),

@@ -21,10 +21,10 @@ const GRACE: Duration = Duration::from_secs(2);
 /// # Errors
 /// Returns an error if a token is required and missing, if the server cannot listen on the address, or if the system
 /// provides no threads or signals.
-pub fn serve(inspector: Inspector, door: ListenOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
+pub fn serve(inspector: Inspector, options: ListenOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     let router = |ListenOptions { address, token, hosts, .. }: ListenOptions| {
         let gate = Gate { token, hosts, listens: address.ip(), may_edit: inspector.may_edit };
         pages("").layer(Extension(inspector)).layer(from_fn_with_state(gate, admit))
     };
-    door.serve(wide_runtime, GRACE, router, ready)
+    options.serve(wide_runtime, GRACE, router, ready)
 }

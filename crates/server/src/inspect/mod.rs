@@ -64,15 +64,15 @@ const ASKS_EVERY: Duration = Duration::from_secs(10);
 /// let store = SqliteStore::open("memory.db")?;
 /// let price = Prices::builtin().find("anthropic-5m").ok_or("no such price")?;
 /// let inspector = Inspector::new(store, "memory.db", price.clone());
-/// let door = ListenOptions { address: "127.0.0.1:8788".parse()?, token: None, hosts: vec![], limits: ConnectionLimits::default() };
-/// serve(inspector, door, |address| println!("http://{address}/"))?;
+/// let options = ListenOptions { address: "127.0.0.1:8788".parse()?, token: None, hosts: vec![], limits: ConnectionLimits::default() };
+/// serve(inspector, options, |address| println!("http://{address}/"))?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct Inspector {
     store: Arc<dyn Store>,
     place: Arc<str>,
-    shelf: Arc<SessionCache>,
+    cache: Arc<SessionCache>,
     /// Returns the workspace whose shared facts a session knows.
     workspace: Arc<dyn Fn(&LogName) -> String + Send + Sync>,
     /// Lets one policy be tried out at a time, because a trial takes long and occupies a core.
@@ -95,7 +95,7 @@ impl Inspector {
         let counter = Settings::for_model(lookback_wire::dialect::Dialect::default(), "gpt-4o").counter;
         let store = store.into_store();
         Inspector {
-            shelf: Arc::new(SessionCache::new(store.clone(), counter, price)),
+            cache: Arc::new(SessionCache::new(store.clone(), counter, price)),
             store,
             place: place.into(),
             workspace: Arc::new(|_| Memory::WORKSPACE.to_owned()),
@@ -159,11 +159,11 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
             sessions.push(Listed::new(log.name.as_str(), log.bytes).used(log.used).fault(fault));
             continue;
         }
-        let mut known = inspector.shelf.known(&log);
+        let mut known = inspector.cache.known(&log);
         // All other sessions are read in the background, and the page does not wait for them.
         if matches!(known, Known::Unread(_)) && log.bytes <= SOON && Instant::now() < until {
-            inspector.shelf.learn(&log).await?;
-            known = inspector.shelf.known(&log);
+            inspector.cache.learn(&log).await?;
+            known = inspector.cache.known(&log);
         }
         let listed = Listed::new(log.name.as_str(), log.bytes).used(log.used);
         sessions.push(match known {
@@ -176,7 +176,7 @@ async fn overview(Extension(inspector): Extension<Inspector>, Query(asked): Quer
         });
     }
     let is_all = unread.is_empty();
-    SessionCache::read_on(&inspector.shelf, unread);
+    SessionCache::read_on(&inspector.cache, unread);
     let mut overview = Overview::new(&*inspector.place, sessions);
     overview.is_all = is_all;
     overview.sessions.retain(|session| session.name.to_lowercase().contains(&filter));
@@ -201,11 +201,11 @@ struct Place {
 
 async fn page(Extension(inspector): Extension<Inspector>, Query(place): Query<Place>) -> Result<Response, Fault> {
     let log = inspector.known(&place.name).await?;
-    let read = inspector.shelf.read(&log).await?;
+    let read = inspector.cache.read(&log).await?;
     let log = log.name;
     let events = inspector.memory(&log).await?.events().await?;
     let may_edit = inspector.may_edit;
-    let (price, counter) = (inspector.shelf.price().clone(), inspector.shelf.counter());
+    let (price, counter) = (inspector.cache.price().clone(), inspector.cache.counter());
     let policy = place.policy.filter(|text| !text.trim().is_empty());
     let permit = match policy {
         Some(_) => inspector.trial.clone().acquire_owned().await.ok(),
@@ -254,7 +254,7 @@ struct Rows {
 /// Returns the contents of one row, or of all rows: the whole message, and its forms under other edits.
 async fn part(Extension(inspector): Extension<Inspector>, Query(asked): Query<Rows>) -> Result<Response, Fault> {
     let log = inspector.known(&asked.name).await?;
-    let read = inspector.shelf.read(&log).await?;
+    let read = inspector.cache.read(&log).await?;
     // The rows are numbered as when the page was made.
     if read.edition.to_string() != asked.edition {
         return Err(Fault::new(StatusCode::CONFLICT, "the session has changed since the page was made"));
@@ -278,7 +278,7 @@ struct OfCall {
 /// Returns the exact request of a call, for copying.
 async fn request(Extension(inspector): Extension<Inspector>, Query(asked): Query<OfCall>) -> Result<Response, Fault> {
     let log = inspector.known(&asked.name).await?;
-    let read = inspector.shelf.read(&log).await?;
+    let read = inspector.cache.read(&log).await?;
     let call = read.timeline.call(asked.call).ok_or_else(Fault::no_call)?;
     let view = session::adapter::view_at(&*inspector.store, &log.name, call.receipt.position).await?;
     let text = lookback_inspector::request(&view, read.timeline.dialect).ok_or_else(Fault::broken)?;

@@ -32,7 +32,7 @@ pub const MOST_BYTES: usize = 4 * 1024 * 1024;
 /// # Errors
 /// Returns an error if a token is required and missing, if the server cannot listen on the address, or if the system
 /// provides no threads or signals.
-pub fn serve(server: Server, door: ListenOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
+pub fn serve(server: Server, options: ListenOptions, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     let router = |ListenOptions { address, token, hosts, limits }: ListenOptions| {
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned(), address.ip().to_string()];
         let config = StreamableHttpServerConfig::default()
@@ -42,7 +42,7 @@ pub fn serve(server: Server, door: ListenOptions, ready: impl FnOnce(SocketAddr)
         let gate = Gate { token, patience: limits.request };
         Router::new().route_service("/mcp", service(server, config)).layer(from_fn_with_state(gate, admit))
     };
-    door.serve(runtime, GRACE, router, ready)
+    options.serve(runtime, GRACE, router, ready)
 }
 
 /// Answers a request. The caller must have checked its sender and its host.

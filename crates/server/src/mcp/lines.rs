@@ -33,14 +33,14 @@ pub(super) struct Lines<R, W> {
     rejection: Option<Vec<u8>>,
     output: Arc<tokio::sync::Mutex<Output<W>>>,
     room: Arc<Semaphore>,
-    under_way: Arc<RunningJob>,
+    under_way: Arc<OpenRequests>,
 }
 
 /// The open requests, each with its permit.
 #[derive(Debug, Default)]
-struct RunningJob(Mutex<HashMap<RequestId, OwnedSemaphorePermit>>);
+struct OpenRequests(Mutex<HashMap<RequestId, OwnedSemaphorePermit>>);
 
-impl RunningJob {
+impl OpenRequests {
     fn places(&self) -> MutexGuard<'_, HashMap<RequestId, OwnedSemaphorePermit>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

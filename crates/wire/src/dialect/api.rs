@@ -6,8 +6,8 @@ use super::Dialect;
 
 /// The HTTP API of a dialect. Each dialect has an entry.
 ///
-/// A path is the end of the path of a request, because the beginning differs between providers and clouds. A name in
-/// braces stands for any text without a slash. A path that ends in a slash may be anywhere.
+/// A path is the end of the path of a request, because the beginning differs between providers and clouds. `{id}` stands
+/// for any segment, and `{model}:{verb}` for the rest. A path that ends in a slash may be anywhere.
 pub(super) struct Api {
     /// The paths of model calls.
     pub(super) calls: &'static [&'static str],
@@ -101,28 +101,16 @@ fn matched(pattern: &str, path: &str) -> Option<Option<String>> {
     if pattern.ends_with('/') {
         return path.contains(&format!("/{pattern}")).then_some(None);
     }
-    let mut model = None;
-    let mut parts = path.trim_end_matches('/').rsplit('/');
-    for pattern in pattern.rsplit('/') {
-        let part = parts.next()?;
-        let Some((before, rest)) = pattern.split_once('{') else {
-            if part == pattern {
-                continue;
-            }
-            return None;
-        };
-        let (name, after) = rest.split_once('}')?;
-        let found = part.strip_prefix(before)?;
-        let found = match after.split_once('{') {
-            // The second name stands for the rest.
-            Some((between, _)) => found.split_once(between)?.0,
-            None => found.strip_suffix(after)?,
-        };
-        if name == "model" {
-            model = Some(found.to_owned());
-        }
+    if let Some((before, verb)) = pattern.split_once("{model}:") {
+        let (_, rest) = path.rsplit_once(&format!("/{before}"))?;
+        let (model, found) = rest.split_once(':')?;
+        return (verb == "{verb}" || found == verb).then(|| Some(model.to_owned()));
     }
-    Some(model)
+    let mut parts = path.trim_end_matches('/').rsplit('/');
+    pattern
+        .rsplit('/')
+        .all(|pattern| parts.next().is_some_and(|part| pattern.starts_with('{') || part == pattern))
+        .then_some(None)
 }
 
 #[cfg(test)]
@@ -140,6 +128,7 @@ mod tests {
             ("responses/{id}", "/v1/responses/resp_1", Some(None)),
             ("responses/{id}", "/v1/responses", None),
             ("models/{model}:generateContent", "/v1beta/models/gemini-3:generateContent", model("gemini-3")),
+            ("models/{model}:generateContent", "/v1beta/models/maker/name:generateContent", model("maker/name")),
             ("models/{model}:generateContent", "/v1beta/models/gemini-3:countTokens", None),
             ("models/{model}:{verb}", "/v1beta/models/gemini-3:countTokens", model("gemini-3")),
             ("models/{model}:{verb}", "/v1beta/models/gemini-3", None),

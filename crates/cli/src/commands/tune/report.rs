@@ -192,5 +192,5 @@ fn toml(candidate: &Candidate, said: &[String]) -> Result<String, Failure> {
     let fault = |fault| Failure::Policy { policy: label.clone(), fault };
     let policy = presets::to_toml(policy).map_err(fault)?;
     let comments: String = said.iter().map(|line| format!("# {line}\n")).collect();
-    Ok(format!("# AtomicFile by `lookback tune` {}.\n{comments}\n{policy}", env!("CARGO_PKG_VERSION")))
+    Ok(format!("# Written by `lookback tune` {}.\n{comments}\n{policy}", env!("CARGO_PKG_VERSION")))
 }

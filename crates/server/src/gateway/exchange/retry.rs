@@ -12,6 +12,7 @@ use crate::gateway::windows::NoWindow;
 
 /// How often a window is made smaller if the upstream refuses it as too long.
 const TRIES: u32 = 3;
+
 /// Returns the body for another try: a smaller window if the call was too long, or a repaired history. `None` if
 /// another try would not help.
 pub(super) async fn retry(

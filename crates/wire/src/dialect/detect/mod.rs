@@ -192,7 +192,7 @@ pub(super) fn clues<'a>(
 
 /// The dialects in the order in which their signs are looked for: OpenAI's chat format comes last, because other
 /// servers accept most of it.
-const ORDER: [Dialect; 5] =
+const ORDER: [Dialect; Dialect::ALL.len()] =
     [Dialect::OpenAiResponses, Dialect::Gemini, Dialect::Bedrock, Dialect::Anthropic, Dialect::OpenAiChat];
 
 /// Returns the first conclusive sign that a dialect finds, or else the first hint.
