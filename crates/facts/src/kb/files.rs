@@ -1,12 +1,12 @@
-//! The files of KB Labs, and the facts and messages that they become. Unknown fields are ignored.
+//! The files of KB Labs, and the facts and messages that they become. Unknown fields are ignored, and members of a
+//! wrong type count as absent.
 
 use std::collections::HashMap;
 
 use jiff::Timestamp;
 use lookback_engine::transcript::Millis;
 use lookback_wire::message::Message;
-use serde::Deserialize;
-use serde_json::{Value, from_slice};
+use serde_json::Value;
 
 use crate::fact::{Confidence, FactKind, Source, Speaker, Statement};
 use crate::transfer::Transferred;
@@ -15,129 +15,68 @@ use crate::transfer::Transferred;
 pub(super) type Turn = (Message, Option<Millis>);
 
 /// The facts and the messages in a file. An entry without a text is `None`.
-pub(super) type Contents = (Vec<Option<Transferred>>, Vec<Turn>);
+pub(super) type Contents = (Vec<Option<Named>>, Vec<Turn>);
 
-/// A shared memory. Older ones have `facts`.
-#[derive(Deserialize)]
-struct Shared {
-    facts: Option<Vec<Value>>,
-    preferences: Option<Vec<Value>>,
-    constraints: Option<Vec<Value>>,
-    sessions: Option<Vec<Value>>,
-}
-
-/// A fact sheet: pairs of an identifier and an entry.
-#[derive(Deserialize)]
-struct Sheet {
-    facts: Vec<Value>,
-}
-
-/// An entry of a memory or of a fact sheet. Newer ones have their origin in `metadata`, others next to the text.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Entry {
-    #[serde(alias = "text", alias = "fact", alias = "learnings")]
-    content: String,
-    r#type: Option<String>,
-    category: Option<String>,
-    #[serde(rename = "sessionId")]
-    session: Option<String>,
-    #[serde(alias = "updatedAt")]
-    timestamp: Value,
-    metadata: Option<Origin>,
-    #[serde(flatten)]
-    beside: Origin,
-}
-
-#[derive(Default, Deserialize)]
-struct Origin {
-    source: Option<String>,
-    confidence: Option<f64>,
-    tags: Option<Vec<String>>,
+/// A fact, its identifier at KB Labs, and what it replaces there: an identifier or a text.
+pub(super) struct Named {
+    id: Option<String>,
+    fact: Transferred,
     supersedes: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Turns {
-    List(Vec<Spoken>),
-    Object { turns: Vec<Spoken> },
-}
+/// The members of an entry that can have its text, and those of an entry on a fact sheet.
+const TEXTS: &[&str] = &["content", "text", "fact"];
+const SHEET_TEXTS: &[&str] = &["fact", "content", "text"];
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Spoken {
-    r#type: String,
-    sequence: i64,
-    started_at: Value,
-    steps: Vec<Step>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Step {
-    r#type: String,
-    content: Value,
-}
-
-/// Reads a file by its name.
-pub(super) fn read(name: &str, json: &[u8]) -> serde_json::Result<Contents> {
-    Ok(match name {
-        "memory.json" => (shared(from_slice(json)?), Vec::new()),
-        "fact-sheet.json" => (sheet(&from_slice(json)?), Vec::new()),
-        "turns.json" => {
-            let (Turns::List(mut turns) | Turns::Object { mut turns }) = from_slice(json)?;
-            turns.sort_by_key(|turn| turn.sequence);
-            (Vec::new(), turns.iter().filter_map(message).collect())
-        }
-        _ => (vec![entry(&from_slice(json)?).and_then(|entry| fact(entry, None))], Vec::new()),
+/// Reads a file by its name. Returns `None` if it is not in the form of KB Labs.
+pub(super) fn read(name: &str, json: &Value) -> Option<Contents> {
+    Some(match name {
+        "memory.json" => (shared(json)?, Vec::new()),
+        "fact-sheet.json" => (json.get("facts")?.as_array()?.iter().map(listed).collect(), Vec::new()),
+        "turns.json" => (Vec::new(), turns(json)?),
+        _ => (vec![entry(json, TEXTS, None)], Vec::new()),
     })
 }
 
-fn shared(memory: Shared) -> Vec<Option<Transferred>> {
-    let has_learned = |session: &Value| session.get("learnings").is_some();
-    let learned = memory.sessions.map(|sessions| sessions.into_iter().filter(has_learned).collect());
-    let lists = [
-        (memory.facts, None),
-        (memory.preferences, Some(FactKind::Preference)),
-        (memory.constraints, Some(FactKind::Constraint)),
-        (learned, Some(FactKind::Finding)),
-    ];
-    let read = |(list, kind): (Option<Vec<Value>>, Option<FactKind>)| {
-        list.into_iter().flatten().map(move |json| fact(entry(&json)?, kind))
+/// Resolves what facts replace: others of them, by identifier, or texts.
+pub(super) fn resolved(facts: Vec<(String, Named)>) -> Vec<(String, Transferred)> {
+    let by_id: HashMap<String, Statement> =
+        facts.iter().filter_map(|(_, named)| Some((named.id.clone()?, named.fact.statement.clone()))).collect();
+    let resolve = |(path, Named { mut fact, supersedes, .. }): (String, Named)| {
+        let source = &fact.statement.source;
+        // A text may be of any kind.
+        let any = |text: String| FactKind::ALL.map(|kind| Statement::new(kind, &*text, source.clone())).to_vec();
+        let replaced = |name: String| by_id.get(&name).map(|old| vec![old.clone()]).unwrap_or_else(|| any(name));
+        fact.replaces = supersedes.map(replaced).unwrap_or_default();
+        (path, fact)
     };
-    lists.into_iter().flat_map(read).collect()
+    facts.into_iter().map(resolve).collect()
 }
 
-/// Reads a fact sheet, in which facts name those that they replace by identifier.
-fn sheet(sheet: &Sheet) -> Vec<Option<Transferred>> {
-    let pairs: Vec<Option<(String, Entry)>> =
-        sheet.facts.iter().map(|pair| Some((pair.get(0)?.as_str()?.to_owned(), entry(pair.get(1)?)?))).collect();
-    let texts: HashMap<String, String> =
-        pairs.iter().flatten().map(|(id, entry)| (id.clone(), entry.content.clone())).collect();
-    let read = |pair: Option<(String, Entry)>| {
-        let (_, mut entry) = pair?;
-        entry.beside.supersedes = entry.beside.supersedes.map(|id| texts.get(&id).cloned().unwrap_or(id));
-        fact(entry, None)
-    };
-    pairs.into_iter().map(read).collect()
+/// Reads a shared memory. Older ones have `facts`.
+fn shared(memory: &Value) -> Option<Vec<Option<Named>>> {
+    memory.as_object()?;
+    let lists =
+        [("facts", None), ("preferences", Some(FactKind::Preference)), ("constraints", Some(FactKind::Constraint))];
+    let entries = |(key, kind)| list(memory, key).map(move |json| entry(json, TEXTS, kind));
+    let learned = list(memory, "sessions").map(|json| entry(json, &["learnings"], Some(FactKind::Finding)));
+    // Most sessions have learned nothing.
+    Some(lists.into_iter().flat_map(entries).chain(learned.filter(Option::is_some)).collect())
 }
 
-/// Reads a text, or an object with one.
-fn entry(json: &Value) -> Option<Entry> {
-    match json {
-        Value::String(text) => Some(Entry { content: text.clone(), ..Entry::default() }),
-        json => Entry::deserialize(json).ok(),
-    }
+/// Reads a pair on a fact sheet: an identifier and an entry.
+fn listed(pair: &Value) -> Option<Named> {
+    let named = entry(pair.get(1)?, SHEET_TEXTS, None)?;
+    Some(Named { id: pair.get(0).and_then(text).or(named.id), ..named })
 }
 
-/// Returns the fact of an entry, if it has a text. `kind` is given if the place of the entry determines it.
-fn fact(entry: Entry, kind: Option<FactKind>) -> Option<Transferred> {
-    let Origin { source, confidence, tags, supersedes } = entry.metadata.unwrap_or(entry.beside);
+/// Reads a text, or an object with one. `kind` is given if the place of the entry determines it.
+fn entry(json: &Value, texts: &[&str], kind: Option<FactKind>) -> Option<Named> {
+    let content = text(json).or_else(|| text_of(json, texts))?;
     // Fact sheets have only a category.
-    let name = entry.r#type.or(entry.category).unwrap_or_default();
+    let name = text_of(json, &["type", "category"]).unwrap_or_default();
     let kind = kind.or_else(|| name.strip_prefix("user_").unwrap_or(&name).parse().ok());
-    let by = match source {
+    let by = match origin(json, "source", text) {
         Some(source) if source == "user" => Speaker::Person,
         // These are copies of tool results.
         Some(tool) if matches!(&*name, "file_content" | "tool_result" | "environment") && tool != "agent" => {
@@ -146,34 +85,70 @@ fn fact(entry: Entry, kind: Option<FactKind>) -> Option<Transferred> {
         // An entry without a source was written by a tool of the agent, even if it is a preference.
         Some(_) | None => Speaker::Model,
     };
-    let source = Source { session: entry.session, ..Source::new(by) };
-    // The replaced text may be of any kind.
-    let replaced = |text: String| FactKind::ALL.map(|kind| Statement::new(kind, &*text, source.clone()));
-    let replaces = supersedes.into_iter().flat_map(replaced).collect();
-    let tags = tags.into_iter().flatten().chain(kind.is_none().then_some(name));
+    let source = Source { session: text_of(json, &["sessionId"]), ..Source::new(by) };
+    let given = origin(json, "tags", Value::as_array).into_iter().flatten().filter_map(text);
     let statement = Statement {
-        confidence: confidence.map_or(Confidence::CERTAIN, Confidence::new),
-        time: time(&entry.timestamp),
-        tags: tags.filter(|tag| !tag.trim().is_empty()).collect(),
-        ..Statement::new(kind.unwrap_or(FactKind::Finding), entry.content, source)
+        confidence: origin(json, "confidence", Value::as_f64).map_or(Confidence::CERTAIN, Confidence::new),
+        time: time(json),
+        tags: tags(given.chain(kind.is_none().then_some(name))),
+        ..Statement::new(kind.unwrap_or(FactKind::Finding), content, source)
     };
-    (!statement.text.trim().is_empty()).then_some(Transferred { statement, replaces, again: Vec::new() })
+    let fact = Transferred { statement, replaces: Vec::new(), again: Vec::new() };
+    Some(Named { id: text_of(json, &["id"]), fact, supersedes: origin(json, "supersedes", text) })
+}
+
+/// Reads a list of turns, or an object with one.
+fn turns(json: &Value) -> Option<Vec<Turn>> {
+    let mut turns: Vec<&Value> = json.as_array().or_else(|| json.get("turns")?.as_array())?.iter().collect();
+    turns.sort_by_key(|turn| turn.get("sequence").and_then(Value::as_i64));
+    Some(turns.into_iter().filter_map(message).collect())
 }
 
 /// Returns the text of a user's or an assistant's turn.
-fn message(turn: &Spoken) -> Option<Turn> {
-    let texts = turn.steps.iter().filter(|step| step.r#type == "text").filter_map(|step| step.content.as_str());
-    let text = texts.filter(|text| !text.trim().is_empty()).collect::<Vec<_>>().join("\n\n");
-    let message = match &*turn.r#type {
+fn message(turn: &Value) -> Option<Turn> {
+    let steps = list(turn, "steps").filter(|step| step.get("type").and_then(Value::as_str) == Some("text"));
+    let text = steps.filter_map(|step| text_of(step, &["content"])).collect::<Vec<_>>().join("\n\n");
+    let message = match turn.get("type")?.as_str()? {
         _ if text.is_empty() => return None,
         "user" => Message::user(text),
         "assistant" => Message::assistant(text),
         _ => return None,
     };
-    Some((message, time(&turn.started_at)))
+    Some((message, time(turn)))
 }
 
-/// Reads a time: RFC 3339, or milliseconds since 1970.
+/// Reads a member that says where an entry is from. Newer ones are in `metadata`, others next to the text.
+fn origin<'a, T>(json: &'a Value, key: &str, read: impl Fn(&'a Value) -> Option<T>) -> Option<T> {
+    let places = [json.get("metadata"), Some(json)];
+    places.into_iter().flatten().find_map(|place| read(place.get(key)?))
+}
+
+fn list<'a>(json: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
+    json.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn text(json: &Value) -> Option<String> {
+    json.as_str().filter(|text| !text.trim().is_empty()).map(str::to_owned)
+}
+
+/// Returns the first of these members that is a text.
+fn text_of(json: &Value, keys: &[&str]) -> Option<String> {
+    keys.iter().find_map(|key| text(json.get(key)?))
+}
+
+/// Reads the first time of an object: RFC 3339, or milliseconds since 1970.
 fn time(json: &Value) -> Option<Millis> {
-    json.as_i64().or_else(|| json.as_str()?.parse().ok().map(Timestamp::as_millisecond))
+    let read = |time: &Value| time.as_i64().or_else(|| time.as_str()?.parse().ok().map(Timestamp::as_millisecond));
+    ["timestamp", "updatedAt", "startedAt", "createdAt"].iter().find_map(|key| read(json.get(key)?))
+}
+
+/// Returns the texts that can be tags, each once, so that no fact is refused for its tags.
+fn tags(given: impl Iterator<Item = String>) -> Vec<String> {
+    let mut tags = Vec::new();
+    for tag in given.filter(|tag| !tag.trim().is_empty() && tag.chars().count() <= Statement::LONGEST_NAME) {
+        if tags.len() < Statement::MOST && !tags.contains(&tag) {
+            tags.push(tag);
+        }
+    }
+    tags
 }

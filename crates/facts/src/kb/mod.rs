@@ -163,7 +163,7 @@ impl KbFolder {
     }
 
     fn contents(&mut self, folder: &Path, is_known: impl Fn(&str) -> bool) -> Session {
-        let mut session = Session::default();
+        let (mut named, mut messages) = (Vec::new(), Vec::new());
         for (name, path) in self.listed(folder).into_iter().filter(|(name, _)| is_known(name)) {
             let contents = self.inside(&path).and_then(|real| contents(&name, &real));
             let Some((facts, turns)) = self.unless_missing(&path, contents) else { continue };
@@ -173,10 +173,10 @@ impl KbFolder {
                 _ if is_entry(&name) => self.damaged(&path, &"not an entry: no text in `content`"),
                 count => self.damaged(&path, &format!("{count} of its entries have no text")),
             }
-            session.facts.extend(facts.into_iter().flatten().map(|fact| (path.display().to_string(), fact)));
-            session.messages.extend(turns);
+            named.extend(facts.into_iter().flatten().map(|fact| (path.display().to_string(), fact)));
+            messages.extend(turns);
         }
-        session
+        Session { facts: files::resolved(named), messages }
     }
 
     /// Returns the names and paths in a folder, or nothing if the folder does not exist.
@@ -266,11 +266,9 @@ fn contents(name: &str, path: &Path) -> io::Result<Contents> {
     if json.len() as u64 > LARGEST {
         return Err(io::Error::other("larger than 16 MiB"));
     }
-    files::read(name, &json).map_err(|error| {
-        // The parser's message about a form would quote the file.
-        let form = "not in the form of KB Labs".to_owned();
-        io::Error::other(if error.is_data() { form } else { format!("not valid JSON: {}", SyntaxError::from(error)) })
-    })
+    let syntax = |error| io::Error::other(format!("not valid JSON: {}", SyntaxError::from(error)));
+    let json = serde_json::from_slice(&json).map_err(syntax)?;
+    files::read(name, &json).ok_or_else(|| io::Error::other("not in the form of KB Labs"))
 }
 
 fn is_entry(name: &str) -> bool {

@@ -303,6 +303,65 @@ fn damaged_files_are_told_of_and_the_others_taken() {
     );
 }
 
+#[test]
+fn members_that_are_several_or_of_a_wrong_type_lose_no_entry() {
+    let numbers: Vec<_> = (0..40).map(|number| number.to_string()).collect();
+    let (long, longest) = ("x".repeat(201), "y".repeat(200));
+    let bad = ["", " ", &long, &longest, &longest].map(str::to_owned);
+    let tags = serde_json::json!([&bad[..], &numbers].concat());
+    let tagged = format!(r#"{{"content": "Many tags.", "tags": {tags}, "type": "insight"}}"#);
+    let kept = format!("f0 finding model 1 - [{longest},{}] Many tags.", numbers[..31].join(","));
+    let entries = [
+        (
+            r#"{"content": " ", "text": "B.", "fact": "C.", "updatedAt": 2, "timestamp": 1}"#,
+            "f0 finding model 1 1 [] B.",
+        ),
+        (
+            r#"{"fact": "C.", "content": "A.", "createdAt": 4, "startedAt": 3, "timestamp": null}"#,
+            "f0 finding model 1 3 [] A.",
+        ),
+        (
+            r#"{"content": "A.", "confidence": "high", "tags": [7, "a"], "type": [], "sessionId": 1, "metadata": "", "supersedes": {}}"#,
+            "f0 finding model 1 - [a] A.",
+        ),
+        (
+            r#"{"content": "A.", "source": "user", "confidence": 0.5, "tags": ["b"], "metadata": {"confidence": 0.9, "tags": null}}"#,
+            "f0 finding person 0.9 - [b] A.",
+        ),
+        (&tagged, &kept),
+    ];
+    for (entry, line) in entries {
+        let (store, root) = (store(), folder(&[("memory/s/mem-1.json", entry)]));
+        assert_eq!(damaged(&imported(&store, root.path())), [""; 0]);
+        assert_eq!(fact_lines(&store, "s"), [line]);
+    }
+    let shared =
+        r#"{"facts": 7, "preferences": ["A."], "sessions": [7, null, {"learnings": []}, {"learnings": "B."}]}"#;
+    let turns = r#"[7, {"type": "user", "sequence": 1.5, "steps": [{"type": "text", "content": "Q"}]}, {"type": "user", "steps": null},
+        {"type": "assistant", "sequence": "x", "steps": [null, {"type": "text", "content": 7}, {"type": "text", "content": "R"}]}]"#;
+    let (store, root) = (store(), folder(&[("memory/shared/memory.json", shared), ("memory/s/turns.json", turns)]));
+    assert_eq!(damaged(&imported(&store, root.path())), [""; 0]);
+    assert_eq!(fact_lines(&store, "s"), ["s0 preference model 1 - [] A.", "s1 finding model 1 - [] B."]);
+    assert_eq!(messages(&store, "s"), [("Q".to_owned(), None), ("R".to_owned(), None)]);
+}
+
+#[test]
+fn facts_replace_others_of_their_folder_by_identifier_or_text() {
+    let sheet = r#"{"facts": [["fact_1", {"fact": "Third.", "supersedes": "m-1", "updatedAt": 3}],
+        ["fact_2", {"fact": "Fourth.", "supersedes": "fact_1", "updatedAt": 4}]]}"#;
+    let root = folder(&[
+        ("memory/s/fact-sheet.json", sheet),
+        ("memory/s/mem-1.json", r#"{"id": "m-1", "content": "First.", "type": "blocker", "timestamp": 1}"#),
+        ("memory/s/mem-2.json", r#"{"id": "m-2", "content": "Second.", "type": "decision", "timestamp": 2}"#),
+        ("memory/s/mem-3.json", r#"{"content": "Fifth.", "supersedes": "fact_2", "timestamp": 5}"#),
+        ("memory/s/mem-4.json", r#"{"content": "Sixth.", "metadata": {"supersedes": "Second."}, "timestamp": 6}"#),
+    ]);
+    let store = store();
+    let report = imported(&store, root.path());
+    assert_eq!((report.counts.new, report.counts.superseded, damaged(&report)), (6, 4, Vec::new()));
+    assert_eq!(fact_lines(&store, "s"), ["f4 finding model 1 5 [] Fifth.", "f5 finding model 1 6 [] Sixth."]);
+}
+
 #[cfg(unix)]
 #[test]
 fn links_are_not_followed_out_of_the_folder() {
