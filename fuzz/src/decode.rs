@@ -5,7 +5,7 @@ use lookback_wire::dialect::{Finding, Shown};
 use lookback_wire::message::{PartRef, ResultItem};
 use lookback_wire::{
     dialect::{Dialect, Problem, Request},
-    message::{Message, Role},
+    message::Message,
 };
 use serde_json::value::RawValue;
 

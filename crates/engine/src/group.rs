@@ -265,7 +265,8 @@ impl Tally {
 
 impl Totals {
     /// Adds up groups, each with the given size.
-    pub(crate) fn sum<'a>(groups: impl IntoIterator<Item = (&'a Group, Size)>) -> Totals {
+    #[doc(hidden)]
+    pub fn sum<'a>(groups: impl IntoIterator<Item = (&'a Group, Size)>) -> Totals {
         let groups = groups.into_iter();
         let mut tally = Tally::with_room(groups.size_hint().0);
         let mut head = 0;

@@ -239,7 +239,8 @@ impl<'a> RawRequest<'a> {
     }
 
     /// Returns whether this is a body, and not a bare list.
-    pub(crate) fn is_body(&self) -> bool {
+    #[doc(hidden)]
+    pub fn is_body(&self) -> bool {
         self.fields.is_some()
     }
 
