@@ -9,6 +9,7 @@ use lookback_store::now;
 use lookback_wire::dialect::{Preamble, Target};
 use lookback_wire::message::Message;
 
+use super::writing::Attempt;
 use super::{Error, Session};
 use lookback_store::{Append, StoreError};
 
@@ -81,8 +82,8 @@ impl Batch {
         Batch { enforces: true, ..self }
     }
 
-    /// Returns whether another batch has the same messages and settings. The messages' JSON counts, too, because a digest ignores the parts
-    /// that clients may change.
+    /// Returns whether another batch has the same messages and settings. The messages' JSON counts, too, because a
+    /// digest ignores the parts that clients may change.
     pub(super) fn is_same(&self, other: &Batch) -> bool {
         let json = |message: &Message| message.wire().map(|wire| wire.raw.get().to_owned());
         let is_same = |a: &Message, b: &Message| a.digest() == b.digest() && json(a) == json(b);
@@ -148,6 +149,15 @@ impl From<Vec<Message>> for Batch {
     }
 }
 
+/// The history of a batch that is about to be appended.
+enum Push {
+    /// The last append wrote it, although its answer was lost.
+    Written(Vec<Position>),
+    /// The last append may still write it.
+    Lost(Attempt),
+    New,
+}
+
 impl Session {
     /// Appends a message from the client, with the current time. Returns the positions of its entries in the log: one,
     /// or several if the session's dialect needs several messages for it. Returns no position if the message was
@@ -203,10 +213,12 @@ impl Session {
         if batch.origin != Origin::Lookback && !batch.messages.is_empty() {
             self.reductions = 0;
         }
-        if let Some(positions) = self.find_push(&batch).await? {
-            return Ok(positions);
-        }
-        let written = match self.commit(|engine| batch.receive(engine, true)).await {
+        let lost = match self.find_push(&batch).await? {
+            Push::Written(positions) => return Ok(positions),
+            Push::Lost(attempt) => Some(attempt),
+            Push::New => None,
+        };
+        let written = match self.commit_again(lost, |engine| batch.receive(engine, true)).await {
             Ok(written) => written,
             Err(error) => {
                 if let Some(unclear) = &mut self.unclear {
@@ -219,28 +231,26 @@ impl Session {
         Ok(written.messages())
     }
 
-    /// Returns the positions of a batch if the last append pushed the same one, its answer was lost, and it was written.
-    /// Otherwise, the next append repeats it.
-    async fn find_push(&mut self, batch: &Batch) -> Result<Option<Vec<Position>>, Error> {
-        let Some(unclear) = self.unclear.take().filter(|unclear| unclear.is_push_of(batch)) else { return Ok(None) };
-        let (at, key, messages) = (unclear.at, unclear.key, unclear.messages.clone());
+    /// Returns whether the last append pushed the same batch and its answer was lost, and whether it was written.
+    async fn find_push(&mut self, batch: &Batch) -> Result<Push, Error> {
+        let Some(unclear) = self.unclear.take().filter(|unclear| unclear.is_push_of(batch)) else {
+            return Ok(Push::New);
+        };
+        let (attempt, messages) = (unclear.attempt, unclear.messages.clone());
         self.unclear = Some(unclear);
         self.refresh().await?;
         // At the end of the log, the next append finds out by itself.
-        if self.engine.end() > at {
-            match self.store.append(&self.name, Append::new(at, []).key(key)).await {
+        if self.engine.end() > attempt.at {
+            match self.store.append(&self.name, Append::new(attempt.at, []).key(attempt.key)).await {
                 Ok(()) => {
                     self.unclear = None;
-                    return Ok(Some(messages));
+                    return Ok(Push::Written(messages));
                 }
                 Err(StoreError::Conflict { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        if let Some(unclear) = &mut self.unclear {
-            unclear.is_repeated = true;
-        }
-        Ok(None)
+        Ok(Push::Lost(attempt))
     }
 
     /// Sets the preamble: the system prompt and the tools, if they are sent outside the messages.

@@ -45,16 +45,20 @@ impl<T: Recorded> Written<T> {
 
 /// An append whose answer was lost, so that it is unknown whether it was written.
 pub(super) struct Unclear {
-    /// The position of its first record.
-    pub(super) at: Position,
-    /// Its idempotency key.
-    pub(super) key: u64,
+    pub(super) attempt: Attempt,
     /// The positions of its messages.
     pub(super) messages: Vec<Position>,
     /// The batch, if the caller pushed one.
     pub(super) batch: Option<Batch>,
-    /// Whether the next append repeats it.
-    pub(super) is_repeated: bool,
+}
+
+/// The identity of an append: if a store receives it twice, it writes it once.
+#[derive(Clone, Copy)]
+pub(super) struct Attempt {
+    /// The position of its first record.
+    pub(super) at: Position,
+    /// Its idempotency key.
+    pub(super) key: u64,
 }
 
 impl Unclear {
@@ -139,11 +143,20 @@ impl Session {
     /// after that writer's entries.
     pub(super) async fn commit<T: Recorded>(
         &mut self,
+        change: impl FnMut(&mut Engine) -> Result<T, Error> + Send,
+    ) -> Result<Written<T>, Error> {
+        self.commit_again(None, change).await
+    }
+
+    /// Like [`Session::commit`]. If the change has the position of a lost attempt, it is written as that attempt.
+    pub(super) async fn commit_again<T: Recorded>(
+        &mut self,
+        lost: Option<Attempt>,
         mut change: impl FnMut(&mut Engine) -> Result<T, Error> + Send,
     ) -> Result<Written<T>, Error> {
         let begun = Instant::now();
         for _ in 0..TRIES {
-            if let Some(written) = self.try_commit(&mut change).await? {
+            if let Some(written) = self.try_write(now(), lost, &mut change).await? {
                 return Ok(Written { begun, ..written });
             }
         }
@@ -155,13 +168,21 @@ impl Session {
         &mut self,
         change: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
     ) -> Result<Option<Written<T>>, Error> {
-        self.try_commit_at(now(), change).await
+        self.try_write(now(), None, change).await
     }
 
-    /// Like [`Session::try_commit`], at this time. With `None`, the write does not count as a use of the session.
-    pub(super) async fn try_commit_at<T: Recorded>(
+    /// Like [`Session::try_commit`], but the write does not count as a use of the session.
+    pub(super) async fn try_commit_unused<T: Recorded>(
+        &mut self,
+        change: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+    ) -> Result<Option<Written<T>>, Error> {
+        self.try_write(None, None, change).await
+    }
+
+    async fn try_write<T: Recorded>(
         &mut self,
         time: Option<Millis>,
+        lost: Option<Attempt>,
         change: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
     ) -> Result<Option<Written<T>>, Error> {
         let begun = Instant::now();
@@ -179,24 +200,23 @@ impl Session {
             }
             records.push(Record::from_entry(&self.name, position, entry, Some(label))?);
         }
-        let unclear = self.unclear.take();
+        self.unclear = None;
         let written = Written { outcome, at, begun };
         if !records.is_empty() {
             let append = Append::new(at, records).time(time);
-            // A repeated append has the key of the first one. If that one arrives after all, only one of them is written.
-            let repeated = unclear.filter(|unclear| unclear.is_repeated && unclear.at == at);
-            let is_repeated = repeated.is_some();
-            let key = repeated.map_or(append.key, |unclear| unclear.key);
+            // If the lost attempt arrives after all, only one of the two is written.
+            let lost = lost.filter(|lost| lost.at == at);
+            let key = lost.map_or(append.key, |lost| lost.key);
             let append = append.key(key);
             match self.store.append(&self.name, append).await {
-                // The records of the first one have other times than these.
-                Ok(()) if is_repeated => return Ok(Some(written)),
+                // The store may have the records of the lost attempt, with other times than these: it is read again.
+                Ok(()) if lost.is_some() => return Ok(Some(written)),
                 Ok(()) => {}
                 Err(StoreError::Conflict { .. }) => return Ok(None),
                 Err(error) => {
-                    if is_repeated || error.is_unclear() {
-                        self.unclear =
-                            Some(Unclear { at, key, messages: written.messages(), batch: None, is_repeated: false });
+                    if lost.is_some() || error.is_unclear() {
+                        let attempt = Attempt { at, key };
+                        self.unclear = Some(Unclear { attempt, messages: written.messages(), batch: None });
                     }
                     return Err(error.into());
                 }

@@ -7,6 +7,7 @@ mod common;
 mod erase;
 mod held;
 mod limits;
+mod lost_answers;
 mod resume;
 mod session;
 mod session_laws;
