@@ -4,8 +4,8 @@ use lookback_engine::{
     Engine, Settings,
     policy::{Limits, Policy},
 };
+use lookback_models::Models;
 use lookback_wire::message::{Message, ToolCall};
-use lookback_wire::models::Models;
 
 use crate::{corpus, median, time};
 

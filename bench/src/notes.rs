@@ -14,6 +14,7 @@ use lookback_engine::transcript::{Entry, Millis, Origin};
 use lookback_engine::view::chain;
 use lookback_engine::{Engine, Settings, policy::Policy};
 use lookback_facts::{Memory, Scope, SheetOptions, Speaker, Statement};
+use lookback_models::Models;
 use lookback_presets::named;
 use lookback_replay::cache::{Block, Cache};
 use lookback_replay::recording::RecordedMessage;
@@ -26,7 +27,6 @@ use lookback_session::Batch;
 use lookback_session::Session;
 use lookback_store::MemoryStore;
 use lookback_tokens::TokenCounter;
-use lookback_wire::models::Models;
 use lookback_wire::{
     dialect::Dialect,
     message::{Message, Role},

@@ -9,9 +9,9 @@ use lookback_engine::{
     Engine, Settings,
     policy::{Limits, Policy},
 };
+use lookback_models::Models;
 use lookback_tokens::TokenCounter;
 use lookback_wire::message::Message;
-use lookback_wire::models::Models;
 
 use crate::{alloc, compaction, median, message, time};
 

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use lookback_location::Location;
+use lookback_models::Provider;
 use lookback_wire::dialect::Dialect;
-use lookback_wire::dialect::Provider;
 
 use crate::location::{self, NoLocation};
 

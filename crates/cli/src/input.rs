@@ -11,6 +11,7 @@ use lookback_engine::{
     Settings,
     policy::{Limits, Mode, Policy},
 };
+use lookback_models::Models;
 use lookback_presets as presets;
 use lookback_replay::recording::{self, Shape};
 use lookback_replay::{
@@ -20,7 +21,6 @@ use lookback_replay::{
 use lookback_wire::dialect::Target;
 use lookback_wire::dialect::{Dialect, Preamble, Request};
 use lookback_wire::message::Wire;
-use lookback_wire::models::Models;
 use lookback_wire::size::Measure;
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};

@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use lookback_engine::transcript::Millis;
+use lookback_models::matches_glob;
 use lookback_wire::dialect::Response;
-use lookback_wire::models::matches_glob;
 use serde::{Deserialize, Serialize};
 
 /// The prices of one provider, and the rules of its prompt cache.

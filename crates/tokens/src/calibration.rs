@@ -1,6 +1,6 @@
 //! Corrects token counts with the provider's usage reports.
 
-use lookback_wire::models::scale;
+use lookback_models::scale;
 use serde::{Deserialize, Serialize};
 
 /// A factor that corrects the token counts of one model, learned from its usage reports.

@@ -1,7 +1,7 @@
 //! Counters without a tokenizer: an estimate from the characters of a text, and one that counts nothing.
 
 use super::TokenCounter;
-use lookback_wire::models::{Frame, MediaFormula, scale};
+use lookback_models::{Frame, MediaFormula, scale};
 
 /// A counter that estimates tokens from the characters of a text, times a factor for the model's family.
 ///

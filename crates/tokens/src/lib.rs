@@ -27,8 +27,8 @@ pub use preamble::measure_preamble;
 pub(crate) use reasoning::{reasoning_tokens, sealed_tokens};
 pub(crate) use unknown::json_size;
 
+use lookback_models::{Frame, MediaFormula, Model, Models, scale};
 use lookback_wire::message::Message;
-use lookback_wire::models::{Frame, MediaFormula, Model, Models, scale};
 
 /// Loads the vocabularies and the table of models, which are otherwise loaded on first use.
 ///

@@ -2,10 +2,10 @@
 
 use crate as tokens;
 use crate::TokenCounter;
+use lookback_models::ReasoningFormula;
 use lookback_wire::edit::{self, Edit};
 use lookback_wire::message::Role;
 use lookback_wire::message::{Media, Message, PartRef, Reasoning, ResultItem};
-use lookback_wire::models::ReasoningFormula;
 use lookback_wire::size::Size;
 
 /// Returns the size of a message as it is shown after `edits`.

@@ -4,8 +4,8 @@
 use super::{TokenCounter, scale};
 use lookback_content::base64::decoded;
 use lookback_content::pdf;
+use lookback_models::{MediaFormula, Pixels};
 use lookback_wire::message::{Media, MediaSource};
-use lookback_wire::models::{MediaFormula, Pixels};
 
 /// The kind of a file, from the client's media type and the first bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -185,7 +185,7 @@ pub(super) mod samples {
     }
 
     pub(crate) fn counter() -> Estimate {
-        let image = lookback_wire::models::ImageFormula::Patches { side: 28, most: 1_568, edge: 1_568, factor: 1.0 };
+        let image = lookback_models::ImageFormula::Patches { side: 28, most: 1_568, edge: 1_568, factor: 1.0 };
         Estimate::default().media(MediaFormula { image, ..MediaFormula::default() })
     }
 }

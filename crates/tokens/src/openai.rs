@@ -1,7 +1,7 @@
 //! The counter for OpenAI's vocabularies: exact for OpenAI's models, and the best known estimate for most others.
 
 use super::TokenCounter;
-use lookback_wire::models::{Frame, ImageFormula, MediaFormula, Tokenizer, scale};
+use lookback_models::{Frame, ImageFormula, MediaFormula, Tokenizer, scale};
 
 pub use super::vocabulary::Vocabulary;
 

@@ -4,8 +4,8 @@ use serde_json::value::RawValue;
 
 use super::TokenCounter;
 use lookback_content::json::{self, Fields};
+use lookback_models::{Frame, scale};
 use lookback_wire::dialect::Preamble;
-use lookback_wire::models::{Frame, scale};
 use lookback_wire::size::Size;
 
 /// Measures the preamble, including the tokens that the provider adds to every request. A tool counts as its JSON,

@@ -1,8 +1,8 @@
 //! The tokens of reasoning that a request sends back.
 
 use super::TokenCounter;
+use lookback_models::{ReasoningFormula, scale};
 use lookback_wire::message::Reasoning;
-use lookback_wire::models::{ReasoningFormula, scale};
 
 /// Returns the tokens of this reasoning.
 pub(crate) fn reasoning_tokens(formula: ReasoningFormula, reasoning: &Reasoning, counter: &dyn TokenCounter) -> u64 {

@@ -2,15 +2,13 @@
 //!
 //! A [`Message`](message::Message) has typed parts, and keeps the bytes in which it arrived. Each provider's format is
 //! a [`Dialect`](dialect::Dialect), with its rules, in one file of `dialect/`. [`edit`] has the changes to how a part
-//! is shown, and [`models`] the table of known models.
+//! is shown.
 
 mod cache_marker;
 pub mod dialect;
 pub mod edit;
 mod hidden;
 pub mod message;
-pub mod models;
-mod provider;
 pub mod size;
 mod start;
 mod wire;

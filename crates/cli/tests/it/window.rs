@@ -4,12 +4,12 @@ use crate::common::{Lab, example_messages, list};
 use futures_lite::future::block_on;
 use insta::assert_snapshot;
 use lookback_engine::Settings;
+use lookback_models::Models;
 use lookback_presets as presets;
 use lookback_session::Session;
 use lookback_store::MemoryStore;
 use lookback_wire::dialect::{Dialect, Request};
 use lookback_wire::message::Role;
-use lookback_wire::models::Models;
 use serde_json::{Value, json};
 
 const OPENAI: &str = include_str!("../bodies/openai-chat.json");

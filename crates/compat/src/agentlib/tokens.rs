@@ -1,7 +1,7 @@
 //! The original's token estimate.
 
+use lookback_models::Frame;
 use lookback_tokens::TokenCounter;
-use lookback_wire::models::Frame;
 
 /// The original's token counter: one token for every four UTF-16 units of a text, rounded up, and four for each
 /// message.

@@ -1,10 +1,10 @@
 //! The original's token counter for OpenAI models: OpenAI's vocabulary, and the tokens that OpenAI adds around a
 //! message.
 
+use lookback_models::{Frame, Models};
 use lookback_tokens::Vocabulary;
 use lookback_tokens::{OpenAiCounter, TokenCounter};
 use lookback_wire::message::{Message, PartRef, ResultItem, ToolCall};
-use lookback_wire::models::{Frame, Models};
 use serde_json::{Map, Value};
 
 use crate::OptionError;

@@ -24,12 +24,12 @@ use lookback_compat::langchain4j::{
     OpenAiTokenCountEstimator, SingleSlotChatMemoryStore, TokenWindowChatMemory,
 };
 use lookback_engine::transcript::Millis;
+use lookback_models::Frame;
 use lookback_store::search::Query;
 use lookback_store::{Append, Head, Hit, LogInfo, Record, StoreFuture};
 use lookback_store::{LogName, MemoryStore, Store, StoreError};
 use lookback_tokens::measure;
 use lookback_tokens::{OpenAiCounter, TokenCounter, Vocabulary};
-use lookback_wire::models::Frame;
 use lookback_wire::{
     dialect::Dialect,
     message::{Message, ToolCall},

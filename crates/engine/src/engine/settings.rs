@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::policy::Policy;
+use lookback_models::{Models, Provider};
 use lookback_tokens as tokens;
 use lookback_tokens::{Calibration, Estimate, TokenCounter};
 use lookback_wire::dialect::Dialect;
-use lookback_wire::dialect::{Provider, Target};
-use lookback_wire::models::Models;
+use lookback_wire::dialect::Target;
 
 /// The configuration of an [`Engine`](super::Engine): the provider's format, the policy and the properties of the
 /// model.

@@ -5,10 +5,10 @@ use lookback_engine::{
     Engine, Settings,
     policy::{Limits, Policy},
 };
+use lookback_models::{Models, Provider};
 use lookback_tokens::measure;
+use lookback_wire::dialect::Target;
 use lookback_wire::dialect::{Dialect, Request};
-use lookback_wire::dialect::{Provider, Target};
-use lookback_wire::models::Models;
 
 fn engine(dialect: Dialect, model: &str, policy: Policy) -> Engine {
     Engine::new(Settings::for_model(dialect, model).policy(policy))

@@ -41,7 +41,8 @@ pub(super) struct Sending<'a> {
 /// To add a dialect, write a file with one of these, one in `detect/`, one in `stream/` and one in `provider_error/`,
 /// and add a variant to [`Dialect`]. The compiler asks for its arms. It does not ask for these:
 ///
-/// - in this crate, `Dialect::ALL`, the order in `detect/mod.rs`, and the models in `data/models.toml`;
+/// - in this crate, `Dialect::ALL`, and the order in `detect/mod.rs`;
+/// - in `models`, the families of models in `data/models.toml`;
 /// - a request in `server/src/gateway/rehearsal.rs`, and the help in `cli/src/args.rs`;
 /// - in `replay`, the members of a body in `recording/mod.rs`, the formats in `recording/shape.rs`, and prices in
 ///   `data/prices.toml`;

@@ -12,8 +12,8 @@ use super::format::{Format, Rendered, Sending};
 use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Provider, Quirks, Request,
-    Response, Rule, Target, blocks, convert, detect, provider_error, response, stream, tool_names,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Quirks, Request, Response, Rule,
+    Target, blocks, convert, detect, provider_error, response, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::message::{
@@ -23,6 +23,7 @@ use crate::message::{
 use crate::start::Start;
 use crate::wire::Role;
 use lookback_content::json::{self, Fields};
+use lookback_models::Provider;
 
 const RULES: &[Rule] = &[GM1, GM2, GM3, GM4, GM5, GM6, GM7, GM8, GM9, GM10, GM0];
 

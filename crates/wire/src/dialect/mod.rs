@@ -54,7 +54,6 @@ pub use target::Target;
 
 use crate::edit::Edit;
 use crate::message::{Message, PartRef, Reasoning, ToolCall};
-pub use crate::provider::{Provider, UnknownProvider};
 use crate::start::Start;
 pub use crate::wire::Dialect;
 use crate::wire::{Role, Wire};

@@ -9,8 +9,8 @@ use super::api::{Api, openai_error};
 use super::format::{Encoded, Format, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Place, ProblemKind, Provider, Quirks, Request, Response, Rule,
-    Shown, convert, detect, provider_error, response, sampling, stream, tool_names,
+    ConversionError, DecodeError, Dialect, Finding, Place, ProblemKind, Quirks, Request, Response, Rule, Shown,
+    convert, detect, provider_error, response, sampling, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::message::{
@@ -20,6 +20,7 @@ use crate::message::{
 use crate::start::Start;
 use crate::wire::Role;
 use lookback_content::json::{self, Fields};
+use lookback_models::Provider;
 
 /// The rules of OpenAI, and of the stricter servers that follow its format.
 const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC6, OC7, OC8, OC9, OC10, OC11, OC12, OC13, OC0];

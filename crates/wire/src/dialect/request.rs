@@ -7,9 +7,10 @@ use std::ops::Range;
 use serde_json::value::RawValue;
 
 use super::reasoning_prefix::{self, Bound};
-use super::{DecodeError, Dialect, Preamble, Provider, RawRequest, Target};
+use super::{DecodeError, Dialect, Preamble, RawRequest, Target};
 use crate::message::Message;
 use lookback_content::json::{self, SyntaxError};
+use lookback_models::Provider;
 
 /// A decoded request body, or a decoded list of messages.
 ///

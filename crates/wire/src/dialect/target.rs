@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::format::Sending;
 use super::{ConversionError, Dialect, Finding, Mended, Preamble, Quirks, Rule, Severity, Shown, surrogates};
-use crate::provider::Provider;
+use lookback_models::Provider;
 
 /// The target of a request, as far as it is known.
 ///
@@ -15,8 +15,8 @@ use crate::provider::Provider;
 /// and messages are not changed because of it.
 ///
 /// ```
-/// use lookback_wire::dialect::Dialect;
-/// use lookback_wire::dialect::{Provider, Target};
+/// use lookback_wire::dialect::{Dialect, Target};
+/// use lookback_models::Provider;
 ///
 /// let target = Target::from(Dialect::Gemini).with_path("/v1beta/models/gemini-3-flash:generateContent");
 /// assert_eq!((target.provider, target.model.as_deref()), (Some(Provider::Gemini), Some("gemini-3-flash")));

@@ -1,8 +1,8 @@
 //! A turn of the gateway: the line of a request, and how the request is sent.
 
+use lookback_models::Models;
 use lookback_store::LogName;
 use lookback_wire::dialect::{RawRequest, Target};
-use lookback_wire::models::Models;
 
 use crate::gateway::config::adds::Add;
 use crate::gateway::config::upstream::Upstream;

@@ -188,7 +188,7 @@ fn the_limit_is_below_those_at_which_clients_compact_by_themselves() {
         ("opencode", "claude-sonnet-4-5", |window| window - 32_000),
     ];
     for (client, model, compacts_at) in clients {
-        let window = lookback_wire::models::Models::builtin().find(model).unwrap().window;
+        let window = lookback_models::Models::builtin().find(model).unwrap().window;
         let Some(Tokens::Count(limit)) = Gateway::policy().for_window(Some(window), 0).limits.tokens else {
             panic!("{client}: the limit is a share of the window");
         };

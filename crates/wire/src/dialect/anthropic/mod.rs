@@ -14,8 +14,8 @@ use super::format::{Format, Rendered, Sending};
 use super::pages;
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Provider, Quirks, Request,
-    Response, Rule, Target, blocks, convert, detect, provider_error, reasoning_prefix, response, stream, tool_names,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Quirks, Request, Response, Rule,
+    Target, blocks, convert, detect, provider_error, reasoning_prefix, response, stream, tool_names,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -23,10 +23,10 @@ use crate::message::{
     AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, SystemPart, ToolCall,
     ToolResult, UserPart,
 };
-use crate::models::Models;
 use crate::start::Start;
 use crate::wire::Role;
 use lookback_content::json::{self, Fields};
+use lookback_models::{Models, Provider};
 
 const RULES: &[Rule] =
     &[AM1, AM2, AM3, AM4, AM5, AM6, AM7, AM9, AM10, AM11, AM12, AM13, AM14, AM15, AM16, AM17, AM18, AM19];

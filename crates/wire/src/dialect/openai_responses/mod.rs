@@ -15,15 +15,15 @@ use super::api::{Api, openai_error};
 use super::format::{Format, Mends, Paths, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Provider, Quirks, Request,
-    Response, Rule, Severity, Shown, Target, convert, detect, openai_chat, provider_error, response, sampling, stream,
-    tool_names,
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, ProblemKind, Quirks, Request, Response, Rule,
+    Severity, Shown, Target, convert, detect, openai_chat, provider_error, response, sampling, stream, tool_names,
 };
 use crate::edit::{self, Edit};
 use crate::message::{AssistantPart, Content, Media, MediaSource, Message, PartRef, ResultItem, ToolCall, ToolResult};
 use crate::start::Start;
 use crate::wire::Role;
 use lookback_content::json::{self, Fields};
+use lookback_models::Provider;
 
 const RULES: &[Rule] = &[OR1, OR2, OR3, OR6, OR7, OR8, OR9, OR10, OR11, OR12, OR13, OR14, OR15, OR0];
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::ImageFormula;
+use crate::image::ImageFormula;
 
 /// A provider's formulas for pictures, files, sound and video.
 ///

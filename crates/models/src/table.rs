@@ -1,20 +1,11 @@
 //! The table of models from `data/models.toml`: their context windows, and how their tokens are counted.
 
-mod frame;
-mod image;
-mod media;
-
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-#[doc(hidden)]
-pub use frame::{Frame, ReasoningFormula};
-#[doc(hidden)]
-pub use image::{ImageFormula, Pixels};
-#[doc(hidden)]
-pub use media::MediaFormula;
-
+use crate::frame::Frame;
+use crate::media::MediaFormula;
 use crate::provider::Provider;
 
 /// A family of models, as described in `models.toml`.
@@ -44,8 +35,9 @@ pub struct Model {
     #[serde(default)]
     pub media: MediaFormula,
     /// A larger context window that a request can ask for, if there is one.
+    #[doc(hidden)]
     #[serde(default)]
-    pub(crate) wide: Option<WideWindow>,
+    pub wide: Option<WideWindow>,
 }
 
 /// A context window that a request has to ask for.
@@ -96,7 +88,7 @@ impl Models {
         static BUILTIN: LazyLock<Models> = LazyLock::new(|| {
             // A test makes sure that the table parses. If it did not, every model would be unknown, and every count an
             // estimate.
-            Models::from_toml(include_str!("../../data/models.toml")).unwrap_or(Models { models: Vec::new() })
+            Models::from_toml(include_str!("../data/models.toml")).unwrap_or(Models { models: Vec::new() })
         });
         &BUILTIN
     }
@@ -112,7 +104,7 @@ impl Models {
     /// Finds a model by its name, in upper or lower case. Returns `None` if the model is unknown.
     ///
     /// ```
-    /// use lookback_wire::models::Models;
+    /// use lookback_models::Models;
     ///
     /// let models = Models::builtin();
     /// assert_eq!(models.find("gpt-4o-2024-08-06").unwrap().window, 128_000);
@@ -125,8 +117,8 @@ impl Models {
     /// Finds a model by its name. Entries for other providers are skipped.
     ///
     /// ```
-    /// use lookback_wire::dialect::Provider;
-    /// use lookback_wire::models::Models;
+    /// use lookback_models::Provider;
+    /// use lookback_models::Models;
     ///
     /// // Vertex AI does not show the model what it signed.
     /// let at = |provider| Models::builtin().find_at("gemini-3-flash", provider).unwrap().frame.reasoning;
@@ -146,7 +138,7 @@ impl Model {
     /// Returns the context window for a request with this header of beta features, a list of names separated by commas.
     ///
     /// ```
-    /// use lookback_wire::models::Models;
+    /// use lookback_models::Models;
     ///
     /// let model = Models::builtin().find("claude-sonnet-4-5").unwrap();
     /// assert_eq!(model.window_with("files-api-2025-04-14,context-1m-2025-08-07"), 1_000_000);
@@ -158,28 +150,10 @@ impl Model {
     }
 }
 
-/// Multiplies a count by a factor, rounding up.
-#[doc(hidden)]
-pub fn scale(tokens: u64, factor: f64) -> u64 {
-    if factor == 1.0 {
-        return tokens;
-    }
-    #[allow(
-        clippy::cast_precision_loss,
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "`as` saturates, and a factor is positive"
-    )]
-    {
-        // Without the subtraction, 2,000 times 1.3 would be 2,601.
-        (tokens as f64 * factor - 1e-6).ceil() as u64
-    }
-}
-
 /// Returns whether a name matches a pattern, in which `*` matches any text.
 ///
 /// ```
-/// use lookback_wire::models::matches_glob;
+/// use lookback_models::matches_glob;
 ///
 /// assert!(matches_glob("*claude-*-4-6*", "us.anthropic.claude-opus-4-6-v1:0"));
 /// assert!(!matches_glob("gpt-4", "gpt-4o"));
@@ -204,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_builtin_table_reads_and_knows_the_usual_names() {
-        let models = Models::from_toml(include_str!("../../data/models.toml")).unwrap();
+        let models = Models::from_toml(include_str!("../data/models.toml")).unwrap();
         for name in ["gpt-5.1", "o3-mini", "gpt-4", "claude-opus-4-6", "anthropic.claude-sonnet-4-5-20250929-v1:0"] {
             assert!(models.find(name).is_some(), "{name}");
         }

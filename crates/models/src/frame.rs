@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// providers publish how many tokens these are. Most of the numbers in `data/models.toml` were measured.
 ///
 /// ```
-/// use lookback_wire::models::{Frame, Models};
+/// use lookback_models::{Frame, Models};
 ///
 /// let claude = Models::builtin().find("claude-sonnet-4-5").unwrap();
 /// assert_eq!(claude.frame.tools, 496); // as Anthropic's page about prices says

@@ -8,7 +8,7 @@ use serde::Deserialize;
 /// A provider, or another service that answers requests. Several providers use the same dialect with different rules.
 ///
 /// ```
-/// use lookback_wire::dialect::Provider;
+/// use lookback_models::Provider;
 ///
 /// assert_eq!("vertex-ai".parse(), Ok(Provider::Vertex));
 /// assert_eq!(Provider::Vertex.name(), "vertex");

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::scale::scale;
+
 /// A provider's formula for the tokens of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -55,7 +57,7 @@ impl ImageFormula {
     /// Returns the tokens of a picture with this size, or of the largest possible picture if the size is unknown.
     ///
     /// ```
-    /// use lookback_wire::models::{ImageFormula, Pixels};
+    /// use lookback_models::{ImageFormula, Pixels};
     ///
     /// let pixels = Pixels { width: 1024, height: 1024 };
     /// assert_eq!(ImageFormula::Tiles { base: 85, tile: 170 }.tokens(Some(pixels)), 765);
@@ -77,7 +79,7 @@ impl ImageFormula {
                     // The provider scales it down further, to at most this many patches.
                     pixels.squares(side).min(most)
                 });
-                super::scale(patches, factor)
+                scale(patches, factor)
             }
             ImageFormula::Crops { tokens } => {
                 let pixels = pixels.unwrap_or(Pixels { width: 3072, height: 3072 });
