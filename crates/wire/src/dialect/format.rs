@@ -38,8 +38,9 @@ pub(super) struct Sending<'a> {
 
 /// One dialect.
 ///
-/// To add a dialect, write a file with one of these, one in `detect/`, one in `stream/` and one in `provider_error/`,
-/// and add a variant to [`Dialect`]. The compiler asks for its arms. It does not ask for these:
+/// To add a dialect, write a folder with one of these, its rules, its reading and its writing; a file in `detect/`, one
+/// in `stream/` and one in `provider_error/`; and add a variant to [`Dialect`]. The compiler asks for its arms. It does
+/// not ask for these:
 ///
 /// - in this crate, `Dialect::ALL`, and the order in `detect/mod.rs`;
 /// - in `models`, the families of models in `data/models.toml`;

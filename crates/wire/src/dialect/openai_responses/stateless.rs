@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Kind, pieces};
+use super::reading::{Kind, pieces};
 use crate::dialect::RawRequest;
 use crate::message::Message;
 use crate::wire::Dialect;
