@@ -127,7 +127,7 @@ fn holds(groups: &[Group], policy: &Policy, plan: &Plan) {
     }
     assert_eq!(plan.before, Totals::sum(groups.iter().map(|group| (group, group.size))));
     let hard = policy.hard.unwrap_or_default();
-    let over: Vec<_> = policy.limits.excesses(&plan.after).chain(hard.excesses(&plan.after)).collect();
+    let over: Vec<_> = policy.limits.exceeded_by(&plan.after).chain(hard.exceeded_by(&plan.after)).collect();
     assert_eq!(plan.over, over, "what is exceeded still is said");
     match plan.verdict {
         Verdict::Keep => assert!(hard.fits(&plan.after), "a hard limit is refused and never kept: {plan:?}"),

@@ -166,7 +166,7 @@ impl Statement {
         let scope = match self.shared {
             Some(true) => Scope::Shared,
             Some(false) => Scope::Session,
-            None => kind.usual_scope(),
+            None => kind.default_scope(),
         };
         Ok((statement, scope))
     }

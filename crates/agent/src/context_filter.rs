@@ -52,12 +52,12 @@ impl ContextFilter {
     /// Makes the texts that replace cut or cleared results name the log entry of the original. Use it for models with
     /// the tool `recall`.
     #[must_use]
-    pub(crate) fn naming_entries(mut self) -> Self {
+    pub(crate) fn with_entry_numbers(mut self) -> Self {
         // The preset's marker asks the model to run the tool again, which costs more than recalling the result.
         if let Some(cap) = &mut self.policy.arrival {
             cap.marker = None;
         }
-        ContextFilter { policy: self.policy.naming_entries() }
+        ContextFilter { policy: self.policy.with_entry_numbers() }
     }
 }
 

@@ -20,7 +20,7 @@ use lookback_tokens::{Estimate, TokenCounter};
 use lookback_wire::message::ToolCall;
 
 use super::{Event, Failure, Middleware, Reaction, Run};
-use lookback_facts::{DrawError, Fact, FactId, LeftMessage, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};
+use lookback_facts::{ExtractError, Fact, FactId, LeftMessage, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};
 use lookback_summarize::Job;
 use lookback_summarize::{Spawner, Summarizer};
 
@@ -157,7 +157,7 @@ impl FactSheet {
         FactSheet { counter: Arc::new(counter), ..self }
     }
 
-    /// Extracts facts from messages that leave the window (see [`Memory::draw`]), in the background, with one call at a
+    /// Extracts facts from messages that leave the window (see [`Memory::extract`]), in the background, with one call at a
     /// time. A call that fails or exceeds the time limit is repeated once. The end of a run waits for the calls for at
     /// most four seconds. The messages stay in the log in any case.
     #[must_use]
@@ -287,10 +287,10 @@ impl Drawing {
         let job = async move {
             let session = memory.session().clone();
             let draw = async {
-                match AssertUnwindSafe(memory.draw(&messages, &*summarizer, &*counter)).catch_unwind().await {
+                match AssertUnwindSafe(memory.extract(&messages, &*summarizer, &*counter)).catch_unwind().await {
                     Ok(Ok(_)) => return true,
                     Ok(Err(error)) => {
-                        if let DrawError::Summarizer(error) = &error {
+                        if let ExtractError::Summarizer(error) = &error {
                             spawner.learn(error);
                         }
                         let cause = error.source().map(tracing::field::display);
@@ -302,7 +302,7 @@ impl Drawing {
             };
             let timer = async {
                 async_io::Timer::after(time_limit).await;
-                let error = summarizer.trouble().map(tracing::field::display);
+                let error = summarizer.take_error().map(tracing::field::display);
                 tracing::warn!(%session, error, "facts were not drawn in time");
                 false
             };

@@ -69,8 +69,8 @@ impl<S: Default> Lines<S> {
         Ok(Match::new(line, relation, resent, query))
     }
 
-    /// Returns a turn for a call with which a client compacts its history. The turn is [apart](Match::is_apart) from all
-    /// lines and should not be recorded. Pass its answer to [`compacted`](Self::compacted).
+    /// Finds the line that a client compacts with this call. The match is [apart](Match::is_apart) from all lines, and the
+    /// call should not be recorded. Pass its answer to [`compacted`](Self::compacted).
     ///
     /// # Errors
     /// The same as [`find`](Self::find).
@@ -108,8 +108,8 @@ impl<S: Default> Lines<S> {
 impl<S> Lines<S> {
     /// Remembers the model's answer to a compaction, so that a history that begins with it is recognized. If the client
     /// identifies the conversation, nothing needs to be remembered.
-    pub fn compacted(&self, turn: &Match<S>, answer: &str) {
-        if let Some(Compaction { scope, dialect, line }) = turn.compaction()
+    pub fn compacted(&self, matched: &Match<S>, answer: &str) {
+        if let Some(Compaction { scope, dialect, line }) = matched.compaction()
             && !scope.is_named()
         {
             self.summaries.remember(Summary::new(scope.clone(), *dialect, answer, line.as_ref()));

@@ -47,7 +47,7 @@ impl LeftMessage {
 /// The errors of drawing facts.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum DrawError {
+pub enum ExtractError {
     /// The model gave no usable answer.
     #[error("no facts were drawn from the messages that left the window")]
     Summarizer(#[from] SummarizerError),
@@ -106,19 +106,19 @@ impl Memory {
     ///     Ok(r#"{"facts":[{"kind":"decision","text":"Postgres is used.","confidence":0.9,"message":1}]}"#.to_owned())
     /// });
     /// let left = [LeftMessage::new(7, Message::user("Let us use Postgres."))];
-    /// let drawn = memory.draw(&left, &model, &Estimate::default()).await?;
+    /// let drawn = memory.extract(&left, &model, &Estimate::default()).await?;
     /// assert_eq!(drawn.len(), 1);
     /// assert_eq!(memory.get(drawn[0].id).await?.unwrap().statement.source.message, Some(7));
-    /// assert!(memory.draw(&left, &model, &Estimate::default()).await?.is_empty());
+    /// assert!(memory.extract(&left, &model, &Estimate::default()).await?.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # }).unwrap();
     /// ```
-    pub async fn draw(
+    pub async fn extract(
         &self,
         messages: &[LeftMessage],
         summarizer: &dyn Summarizer,
         counter: &dyn TokenCounter,
-    ) -> Result<Vec<Stated>, DrawError> {
+    ) -> Result<Vec<Stated>, ExtractError> {
         let mut messages = messages.to_vec();
         {
             let mut known = self.caught_up().await.map_err(MemoryError::from)?;
@@ -134,8 +134,8 @@ impl Memory {
         let statements = if text.is_empty() {
             Vec::new()
         } else {
-            let answer: Answer =
-                serde_json::from_str(&text).map_err(|_| DrawError::Answer { model: summarizer.model().to_owned() })?;
+            let answer: Answer = serde_json::from_str(&text)
+                .map_err(|_| ExtractError::Answer { model: summarizer.model().to_owned() })?;
             // Facts that do not follow the schema are left out. The others are used.
             let drawn = answer.facts.into_iter().filter_map(|fact| serde_json::from_value::<Drawn>(fact).ok());
             drawn.take(MOST).map(|drawn| self.statement_of(drawn, &messages)).collect()

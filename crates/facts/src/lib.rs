@@ -29,7 +29,7 @@ use serde::Serialize;
 pub use entry::FactEntry;
 #[doc(hidden)]
 pub use erase::{Drawn, erase_drawn};
-pub use extract::{DrawError, LeftMessage};
+pub use extract::{ExtractError, LeftMessage};
 pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{Facts, Judgment, NewEntry};
 pub use history::{FactEvent, history};
@@ -178,7 +178,7 @@ impl Memory {
     /// Writes a correction by a person, for this session: an earlier belief was wrong, and this is true instead.
     ///
     /// This method and the five like it are shortcuts for [`Memory::state`] with full confidence, in the
-    /// [usual scope](FactKind::usual_scope) of the kind. For other confidences, sources or scopes, build a
+    /// [default scope](FactKind::default_scope) of the kind. For other confidences, sources or scopes, build a
     /// [`Statement`].
     ///
     /// # Errors
@@ -243,12 +243,12 @@ impl Memory {
         self.remember(Statement::finding(text)).await
     }
 
-    /// Writes a statement in the [usual scope](FactKind::usual_scope) of its kind.
+    /// Writes a statement in the [default scope](FactKind::default_scope) of its kind.
     ///
     /// # Errors
     /// As [`Memory::state`].
     pub async fn remember(&self, statement: Statement) -> Result<Stated, MemoryError> {
-        self.state(statement.kind.usual_scope(), statement).await
+        self.state(statement.kind.default_scope(), statement).await
     }
 
     /// Ends a blocker. `with` is the resolution.

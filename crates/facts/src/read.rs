@@ -45,7 +45,7 @@ impl Memory {
     ///
     /// # Errors
     /// Returns an error if the store fails.
-    pub async fn stated(&self, id: FactId) -> Result<Option<Statement>, MemoryError> {
+    pub async fn statement(&self, id: FactId) -> Result<Option<Statement>, MemoryError> {
         let end = id.position.saturating_add(1);
         let entries = read(&*self.store, &self.log(id.scope), id.position..end).await?;
         Ok(entries.into_iter().find_map(|entry| if let FactEntry::Stated(said) = entry { Some(said) } else { None }))

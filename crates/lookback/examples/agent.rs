@@ -106,7 +106,7 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
         }
         let response =
             Response::decode(&body, dialect).map_err(|error| format!("cannot read the model's answer: {error}"))?;
-        answer = response.said();
+        answer = response.text();
         for tool in run.answered(response.message.clone(), CallUsage::from_response(&response)).await? {
             eprintln!("{} {}", tool.name, tool.arguments);
             let root = root.to_owned();

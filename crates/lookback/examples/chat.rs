@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let answer = request.send().await?.error_for_status()?.text().await?;
 
         let answer = Response::decode(&answer, Dialect::OpenAiChat)?;
-        println!("{}", answer.said());
+        println!("{}", answer.text());
         if let Some(input) = answer.input {
             session.usage(&model, input).await?; // corrects Lookback's token counts
         }

@@ -25,7 +25,7 @@ pub struct Remote {
     /// How long a call tries to reach it.
     pub patience: Duration,
     /// The reason why the last connection failed; none after the next success.
-    trouble: Mutex<Option<String>>,
+    last_error: Mutex<Option<String>>,
     /// The reason why a certificate was refused. A driver that tries several addresses may report another error.
     refused: Arc<Mutex<Option<String>>>,
 }
@@ -33,7 +33,7 @@ pub struct Remote {
 impl Remote {
     /// Creates the description of a server at this URL, which must not have a password.
     pub fn new(place: String, patience: Duration) -> Self {
-        Remote { place, patience, trouble: Mutex::default(), refused: Arc::default() }
+        Remote { place, patience, last_error: Mutex::default(), refused: Arc::default() }
     }
 
     /// Returns how long one host may take, so that there is time for another one.
@@ -50,7 +50,7 @@ impl Remote {
 
     /// Records why the last connection failed, or that it succeeded.
     pub fn record(&self, failed: Option<&(dyn Error + 'static)>) {
-        *lock(&self.trouble) = failed.map(describe);
+        *lock(&self.last_error) = failed.map(describe);
         if failed.is_none() {
             lock(&self.refused).take();
         }
@@ -62,8 +62,8 @@ impl Remote {
     }
 
     /// Returns the error for a caller that gives up now, after this time, if the last connection failed.
-    pub fn trouble(&self, patience: Duration) -> Option<StoreError> {
-        lock(&self.trouble).clone().map(|cause| self.unreachable(Tried { cause, patience }))
+    pub fn last_error(&self, patience: Duration) -> Option<StoreError> {
+        lock(&self.last_error).clone().map(|cause| self.unreachable(Tried { cause, patience }))
     }
 
     /// Returns the error of a server that could not be reached in time.
@@ -101,10 +101,10 @@ mod tests {
     #[test]
     fn the_last_cause_is_told_until_the_server_is_there() {
         let (remote, second) = (Remote::new("redis://host".to_owned(), Duration::MAX), Duration::from_secs(1));
-        assert!(remote.trouble(second).is_none());
+        assert!(remote.last_error(second).is_none());
         remote.record(Some(&io::Error::other("the host was not found")));
         remote.record(Some(&io::Error::other("the certificate is not valid")));
-        let error = remote.trouble(second).unwrap();
+        let error = remote.last_error(second).unwrap();
         assert!(error.is_unclear());
         assert_eq!(
             describe(&error),
@@ -112,6 +112,6 @@ mod tests {
              not valid, tried for 1s"
         );
         remote.record(None);
-        assert!(remote.trouble(second).is_none());
+        assert!(remote.last_error(second).is_none());
     }
 }

@@ -44,8 +44,8 @@ pub(super) async fn check(PostgresStore { database, .. }: PostgresStore) -> Resu
     for row in &database.rows_within(LONGEST, &sql, &[]).await? {
         let log = Log {
             id: get(&database, row, 0)?,
-            scope: Scope::kept(get(&database, row, 1)?),
-            name: LogName::kept(get(&database, row, 2)?),
+            scope: Scope::unchecked(get(&database, row, 1)?),
+            name: LogName::unchecked(get(&database, row, 2)?),
             length: get(&database, row, 3)?,
             used: get(&database, row, 4)?,
         };
@@ -58,7 +58,7 @@ pub(super) async fn check(PostgresStore { database, .. }: PostgresStore) -> Resu
 }
 
 /// Returns descriptions of the data in the tables that belongs to no listed log.
-pub(super) async fn nameless(PostgresStore { database, .. }: PostgresStore) -> Result<Vec<String>, StoreError> {
+pub(super) async fn orphans(PostgresStore { database, .. }: PostgresStore) -> Result<Vec<String>, StoreError> {
     let sql = format!(
         "SELECT DISTINCT log FROM (SELECT log FROM {0}.entries UNION ALL SELECT log FROM {0}.texts) AS records
          WHERE NOT EXISTS (SELECT 1 FROM {0}.logs WHERE id = log)",
@@ -70,7 +70,7 @@ pub(super) async fn nameless(PostgresStore { database, .. }: PostgresStore) -> R
     }
     let sql = format!("SELECT id, scope FROM {}.logs", database.schema);
     for row in &database.rows_within(LONGEST, &sql, &[]).await? {
-        if !Scope::kept(get(&database, row, 1)?).is_known() {
+        if !Scope::unchecked(get(&database, row, 1)?).is_known() {
             found.push(format!("the log with the number {} belongs to no tenant", get::<i64>(&database, row, 0)?));
         }
     }

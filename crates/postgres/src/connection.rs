@@ -140,7 +140,7 @@ impl Database {
             Ok(Err(PoolError::Backend(error))) => error,
             Ok(Err(PoolError::Timeout(_))) | Err(_) => {
                 // No request was sent yet. The reason why the previous connection failed is more useful than a timeout.
-                let trouble = self.remote.trouble(limit.patience).map(Failure::from);
+                let trouble = self.remote.last_error(limit.patience).map(Failure::from);
                 return Err(trouble.unwrap_or_else(|| self.late(limit)));
             }
             Ok(Err(other)) => return Err(self.remote.broken(other).into()),

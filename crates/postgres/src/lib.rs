@@ -158,8 +158,8 @@ impl Store for PostgresStore {
         self.database.remote.run(check::check(self.clone()))
     }
 
-    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
-        self.database.remote.run(check::nameless(self.clone()))
+    fn orphans(&self) -> StoreFuture<'_, Vec<String>> {
+        self.database.remote.run(check::orphans(self.clone()))
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {
@@ -174,8 +174,8 @@ impl Store for PostgresStore {
         self.database.remote.run(read::tenants(self.clone()))
     }
 
-    fn trouble(&self) -> Option<StoreError> {
-        self.database.remote.trouble(self.database.remote.patience)
+    fn last_error(&self) -> Option<StoreError> {
+        self.database.remote.last_error(self.database.remote.patience)
     }
 }
 

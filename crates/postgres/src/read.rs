@@ -117,7 +117,7 @@ pub(super) async fn tail(store: PostgresStore, log: LogName) -> Result<Option<(H
 const INFO: &str = "name, length, bytes, created, used";
 
 fn log_info(database: &Database, row: &Row) -> Result<LogInfo, StoreError> {
-    let name = LogName::kept(get(database, row, 0)?);
+    let name = LogName::unchecked(get(database, row, 0)?);
     let (records, bytes): (i64, i64) = (get(database, row, 1)?, get(database, row, 2)?);
     let info = LogInfo::new(name, unsigned(records), unsigned(bytes));
     Ok(info.created(get(database, row, 3)?).used(get(database, row, 4)?))

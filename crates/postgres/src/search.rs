@@ -236,7 +236,7 @@ impl Index for Words<'_> {
                 (get(self.database, &row, 0)?, get(self.database, &row, 1)?, get(self.database, &row, 2)?);
             let at = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
             if let Some(hit) = at.and_then(|at| hits.get_mut(at)) {
-                *hit = Some(Hit::new(LogName::kept(name), unsigned(position)));
+                *hit = Some(Hit::new(LogName::unchecked(name), unsigned(position)));
             }
         }
         Ok(hits)

@@ -79,7 +79,7 @@ async fn elements(server: &Server, key: &str, count: u64) -> Result<Vec<Vec<u8>>
 }
 
 /// Describes the keys of logs that no list names. A cluster cannot be scanned as a whole.
-pub(super) async fn nameless(store: RedisStore) -> Result<Vec<String>, StoreError> {
+pub(super) async fn orphans(store: RedisStore) -> Result<Vec<String>, StoreError> {
     let RedisStore { server, scope } = &store;
     if server.is_cluster() {
         return Ok(Vec::new());

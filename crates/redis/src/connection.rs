@@ -144,7 +144,7 @@ impl Server {
             // No request was sent yet. The reason why the previous connection failed is more useful than a timeout.
             let source = Box::new(late(limit.patience));
             let silent = || StoreError::Unreachable { place: self.remote.place.clone(), source };
-            return Err(self.remote.trouble(limit.patience).unwrap_or_else(silent).into());
+            return Err(self.remote.last_error(limit.patience).unwrap_or_else(silent).into());
         };
         let mut link = linked.map_err(failure)?;
         let done = timeout_at(limit.deadline, call.send(&mut link)).await;

@@ -205,8 +205,8 @@ impl Store for RedisStore {
         self.server.remote.run(check::check(self.clone()))
     }
 
-    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
-        self.server.remote.run(check::nameless(self.clone()))
+    fn orphans(&self) -> StoreFuture<'_, Vec<String>> {
+        self.server.remote.run(check::orphans(self.clone()))
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {
@@ -226,7 +226,7 @@ impl Store for RedisStore {
         self.server.remote.run(read::tenants(self.clone()))
     }
 
-    fn trouble(&self) -> Option<StoreError> {
-        self.server.remote.trouble(self.server.remote.patience)
+    fn last_error(&self) -> Option<StoreError> {
+        self.server.remote.last_error(self.server.remote.patience)
     }
 }

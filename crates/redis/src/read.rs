@@ -109,7 +109,7 @@ pub(super) async fn list(RedisStore { server, scope }: RedisStore, prefix: Strin
 /// Returns the names with a prefix, in their order, possibly including those of expired logs.
 pub(super) async fn names(server: &Server, scope: &Scope, prefix: &str) -> Result<Vec<LogName>, StoreError> {
     let all = members(server, &keys::names(&server.prefix, scope), prefix).await?;
-    Ok(all.into_iter().map(LogName::kept).collect())
+    Ok(all.into_iter().map(LogName::unchecked).collect())
 }
 
 /// Returns the members of a sorted set with a prefix, in their order.
@@ -132,7 +132,7 @@ async fn members(server: &Server, key: &str, prefix: &str) -> Result<Vec<String>
 /// Returns a namespace, and those of all tenants within it, including those without logs.
 pub(super) async fn scopes(server: &Server, scope: &Scope) -> Result<Vec<Scope>, StoreError> {
     let inner = members(server, &keys::scopes(&server.prefix), scope.as_str()).await?;
-    let inner = inner.into_iter().map(Scope::kept).filter(|inner| inner != scope);
+    let inner = inner.into_iter().map(Scope::unchecked).filter(|inner| inner != scope);
     Ok([scope.clone()].into_iter().chain(inner).collect())
 }
 

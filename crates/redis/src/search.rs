@@ -87,7 +87,7 @@ impl Search<'_> {
     fn in_time<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
         let remote = &self.server.remote;
         let slow = || StoreError::Slow { place: remote.place.clone(), limit: LONGEST };
-        let late = || remote.trouble(LONGEST).unwrap_or_else(slow);
+        let late = || remote.last_error(LONGEST).unwrap_or_else(slow);
         self.handle.block_on(async { timeout_at(self.deadline, answer).await.map_err(|_| late())? })
     }
 

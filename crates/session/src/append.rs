@@ -49,7 +49,7 @@ pub struct Batch {
     pub(super) messages: Vec<(Arc<Message>, Option<Millis>)>,
     pub(super) origin: Origin,
     label: Option<Label>,
-    whole: bool,
+    unshortened: bool,
     pub(super) enforces: bool,
 }
 
@@ -71,9 +71,9 @@ impl Batch {
         Batch { label: Some(label), ..self }
     }
 
-    /// Shows the messages whole, even if the policy shortens results on arrival.
-    pub fn whole(self) -> Self {
-        Batch { whole: true, ..self }
+    /// Shows the messages unshortened, even if the policy shortens results on arrival.
+    pub fn unshortened(self) -> Self {
+        Batch { unshortened: true, ..self }
     }
 
     /// Enforces the limits after each message, as [`Session::enforce_limits`] does, in the same write. If the batch
@@ -88,7 +88,7 @@ impl Batch {
         let json = |message: &Message| message.wire().map(|wire| wire.raw.get().to_owned());
         let is_same = |a: &Message, b: &Message| a.digest() == b.digest() && json(a) == json(b);
         let pairs = self.messages.iter().zip(&other.messages);
-        let settings = |batch: &Batch| (batch.origin, batch.label.clone(), batch.whole, batch.enforces);
+        let settings = |batch: &Batch| (batch.origin, batch.label.clone(), batch.unshortened, batch.enforces);
         settings(self) == settings(other)
             && self.messages.len() == other.messages.len()
             && pairs.into_iter().all(|((a, _), (b, _))| is_same(a, b))
@@ -96,7 +96,7 @@ impl Batch {
 
     /// Passes the messages to the engine, and returns the entries. Enforces limits after each message if `each` is set.
     pub(super) fn receive(&self, engine: &mut Engine, each: bool) -> Result<Vec<Entry>, Error> {
-        let own = self.whole.then(|| engine.settings().policy.clone());
+        let own = self.unshortened.then(|| engine.settings().policy.clone());
         if let Some(own) = &own {
             engine.set_policy(Policy { arrival: None, caps: None, repeats: None, ..own.clone() });
         }
@@ -238,7 +238,7 @@ impl Session {
         };
         let (attempt, messages) = (unclear.attempt, unclear.messages.clone());
         self.unclear = Some(unclear);
-        self.refresh().await?;
+        self.reload_if_stale().await?;
         // At the end of the log, the next append finds out by itself.
         if self.engine.end() > attempt.at {
             match self.store.append(&self.name, Append::new(attempt.at, []).key(attempt.key)).await {

@@ -34,8 +34,8 @@ pub struct OldContents {
     pub(crate) entries: Vec<Range<Position>>,
     /// Whether the texts that were made from the messages stay: the window's running summary, its notes, and the facts.
     /// The names of erased messages leave the index in any case, because the index quotes them.
-    /// [`OldContents::summarized`] implies `keep_drawn`.
-    pub(crate) keep_drawn: bool,
+    /// [`OldContents::summarized`] implies `keep_derived`.
+    pub(crate) keep_derived: bool,
 }
 
 impl OldContents {
@@ -62,8 +62,8 @@ impl OldContents {
 
     /// Keeps the texts that were made from the messages: the running summary, the notes in the window, and the facts.
     #[must_use]
-    pub fn keep_drawn(mut self, keeps: bool) -> Self {
-        self.keep_drawn = keeps;
+    pub fn keep_derived(mut self, keeps: bool) -> Self {
+        self.keep_derived = keeps;
         self
     }
 
@@ -72,8 +72,8 @@ impl OldContents {
         !self.entries.is_empty()
     }
 
-    fn keeps_drawn(&self) -> bool {
-        self.keep_drawn || self.summarized
+    fn keeps_derived(&self) -> bool {
+        self.keep_derived || self.summarized
     }
 }
 
@@ -147,7 +147,7 @@ impl Session {
     ///
     /// Texts that were made from them are erased with them: their names leave the index, and a note replaces the
     /// running summary and Lookback's own notes in the window. Facts drawn from them are forgotten and their texts
-    /// erased, including facts that the sessions of a workspace share. [`OldContents::keep_drawn`] keeps all of these
+    /// erased, including facts that the sessions of a workspace share. [`OldContents::keep_derived`] keeps all of these
     /// but the names.
     ///
     /// Searches no longer find erased messages, and a recall reports that they were erased. If a client later changes
@@ -185,7 +185,7 @@ impl Session {
     /// # }).unwrap();
     /// ```
     pub async fn erase(&mut self, old: &OldContents) -> Result<ErasedContents, Error> {
-        self.refresh().await?;
+        self.reload_if_stale().await?;
         let selected = self.select(old).await?;
         if old.is_by_entry() {
             self.leave_out(&selected).await?;
@@ -214,7 +214,7 @@ impl Session {
             // All open sessions of this name, including this one, must read the rewritten entries. Entries that another
             // writer has added meanwhile may still show erased contents, so try again then.
             self.stale = true;
-            self.refresh().await?;
+            self.reload_if_stale().await?;
             let tell = |engine: &mut Engine| {
                 let mut entries = Vec::new();
                 engine.checkpoint(&mut entries);
@@ -275,7 +275,7 @@ impl Session {
     /// Erases the facts that were drawn from erased contents, or only counts their bytes.
     async fn erase_facts(&self, sources: &Sources, drawn: Drawn) -> Result<u64, Error> {
         // Facts from contents that were erased earlier were erased then.
-        if sources.keeps_drawn || sources.first_new.is_none() {
+        if sources.keeps_derived || sources.first_new.is_none() {
             return Ok(0);
         }
         Ok(erase_drawn(&*self.store, &self.name, &sources.gone, drawn).await?)
@@ -313,7 +313,7 @@ impl Session {
         }
         let shown: BTreeSet<Position> = shown.into_iter().flatten().collect();
         plan.sources.until = if old.is_by_entry() { 0 } else { until };
-        plan.sources.keeps_drawn = old.keeps_drawn();
+        plan.sources.keeps_derived = old.keeps_derived();
         let counter = self.engine.settings().counter.clone();
         let sweep = Sweep { selected, shown: &shown, by_entry: old.is_by_entry(), counter: &*counter, time };
         let mut at = 0;
@@ -436,10 +436,10 @@ impl Sweep<'_> {
         // again.
         let is_old = !self.by_entry && is_selected;
         let is_from_gone = self.summary(position, entry, plan);
-        let Sources { gone, first_new, keeps_drawn, .. } = &plan.sources;
+        let Sources { gone, first_new, keeps_derived, .. } = &plan.sources;
         let redrawing = Redraw::new(gone, self.counter)
-            .summary(is_from_gone && !keeps_drawn || is_old && !is_shown)
-            .note(first_new.is_some() && !keeps_drawn);
+            .summary(is_from_gone && !keeps_derived || is_old && !is_shown)
+            .note(first_new.is_some() && !keeps_derived);
         let redrawn = redrawing.redrawn(entry);
         if !is_old {
             return redrawn;
@@ -470,7 +470,7 @@ fn is_said(entry: &Entry) -> bool {
 /// # Errors
 /// Returns an error if the store fails.
 pub async fn erasable(session: &mut Session, old: &OldContents) -> Result<ErasedContents, Error> {
-    session.refresh().await?;
+    session.reload_if_stale().await?;
     let selected = session.select(old).await?;
     let mut draft = session.engine.clone();
     if old.is_by_entry() {

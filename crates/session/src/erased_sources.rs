@@ -18,7 +18,7 @@ pub(super) struct Sources {
     pub(super) summaries: BTreeMap<Position, bool>,
     /// The end of the old entries; 0 if entries are named.
     pub(super) until: Position,
-    pub(super) keeps_drawn: bool,
+    pub(super) keeps_derived: bool,
 }
 
 impl Sources {

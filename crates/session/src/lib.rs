@@ -65,7 +65,7 @@ use lookback_store::{IntoStore, LogName, Store};
 ///
 /// | group | methods |
 /// |---|---|
-/// | opening | [`open`](Session::open), [`with_summarizer`](Session::with_summarizer), [`with_hooks`](Session::with_hooks), [`resume`](Session::resume), [`catch_up`](Session::catch_up) |
+/// | opening | [`open`](Session::open), [`with_summarizer`](Session::with_summarizer), [`with_hooks`](Session::with_hooks), [`resume`](Session::resume), [`refresh`](Session::refresh) |
 /// | appending | [`push`](Session::push), [`append`](Session::append), [`sync`](Session::sync), [`answered`](Session::answered), [`replace`](Session::replace), [`set_preamble`](Session::set_preamble) |
 /// | windows | [`window`](Session::window), [`overflow`](Session::overflow), [`enforce_limits`](Session::enforce_limits), [`wait_for_summary`](Session::wait_for_summary), [`usage`](Session::usage), [`set_policy`](Session::set_policy) |
 /// | looking | [`view`](Session::view), [`explain`](Session::explain), [`stats`](Session::stats), [`info`](Session::info), [`is_unfinished`](Session::is_unfinished), [`name`](Session::name), [`settings`](Session::settings), [`store`](Session::store) |
@@ -74,7 +74,7 @@ use lookback_store::{IntoStore, LogName, Store};
 /// The module [`adapter`] has functions for adapters of frameworks and for servers.
 ///
 /// Several sessions, in any processes, may have the same name. Each sees the others' entries at its next write or
-/// [`catch_up`](Session::catch_up). Nothing is lost or written twice.
+/// [`refresh`](Session::refresh). Nothing is lost or written twice.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -212,16 +212,16 @@ impl Session {
     /// let mut writer = Session::open(store.clone(), "chat-1", Settings::default()).await?;
     /// let mut reader = Session::open(store, "chat-1", Settings::default()).await?;
     /// writer.push(Message::user("Hello")).await?;
-    /// assert!(reader.catch_up().await? && !reader.catch_up().await?);
+    /// assert!(reader.refresh().await? && !reader.refresh().await?);
     /// assert_eq!(reader.view().history_len(), 1);
     /// # Ok::<(), lookback_session::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn catch_up(&mut self) -> Result<bool, Error> {
+    pub async fn refresh(&mut self) -> Result<bool, Error> {
         let before = self.engine.end();
         let end = self.store.head(&self.name, None).await?.map_or(0, |head| head.end);
         self.stale |= end != before;
-        self.refresh().await?;
+        self.reload_if_stale().await?;
         Ok(self.engine.end() != before)
     }
 }
@@ -243,7 +243,7 @@ impl fmt::Debug for Session {
 /// # Errors
 /// Returns an error if the store fails.
 pub async fn entries(session: &mut Session) -> Result<Vec<Entry>, Error> {
-    session.refresh().await?;
+    session.reload_if_stale().await?;
     Ok(read(&*session.store, &session.name, 0..session.engine.end()).await?)
 }
 

@@ -75,7 +75,7 @@ fn within(cause: TooLong, totals: Totals) -> Limits {
         (_, room) => room.map(|room| room - room / 50),
     };
     let limit = scaled.filter(|scaled| *scaled < now).unwrap_or(now - now.div_ceil(4));
-    Limits::for_measure(cause.measure, limit)
+    Limits::only(cause.measure, limit)
 }
 
 /// Leaves out signed reasoning that the provider refused (see

@@ -107,7 +107,7 @@ impl Session {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn info(&mut self) -> Result<Option<SessionInfo>, Error> {
-        self.refresh().await?;
+        self.reload_if_stale().await?;
         let Some(info) = self.store.info(&self.name).await? else { return Ok(None) };
         let Label { agent, tags, .. } = self.view().label().clone();
         Ok(Some(SessionInfo {
@@ -128,7 +128,7 @@ impl Session {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn history(&mut self) -> Result<Vec<HistoryEntry>, Error> {
-        self.refresh().await?;
+        self.reload_if_stale().await?;
         let shown: HashSet<_> = self.view().messages().map(|item| item.position()).collect();
         let mut history = Vec::new();
         self.walk(&mut |position, entry| {
@@ -164,7 +164,7 @@ impl Session {
     /// # }).unwrap();
     /// ```
     pub async fn read(&mut self, selection: &HistoryQuery) -> Result<Vec<HistoryEntry>, Error> {
-        self.refresh().await?;
+        self.reload_if_stale().await?;
         if let Some(time) = now() {
             self.store.touch(&self.name, time).await?;
         }
@@ -320,7 +320,7 @@ fn cut(history: &[HistoryEntry], limit: usize) -> usize {
 /// # }).unwrap();
 /// ```
 pub async fn left_branches(session: &mut Session) -> Result<Vec<LeftBranch>, Error> {
-    session.refresh().await?;
+    session.reload_if_stale().await?;
     let shown: HashSet<_> = session.view().messages().map(|item| item.position()).collect();
     let (mut all, mut forks, mut preambles) = (Vec::new(), Vec::new(), Vec::new());
     session
@@ -386,7 +386,7 @@ pub async fn left_branches(session: &mut Session) -> Result<Vec<LeftBranch>, Err
 /// # }).unwrap();
 /// ```
 pub async fn newest(session: &mut Session, span: Range<Position>, most: usize) -> Result<Vec<HistoryEntry>, Error> {
-    session.refresh().await?;
+    session.reload_if_stale().await?;
     let shown: HashSet<_> = session.view().messages().map(|item| item.position()).collect();
     let mut newest = Vec::new();
     for own in session.view().path().iter().rev() {

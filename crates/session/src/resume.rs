@@ -57,7 +57,7 @@ impl Session {
     /// # }).unwrap();
     /// ```
     pub async fn resume(&mut self, task: Message, turns: u64) -> Result<Resumed, Error> {
-        self.catch_up().await?;
+        self.refresh().await?;
         if turns == 0 {
             self.begin_with(task).await?;
             return Ok(Resumed { turns: 0, unfinished: false });

@@ -94,7 +94,7 @@ impl Session {
 
     /// Returns the number of messages, from the first, that a history has in common with this session.
     async fn common(&mut self, digests: &[u128]) -> Result<u64, Error> {
-        self.refresh().await?;
+        self.reload_if_stale().await?;
         let length = usize::try_from(self.view().history_len()).unwrap_or(usize::MAX);
         if let Some(begin) = digests.get(..length)
             && view::chained(begin) == self.view().chain()
@@ -249,7 +249,7 @@ pub async fn sync_resent(
     history: &[Resent],
     mut message: impl FnMut(usize) -> Result<Arc<Message>, Error> + Send,
 ) -> Result<Synced, Error> {
-    session.refresh().await?;
+    session.reload_if_stale().await?;
     // A repeated system message is not logged, so it must not be compared.
     let (one, mut standing) = (session.engine.settings().policy.system.one, None);
     let mut repeats =
@@ -262,7 +262,7 @@ pub async fn sync_resent(
         let fork = if known < length { Some(session.view_after(known).await) } else { None };
         let fork = match fork {
             // The entries for this view were erased meanwhile.
-            Some(Err(Error::Store(StoreError::Damaged { .. }))) if session.catch_up().await? => continue,
+            Some(Err(Error::Store(StoreError::Damaged { .. }))) if session.refresh().await? => continue,
             fork => fork.transpose()?,
         };
         let new = indexes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();

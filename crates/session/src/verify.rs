@@ -57,7 +57,7 @@ pub enum Fault {
 }
 
 /// Checks a store: reads every record of it and of its tenants, compares each session with its checkpoints, and checks
-/// the data that the store keeps in addition to records (see [`Store::check`] and [`Store::nameless`]). To show
+/// the data that the store keeps in addition to records (see [`Store::check`] and [`Store::orphans`]). To show
 /// progress, `seen` is called with the number of records of each log that was read.
 ///
 /// # Errors
@@ -79,7 +79,7 @@ pub enum Fault {
 /// ```
 pub async fn verify(store: &dyn Store, mut seen: impl FnMut(u64)) -> Result<Verified, StoreError> {
     let mut verified = Verified::default();
-    let own = [store.check().await?, store.nameless().await?].concat();
+    let own = [store.check().await?, store.orphans().await?].concat();
     verified.faults.extend(own.into_iter().map(|error| Fault::Store { error }));
     for (tenants, scoped) in every_namespace(store).await? {
         let store = scoped.as_deref().unwrap_or(store);

@@ -126,7 +126,7 @@ impl Session {
     }
 
     /// Reads the log again if the engine may differ from it.
-    pub(super) async fn refresh(&mut self) -> Result<(), Error> {
+    pub(super) async fn reload_if_stale(&mut self) -> Result<(), Error> {
         if self.stale {
             let target = self.engine.target().clone();
             self.engine = load(&*self.store, &self.name, self.engine.settings().clone()).await?;
@@ -186,7 +186,7 @@ impl Session {
         change: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
     ) -> Result<Option<Written<T>>, Error> {
         let begun = Instant::now();
-        self.refresh().await?;
+        self.reload_if_stale().await?;
         let at = self.engine.end();
         // Stale until the store has the entries: if this future is dropped before, it is unknown whether it has them.
         self.stale = true;

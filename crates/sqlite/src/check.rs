@@ -40,7 +40,7 @@ pub(super) fn check(connection: &mut Connection) -> Result<Vec<String>, Fault> {
 }
 
 /// Returns descriptions of the data in the file that belongs to no listed log.
-pub(super) fn nameless(connection: &Connection) -> Result<Vec<String>, Fault> {
+pub(super) fn orphans(connection: &Connection) -> Result<Vec<String>, Fault> {
     let mut found = Vec::new();
     let mut lost = connection.prepare(
         "SELECT DISTINCT log FROM entries WHERE log NOT IN (SELECT id FROM logs UNION ALL SELECT log FROM erasing)",
@@ -66,7 +66,8 @@ struct Log {
 fn logs(connection: &Connection) -> rusqlite::Result<Vec<Log>> {
     let mut logs = connection.prepare(&format!("SELECT {}, scope, name FROM logs ORDER BY id", Sealed::COLUMNS))?;
     let log = |row: &Row<'_>| {
-        let (sealed, scope, name) = (Sealed::from_row(row)?, Scope::kept(row.get(6)?), LogName::kept(row.get(7)?));
+        let (sealed, scope, name) =
+            (Sealed::from_row(row)?, Scope::unchecked(row.get(6)?), LogName::unchecked(row.get(7)?));
         Ok(Log { sealed, scope, name })
     };
     logs.query_map([], log)?.collect()

@@ -196,8 +196,8 @@ impl Store for SqliteStore {
         self.file.read(check::check)
     }
 
-    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
-        self.file.read(|connection| check::nameless(connection))
+    fn orphans(&self) -> StoreFuture<'_, Vec<String>> {
+        self.file.read(|connection| check::orphans(connection))
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {

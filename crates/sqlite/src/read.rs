@@ -135,6 +135,6 @@ pub(super) fn tenants(connection: &Connection, scope: &Scope) -> Result<Vec<Tena
 }
 
 fn log_info(row: &Row<'_>) -> rusqlite::Result<LogInfo> {
-    let info = LogInfo::new(LogName::kept(row.get(0)?), unsigned(row.get(1)?), unsigned(row.get(2)?));
+    let info = LogInfo::new(LogName::unchecked(row.get(0)?), unsigned(row.get(1)?), unsigned(row.get(2)?));
     Ok(info.created(row.get(3)?).used(row.get(4)?))
 }

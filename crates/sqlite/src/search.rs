@@ -222,7 +222,7 @@ impl Index for Words<'_> {
                 let params = params![place.log(), self.scope.as_str()];
                 let name = self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?;
                 // A log that is being erased is no longer found.
-                let Some(log) = name.map(LogName::kept) else { return Ok(None) };
+                let Some(log) = name.map(LogName::unchecked) else { return Ok(None) };
                 self.names.insert(place.log(), log.clone());
                 log
             }

@@ -44,7 +44,7 @@ pub struct Copied {
 /// ```
 pub async fn copy(from: &dyn Store, to: &dyn Store, mut seen: impl FnMut(u64)) -> Result<Copied, CopyError> {
     let mut copied = Copied::default();
-    if let Some(what) = from.nameless().await?.into_iter().next() {
+    if let Some(what) = from.orphans().await?.into_iter().next() {
         return Err(CopyFault::Nameless { what }.into());
     }
     for (tenants, scoped) in every_namespace(from).await? {

@@ -69,7 +69,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// - **A log exists from its first record until it is deleted.** After that its name can be used again, from position
 ///   0.
 /// - **Names are compared byte for byte.** Configure a database accordingly if it ignores case or trailing spaces by
-///   default. To turn a stored text into a name again, use [`LogName::stored`].
+///   default. To turn a stored text into a name again, use [`LogName::from_stored`].
 /// - **Times are only recorded.** The time of the first record never changes. The time of the last use is the latest of
 ///   all times that were given. An append without a time does not change it.
 /// - **Every store finds the same records in the same order.** An index has the [`terms`](crate::search::terms()) of
@@ -138,7 +138,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// lists all.
     ///
     /// A log that cannot be read, or that is lost except for its name, is listed with no records; [`Store::info`]
-    /// returns the error. [`Store::nameless`] reports files and rows whose log is unknown.
+    /// returns the error. [`Store::orphans`] reports files and rows whose log is unknown.
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>>;
 
     /// Erases these logs and no others, and returns how many of them existed. To erase a session with all its logs, see
@@ -198,7 +198,7 @@ pub trait Store: fmt::Debug + Send + Sync {
 
     /// Describes data of the store and its tenants that belongs to no log in [`Store::list`]. It can neither be read
     /// nor copied, so `session::verify` reports it, and [`copy`](copy()) refuses to run. The default finds nothing.
-    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
+    fn orphans(&self) -> StoreFuture<'_, Vec<String>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
@@ -218,7 +218,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     ///
     /// A caller whose own time limit ends before the store's reports this error as the reason. The default returns
     /// `None`.
-    fn trouble(&self) -> Option<StoreError> {
+    fn last_error(&self) -> Option<StoreError> {
         None
     }
 }

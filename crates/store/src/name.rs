@@ -112,11 +112,11 @@ impl LogName {
     /// use lookback_store::LogName;
     ///
     /// let name: LogName = "chat-1".parse()?;
-    /// assert_eq!(LogName::stored("memory:chat-1:facts"), Some(name.facts_of()));
-    /// assert_eq!(LogName::stored("../secrets"), None);
+    /// assert_eq!(LogName::from_stored("memory:chat-1:facts"), Some(name.facts_of()));
+    /// assert_eq!(LogName::from_stored("../secrets"), None);
     /// # Ok::<(), lookback_store::BadName>(())
     /// ```
-    pub fn stored(name: &str) -> Option<LogName> {
+    pub fn from_stored(name: &str) -> Option<LogName> {
         let session = session(name);
         // `compact::messages` is a valid session name. Its summary was once kept in a log whose name belongs to no
         // session.
@@ -130,7 +130,7 @@ impl LogName {
     }
 
     /// Wraps a name that was checked when its log was written.
-    pub fn kept(name: String) -> LogName {
+    pub fn unchecked(name: String) -> LogName {
         LogName(name)
     }
 }

@@ -102,7 +102,7 @@ impl Scope {
     }
 
     /// Wraps the text of a namespace that a store has kept.
-    pub fn kept(text: String) -> Scope {
+    pub fn unchecked(text: String) -> Scope {
         Scope(text)
     }
 

@@ -113,7 +113,7 @@ impl Summarizer for Anthropic {
         Box::pin(self.ask(task))
     }
 
-    fn trouble(&self) -> Option<SummarizerError> {
-        self.endpoint.trouble()
+    fn take_error(&self) -> Option<SummarizerError> {
+        self.endpoint.take_error()
     }
 }

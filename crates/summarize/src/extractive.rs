@@ -113,7 +113,7 @@ fn extract(task: &SummaryTask, counter: &dyn TokenCounter) -> String {
     let needed = task.faults.as_ref().map_or(&[][..], |faults| faults.needed.as_slice());
     let line = |names: &[&str]| if names.is_empty() { String::new() } else { format!("{}\n", names.join(", ")) };
     let reserved = counter.text(&line(&needed.iter().map(String::as_str).collect::<Vec<_>>()));
-    let Choice { mut chosen, best } = units.choose(task.aim().saturating_sub(reserved), counter, &mut 0);
+    let Choice { mut chosen, best } = units.choose(task.requested_tokens().saturating_sub(reserved), counter, &mut 0);
     let text = |unit: usize| units.texts.get(unit).map_or("", String::as_str);
     if chosen.is_empty() {
         // No unit fits. The beginning of the best is better than nothing.
@@ -123,7 +123,7 @@ fn extract(task: &SummaryTask, counter: &dyn TokenCounter) -> String {
     let lines = chosen.iter().map(|unit| text(*unit)).collect::<Vec<_>>().join("\n");
     let unnamed: Vec<&str> = needed.iter().map(String::as_str).filter(|name| !check::names(&lines, name)).collect();
     // Joined lines may have a few tokens more than the sum of each.
-    cut::head(&format!("{}{lines}", line(&unnamed)), task.aim(), counter).to_owned()
+    cut::head(&format!("{}{lines}", line(&unnamed)), task.requested_tokens(), counter).to_owned()
 }
 
 /// The units of a task, with their words.

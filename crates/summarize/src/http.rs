@@ -84,12 +84,12 @@ pub(super) struct Endpoint {
     pub(super) window: Option<u64>,
     pub(super) limits: HttpLimits,
     agent: Agent,
-    troubles: Arc<Mutex<Troubles>>,
+    errors: Arc<Mutex<LastErrors>>,
 }
 
 /// The errors of the last tries of the calls in progress. Several sessions may share a summarizer.
 #[derive(Default)]
-struct Troubles {
+struct LastErrors {
     /// The number of calls so far.
     begun: u64,
     /// The errors by the number of their call.
@@ -116,7 +116,7 @@ impl Endpoint {
             window: None,
             limits: HttpLimits::default(),
             agent: config.into(),
-            troubles: Arc::default(),
+            errors: Arc::default(),
         }
     }
 
@@ -137,25 +137,25 @@ impl Endpoint {
         blocking::unblock(move || {
             let call = endpoint.begin();
             let done = endpoint.send(call, &url, &headers, &body);
-            endpoint.troubles().last.remove(&call);
+            endpoint.errors().last.remove(&call);
             done
         })
         .await
     }
 
     /// Removes and returns the error of the last try of a call in progress: of the oldest call that has one.
-    pub(super) fn trouble(&self) -> Option<SummarizerError> {
-        self.troubles().last.pop_first().map(|(_, error)| error)
+    pub(super) fn take_error(&self) -> Option<SummarizerError> {
+        self.errors().last.pop_first().map(|(_, error)| error)
     }
 
-    fn troubles(&self) -> MutexGuard<'_, Troubles> {
-        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    fn errors(&self) -> MutexGuard<'_, LastErrors> {
+        self.errors.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn begin(&self) -> u64 {
-        let mut troubles = self.troubles();
-        troubles.begun += 1;
-        troubles.begun
+        let mut errors = self.errors();
+        errors.begun += 1;
+        errors.begun
     }
 
     fn send(&self, call: u64, url: &str, headers: &[(&'static str, String)], body: &str) -> Result<Value, Refused> {
@@ -168,7 +168,7 @@ impl Endpoint {
                 Ok(value) => return Ok(value),
                 // The error of the previous try is more informative than the timeout.
                 Err(Failure::Final(Refused { error: late @ SummarizerError(Kind::TimedOut { .. }), .. })) => {
-                    return Err(self.troubles().last.remove(&call).map_or(late, |error| error.after(tries)).into());
+                    return Err(self.errors().last.remove(&call).map_or(late, |error| error.after(tries)).into());
                 }
                 Err(Failure::Final(refused)) => return Err(refused),
                 Err(Failure::Passing(refused, wait)) => (refused, wait),
@@ -178,7 +178,7 @@ impl Endpoint {
             if tries >= self.limits.tries || wait >= left {
                 return Err(refused);
             }
-            self.troubles().last.insert(call, refused.error);
+            self.errors().last.insert(call, refused.error);
             thread::sleep(wait);
         }
     }

@@ -85,7 +85,7 @@ pub trait Summarizer: Debug + Send + Sync {
     ///
     /// A caller that gives up on a call because of its own time limit reports this error instead, because it is more
     /// informative. The default implementation returns `None`.
-    fn trouble(&self) -> Option<SummarizerError> {
+    fn take_error(&self) -> Option<SummarizerError> {
         None
     }
 }
@@ -103,8 +103,8 @@ impl<S: Summarizer + ?Sized> Summarizer for Arc<S> {
         (**self).complete(task)
     }
 
-    fn trouble(&self) -> Option<SummarizerError> {
-        (**self).trouble()
+    fn take_error(&self) -> Option<SummarizerError> {
+        (**self).take_error()
     }
 }
 
@@ -121,8 +121,8 @@ impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
         (**self).complete(task)
     }
 
-    fn trouble(&self) -> Option<SummarizerError> {
-        (**self).trouble()
+    fn take_error(&self) -> Option<SummarizerError> {
+        (**self).take_error()
     }
 }
 
@@ -267,7 +267,7 @@ impl SummaryTask {
         let mut text = match (&self.instructions, &self.schema) {
             (Some(instructions), _) => instructions.clone(),
             (None, None) => {
-                let shorter = match self.aim() {
+                let shorter = match self.requested_tokens() {
                     aim if aim < self.budget => format!(" Here {aim} should do, since it replaces little more."),
                     _ => String::new(),
                 };
@@ -306,7 +306,7 @@ impl SummaryTask {
     }
 
     /// Returns the tokens that the model is asked for: the aim, or the budget if that is less or there is no aim.
-    pub fn aim(&self) -> u64 {
+    pub fn requested_tokens(&self) -> u64 {
         self.aim.map_or(self.budget, |aim| aim.min(self.budget))
     }
 

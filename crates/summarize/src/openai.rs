@@ -136,7 +136,7 @@ impl Summarizer for OpenAi {
         Box::pin(self.ask(task))
     }
 
-    fn trouble(&self) -> Option<SummarizerError> {
-        self.endpoint.trouble()
+    fn take_error(&self) -> Option<SummarizerError> {
+        self.endpoint.take_error()
     }
 }

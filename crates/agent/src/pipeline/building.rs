@@ -32,7 +32,7 @@ impl Pipeline {
     pub fn standard(session: Session, budget: Budget, window: ContextFilter, memory: Memory) -> Self {
         let (sheet, progress) = (FactSheet::new(memory), super::super::Progress::new());
         let pipeline = Pipeline::new(session).with(Observe::new()).with(budget);
-        pipeline.with(window.naming_entries()).with(sheet).with(progress)
+        pipeline.with(window.with_entry_numbers()).with(sheet).with(progress)
     }
 
     /// Adds a middleware, after those of the same order.

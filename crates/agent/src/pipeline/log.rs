@@ -61,7 +61,7 @@ impl Pipeline {
             self.writing = Some(self.session.stats().entries);
             match arrival {
                 Arrival::Capped(origin) => self.session.append(Batch::from(message).origin(origin).at(now())).await?,
-                Arrival::Whole => self.session.append(Batch::from(message).whole()).await?,
+                Arrival::Whole => self.session.append(Batch::from(message).unshortened()).await?,
             };
         }
         self.writing = None;
@@ -76,7 +76,7 @@ impl Pipeline {
 
     /// Reads the entries that any writer has added since the log ended at this position.
     async fn since(&mut self, end: Position) -> Result<Vec<Entry>, Error> {
-        self.session.catch_up().await?;
+        self.session.refresh().await?;
         let now = self.session.stats().entries;
         let span = end.min(now)..now;
         Ok(read(&**self.session.store(), self.session.name(), span).await?)

@@ -208,7 +208,7 @@ Examples:
         entry: Vec<Range<Position>>,
         /// Keep the running summary, the notes in the window, and the facts
         #[arg(long)]
-        keep_drawn: bool,
+        keep_derived: bool,
         /// Erase them instead of only listing them
         #[arg(long)]
         yes: bool,

@@ -56,14 +56,14 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
             let retention = Retention::default().unused_since(unused_for).keep(keep);
             prune::run(&*open(&store)?, &retention, yes, json)?;
         }
-        SessionsCommand::Erase { names, older_than, summarized, entry, keep_drawn, yes, store: place, json } => {
+        SessionsCommand::Erase { names, older_than, summarized, entry, keep_derived, yes, store: place, json } => {
             if !entry.is_empty() && names.len() > 1 {
                 return Err(Failure::SeveralErased { count: names.len() });
             }
             let store = open(&place)?;
             let named = names.iter().map(|name| known(&*store, name, &place)).collect::<Result<Vec<_>, _>>()?;
             let old = OldContents::default().before(older_than).summarized(summarized);
-            let old = old.entries(entry).keep_drawn(keep_drawn);
+            let old = old.entries(entry).keep_derived(keep_derived);
             return erase::run(&store, &named, &old, yes, json);
         }
         SessionsCommand::Import { files, dialect, store } => {

@@ -68,7 +68,7 @@ fn stats(store: &dyn Store, json: bool) -> Result<ExitCode, Failure> {
         let store = scoped.as_deref().unwrap_or(store);
         is_damaged |= warn_of_damaged(store, &block_on(store.list(""))?)?;
     }
-    for what in block_on(store.nameless())? {
+    for what in block_on(store.orphans())? {
         output::warning(&what);
         is_damaged = true;
     }

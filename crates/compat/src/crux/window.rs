@@ -120,7 +120,7 @@ impl SlidingWindow {
         let (mut standing, mut taken) = (None, 0);
         loop {
             let mut session = self.session.lock().await;
-            session.catch_up().await?;
+            session.refresh().await?;
             let Some(pending) = adapter::pending(&mut session).await? else { return Ok(session) };
             let summary = session.view().summary_position();
             if standing.replace(summary).is_some_and(|before| before != summary) {

@@ -291,8 +291,8 @@ impl Summarizer for Listener<'_> {
         })
     }
 
-    fn trouble(&self) -> Option<SummarizerError> {
-        self.summarizer.trouble()
+    fn take_error(&self) -> Option<SummarizerError> {
+        self.summarizer.take_error()
     }
 }
 

@@ -149,7 +149,7 @@ fn lists_all(index: &NameIndex, names: &[Candidate<'_>]) -> bool {
 /// `with` the index may exceed no limit that it meets `without`.
 fn may_become(policy: &Policy, before: &Totals, without: &Totals, with: &Totals) -> bool {
     let limits = [policy.limits, policy.hard.unwrap_or_default()];
-    let over = |totals: &Totals| limits.iter().flat_map(|limits| limits.excesses(totals)).collect::<Vec<_>>();
+    let over = |totals: &Totals| limits.iter().flat_map(|limits| limits.exceeded_by(totals)).collect::<Vec<_>>();
     let is_smaller = |measure: Measure| with.get(measure) < before.get(measure);
     is_smaller(Measure::Tokens)
         && is_smaller(Measure::Bytes)

@@ -38,7 +38,7 @@ impl Engine {
     /// Returns the limits of the policy that a view of this conversation exceeds. Tokens are corrected by the
     /// provider's usage reports.
     pub fn over(&self, view: &View) -> Vec<Excess> {
-        self.policy.limits.excesses(&self.counted(view, &self.policy)).collect()
+        self.policy.limits.exceeded_by(&self.counted(view, &self.policy)).collect()
     }
 
     /// Returns whether the window would certainly stay unchanged if this many messages with this many bytes of JSON in

@@ -58,7 +58,7 @@ impl<'a> Draft<'a> {
 
     /// Returns the first measure in which the window exceeds the target.
     fn missed(&self) -> Option<Excess> {
-        self.target.excesses(&self.totals()).next()
+        self.target.exceeded_by(&self.totals()).next()
     }
 
     fn reason(&self, missed: Excess) -> Reason {

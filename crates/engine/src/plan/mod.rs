@@ -391,7 +391,7 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
 /// Returns the limits of a policy that are exceeded, including hard ones.
 pub(crate) fn excesses(policy: &Policy, totals: &Totals) -> Vec<Excess> {
     let hard = policy.hard.unwrap_or_default();
-    policy.limits.excesses(totals).chain(hard.excesses(totals)).collect()
+    policy.limits.exceeded_by(totals).chain(hard.exceeded_by(totals)).collect()
 }
 
 /// Returns whether signed reasoning of the open tool loop forbids any change, and the request does not ask the provider

@@ -70,9 +70,9 @@ impl Limits {
     /// use lookback_engine::policy::Limits;
     /// use lookback_wire::size::Measure;
     ///
-    /// assert_eq!(Limits::for_measure(Measure::Messages, 40), Limits::messages(40));
+    /// assert_eq!(Limits::only(Measure::Messages, 40), Limits::messages(40));
     /// ```
-    pub fn for_measure(measure: Measure, limit: u64) -> Self {
+    pub fn only(measure: Measure, limit: u64) -> Self {
         let limits = Limits::default();
         match measure {
             Measure::Tokens => Limits::tokens(limit),
@@ -103,7 +103,7 @@ impl Limits {
     }
 
     /// Returns every limit that is exceeded.
-    pub fn excesses(&self, totals: &Totals) -> impl Iterator<Item = Excess> {
+    pub fn exceeded_by(&self, totals: &Totals) -> impl Iterator<Item = Excess> {
         let (limits, totals) = (*self, *totals);
         Measure::ALL.into_iter().filter_map(move |measure| {
             let (limit, actual) = (limits.get(measure)?, totals.get(measure));
@@ -113,7 +113,7 @@ impl Limits {
 
     /// Returns whether no limit is exceeded.
     pub fn fits(&self, totals: &Totals) -> bool {
-        self.excesses(totals).next().is_none()
+        self.exceeded_by(totals).next().is_none()
     }
 
     /// Returns the limits with a share of the context window turned into a count.

@@ -160,7 +160,7 @@ impl Policy {
             ],
             ..Policy::unlimited()
         }
-        .naming_entries()
+        .with_entry_numbers()
     }
 
     /// Returns a policy that sends everything and never compacts, even if the window exceeds the model's context
@@ -271,11 +271,11 @@ impl Policy {
     /// use lookback_tokens::cut::Truncation;
     ///
     /// let arrival = Some(Truncation { head: 2_000, ..Truncation::default() });
-    /// let policy = Policy { arrival, ..Policy::unlimited() }.naming_entries();
+    /// let policy = Policy { arrival, ..Policy::unlimited() }.with_entry_numbers();
     /// assert!(policy.arrival.unwrap().marker.unwrap().contains("{entry}"));
     /// ```
     #[must_use]
-    pub fn naming_entries(mut self) -> Policy {
+    pub fn with_entry_numbers(mut self) -> Policy {
         let name = |cap: &mut Truncation| {
             let unit = cap.unit.name();
             let marker = || format!("\n[... {{cut}} {unit} cut; entry {{entry}} has them ...]\n");

@@ -13,7 +13,7 @@ fn a_chat_completion_gives_its_first_choice_as_it_came() {
     let response = Response::decode(&body, Dialect::OpenAiChat).unwrap();
     assert_eq!(response.message.wire().unwrap().raw.get(), message);
     assert_eq!((response.model.as_deref(), response.input, response.output), (Some("gpt-4o"), Some(7), Some(3)));
-    assert_eq!(response.said(), "");
+    assert_eq!(response.text(), "");
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn an_anthropic_message_loses_what_no_request_may_hold_and_counts_what_was_cache
     let response = Response::decode(&body, Dialect::Anthropic).unwrap();
     let expected = format!(r#"{{"role":"assistant","content":{content}}}"#);
     assert_eq!(response.message.wire().unwrap().raw.get(), expected);
-    assert_eq!((response.input, response.output, response.said().as_str()), (Some(112), Some(4), "Look:"));
+    assert_eq!((response.input, response.output, response.text().as_str()), (Some(112), Some(4), "Look:"));
     assert_eq!(response.message.tool_calls().count(), 1);
 }
 
@@ -38,7 +38,7 @@ fn a_converse_output_gives_its_message() {
         "usage": {"inputTokens": 5, "outputTokens": 2, "cacheReadInputTokens": 1, "totalTokens": 8},
     });
     let response = Response::decode(&body.to_string(), Dialect::Bedrock).unwrap();
-    assert_eq!((response.input, response.output, response.said().as_str()), (Some(6), Some(2), "one\ntwo"));
+    assert_eq!((response.input, response.output, response.text().as_str()), (Some(6), Some(2), "one\ntwo"));
 }
 
 #[test]

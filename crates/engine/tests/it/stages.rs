@@ -54,7 +54,7 @@ fn a_note_of_what_is_gone_names_the_entry_that_has_it() {
         stages: vec![Stage::ClearResults { except_newest: 0, marker: None }, Stage::Drop],
         ..Policy::unlimited()
     };
-    let policy = policy.naming_entries();
+    let policy = policy.with_entry_numbers();
     let mut engine = Engine::new(Settings::default().policy(policy.clone()));
     engine.push(Message::user("Read it.")).unwrap();
     engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).unwrap();

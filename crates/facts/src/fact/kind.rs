@@ -48,7 +48,7 @@ impl FactKind {
 
     /// Returns the scope that facts of this kind have unless you choose another: preferences and constraints are shared
     /// with the workspace, all others belong to the session.
-    pub fn usual_scope(self) -> Scope {
+    pub fn default_scope(self) -> Scope {
         match self {
             FactKind::Preference | FactKind::Constraint => Scope::Shared,
             FactKind::Correction | FactKind::Blocker | FactKind::Decision | FactKind::Finding => Scope::Session,

@@ -156,7 +156,7 @@ async fn state(memory: &Memory, statement: Statement) -> Result<String, Trouble>
         ));
     }
     for old in supersedes {
-        let said = memory.stated(old).await?.map_or_else(String::new, |old| format!(": {}", quoted(&old.text)));
+        let said = memory.statement(old).await?.map_or_else(String::new, |old| format!(": {}", quoted(&old.text)));
         text.push_str(&format!("\nIt replaces {old}{said}"));
     }
     if let Some(fact) = match disputes {

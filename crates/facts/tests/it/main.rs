@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
-mod draw;
+mod extract;
 mod kb_import;
 mod memory;
 mod memory_deeds;

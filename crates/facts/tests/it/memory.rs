@@ -631,7 +631,7 @@ fn the_short_way_to_state_a_fact_is_the_long_one() {
         ];
         for (id, kind) in ids.into_iter().zip(FactKind::ALL) {
             let fact = memory.get(id).await.unwrap().unwrap();
-            assert_eq!((fact.statement.kind, id.scope), (kind, kind.usual_scope()));
+            assert_eq!((fact.statement.kind, id.scope), (kind, kind.default_scope()));
             assert_eq!((fact.trust, fact.confidence), (Trust::High, Confidence::CERTAIN));
         }
         let shared = ids.into_iter().filter(|id| id.scope == Scope::Shared).count();

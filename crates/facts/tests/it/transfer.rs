@@ -87,7 +87,7 @@ fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from()
     let drawn = |memory: &Memory| {
         let answer = r#"{"facts":[{"kind":"finding","text":"It is so.","confidence":1,"message":1}]}"#;
         let model = Function::new("m", move |_| async move { Ok(answer.to_owned()) });
-        block_on(memory.draw(&messages, &model, &Estimate::default())).unwrap().len()
+        block_on(memory.extract(&messages, &model, &Estimate::default())).unwrap().len()
     };
     let old = open();
     let npm = block_on(old.state(Scope::Shared, said(FactKind::Preference, "Use npm.", Speaker::Model, 1))).unwrap().id;

@@ -12,10 +12,10 @@ mod http;
 mod inspect;
 mod lines;
 mod mcp;
-mod rehearsal;
 mod report;
 mod rest;
 mod router;
+mod warm_up;
 mod windows;
 
 use std::fmt;
@@ -28,7 +28,7 @@ use lookback_engine::policy::Policy;
 use lookback_store::{IntoStore, Store};
 
 use self::admission::{Current, EventLog, Shared};
-pub use self::config::adds::{Add, UnknownAdd};
+pub use self::config::additions::{Add, UnknownAdd};
 pub use self::config::keys::{Key, NoRandom};
 pub use self::config::summarizer::SummaryModel;
 pub use self::config::upstream::{BadUpstream, Upstream};
@@ -140,11 +140,11 @@ impl Gateway {
         let tls = self.config.tls.as_ref().map(config::tls::acceptor).transpose()?;
         let runtime = wide_runtime()?;
         let served = runtime.block_on(async {
-            let loading = tokio::task::spawn_blocking(rehearsal::load);
+            let loading = tokio::task::spawn_blocking(warm_up::load);
             let (shared, reload, limits, grace) = self.parts(address);
             // If loading failed, the first call that needs the tables will report it.
             let _ = loading.await;
-            rehearsal::rehearse(&shared).await;
+            warm_up::run(&shared).await;
             let (listener, bound) = bind(address).await?;
             let (stop, mut again) = (asked_to_stop()?, asked_to_reload()?);
             shared.recall(shared.store.clone());

@@ -150,7 +150,7 @@ struct Late {
     limit: Duration,
     /// Why the server of the store cannot be reached, if that is known.
     #[source]
-    trouble: Option<StoreError>,
+    cause: Option<StoreError>,
 }
 
 impl Server {
@@ -160,7 +160,7 @@ impl Server {
         gone: impl Future<Output = ()> + Send,
         work: impl Future<Output = T> + Send,
     ) -> Result<T, Late> {
-        let late = || Late { limit: self.deadline, trouble: self.memory.store().trouble() };
+        let late = || Late { limit: self.deadline, cause: self.memory.store().last_error() };
         tokio::select! {
             done = timeout(self.deadline, work) => done.map_err(|_| late()),
             () = gone => Err(late()),

@@ -170,7 +170,7 @@ impl Store for Endless {
     fn search<'a>(&'a self, _: Option<&'a LogName>, _: &'a Query, _: usize) -> StoreFuture<'a, Vec<Hit>> {
         Box::pin(std::future::pending())
     }
-    fn trouble(&self) -> Option<StoreError> {
+    fn last_error(&self) -> Option<StoreError> {
         Some(StoreError::Unreachable { place: "elsewhere".into(), source: "the connection was refused".into() })
     }
 }

@@ -54,7 +54,7 @@ impl Session {
             // Without the runtime that the summarizer needs, every try would fail like the first one.
             SummaryPoll::Free(_) if self.summaries.options.spawner.lacks_runtime() => Ok(Vec::new()),
             SummaryPoll::Free(free) => {
-                self.catch_up().await?;
+                self.refresh().await?;
                 // If other writers have written meanwhile, such as a summary, the window must be decided on again.
                 if self.engine.end() == end
                     && let Some(request) = request.take()

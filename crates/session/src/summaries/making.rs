@@ -77,7 +77,7 @@ impl Making {
         let late = async {
             async_io::Timer::after(self.time_limit).await;
             // A summarizer that keeps retrying knows the cause.
-            Err(self.summarizer.trouble().map_or(Reason::Late, Reason::Summarizer))
+            Err(self.summarizer.take_error().map_or(Reason::Late, Reason::Summarizer))
         };
         future::or(self.make_checked(task), late).await
     }
@@ -89,14 +89,14 @@ impl Making {
         }
         let first = self.make_once(task.clone()).await?;
         let source = Arc::new(self.source(task.previous.clone()).await);
-        let faults = self.check(&source, &first.text, task.aim()).await;
+        let faults = self.check(&source, &first.text, task.requested_tokens()).await;
         if faults.is_empty() {
             return Ok(Made::Passed(first));
         }
         let faults = Arc::new(faults);
         self.refuse(&faults, true);
         let second = self.make_once(task.clone().faults((*faults).clone())).await?;
-        let faults = self.check(&source, &second.text, task.aim()).await;
+        let faults = self.check(&source, &second.text, task.requested_tokens()).await;
         if faults.is_empty() {
             return Ok(Made::Passed(second));
         }

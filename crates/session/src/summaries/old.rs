@@ -31,7 +31,7 @@ pub(crate) async fn old_summaries(
             let Note::Made { claim, text, .. } = &mut note else { continue };
             let is_current = position + 1 == end && claim.covers.iter().any(|span| view.is_on_path(span));
             let is_old = !is_current && claim.covers.iter().all(|span| span.end <= sources.until);
-            let is_made_from_gone = !sources.keeps_drawn && sources.is_claimed(claim);
+            let is_made_from_gone = !sources.keeps_derived && sources.is_claimed(claim);
             if text.is_empty() || !(is_old || is_made_from_gone) {
                 continue;
             }

@@ -119,7 +119,7 @@ fn first_day() -> OldContents {
 /// Asserts that the name is neither in the store's records, nor in its files, nor in the window.
 fn is_gone(kind: &str, folder: &Path, store: &Arc<dyn Store>, session: &mut Session) {
     // An open session reads the rewritten entries when it catches up.
-    block_on(session.catch_up()).unwrap();
+    block_on(session.refresh()).unwrap();
     assert_eq!(quoting(&**store, NAME), [""; 0], "{kind}");
     block_on(store.vacuum()).unwrap();
     assert!(!holds(folder, NAME), "{kind}");
@@ -255,7 +255,7 @@ fn what_was_made_from_what_is_erased_can_be_kept() {
     for (kind, store) in everywhere(folder.path()) {
         let (mut session, memory) = with_derived(&store);
         let shown = adapter::preview(&session).to_json().unwrap();
-        assert_eq!(block_on(session.erase(&first_day().keep_drawn(true))).unwrap().messages, 1, "{kind}");
+        assert_eq!(block_on(session.erase(&first_day().keep_derived(true))).unwrap().messages, 1, "{kind}");
         assert_eq!(adapter::preview(&session).to_json().unwrap(), shown, "{kind}");
         assert_eq!(facts(&memory).len(), 3, "{kind}");
         let entries = block_on(adapter::entries(&mut session)).unwrap();
@@ -322,7 +322,7 @@ fn a_summary_and_facts_that_are_being_made_of_what_is_erased_come_to_nothing() {
         let answer = r#"{"facts":[{"kind":"finding","text":"It is hunter2_4711.","confidence":0.9,"message":1}]}"#;
         let model = Function::new("small-model", move |_| async move { Ok(answer.to_owned()) });
         let left = [LeftMessage::new(0, Message::user(format!("About {NAME}.")))];
-        assert!(block_on(memory.draw(&left, &model, &Estimate::default())).unwrap().is_empty(), "{kind}");
+        assert!(block_on(memory.extract(&left, &model, &Estimate::default())).unwrap().is_empty(), "{kind}");
         is_gone(kind, folder.path(), &store, &mut session);
     }
 }

@@ -143,7 +143,8 @@ fn a_push_that_was_given_up_does_not_lend_its_key_to_the_next_message() {
     store.fail(Fault::Read);
     {
         let mut again = pin!(session.push(Message::user("one")));
-        block_on(poll_fn(|context| Poll::Ready(assert!(again.as_mut().poll(context).is_pending()))));
+        let is_pending = block_on(poll_fn(|context| Poll::Ready(again.as_mut().poll(context).is_pending())));
+        assert!(is_pending);
     }
     block_on(session.push(Message::user("other"))).unwrap();
     let keys = store.keys();

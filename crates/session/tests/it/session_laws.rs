@@ -301,7 +301,7 @@ impl Life {
                     _ = block_on(other.window());
                 }
                 self.expected.push(message);
-                assert!(block_on(self.session.catch_up()).unwrap());
+                assert!(block_on(self.session.refresh()).unwrap());
             }
             Op::Erase { summarized } => {
                 let before = adapter::preview(&self.session).to_json().unwrap();

@@ -246,8 +246,8 @@ impl Store for EncryptedStore {
         self.inner.probe()
     }
 
-    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
-        self.inner.nameless()
+    fn orphans(&self) -> StoreFuture<'_, Vec<String>> {
+        self.inner.orphans()
     }
 
     fn vacuum(&self) -> StoreFuture<'_, ()> {
@@ -258,7 +258,7 @@ impl Store for EncryptedStore {
         self.inner.tenants()
     }
 
-    fn trouble(&self) -> Option<StoreError> {
-        self.inner.trouble()
+    fn last_error(&self) -> Option<StoreError> {
+        self.inner.last_error()
     }
 }

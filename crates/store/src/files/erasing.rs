@@ -17,7 +17,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<LogName>, StoreError> {
     let Some(file) = disk::open(path)? else { return Ok(Vec::new()) };
     let text = io::read_to_string(file).map_err(failed(path))?;
     let names = parsed(&text).ok_or_else(|| StoreError::NoJson { place: path.display().to_string(), line: 1 })?;
-    Ok(names.iter().filter_map(|name| LogName::stored(name)).collect())
+    Ok(names.iter().filter_map(|name| LogName::from_stored(name)).collect())
 }
 
 fn parsed(text: &str) -> Option<Vec<String>> {

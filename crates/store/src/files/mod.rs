@@ -204,8 +204,8 @@ impl Store for FileStore {
         self.run(Files::check)
     }
 
-    fn nameless(&self) -> StoreFuture<'_, Vec<String>> {
-        self.run(Files::nameless)
+    fn orphans(&self) -> StoreFuture<'_, Vec<String>> {
+        self.run(Files::orphans)
     }
 
     fn vacuum(&self) -> StoreFuture<'_, ()> {

@@ -87,10 +87,10 @@ impl Place {
         let log = match self.kind {
             Kind::Document => {
                 let name = decoded(file.strip_suffix(".json")?)?;
-                LogName::stored(if name == MEMORY { SHARED } else { &name })?.shared_of()
+                LogName::from_stored(if name == MEMORY { SHARED } else { &name })?.shared_of()
             }
             Kind::Lines => {
-                let session = LogName::stored(&decoded(folder)?)?;
+                let session = LogName::from_stored(&decoded(folder)?)?;
                 let kind = kinds().find(|kind| file_of(*kind) == Some(file))?;
                 kind.map_or(session.clone(), |derived| session.derive(derived))
             }

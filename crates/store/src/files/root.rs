@@ -438,7 +438,7 @@ impl Files {
     /// Returns the log that a file or its index names; `None` for a file of another program.
     fn named(&self, place: &Place) -> Result<Option<LogName>, StoreError> {
         match self.header(place) {
-            Ok(Some(header)) => Ok(LogName::stored(&header.log)),
+            Ok(Some(header)) => Ok(LogName::from_stored(&header.log)),
             Err(StoreError::Newer { .. }) => Ok(place.log(&self.root)),
             // It is damaged, lost, or not ours.
             Ok(None) => self.damaged_at(place),
@@ -451,7 +451,7 @@ impl Files {
     /// content that only this store writes.
     fn damaged_at(&self, place: &Place) -> Result<Option<LogName>, StoreError> {
         let index = Index::open(place.index())?.filter(|index| index.records > 0);
-        if let Some(log) = index.and_then(|index| LogName::stored(&index.name)) {
+        if let Some(log) = index.and_then(|index| LogName::from_stored(&index.name)) {
             return Ok(Some(log));
         }
         let Some(log) = place.log(&self.root) else { return Ok(None) };
@@ -466,7 +466,7 @@ impl Files {
     }
 
     /// Describes the files that only this store writes, but that belong to no listed log, including those of tenants.
-    pub(super) fn nameless(&self) -> Result<Vec<String>, StoreError> {
+    pub(super) fn orphans(&self) -> Result<Vec<String>, StoreError> {
         let mut found = Vec::new();
         for place in self.places()? {
             let path = place.path().display();
@@ -488,7 +488,7 @@ impl Files {
         }
         for folder in entries(&self.root.join(TENANTS))? {
             match folder.file_name().to_str().and_then(place::tenant_at) {
-                Some(tenant) => found.extend(self.for_tenant(&tenant).nameless()?),
+                Some(tenant) => found.extend(self.for_tenant(&tenant).orphans()?),
                 None if folder.path().join(MEMORY).is_dir() => {
                     found.push(format!("{} is not the folder of a tenant", folder.path().display()));
                 }

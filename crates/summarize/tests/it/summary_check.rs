@@ -290,12 +290,12 @@ fn extractive_passes(name: &str, messages: &[Message]) {
         task.previous.clone_from(&previous);
         let source = SummarySource::new(batch, previous.as_deref());
         let mut made = block_on(run(&model, task.clone(), &counter)).unwrap();
-        let faults = source.check(&made.text, task.aim(), &counter);
+        let faults = source.check(&made.text, task.requested_tokens(), &counter);
         if !faults.is_empty() {
             assert!(faults.invented.is_empty(), "{name}: {:?}", faults.invented);
             made = block_on(run(&model, task.clone().faults(faults), &counter)).unwrap();
         }
-        let left = source.check(&made.text, task.aim(), &counter);
+        let left = source.check(&made.text, task.requested_tokens(), &counter);
         let SummaryFaults { invented, missing, language, orders, .. } = &left;
         assert!(left.is_empty(), "{name}: {invented:?} {missing:?} {language:?} {orders:?}");
         previous = Some(made.text);

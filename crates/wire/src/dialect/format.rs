@@ -44,7 +44,7 @@ pub(super) struct Sending<'a> {
 ///
 /// - in this crate, `Dialect::ALL`, and the order in `detect/mod.rs`;
 /// - in `models`, the families of models in `data/models.toml`;
-/// - a request in `server/src/gateway/rehearsal.rs`, and the help in `cli/src/args.rs`;
+/// - a request in `server/src/gateway/warm_up.rs`, and the help in `cli/src/args.rs`;
 /// - in `replay`, the members of a body in `recording/mod.rs`, the formats in `recording/shape.rs`, and prices in
 ///   `data/prices.toml`;
 /// - in `bindings`, the seams of `wrap`, the models in `shared/src/options.rs`, and the types of each package;

@@ -15,7 +15,7 @@ use lookback_content::json::{self, Fields, SyntaxError};
 /// let body = r#"{"model": "gpt-4o-2024-11-20", "choices": [{"message": {"role": "assistant", "content": "Paris."}}],
 ///     "usage": {"prompt_tokens": 2400, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 2304}}}"#;
 /// let response = Response::decode(body, Dialect::OpenAiChat)?;
-/// assert_eq!((response.said().as_str(), response.input, response.output), ("Paris.", Some(2400), Some(2)));
+/// assert_eq!((response.text().as_str(), response.input, response.output), ("Paris.", Some(2400), Some(2)));
 /// assert_eq!((response.cached, response.written), (Some(2304), None));
 /// # Ok::<(), lookback_wire::dialect::DecodeError>(())
 /// ```
@@ -57,7 +57,7 @@ impl Response {
     }
 
     /// Returns the model's text, without reasoning and calls.
-    pub fn said(&self) -> String {
+    pub fn text(&self) -> String {
         let words = self.message.parts().filter_map(|part| match part {
             PartRef::Text(text) => Some(text),
             _ => None,

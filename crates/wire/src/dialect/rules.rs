@@ -64,6 +64,7 @@ pub struct Problem(pub(super) ProblemKind);
 impl Problem {
     /// Returns its kind, such as `missing_result`.
     pub fn kind(&self) -> String {
+        // The derived JSON has the names of all kinds, so no second list can differ from it.
         let kind = serde_json::to_value(self).ok().and_then(|json| json.get("kind")?.as_str().map(str::to_owned));
         kind.unwrap_or_default()
     }

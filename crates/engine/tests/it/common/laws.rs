@@ -276,8 +276,8 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
         // Only the engine knows the head of a window.
         let body = step.engine.over(&step.view).into_iter().find(|excess| excess.measure == Measure::Body);
         totals.body = body.map_or(0, |excess| excess.actual);
-        let over: Vec<_> = policy.limits.excesses(&totals).collect();
-        let hard: Vec<_> = hard.excesses(&totals).collect();
+        let over: Vec<_> = policy.limits.exceeded_by(&totals).collect();
+        let hard: Vec<_> = hard.exceeded_by(&totals).collect();
         if step.outcome.exceeded.is_some() {
             continue;
         }
@@ -549,7 +549,7 @@ pub fn a_compaction_makes_progress(run: &Run) -> Found {
             Some(_) => policy.cold.map(|cold| cold.limits),
         };
         let limits = [Some(policy.limits), policy.hard, occasion].into_iter().flatten();
-        let over: Vec<_> = limits.flat_map(|limits| limits.excesses(&plan.before).collect::<Vec<_>>()).collect();
+        let over: Vec<_> = limits.flat_map(|limits| limits.exceeded_by(&plan.before).collect::<Vec<_>>()).collect();
         demand!(!over.is_empty(), "window {index}: a compaction without need");
         let smaller = |measure: Measure| plan.after.get(measure) < plan.before.get(measure);
         demand!(over.iter().any(|excess| smaller(excess.measure)), "window {index}: no progress: {plan:#?}");

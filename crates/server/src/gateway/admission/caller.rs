@@ -13,7 +13,7 @@ use ring::hmac;
 
 use crate::gateway::admission::limits::{self, Busy, Clients, Open};
 use crate::gateway::config::Config;
-use crate::gateway::config::adds::Add;
+use crate::gateway::config::additions::Add;
 use crate::gateway::config::keys;
 use crate::gateway::config::upstream::Upstream;
 use crate::gateway::http::answers;

@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) payoff: Payoff,
     pub(crate) readiness: Readiness,
-    /// `None` in a rehearsal, which logs nothing.
+    /// `None` in a warm-up, which logs nothing.
     log: Option<EventLog>,
 }
 

@@ -9,7 +9,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::{Deserialize, Deserializer};
 use subtle::ConstantTimeEq as _;
 
-use crate::gateway::config::adds::Add;
+use crate::gateway::config::additions::Add;
 use crate::gateway::http::headers;
 
 /// The prefix of every key, by which people and secret scanners recognize one.

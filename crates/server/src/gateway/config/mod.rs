@@ -1,6 +1,6 @@
 //! The configuration of a gateway, as read from a TOML file.
 
-pub(crate) mod adds;
+pub(crate) mod additions;
 mod error_lines;
 pub(crate) mod keys;
 pub(crate) mod summarizer;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 
 use self::tls::acceptor;
-use crate::gateway::config::adds::Add;
+use crate::gateway::config::additions::Add;
 use crate::gateway::config::keys::Key;
 use crate::gateway::config::summarizer::SummaryModel;
 use crate::gateway::config::upstream::Upstream;

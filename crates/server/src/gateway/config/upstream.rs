@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use lookback_wire::dialect::Dialect;
 use serde::{Deserialize, Deserializer};
 
-use crate::gateway::config::adds::Add;
+use crate::gateway::config::additions::Add;
 use crate::gateway::http::endpoint;
 use crate::gateway::http::headers;
 

@@ -9,7 +9,7 @@ use lookback_wire::dialect::{Dialect, Preamble, RawRequest};
 use crate::causes::chained;
 use crate::gateway::admission::Admission;
 use crate::gateway::client::Head;
-use crate::gateway::config::adds::Add;
+use crate::gateway::config::additions::Add;
 use crate::gateway::config::upstream::Upstream;
 use crate::gateway::http::headers;
 use crate::gateway::lines::turn::{Model, Turn};

@@ -6,7 +6,7 @@ use crate::gateway::admission::Admission;
 use crate::gateway::exchange::relay::Answer;
 use crate::gateway::http::copy;
 use crate::gateway::http::copy::Copy;
-use crate::gateway::lines::aside;
+use crate::gateway::lines::hidden_exchange;
 use crate::gateway::report::note::Note;
 use crate::gateway::report::telemetry::CallSpan;
 use crate::gateway::windows::Sending;
@@ -38,13 +38,13 @@ pub(super) async fn answer_tools(
     answer.read_rest(copy::MOST).await;
     let response = answer.copy().and_then(Copy::response);
     let calls = response.and_then(|response| {
-        let calls = aside::calls(&response.message, &turn.offered, note.asides)?;
+        let calls = hidden_exchange::calls(&response.message, &turn.offered, note.asides)?;
         Some((response, calls))
     });
     // An answer that broke off does so for the client too.
     let Some((response, calls)) = calls else { return AfterTools::Passes(answer) };
     span.answered(&response);
-    if note.asides >= aside::MOST + aside::MORE {
+    if note.asides >= hidden_exchange::MOST + hidden_exchange::MORE {
         return AfterTools::GivenUp("the model calls memory tools again and again");
     }
     match windows.aside(turn, request, response, &calls).await {

@@ -1,7 +1,7 @@
 //! The lines of the gateway, with their open sessions and shared token calibrations.
 
-pub(crate) mod aside;
 pub(crate) mod calibrations;
+pub(crate) mod hidden_exchange;
 pub(crate) mod turn;
 
 use std::collections::VecDeque;
@@ -12,8 +12,8 @@ use lookback_session::Session;
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::gateway::config::summarizer::SummaryModel;
-use crate::gateway::lines::aside::Watch;
 use crate::gateway::lines::calibrations::Calibrations;
+use crate::gateway::lines::hidden_exchange::Watch;
 use crate::gateway::report::payoff::Spending;
 
 /// The most open sessions. Others are opened from the store again, which takes as long as reading their window.

@@ -4,10 +4,10 @@ use lookback_models::Models;
 use lookback_store::LogName;
 use lookback_wire::dialect::{RawRequest, Target};
 
-use crate::gateway::config::adds::Add;
+use crate::gateway::config::additions::Add;
 use crate::gateway::config::upstream::Upstream;
 use crate::gateway::lines::Match;
-use crate::gateway::lines::aside::Offered;
+use crate::gateway::lines::hidden_exchange::Offered;
 
 /// The line of a request, and how the request is sent.
 pub(crate) struct Turn {

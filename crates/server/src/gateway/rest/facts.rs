@@ -207,7 +207,7 @@ pub(super) async fn state(
     let scope = match shared {
         Some(true) => Scope::Shared,
         Some(false) => Scope::Session,
-        None => statement.kind.usual_scope(),
+        None => statement.kind.default_scope(),
     };
     let memory::Stated { id, judgment, .. } = memory(&admission, &named.session).await?.state(scope, statement).await?;
     let mut stated = Stated { id: id.to_string(), new: false, supersedes: Vec::new(), disputes: None };

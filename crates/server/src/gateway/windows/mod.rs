@@ -25,8 +25,8 @@ pub(crate) use self::sending::Sending;
 use self::sending::compacted;
 use crate::gateway::admission::caller::workspace;
 use crate::gateway::admission::{Admission, Current};
-use crate::gateway::config::adds::Add;
-use crate::gateway::lines::aside::{self, OwnCall, Watch};
+use crate::gateway::config::additions::Add;
+use crate::gateway::lines::hidden_exchange::{self, OwnCall, Watch};
 use crate::gateway::lines::turn::{Model, Turn};
 use crate::gateway::lines::{Line, Match, Open};
 use crate::gateway::report::note::Cut;
@@ -94,7 +94,7 @@ impl Windows {
     /// Waits for work that involves the store, up to its time limit.
     async fn patiently<T>(&self, work: impl Future<Output = Result<T, NoWindow>>) -> Result<T, NoWindow> {
         // Boxed, because the futures of a session are large, and the stack of a thread is small.
-        let late = |_| NoWindow::Late(self.store.trouble());
+        let late = |_| NoWindow::Late(self.store.last_error());
         timeout(self.admission.current.config.timeouts.store, Box::pin(work)).await.map_err(late)?
     }
 
@@ -141,10 +141,10 @@ impl Windows {
                 adapter::sync_resent(session, &turn.matched.resent, |index| Ok(request.message(index).cloned()?))
                     .await?;
             if !is_held {
-                turn.offered = aside::offered(&turn.adds, request, preamble, session.view());
+                turn.offered = hidden_exchange::offered(&turn.adds, request, preamble, session.view());
             }
             adapter::set_target(session, &turn.model.target);
-            session.set_preamble(&aside::preamble(request, preamble, &turn.offered)).await?;
+            session.set_preamble(&hidden_exchange::preamble(request, preamble, &turn.offered)).await?;
             if is_held {
                 // If the session was cut before it was held out, its window differs from the request.
                 let is_measured = !session.view().is_cut();
@@ -159,7 +159,7 @@ impl Windows {
             // Notes may have to repeat what a compaction removes, so the compaction comes first.
             let before = session.window().await?.entries().iter().rev().find_map(compacted);
             let notes = watch.notes(&turn.adds, session, turn.matched.is_from_person, synced.new).await;
-            aside::write(session, notes).await?;
+            hidden_exchange::write(session, notes).await?;
             let sending = self.sending(session, turn, request, false).await?;
             Ok(Sending { compacted: sending.compacted.or(before), ..sending })
         })

@@ -1,7 +1,7 @@
 //! The gateway, in front of a stand-in for the providers.
 
 mod access;
-mod adds;
+mod additions;
 mod calls;
 mod compaction;
 mod failing_store;
@@ -209,11 +209,11 @@ impl Client {
     /// Returns the model's words in an answer.
     fn words(&self, answer: &Answer) -> String {
         if !self.stream {
-            return lookback_wire::dialect::Response::decode(&answer.body, self.dialect).unwrap().said();
+            return lookback_wire::dialect::Response::decode(&answer.body, self.dialect).unwrap().text();
         }
         let mut stream = lookback_wire::dialect::ResponseStream::new(self.dialect);
         stream.read(answer.body.as_bytes());
-        stream.response().unwrap().said()
+        stream.response().unwrap().text()
     }
 }
 

@@ -118,7 +118,7 @@ impl Store for Silent {
     fn search<'a>(&'a self, _: Option<&'a LogName>, _: &'a Query, _: usize) -> StoreFuture<'a, Vec<Hit>> {
         never()
     }
-    fn trouble(&self) -> Option<StoreError> {
+    fn last_error(&self) -> Option<StoreError> {
         Some(StoreError::Unreachable { place: "elsewhere".into(), source: "the connection was refused".into() })
     }
 }

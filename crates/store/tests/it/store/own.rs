@@ -95,7 +95,7 @@ impl Store for OwnStore {
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         done(self.with(|logs| {
             let named = logs.iter().filter(|(name, _)| name.starts_with(prefix));
-            named.filter_map(|(name, log)| Some(log.info(LogName::stored(name)?))).collect()
+            named.filter_map(|(name, log)| Some(log.info(LogName::from_stored(name)?))).collect()
         }))
     }
 
@@ -126,7 +126,7 @@ impl Store for OwnStore {
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         done(self.with(|logs| {
             let searched = logs.iter().filter(|(name, _)| log.is_none_or(|log| log.as_str() == *name));
-            let searched = searched.filter_map(|(name, of)| Some((LogName::stored(name)?, of)));
+            let searched = searched.filter_map(|(name, of)| Some((LogName::from_stored(name)?, of)));
             let searched: Vec<_> = searched.filter(|(name, _)| !name.is_derived()).collect();
             let mut texts = Texts::for_query(query);
             for (number, (_, of)) in (0..).zip(&searched) {

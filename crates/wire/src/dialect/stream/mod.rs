@@ -30,7 +30,7 @@ const MOST: usize = 64 << 20;
 /// stream.read(b"data: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"Par\"}}]}\n\ndata: {\"cho");
 /// stream.read(b"ices\":[{\"delta\":{\"content\":\"is.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n");
 /// assert!(stream.is_complete());
-/// assert_eq!(stream.response().unwrap().said(), "Paris.");
+/// assert_eq!(stream.response().unwrap().text(), "Paris.");
 /// ```
 pub struct ResponseStream {
     dialect: Dialect,

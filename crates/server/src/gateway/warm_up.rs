@@ -1,4 +1,4 @@
-//! A rehearsal: before a gateway listens, it calls itself, so that the first client need not wait for one-time work.
+//! The warm-up: before a gateway listens, it calls itself, so that the first client need not wait for one-time work.
 
 use std::future::pending;
 use std::io;
@@ -24,7 +24,7 @@ use crate::gateway::config::upstream::Upstream;
 use crate::gateway::router::router;
 use crate::serving::{ConnectionLimits, listen};
 
-/// The most time for the rehearsal. After that, the gateway listens anyway.
+/// The most time for the warm-up. After that, the gateway listens anyway.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// The path, the request and the answer of a call in each dialect.
@@ -61,7 +61,7 @@ pub(super) fn load() {
 /// Opens the store, and makes a call of each dialect through a second gateway with a store in memory and an upstream in
 /// this process. This triggers all one-time work. Nothing is logged, and failures are ignored, because real calls would
 /// report them.
-pub(super) async fn rehearse(shared: &Shared) {
+pub(super) async fn run(shared: &Shared) {
     let opened = async {
         let _ = shared.store.probe().await;
         let _ = shared.store.list("\u{1}").await;
@@ -96,7 +96,7 @@ async fn ask(client: &Client, gateway: &Upstream) {
     for (path, asked, _) in CALLS {
         let headers = HeaderMap::from_iter([
             (CONTENT_TYPE, HeaderValue::from_static("application/json")),
-            (AUTHORIZATION, HeaderValue::from_static("Bearer rehearsal")),
+            (AUTHORIZATION, HeaderValue::from_static("Bearer warm-up")),
         ]);
         let head = Head { method: Method::POST, path_and_query: path.to_owned(), headers };
         if let Ok(answer) = client.send(gateway, None, &head, Body::from(asked)).await {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_lite::future::block_on;
-use lookback_facts::{DrawError, FactEntry, FactKind, LeftMessage, Memory, Scope, Speaker, Trust};
+use lookback_facts::{ExtractError, FactEntry, FactKind, LeftMessage, Memory, Scope, Speaker, Trust};
 use lookback_sqlite::SqliteStore;
 use lookback_store::{MemoryStore, Store};
 use lookback_summarize::{Function, Summarizer};
@@ -47,7 +47,7 @@ fn a_fact_is_worth_no_more_than_what_it_was_drawn_from() {
     );
     block_on(async {
         let memory = Memory::open(MemoryStore::new(), "s").await.unwrap();
-        memory.draw(&left(), &model, &Estimate::default()).await.unwrap();
+        memory.extract(&left(), &model, &Estimate::default()).await.unwrap();
         let facts = memory.facts().await.unwrap();
         let told: Vec<_> = facts
             .iter()
@@ -82,7 +82,7 @@ fn what_a_tool_said_is_a_finding_of_low_trust_whatever_stands_beside_it() {
     );
     block_on(async {
         let memory = Memory::open(MemoryStore::new(), "s").await.unwrap();
-        memory.draw(&messages, &model, &Estimate::default()).await.unwrap();
+        memory.extract(&messages, &model, &Estimate::default()).await.unwrap();
         let facts = memory.facts().await.unwrap();
         let told: Vec<_> =
             facts.iter().map(|fact| (fact.statement.kind, fact.statement.source.by.clone(), fact.trust)).collect();
@@ -105,7 +105,7 @@ fn where_others_drew_from_some_of_the_messages_meanwhile_the_facts_of_the_others
         async move {
             let other = Memory::open(store, "s").await?;
             let first = answering(r#"{"facts":[{"kind":"decision","text":"Use pnpm.","confidence":1,"message":1}]}"#);
-            other.draw(&left()[..1], &first, &Estimate::default()).await?;
+            other.extract(&left()[..1], &first, &Estimate::default()).await?;
             Ok(r#"{"facts":[
                 {"kind":"preference","text":"pnpm is to be used.","confidence":1,"message":1},
                 {"kind":"finding","text":"The port is 5050.","confidence":1,"message":3},
@@ -116,7 +116,7 @@ fn where_others_drew_from_some_of_the_messages_meanwhile_the_facts_of_the_others
     });
     block_on(async {
         let memory = Memory::open(store, "s").await.unwrap();
-        assert_eq!(memory.draw(&left(), &model, &Estimate::default()).await.unwrap().len(), 1);
+        assert_eq!(memory.extract(&left(), &model, &Estimate::default()).await.unwrap().len(), 1);
         let texts: Vec<_> = memory.facts().await.unwrap().into_iter().map(|fact| fact.statement.text).collect();
         assert_eq!(texts, ["Use pnpm.", "The port is 5050."]);
         let entries = memory.entries(Scope::Session).await.unwrap();
@@ -136,16 +136,16 @@ fn what_is_not_as_it_was_asked_for_is_left_out() {
     );
     block_on(async {
         let memory = Memory::open(MemoryStore::new(), "s").await.unwrap();
-        assert_eq!(memory.draw(&left(), &model, &Estimate::default()).await.unwrap().len(), 1);
+        assert_eq!(memory.extract(&left(), &model, &Estimate::default()).await.unwrap().len(), 1);
         for answer in ["no object", "[]", r#"{"fact":[]}"#] {
             let messages = vec![LeftMessage::new(99, Message::user("x"))];
-            let failed = memory.draw(&messages, &answering(answer), &Estimate::default()).await.unwrap_err();
-            assert!(matches!(failed, DrawError::Answer { .. } | DrawError::Summarizer(_)), "{failed}");
+            let failed = memory.extract(&messages, &answering(answer), &Estimate::default()).await.unwrap_err();
+            assert!(matches!(failed, ExtractError::Answer { .. } | ExtractError::Summarizer(_)), "{failed}");
         }
         // The next try draws from the messages of a failed one.
         let messages = vec![LeftMessage::new(99, Message::user("x"))];
         let model = answering(r#"{"facts":[{"kind":"finding","text":"x","confidence":1,"message":1}]}"#);
-        assert_eq!(memory.draw(&messages, &model, &Estimate::default()).await.unwrap().len(), 1);
+        assert_eq!(memory.extract(&messages, &model, &Estimate::default()).await.unwrap().len(), 1);
     });
 }
 
@@ -159,7 +159,7 @@ fn of_two_who_draw_from_the_same_messages_one_wins() {
             std::thread::spawn(move || {
                 block_on(async {
                     let memory = Memory::open(SqliteStore::open(path).unwrap(), "s").await.unwrap();
-                    memory.draw(&left(), &counting(asked), &Estimate::default()).await.unwrap().len()
+                    memory.extract(&left(), &counting(asked), &Estimate::default()).await.unwrap().len()
                 })
             })
         })
@@ -173,7 +173,7 @@ fn of_two_who_draw_from_the_same_messages_one_wins() {
         // No model is asked about them again.
         let before = asked.load(Ordering::SeqCst);
         assert!(before > 0);
-        assert!(memory.draw(&left(), &counting(asked.clone()), &Estimate::default()).await.unwrap().is_empty());
+        assert!(memory.extract(&left(), &counting(asked.clone()), &Estimate::default()).await.unwrap().is_empty());
         assert_eq!(asked.load(Ordering::SeqCst), before);
     });
 }

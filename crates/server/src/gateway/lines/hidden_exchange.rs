@@ -15,7 +15,7 @@ use lookback_wire::{
 };
 use tokio::task::spawn_blocking;
 
-use crate::gateway::config::adds::Add;
+use crate::gateway::config::additions::Add;
 
 /// The most answers in a row whose tool calls the gateway answers itself. After that, it tells the model to stop
 /// calling.
