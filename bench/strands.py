@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Measures a push into the original sliding window: append one message, then apply_management.
+"""Measures a push into the original sliding window of Strands: append one message, then apply_management.
 
     python3 -m venv bench/.venv && bench/.venv/bin/pip install strands-agents==1.62.0
     bench/.venv/bin/python bench/strands.py [MESSAGES ...]
 
-Prints one JSON object per line: the mean cost of a push in nanoseconds, as the median over several runs. Each length of conversation
-is measured with the default window of 40, and with a window that holds all messages, which measures only the append.
+Prints one JSON object per line: the mean time of a push in nanoseconds, as the median over several runs. Each length
+of conversation is measured with the default window of 40, and with a window that holds all messages, which measures
+only the append.
 """
 
 import json
@@ -15,7 +16,7 @@ import time
 from importlib.metadata import version
 from types import SimpleNamespace
 
-sys.path.pop(0)  # this file's folder, so that this file is not imported instead of the library
+sys.path.pop(0)  # Without this file's folder in the path, `strands` is the library and not this file.
 from strands.agent.conversation_manager import SlidingWindowConversationManager  # noqa: E402
 
 RUNS = 7

@@ -1,6 +1,7 @@
-// What a call costs in Node: Lookback beside what the AI SDK has for it, in one run.
+// Measures the time of calls in Node: Lookback compared with the AI SDK, in one run.
 //
-// Build the packages as they are published (docs/start/packages.md), and install them with the AI SDK, which needs Node 22:
+// Build the packages as they are published (docs/start/packages.md), and install them with the AI SDK, which needs
+// Node 22:
 //
 //     npm install --install-links target/npm/native-* target/npm/lookback ai@7.0.173
 //     node calls.mjs EXAMPLES    # the folder `examples` of the project
@@ -12,7 +13,7 @@ import { fit, Session } from 'lookback'
 
 const recorded = readFileSync(join(process.argv[2], 'session.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line))
 
-/** The median of the times, in microseconds. */
+/** Returns the median time of the runs, in microseconds. */
 async function median(work, runs = 30) {
   const times = []
   for (let run = 0; run < runs; run++) {
@@ -45,7 +46,7 @@ await told('window.messages', async () => (await known.window()).messages)
 await told('fit', () => fit(messages, { model: 'gpt-4o' }), 5)
 
 const { pruneMessages } = await import('ai')
-/** A conversation with short messages and, in every fourth, the result of a tool. */
+/** Returns a conversation with short messages. Every fourth message is a tool result. */
 function conversation(length, call, result) {
   return Array.from({ length }, (_, number) => {
     const turn = number - (number % 4)

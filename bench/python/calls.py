@@ -1,4 +1,4 @@
-"""What a call costs in Python: Lookback beside what LangChain and Strands have for it, in one run.
+"""Measures the time of calls in Python: Lookback compared with LangChain and Strands, in one run.
 
 Build the package as it is published, and install it with both frameworks:
 
@@ -22,7 +22,7 @@ RECORDED = [json.loads(line) for line in (Path(__file__).parents[2] / "examples"
 
 
 def conversation(length: int) -> list[dict[str, Any]]:
-    """A conversation with short messages and, in every fourth, the result of a tool."""
+    """Returns a conversation with short messages. Every fourth message is a tool result."""
     messages: list[dict[str, Any]] = []
     for number in range(0, length, 4):
         call = {"type": "function", "id": f"c{number}", "function": {"name": "read", "arguments": '{"path": "a"}'}}
@@ -36,7 +36,7 @@ def conversation(length: int) -> list[dict[str, Any]]:
 
 
 def median(work: Callable[[], object], runs: int = 30) -> float:
-    """The median of the times, in microseconds."""
+    """Returns the median time of the runs, in microseconds."""
     times: list[float] = []
     for _ in range(runs):
         begun = time.perf_counter()
@@ -50,7 +50,7 @@ def told(name: str, value: float) -> None:
 
 
 def recorded() -> None:
-    """A session of 200 messages, 563 KB, of an agent."""
+    """Measures an agent's session of 200 messages, 563 KB."""
     messages = RECORDED[:200]
     print(f"{len(messages)} messages of a recorded session, {len(json.dumps(messages)):,} bytes")
     session = lookback.Session("s", model="gpt-4o", policy="none")
@@ -75,7 +75,7 @@ def recorded() -> None:
 
 
 def beside(length: int) -> None:
-    """A new message in a conversation of this length, of which the newest 40 messages are sent."""
+    """Measures a new message in a conversation of this length, of which only the newest 40 messages are sent."""
     from langchain_core.messages import convert_to_messages, trim_messages
     from strands.agent.conversation_manager import SlidingWindowConversationManager
 
@@ -105,7 +105,7 @@ def beside(length: int) -> None:
 
 
 def memory() -> None:
-    """How much each open session takes, in memory and in a store."""
+    """Measures the memory of an open session, without and with a store on the disk."""
     import resource
     import tempfile
 

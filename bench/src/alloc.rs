@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The system's allocator, which counts calls and bytes.
+/// The system's allocator, with counters for calls and bytes.
 pub struct Counting;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
@@ -15,7 +15,7 @@ pub fn live() -> u64 {
     BYTES.load(Relaxed) - FREED.load(Relaxed)
 }
 
-/// Returns the calls and bytes so far.
+/// Returns the number of allocations and of allocated bytes so far.
 pub fn so_far() -> (u64, u64) {
     (CALLS.load(Relaxed), BYTES.load(Relaxed))
 }

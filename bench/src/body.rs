@@ -1,5 +1,4 @@
-//! Measures `lookback window` on a request body of 5 MB, beside a command that only parses and writes it with the JSON
-//! library.
+//! Measures `lookback window` on a body of 5 MB, compared with a command that only parses and writes the JSON.
 
 use std::process::{Command, Stdio};
 
@@ -16,7 +15,7 @@ pub fn run() {
             (*bytes < 5_000_000).then_some(raw)
         })
         .collect();
-    // A request ends with a message that the model can answer.
+    // The last message must be one that the model can answer.
     let mut messages: Vec<_> = messages;
     messages.truncate(messages.len() / 4 * 4 + 1);
     let body = format!(r#"{{"model":"gpt-4o","messages":[{}],"temperature":0.7}}"#, messages.join(","));
@@ -45,7 +44,8 @@ pub fn run() {
     println!("ratio, pair by pair              {:>8.2}\n", median(pairs.iter().map(|pair| pair.0 / pair.1)));
 }
 
-/// Builds the release `lookback`, and returns its path. The variable `LOOKBACK` names another program.
+/// Builds `lookback` for release, and returns its path. If the variable `LOOKBACK` has the path of a program, returns
+/// that path.
 pub fn lookback() -> std::path::PathBuf {
     if let Some(program) = std::env::var_os("LOOKBACK") {
         return program.into();
@@ -57,7 +57,7 @@ pub fn lookback() -> std::path::PathBuf {
     target.join("release/lookback")
 }
 
-/// Parses a JSON file and prints it.
+/// Parses a JSON file and prints it, as the comparison for `lookback window`.
 pub fn child(file: &str) {
     let text = std::fs::read(file).expect("a file");
     let value: serde_json::Value = serde_json::from_slice(&text).expect("JSON");

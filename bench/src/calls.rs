@@ -1,5 +1,4 @@
-//! Measures what the packages for Python and Node measure in `bench/python/calls.py` and `bench/node/calls.mjs`, without a border
-//! between languages.
+//! Measures the calls of `bench/python/calls.py` and `bench/node/calls.mjs` without a border between languages.
 
 use std::hint::black_box;
 
@@ -54,7 +53,7 @@ fn open(dialect: Dialect, policy: &str) -> Session {
     block_on(Session::open(MemoryStore::new(), "s", settings)).expect("a session")
 }
 
-/// Prints the median of the times, in microseconds.
+/// Prints the median time of the runs, in microseconds.
 fn report(name: &str, runs: u32, mut work: impl FnMut()) {
     let times = (0..runs).map(|_| time(&mut work).as_secs_f64() * 1e6);
     println!("  {name:52} {:12.1} us", median(times));

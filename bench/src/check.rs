@@ -1,5 +1,4 @@
-//! Checks summaries of real transcripts: how many of the extractive ones pass, how many bad ones are noticed, and how
-//! long a check takes.
+//! Measures the summary check on real transcripts: passed extractive summaries, noticed bad summaries, and the time.
 
 use std::time::Instant;
 
@@ -10,7 +9,7 @@ use lookback_wire::{dialect::Dialect, message::Message};
 
 use crate::median;
 
-/// The messages that leave a window for one summary.
+/// The number of messages that one summary replaces.
 const BATCH: usize = 40;
 /// The budget of a summary, in tokens.
 const BUDGET: u64 = 1_000;
@@ -28,7 +27,7 @@ struct Counts {
     summaries: u64,
     at_first: u64,
     at_second: u64,
-    /// For each kind: how many were made, and how many were noticed.
+    /// For each kind of bad summary, the numbers of summaries made and noticed.
     bad: [(u64, u64); KINDS.len()],
     millis: Vec<f64>,
 }
@@ -83,7 +82,7 @@ fn one(messages: &[Message], counts: &mut Counts) {
     }
 }
 
-/// Checks bad summaries that are made of a good one.
+/// Makes bad summaries from a good one, and checks them.
 fn spoil(
     batch: &[Message],
     source: &SummarySource,
@@ -112,8 +111,8 @@ fn spoil(
     count(4, !orders.is_empty());
 }
 
-/// Returns the summary with the last digit of its first number of four or more digits changed, if it has one that
-/// stands alone.
+/// Returns the summary with another last digit in its first number of four or more digits. The number must be a word by
+/// itself; `None` if there is no such number.
 fn other_number(summary: &str) -> Option<String> {
     let alone = |word: &&str| word.len() >= 4 && word.bytes().all(|byte| byte.is_ascii_digit());
     let word = summary.split_whitespace().find(alone)?;

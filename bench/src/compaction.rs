@@ -1,4 +1,4 @@
-//! Measures a compaction of a window of 64,000 tokens, under the default policy and under the earlier one.
+//! Measures a compaction of a window of 64,000 tokens, under the default policy and the earlier default policy.
 
 use lookback_engine::{
     Engine, Settings,
@@ -12,10 +12,10 @@ use crate::{corpus, median, time};
 const TIMES: u64 = 15;
 
 pub fn run() {
-    println!("A compaction of a window of 64,000 tokens (o200k; store and encoding aside)\n");
+    println!("A compaction of a window of 64,000 tokens (o200k, without store and encoding)\n");
     println!("{:<22} {:>10} {:>10} {:>12} {:>12}", "policy", "median, ms", "longest", "tokens before", "after");
     let earlier = corpus::earlier_default();
-    // The default has smaller windows. Its limits are raised, and all its parts work.
+    // The default has smaller windows. This one has higher limits, and none for a cold cache. Its other parts work.
     let limits = Limits { body: Some(64_000), ..Policy::production().limits };
     let default = Policy { limits, cold: None, ..Policy::production() };
     for (name, policy) in [("the earlier default", earlier), ("default, from 64,000", default)] {
@@ -48,7 +48,7 @@ fn compacted(policy: &Policy, seed: u64) -> (f64, u64, u64) {
     unreachable!("the window grows")
 }
 
-/// Returns a message of a session of tool calls: the task, and then calls and results in turn.
+/// Returns a message of a session of tool calls: first the task, then calls and results in turn.
 pub fn message(seed: u64, index: u64) -> Message {
     let Some(index) = index.checked_sub(1) else { return Message::user("Make the tests pass.") };
     let call = index / 2;
@@ -60,7 +60,7 @@ pub fn message(seed: u64, index: u64) -> Message {
     Message::assistant_with_calls("Let me look.", [ToolCall::new(&id, "read_file", path)])
 }
 
-/// Returns what a tool shows of a file. Each fourth file was shown before.
+/// Returns a tool's output for a file. Every fourth output repeats an earlier one.
 fn file(seed: u64, call: u64) -> String {
     let shown = if call % 4 == 3 { call - 3 } else { call };
     let line = |line: u64| {

@@ -1,5 +1,4 @@
-//! Replays real transcripts under several policies, and prints what each costs beside "no window" and "last 40
-//! messages".
+//! Replays real transcripts under several policies, and compares the costs with no window and the last 40 messages.
 
 use std::io::Read;
 use std::process::Command;
@@ -20,17 +19,16 @@ const POLICIES: [&str; 10] = [
     "default",
 ];
 
-/// The folder of this crate, and the file of the earlier default policy in it.
+/// The folder of this crate, which has the file of the earlier default policy.
 const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
 const EARLIER: &str = "earlier-default.toml";
 
-/// Returns the earlier default policy.
 pub fn earlier_default() -> Policy {
     let text = std::fs::read_to_string(std::path::Path::new(FOLDER).join(EARLIER)).expect("a file of the repository");
     presets::parse(&text).expect("a policy")
 }
 
-/// Returns the text of a file, which may be gzipped.
+/// Returns the contents of a file, unzipped if the file is gzipped.
 pub fn read(file: &str) -> Vec<u8> {
     let bytes = std::fs::read(file).expect("a file of transcripts");
     let mut text = Vec::new();
@@ -40,8 +38,8 @@ pub fn read(file: &str) -> Vec<u8> {
     }
 }
 
-/// Replays a file of transcripts: JSON lines as `lookback replay` reads them, which may be gzipped. Draws the policies
-/// into the file `picture`.
+/// Replays a file of transcripts, and draws the policies into the file `picture`, if one is given. The transcripts have
+/// the format of `lookback replay`, and may be gzipped.
 pub fn run(file: &str, picture: Option<&str>) {
     let text = read(file);
     let folder = tempfile::tempdir().expect("a folder");
@@ -63,7 +61,7 @@ pub fn run(file: &str, picture: Option<&str>) {
     };
     let cost = |index: usize| number(&totals[index], "cost");
     println!(
-        "Replaying {} at Anthropic's prices for 5 minutes\n",
+        "Replaying {} at Anthropic's prices for the 5-minute cache\n",
         std::path::Path::new(file).file_name().map_or(file, |name| name.to_str().unwrap_or(file))
     );
     println!(

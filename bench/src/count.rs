@@ -1,5 +1,4 @@
-//! Measures counting tokens: the first pass over unseen text beside the fastest exact crate, and inputs that are hard
-//! for such counters.
+//! Measures the first count of unseen text, compared with the fastest exact crate, and counts of difficult inputs.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -62,8 +61,8 @@ pub fn child(counter: &str, file: &str) {
     println!("{} {tokens}", spent.as_secs_f64());
 }
 
-/// Returns prose and code of the crates that Cargo has fetched, JSON that Cargo writes, and made-up Chinese and
-/// Japanese.
+/// Returns prose and code from the crates that Cargo has fetched, Cargo's metadata as JSON, and random Chinese and
+/// Japanese words.
 fn texts() -> Vec<(&'static str, String)> {
     let home =
         std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{}/.cargo", std::env::var("HOME").unwrap_or_default()));
@@ -74,7 +73,7 @@ fn texts() -> Vec<(&'static str, String)> {
         files.sort();
         let mut text = String::new();
         for file in files.iter().filter_map(|file| std::fs::read_to_string(file).ok()) {
-            // tiktoken counts this contraction wrong, so the counts would differ (see tokens/vocabulary.rs).
+            // `tiktoken` miscounts this contraction, so the counts would differ (see crates/tokens/src/vocabulary.rs).
             if text.len() < 3_000_000 && file.len() < 1_000_000 && !file.contains("'\u{17f}") {
                 text += &file;
             }
@@ -89,7 +88,7 @@ fn texts() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Returns Cargo's metadata of this program's dependencies: a few megabytes of JSON.
+/// Returns Cargo's metadata about this program's dependencies, which is a few megabytes of JSON.
 fn metadata() -> String {
     let arguments =
         ["metadata", "--format-version", "1", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")];
@@ -109,7 +108,7 @@ fn find(folder: &Path, ends: &[&str], files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Pseudo-random numbers, the same in each run.
+/// Returns a generator of pseudo-random numbers below a bound. Each run gets the same numbers.
 fn random(mut state: u64) -> impl FnMut(usize) -> usize {
     move |below| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -123,7 +122,7 @@ fn cjk(length: usize) -> String {
     let mut text = String::new();
     while text.len() < length {
         let most = words.len();
-        // Small numbers are more frequent, as some words are.
+        // The product makes the first words more frequent, because some words of a language are.
         text.push_str(words[random(most) * random(most) / most]);
         if random(7) == 0 {
             text.push_str(["，", "。", "、", "「", "」", "\n"][random(6)]);

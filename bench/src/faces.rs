@@ -1,5 +1,4 @@
-//! Measures a push into each module of `compat` after 100 to 100,000 messages, beside the originals that can be
-//! installed.
+//! Measures a push into each module of `compat` after 100 to 100,000 messages, compared with installable originals.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +18,7 @@ const STRETCHES: u64 = 9;
 const OPERATIONS: u64 = 200;
 
 pub fn run() {
-    println!("A push into each face, in us, by the messages before it; process memory, a text of some 80 characters\n");
+    println!("A push into each face, in us, by the messages before it; in memory, each text of some 80 characters\n");
     let header = HISTORIES.map(|history| format!("{history:>12}")).concat();
     println!("{:<44}{header}", "face");
     let row = |name: &str, measured: Vec<f64>| {
@@ -102,7 +101,8 @@ fn strands_face() -> Vec<f64> {
     })
 }
 
-/// Returns what `bench/strands.py` prints, which is a line of JSON for each length and window, if Strands is installed.
+/// Returns the figures of `bench/strands.py`, which prints a line of JSON for each length and window. `None` if Strands
+/// is not installed.
 fn strands_original() -> Option<Vec<f64>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = folder.join(".venv/bin/python");

@@ -1,4 +1,4 @@
-//! Measures how much of what answers a question a search finds, by the questions of LoCoMo over long dialogues.
+//! Measures the share of the evidence that a search finds for the questions of LoCoMo about long dialogues.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// The most messages that a search returns.
 const MOST: usize = 10;
 
-/// A dialogue: its messages by session, and its questions.
+/// A dialogue, with its messages by session and its questions.
 struct Dialogue {
     sessions: Vec<Vec<Said>>,
     questions: Vec<Question>,
@@ -27,17 +27,17 @@ struct Said {
 struct Question {
     text: String,
     category: u64,
-    /// The messages that the answer is in.
+    /// The identifiers of the messages with the answer.
     evidence: BTreeSet<String>,
 }
 
-/// What a way to search finds for a question: identifiers of messages, the best first.
+/// The identifiers of the messages that a search finds for a question, the best first.
 type Found = Vec<String>;
 
-/// A way to search: what it finds for each question of a dialogue.
+/// A way to search, which returns the messages found for each question of a dialogue.
 type Way = fn(&Dialogue) -> Vec<Found>;
 
-/// The least share of the evidence that a search has to find.
+/// The smallest share of the evidence that Lookback's searches must find.
 const LEAST: f64 = 0.75;
 
 pub fn run(file: &str) {
@@ -106,14 +106,14 @@ fn read(dialogue: &Value) -> Dialogue {
     Dialogue { sessions, questions }
 }
 
-/// The part of the evidence that is among the first messages that were found.
+/// Returns the share of the evidence that is among the first messages found.
 fn recall(question: &Question, found: &[String], most: usize) -> f64 {
     let found: BTreeSet<&String> = found.iter().take(most).collect();
     let there = question.evidence.iter().filter(|id| found.contains(id)).count();
     there as f64 / question.evidence.len() as f64
 }
 
-/// BM25 over the words as they are written.
+/// Searches with BM25 over unstemmed words in lower case.
 fn plain(dialogue: &Dialogue) -> Vec<Found> {
     let words = |text: &str| -> Vec<String> {
         let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -148,13 +148,13 @@ fn plain(dialogue: &Dialogue) -> Vec<Found> {
     dialogue.questions.iter().map(find).collect()
 }
 
-/// A search in all sessions of a store, each of which is a session of the dialogue.
+/// Searches all sessions of a store that has one for each session of the dialogue.
 fn by_session(dialogue: &Dialogue) -> Vec<Found> {
     let sessions: Vec<Vec<&Said>> = dialogue.sessions.iter().map(|session| session.iter().collect()).collect();
     search(&sessions, &dialogue.questions)
 }
 
-/// A search in the only session of a store, which is the whole dialogue.
+/// Searches a store with one session, which has the whole dialogue.
 fn in_one_log(dialogue: &Dialogue) -> Vec<Found> {
     search(&[dialogue.sessions.iter().flatten().collect()], &dialogue.questions)
 }
@@ -166,7 +166,7 @@ fn search(sessions: &[Vec<&Said>], questions: &[Question]) -> Vec<Found> {
         let name = format!("{number:03}");
         let mut session = block_on(Session::open(store.clone(), &name, Settings::default())).expect("a session");
         for said in said {
-            // Two people talk, so the role does not tell who speaks.
+            // Two people talk, so the name identifies the speaker, and not the role.
             let raw = json!({"role": "user", "name": said.speaker, "content": said.text}).to_string();
             let message = Dialect::OpenAiChat.decode(&raw).expect("a message");
             for position in block_on(session.push(message)).expect("a push") {

@@ -1,15 +1,15 @@
-//! Measures the figures that Lookback claims, each with its alternatives in the same run.
+//! Measures the figures that Lookback claims, each compared with alternatives in the same run.
 //!
 //! `cargo run --release --manifest-path bench/Cargo.toml [push|compaction|open|body|count|faces|summary]` runs one of
-//! them, or all without a name. These need more:
+//! them, or all without a name. The others only run by name:
 //!
 //! - `... corpus FILE` replays real transcripts, `... notes FILE` replays them with notes to the model, and
 //!   `... check FILE` checks summaries of them. The transcripts are not part of the repository.
-//! - `... requests FILE` checks and counts real requests, and compares the tokens that their providers reported.
+//! - `... requests FILE` checks real requests, and compares token counts with the tokens that the providers reported.
 //! - `... locomo FILE` asks the questions of LoCoMo, which is not part of the repository either, and `... search`
 //!   searches a million messages.
-//! - `... stores`, `... scale`, `... model` and `... trips` compare the stores, and start servers of PostgreSQL and Redis.
-//! - `... calls` measures the same calls as the benchmarks of the packages for other languages.
+//! - `... stores`, `... scale`, `... model` and `... trips` compare the stores, and start PostgreSQL and Redis.
+//! - `... calls` measures the same calls as the benchmarks of the packages for Python and Node.
 //! - `... gateway` compares the gateway with other proxies, and `... gateway recorded FILE` sends real transcripts
 //!   through it.
 //!
@@ -37,7 +37,7 @@ mod stores;
 mod summary;
 mod trips;
 
-// The servers that the tests start.
+// The servers that the tests also start.
 #[path = "../../crates/lookback/tests/servers/backend.rs"]
 #[allow(dead_code, clippy::unwrap_used)]
 mod backend;
@@ -98,7 +98,7 @@ fn main() {
         ["gateway", "memory"] => gateway::memory(),
         ["gateway", "recorded", file] => gateway::recorded(file),
         ["gateway", part] => gateway::run(Some(part)),
-        // These measure something in a process of its own.
+        // The commands of child processes.
         ["scale", url, sessions, number] => {
             scale::child(url, sessions.parse().expect("a number"), number.parse().expect("a number"));
         }
@@ -114,21 +114,20 @@ fn main() {
     }
 }
 
-/// Returns how long `work` takes.
 fn time(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();
     start.elapsed()
 }
 
-/// Returns the median of several figures.
+/// Returns the median of the figures. If their number is even, it is the larger of the two in the middle.
 fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     let mut figures: Vec<f64> = figures.into_iter().collect();
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
-/// Runs this program again with other arguments, and returns the figures that it prints.
+/// Runs this program with other arguments in a child process, and returns the figures that it prints.
 fn child(arguments: &[&str]) -> Vec<f64> {
     let program = std::env::current_exe().expect("this program has a path");
     let output = std::process::Command::new(program).args(arguments).output().expect("this program runs");

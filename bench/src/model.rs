@@ -1,5 +1,4 @@
-//! Predicts what many sessions take on each store, from a thousand of them, and holds the prediction against simulated
-//! sessions in their thousands.
+//! Predicts the space of many sessions in each store from a thousand, and compares it with simulated sessions.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,40 +17,40 @@ use lookback_wire::message::Message;
 
 use crate::{postgres, redis};
 
-/// How many sessions the model is made of, and with how many messages each.
+/// The number of sessions in each of two samples, and the messages of a session in the first and in the second.
 const SAMPLE: usize = 1_000;
 const SHORT: usize = 2;
 const LONG: usize = 16;
 /// The most messages of a session.
 const LONGEST: usize = 64;
-/// How many simulated sessions the model is held against.
+/// The numbers of simulated sessions that the prediction is compared with.
 const SIMULATED: [usize; 2] = [10_000, 100_000];
-/// How many sessions are predicted.
+/// The numbers of sessions to predict.
 const PREDICTED: [f64; 4] = [1e6, 1e7, 1e8, 1e9];
-/// What the prediction of money and of load assumes, which nobody measured: dollars a month for a gigabyte of a server's
-/// disk and of its memory, and the share of all sessions to which a message is pushed in an hour.
+/// The assumptions about cost and load, which are not measured: dollars per month for a gigabyte of a server's disk and
+/// of its memory, and the share of all sessions that get a message in an hour.
 const DISK: f64 = 0.12;
 const MEMORY: f64 = 3.0;
 const HOT: f64 = 0.01;
 const WRITERS: usize = 8;
 
-/// What is kept for a session and for a message of it, in bytes.
+/// The bytes that a store keeps for a session, and for each of its messages.
 struct Model {
     session: f64,
     message: f64,
 }
 
-/// What simulated sessions came to.
+/// The measurements of a store after it was filled with sessions.
 struct Measured {
     messages: f64,
     entries: f64,
     bytes: f64,
-    /// Microseconds of one core's or one disk's time, whichever is the limit, for each message.
+    /// The microseconds per message, of the cores or the disk, depending on which is the limit.
     push: f64,
 }
 
 pub fn run() {
-    println!("Messages have 600 bytes of random words. A simulated session has 1 to {LONGEST}, most have few.\n");
+    println!("Messages have 600 bytes of random words. A simulated session has 1 to {LONGEST}, and most have few.\n");
     println!(
         "{:<11} {:>9} {:>10} {:>10} {:>13} {:>13} {:>6} {:>9}",
         "store", "sessions", "messages", "entries", "bytes", "predicted", "ratio", "a push"
@@ -99,19 +98,20 @@ pub fn run() {
         }
     }
     println!(
-        "\nAssumed: ${DISK} a month for a GB of disk, ${MEMORY} for one of memory, one copy; {:.0} % of all sessions get a \
-         message in an hour.\nBusy: how many machines like this one the pushes keep busy.",
+        "\nAssumptions: ${DISK} per month for a GB of disk, ${MEMORY} for a GB of memory, one copy; {:.0} % of all \
+         sessions get a message in an hour.\nBusy: the number of machines like this one that the pushes keep busy.",
         HOT * 100.0
     );
 }
 
-/// Numbers that look random and are always the same.
+/// Returns the next pseudo-random number. Each run gets the same numbers.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     *state >> 33
 }
 
-/// How many messages a simulated session has: half of them have one or two, and one in a hundred has many.
+/// Returns the number of messages of a simulated session. Half of the sessions have one or two, and one in a hundred
+/// has many.
 fn length(session: usize) -> usize {
     let mut state = session as u64;
     random(&mut state);
@@ -130,7 +130,7 @@ fn measure(kind: &str, sessions: usize, length: impl Fn(usize) -> usize + Sync) 
             let server = postgres::Server::new();
             let url = server.database();
             fill(&url, sessions, length, || {
-                // What waits to be put into the index is put there.
+                // VACUUM also moves the pending entries into the index.
                 server.sql(&url, "VACUUM");
                 let tables = "SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n
                     ON n.oid = relnamespace WHERE nspname = 'lookback' AND relkind = 'r'";
@@ -182,7 +182,7 @@ fn fill(url: &str, sessions: usize, length: impl Fn(usize) -> usize + Sync, byte
     Measured { messages, entries, bytes: (bytes() - empty) as f64, push: took.as_secs_f64() * 1e6 / messages }
 }
 
-/// A text of about 600 bytes. Some of its words are rare, and some are in every other text.
+/// Returns a text of about 600 bytes. Some of its words are rare, and some are in every text.
 fn words(state: &mut u64) -> String {
     let word = |state: &mut u64| {
         let rank = 1.0 / ((random(state) % 100_000 + 1) as f64 / 100_000.0);
@@ -191,7 +191,7 @@ fn words(state: &mut u64) -> String {
     (0..90).map(|_| word(state)).collect::<Vec<_>>().join(" ")
 }
 
-/// What the files of a folder take on the disk.
+/// Returns the bytes that the files of a folder take on the disk.
 fn size(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));

@@ -1,11 +1,11 @@
-//! Breaks requests that providers accepted, each in the ways that the rules of its dialect forbid.
+//! Mutants: accepted requests, each with one defect that the rules of its dialect forbid.
 
 use lookback_wire::dialect::Dialect;
 use serde_json::{Value, json};
 
-/// A request that was broken in one way.
+/// A request with one defect.
 pub(crate) struct Mutant {
-    /// What was done to it.
+    /// The kind of the defect.
     pub(crate) kind: &'static str,
     pub(crate) body: String,
 }
@@ -13,7 +13,7 @@ pub(crate) struct Mutant {
 /// The place of a tool call or a tool result in a body.
 #[derive(Clone, PartialEq)]
 struct Place {
-    /// The JSON pointer to the list that it is in.
+    /// The JSON pointer to its list.
     list: String,
     index: usize,
     /// The index of its message.
@@ -21,14 +21,15 @@ struct Place {
     id: String,
 }
 
-/// Returns all mutants of a body. Of several places at which it can be broken in one way, the first and the last are taken.
+/// Returns all mutants of a body. If a defect is possible in several places, the mutants have it in the first place and
+/// in the last.
 pub(crate) fn all(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
     let mut mutants = Vec::new();
     let mut add = |kind, changed: Option<Value>| {
         mutants.extend(changed.map(|body| Mutant { kind, body: body.to_string() }));
     };
     let (calls, results) = (calls(dialect, body), results(dialect, body));
-    // Calls and results of this request: what the provider stored, or ran, has only one of them here.
+    // If the provider stored the call or ran the tool, the request has only one half of the pair.
     let pairs: Vec<(&Place, &Place)> = results
         .iter()
         .filter_map(|result| {
@@ -41,7 +42,7 @@ pub(crate) fn all(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
         add("a call is gone", without(dialect, body, call));
         add("a result comes twice", twice(body, result));
         add("a result comes before its call", swapped(dialect, body, call, result));
-        add("a message stands before the result", parted(dialect, body, result));
+        add("a message comes before the result", parted(dialect, body, result));
     }
     for at in ends(calls.len()) {
         let call = &calls[at];
@@ -50,16 +51,16 @@ pub(crate) fn all(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
         let sibling = if dialect != Dialect::OpenAiResponses && dialect != Dialect::Gemini { sibling } else { None };
         add("two calls have one identifier", sibling.and_then(|sibling| with_id(dialect, body, call, &sibling.id)));
     }
-    // Other makers' models, which some reach by this dialect, have few of the rules.
+    // Few of the rules apply to the models of other makers that also use this dialect.
     let is_claudes =
         dialect == Dialect::Anthropic && body["model"].as_str().is_none_or(|model| model.contains("claude"));
-    // A stored response may stand for all messages.
+    // A stored response may replace all messages.
     let stored = ["previous_response_id", "conversation", "prompt"].iter().any(|name| body.get(name).is_some());
     add("there is no message", (!stored).then(|| with(body, list(dialect), json!([]))));
     for at in texts(dialect, body).first().into_iter().chain(texts(dialect, body).last()) {
         add("a text has half of a surrogate pair", Some(with(body, at, json!(HALF))));
         if is_claudes || dialect == Dialect::Bedrock {
-            // Claude takes white space beside words.
+            // Claude accepts a blank text in a message with words, but not an empty text.
             let blank = if is_claudes { "" } else { " " };
             add("a text is blank", Some(with(body, at, json!(blank))));
         }
@@ -71,7 +72,7 @@ pub(crate) fn all(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
         };
         let mut changed = body.clone();
         messages(dialect, &mut changed).insert(0, answer);
-        // On Bedrock, Claude lets it.
+        // On Bedrock, Claude accepts an assistant message first.
         let may = dialect == Dialect::Bedrock && path.contains("claude");
         add("the model begins", (!may).then_some(changed));
         add("there are five cache markers", marked(dialect, body));
@@ -126,7 +127,7 @@ pub(crate) fn all(dialect: Dialect, path: &str, body: &Value) -> Vec<Mutant> {
     mutants
 }
 
-/// Stands for half of a surrogate pair, which no `Value` can have.
+/// The placeholder for half of a surrogate pair, which a `Value` cannot contain.
 pub(crate) const HALF: &str = "HALF OF A PAIR";
 
 fn list(dialect: Dialect) -> &'static str {
@@ -163,7 +164,7 @@ fn calls(dialect: Dialect, body: &Value) -> Vec<Place> {
 
 fn results(dialect: Dialect, body: &Value) -> Vec<Place> {
     let outputs = ["function_call_output", "custom_tool_call_output"];
-    // What the model has results of, the provider ran.
+    // If a result is in the model's message, the provider ran the tool.
     let is_clients = |place: &Place| {
         let message = body.pointer(list(dialect)).and_then(|messages| messages.get(place.message));
         message.is_none_or(|message| message["role"] != "assistant" && message["role"] != "model")
@@ -178,7 +179,7 @@ fn results(dialect: Dialect, body: &Value) -> Vec<Place> {
     places.into_iter().filter(is_clients).collect()
 }
 
-/// Returns the messages with an identifier at this pointer.
+/// Returns the places of the messages with an identifier at this pointer.
 fn whole(body: &Value, list: &str, id: &str) -> Vec<Place> {
     let messages = body.pointer(list).and_then(Value::as_array).into_iter().flatten().enumerate();
     let place = |(index, message): (usize, &Value)| {
@@ -188,7 +189,7 @@ fn whole(body: &Value, list: &str, id: &str) -> Vec<Place> {
     messages.filter_map(place).collect()
 }
 
-/// Returns the parts of messages with an identifier at this pointer.
+/// Returns the places of the parts of messages with an identifier at this pointer.
 fn parts(body: &Value, list: &str, member: &str, id: &str) -> Vec<Place> {
     let messages = body.pointer(list).and_then(Value::as_array).into_iter().flatten().enumerate();
     let of_message = |(message, value): (usize, &Value)| {
@@ -212,21 +213,21 @@ fn at(place: &Place) -> String {
     format!("{}/{}", place.list, place.index)
 }
 
-/// Returns the body without a part and, if that leaves nothing, without its message.
+/// Returns the body without a part, and without the part's message if the message has no other part.
 fn without(dialect: Dialect, body: &Value, place: &Place) -> Option<Value> {
     let mut changed = body.clone();
     let parts = changed.pointer_mut(&place.list)?.as_array_mut()?;
     parts.remove(place.index);
     if parts.is_empty() && place.list != list(dialect) {
         let message = &mut messages(dialect, &mut changed)[place.message];
-        // In Chat, the message may have a text beside its calls.
+        // In Chat, the message may also have a text.
         if dialect == Dialect::OpenAiChat && message["content"].as_str().is_some_and(|text| !text.is_empty()) {
             message.as_object_mut()?.remove("tool_calls");
         } else {
             messages(dialect, &mut changed).remove(place.message);
         }
     }
-    // A request that ends before anything was answered is another request.
+    // A body without messages is another kind of mutant.
     (!messages(dialect, &mut changed).is_empty()).then_some(changed)
 }
 
@@ -237,7 +238,7 @@ fn twice(body: &Value, place: &Place) -> Option<Value> {
     Some(changed)
 }
 
-/// Returns the body with the message of a result before that of its call.
+/// Returns the body with the message of a result before the message of its call.
 fn swapped(dialect: Dialect, body: &Value, call: &Place, result: &Place) -> Option<Value> {
     let mut changed = body.clone();
     let messages = messages(dialect, &mut changed);
@@ -246,12 +247,12 @@ fn swapped(dialect: Dialect, body: &Value, call: &Place, result: &Place) -> Opti
     Some(changed)
 }
 
-/// Returns the body with a message of a person before the result. Only Responses allows that.
+/// Returns the body with another message before the result. `None` for Responses, which allows that, and for Gemini.
 fn parted(dialect: Dialect, body: &Value, result: &Place) -> Option<Value> {
     let said = match dialect {
         Dialect::OpenAiChat => json!({"role": "user", "content": "Wait."}),
         Dialect::Anthropic => {
-            // Neighbors of one role are one message: an answer parts them, too.
+            // Consecutive messages of one role count as one message, so the message between them has the other role.
             json!({"role": "assistant", "content": "Wait."})
         }
         Dialect::Bedrock => json!({"role": "assistant", "content": [{"text": "Wait."}]}),
@@ -262,7 +263,7 @@ fn parted(dialect: Dialect, body: &Value, result: &Place) -> Option<Value> {
     let before = messages.get(result.message.checked_sub(1)?)?["role"].clone();
     messages.insert(result.message, said);
     if dialect != Dialect::OpenAiChat && before == "assistant" {
-        // The person must have spoken in between.
+        // Without a user message in between, the two assistant messages would count as one.
         let said = if dialect == Dialect::Anthropic { json!("Go on.") } else { json!([{"text": "Go on."}]) };
         messages.insert(result.message, json!({"role": "user", "content": said}));
     }
@@ -296,7 +297,7 @@ fn with(body: &Value, pointer: &str, value: Value) -> Value {
     changed
 }
 
-/// Returns the pointers to the texts of a person.
+/// Returns the pointers to the texts of user messages.
 fn texts(dialect: Dialect, body: &Value) -> Vec<String> {
     let messages = body.pointer(list(dialect)).and_then(Value::as_array).into_iter().flatten().enumerate();
     let of_message = |(index, message): (usize, &Value)| {
@@ -333,8 +334,8 @@ fn pointers(body: &Value, base: &str, is: &dyn Fn(&Value) -> bool) -> Vec<String
     }
 }
 
-/// Returns the body without the result of a tool that the provider ran, if somebody spoke behind it. What a client's tool
-/// answers may belong to a program that goes on.
+/// Returns the body without the result of a tool that the provider ran. `None` if no message follows, or if the message
+/// also calls a client's tool: the provider's program may be waiting for the client's result.
 fn without_hosted(body: &Value, at: &str) -> Option<Value> {
     let mut changed = body.clone();
     let (list, index) = at.rsplit_once('/')?;
@@ -358,7 +359,7 @@ fn doubled(body: &Value, at: &str) -> Option<Value> {
     Some(changed)
 }
 
-/// Returns the body with two cache markers in the last text of a person, of which the second lasts longer.
+/// Returns the body with two cache markers in the last user message with a text. The second marker lasts longer.
 fn with_longer_marker(body: &Value) -> Option<Value> {
     let at = texts(Dialect::Anthropic, body).pop()?;
     let said = |marker: Value| json!({"type": "text", "text": "Yes.", "cache_control": marker});
@@ -374,7 +375,7 @@ fn with_longer_marker(body: &Value) -> Option<Value> {
     Some(changed)
 }
 
-/// Returns the body with five cache markers on a text of a person.
+/// Returns the body with five cache markers in the last user message with a text.
 fn marked(dialect: Dialect, body: &Value) -> Option<Value> {
     let at = texts(dialect, body).pop()?;
     let text = body.pointer(&at)?.clone();

@@ -1,9 +1,8 @@
-//! Measures what notes to the model cost over real transcripts: a fact sheet that changes, and a nudge now and then,
-//! in several places of the request.
+//! Measures the cost of notes to the model, in several places of the requests of real transcripts.
 //!
-//! A fact changes every 10 calls, and a nudge comes at every 15th call. Lookback's notes are those of the middleware
-//! `FactSheet` in a session. The other places are that session's windows without notes, with the same texts put in for
-//! one call or into the system prompt.
+//! The notes are a fact sheet and a nudge. A fact changes every 10 calls, and every 15th call has a nudge. Lookback's
+//! notes come from the middleware `FactSheet` in a session. For the other places, the benchmark inserts the same texts
+//! into that session's windows without notes, for one call or into the system prompt.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -32,11 +31,11 @@ use lookback_wire::{
     message::{Message, Role},
 };
 
-/// The most tokens of a sheet.
+/// The token limits of a sheet.
 const BUDGETS: [u64; 2] = [500, 2_000];
-/// Calls between two changes of a fact.
+/// The number of calls between two changes of a fact.
 const CHANGE: u64 = 10;
-/// Calls between two nudges.
+/// The number of calls between two nudges.
 const NUDGE: u64 = 15;
 const PRICES: [&str; 2] = ["anthropic-5m", "openai"];
 const PLACES: [&str; 7] = [
@@ -48,12 +47,12 @@ const PLACES: [&str; 7] = [
     "in the system prompt",
     "there, with a status block",
 ];
-/// The places that are notes of a session.
+/// The places where the texts are notes of a session.
 const OURS: [usize; 2] = [1, 2];
 const NUDGED: &str = "Token budget: most of the tokens are used. Bring the task to its end: answer with what you have, or make only \
                       the calls that the answer needs.";
 
-/// Compares the places over a file of transcripts: JSON lines as `lookback replay` reads them, which may be gzipped.
+/// Compares the places over a file of transcripts in the format of `lookback replay`, which may be gzipped.
 pub fn run(file: &str) {
     let text = String::from_utf8(crate::corpus::read(file)).expect("UTF-8");
     let recordings = Recording::read(&text, "notes", Dialect::OpenAiChat).expect("transcripts");
@@ -91,8 +90,8 @@ pub fn run(file: &str) {
     }
 }
 
-/// Returns the percentage of reused identifiers that were not in the window: identifiers that the model wrote and that
-/// were earlier in its history.
+/// Returns the percentage of reused identifiers that the window no longer had. An identifier is reused if the model
+/// writes it and its history already has it.
 fn missed(recordings: &[Recording], policy: &Policy) -> f64 {
     let prices = Prices::builtin();
     let price = prices.find(PRICES[0]).expect("a price");
@@ -130,15 +129,15 @@ fn print(policy: &str, budget: u64, totals: &[Total]) {
 #[derive(Debug, Default)]
 struct Total {
     cost: [f64; 2],
-    /// Input tokens. `read` counts those that were in the cache, at the first price.
+    /// The input tokens. `read` counts those that were in the cache, at the first price.
     sent: u64,
     read: u64,
-    /// The number of requests that do not extend the one before.
+    /// The number of prefix breaks.
     breaks: u64,
     sessions: u64,
 }
 
-/// The requests of one session, with their notes in one place.
+/// Charges the requests of one session, with the notes in one place.
 struct Meter {
     caches: [Cache; 2],
     prices: [Price; 2],
@@ -168,7 +167,7 @@ impl Meter {
     }
 }
 
-/// A text that is put into a request.
+/// A text that is inserted into a request.
 #[derive(Debug, Clone, Copy)]
 struct Text {
     digest: u128,
@@ -201,7 +200,7 @@ impl Sheets {
         let sheet = |memory: &Memory| block_on(memory.sheet(&options(budget), &*counter())).expect("a sheet");
         let memory = memory(0);
         let mut facts = 0;
-        // Some room is left, because identifiers grow longer.
+        // The first sheet leaves some room, because identifiers grow longer.
         while sheet(&memory).tokens < budget * 95 / 100 {
             state(&memory, facts, 0);
             facts += 1;
@@ -214,7 +213,7 @@ impl Sheets {
         Sheets { budget, facts, texts }
     }
 
-    /// Returns the sheet at a call.
+    /// Returns the sheet at a call. The first call is 1.
     fn at(&self, call: u64) -> Text {
         self.texts[((call - 1) / CHANGE) as usize]
     }
@@ -224,7 +223,7 @@ fn options(budget: u64) -> SheetOptions {
     SheetOptions::default().budget(budget)
 }
 
-/// Opens a memory of a workspace that others write to.
+/// Opens the memory of a workspace with this many facts, which are not from the measured session.
 fn memory(facts: u64) -> Memory {
     let memory = block_on(Memory::open(MemoryStore::new(), "notes")).expect("a memory");
     (0..facts).for_each(|thing| state(&memory, thing, 0));
@@ -264,7 +263,7 @@ fn play(recording: &Recording, policy: &Policy, mut on_call: impl FnMut(&mut Ses
     .expect("a session");
 }
 
-/// Measures windows without notes, and with the texts in places outside the session.
+/// Measures windows without notes, and windows into which the texts are inserted outside the session.
 fn elsewhere(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [Total; 7]) {
     let mut meters = PLACES.map(|_| Meter::new());
     let nudge = Text::new(NUDGED);
@@ -293,10 +292,10 @@ fn elsewhere(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &m
     });
 }
 
-/// Returns a request with texts at the end of its first system message, or in a new one.
+/// Returns the window with texts at the end of its first system message, or in a new one.
 fn in_system(window: &[Block], texts: &[Text]) -> Vec<Block> {
     let mut blocks = window.to_vec();
-    // The tools come first, with a digest of their own.
+    // A first block with this digest has the tools.
     let at = usize::from(blocks.first().is_some_and(|block| block.digest == u128::MAX));
     if !blocks.get(at).is_some_and(|block| block.fixed) {
         blocks.insert(at, Block::new(0).fixed(true));
@@ -308,7 +307,7 @@ fn in_system(window: &[Block], texts: &[Text]) -> Vec<Block> {
     blocks
 }
 
-/// Measures windows with the middleware's notes in the session, where they stay.
+/// Measures windows with the middleware's notes in the session, which keeps them.
 fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [Total; 7]) {
     let mut meters = OURS.map(|_| Meter::new());
     let memory = memory(sheets.facts);
@@ -326,7 +325,7 @@ fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [T
             block_on(session.append(Batch::from(Message::user(note)).origin(Origin::Lookback).at(now)))
                 .expect("a note");
         }
-        // If the notes need room, the session compacts, and the middleware sees that.
+        // The notes can cause a compaction, which the middleware must see.
         let (run, mut window) = seen(session, call);
         sheet.on(&Event::AfterIteration, &run).expect("nothing");
         meters[0].call(&window, &[], now, &mut totals[OURS[0]]);
@@ -335,14 +334,14 @@ fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [T
         if notes > 0
             && let Some(before) = window.len().checked_sub(notes + 1)
         {
-            // A fixed block has a marker after it.
+            // The cache has a marker after a fixed block.
             window[before].fixed = true;
         }
         meters[1].call(&window, &[], now, &mut totals[OURS[1]]);
     });
 }
 
-/// Makes the window of a call, and returns what a middleware sees then, with the window.
+/// Makes the window of a call, and returns the run as a middleware sees it, with the blocks of the window.
 fn seen(session: &mut Session, iteration: u64) -> (Run, Vec<Block>) {
     let (name, policy) = (session.name().clone(), session.settings().policy.clone());
     let window = block_on(session.window()).expect("a window");

@@ -39,7 +39,7 @@ pub fn run() {
     println!();
 }
 
-/// Pushes messages in batches, and makes a window after each, as an agent does.
+/// Pushes messages in batches, and makes a window after each batch, as an agent does.
 fn fill(store: &str, name: &str, history: u64) {
     let store = SqliteStore::open_with(store, Durability::System).expect("a store");
     let mut session = block_on(Session::open(store, name, settings())).expect("a session");
@@ -50,7 +50,7 @@ fn fill(store: &str, name: &str, history: u64) {
     }
 }
 
-/// Opens the session once, and prints the microseconds that it took and the peak memory of this process in kB.
+/// Opens the session once, and prints the time in microseconds and the peak memory of this process in kB.
 pub fn child(store: &str, name: &str) {
     let store = SqliteStore::open(store).expect("a store");
     let mut opened = None;

@@ -1,5 +1,6 @@
-//! Measures the time and allocations of a push and the window after it, with 100, 10,000 and 1,000,000 messages of
-//! history. And the same for files that differ, which are counted as they arrive.
+//! Measures the time and allocations of a push and its window, with 100, 10,000 and 1,000,000 messages of history.
+//!
+//! It also measures differing files, whose tokens are counted as they arrive.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use lookback_wire::message::Message;
 
 use crate::{alloc, compaction, median, message, time};
 
-/// A counter for text that was counted already: it costs nothing.
+/// A counter that costs nothing, as if the text had already been counted.
 #[derive(Debug)]
 struct Counted;
 
@@ -36,7 +37,7 @@ impl TokenCounter for Counted {
 const OPERATIONS: u64 = 2_000;
 
 pub fn run() {
-    println!("A push and the window after it (store and encoding aside, text already counted)\n");
+    println!("A push and the window after it (without store and encoding, text already counted)\n");
     println!(
         "{:<28} {:>12} {:>14} {:>11} {:>14} {:>14}",
         "policy", "history", "us/push+window", "push alone", "allocations", "bytes"
@@ -58,7 +59,7 @@ pub fn run() {
     for (name, policy) in policies {
         measure(name, &policy, &counted, message, &[100, 10_000, 1_000_000]);
     }
-    println!("\nThe same for files that differ, while o200k counts each text\n");
+    println!("\nThe same for differing files, with o200k counting each text\n");
     let o200k = Models::builtin().find("gpt-4o").map(lookback_tokens::counter).expect("a known model");
     for (name, policy) in [("the earlier default", crate::corpus::earlier_default()), ("default", Policy::production())]
     {
@@ -67,7 +68,7 @@ pub fn run() {
     println!();
 }
 
-/// Measures a policy with these numbers of messages before, and prints a line for each.
+/// Measures a policy after histories of these lengths, and prints a line for each.
 fn measure(
     name: &str,
     policy: &Policy,
@@ -83,7 +84,7 @@ fn measure(
         for index in 0..history {
             step(&mut engine, message(index));
         }
-        // There are several stretches, so that one that was disturbed does not count.
+        // The median of several stretches ignores disturbed ones.
         let stretches = (0..9).map(|stretch| {
             let from = history + stretch * OPERATIONS;
             let messages: Vec<_> = (from..from + OPERATIONS).map(message).collect();
@@ -113,8 +114,8 @@ fn measure(
     }
 }
 
-/// Pushes a message, and makes a window if the model could be called. It cannot between a call and its result. Returns
-/// how long the push took.
+/// Pushes a message, and returns the time of the push. It also makes a window, except between a tool call and its
+/// result, when an agent does not call the model.
 fn step(engine: &mut Engine, message: Message) -> Duration {
     let calls = message.tool_calls().next().is_some();
     let spent = time(|| drop(black_box(engine.push(message).expect("it can be said"))));

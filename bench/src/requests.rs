@@ -1,8 +1,7 @@
-//! Reads real requests with the tokens that their providers reported: how far the counts are off, by dialect and by family
-//! of models.
+//! Checks real requests against the rules, and compares token counts with the tokens that the providers reported.
 //!
-//! The file is gzipped. Each line is a JSON object with `dialect`, `path` (of the URL), `status`, `body` (the text that was
-//! sent) and `usage` (as the provider reported it).
+//! The file is gzipped. Each line is a JSON object with `dialect`, `path` (of the URL), `status`, `body` (the text that
+//! the client sent) and `usage` (as the provider reported it).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use serde_json::Value;
 
 use crate::{median, mutants};
 
-/// A request, with the answer of its provider.
+/// A request, with the status and the usage from its provider.
 struct Recorded {
     status: u64,
     dialect: Dialect,
@@ -23,7 +22,7 @@ struct Recorded {
     reported: u64,
 }
 
-/// The words by which a model belongs to a family: the first that its name has.
+/// The families of models. A model belongs to the first family whose word is in the model's name.
 const FAMILIES: [&str; 24] = [
     "claude",
     "gpt-oss",
@@ -51,7 +50,7 @@ const FAMILIES: [&str; 24] = [
     "minimax",
 ];
 
-/// Members of a body behind which the provider has more than the request shows.
+/// Keys of a body with which the provider uses more than the request shows.
 const STORED: [&str; 11] = [
     "container",
     "mcp_servers",
@@ -73,7 +72,7 @@ pub fn run(file: &str) {
     judge(&accepted);
     let found = |recorded: &&Recorded| !recorded.dialect.check(&decoded(recorded)).is_empty();
     println!(
-        "\nOf {} requests that a provider refused, a rule finds {}",
+        "\nOf {} requests that a provider refused, the rules find {}",
         refused.len(),
         refused.iter().filter(found).count()
     );
@@ -81,9 +80,9 @@ pub fn run(file: &str) {
     count(&accepted);
 }
 
-/// Checks the requests, and sends each as a conversation from which nothing leaves.
+/// Checks the requests, and compares each with the window of a session that drops nothing.
 fn judge(requests: &[Recorded]) {
-    println!("Accepted requests, with the path of their URL and without\n");
+    println!("Accepted requests, with and without the path of their URL\n");
     println!("{:<28} {:>8} {:>13} {:>8} {:>8}", "", "requests", "false alarms", "warned", "changed");
     for (name, knows_path) in [("with", true), ("without", false)] {
         let (mut alarms, mut warned, mut changed) = (0, 0, 0);
@@ -99,9 +98,9 @@ fn judge(requests: &[Recorded]) {
     }
 }
 
-/// Breaks the requests in the ways that rules forbid, and checks what comes of it.
+/// Breaks the requests in the ways that rules forbid, and checks the mutants.
 fn break_them(requests: &[Recorded]) {
-    println!("\nThe same requests, broken in one way each\n");
+    println!("\nThe same requests, each with one defect\n");
     println!("{:<60} {:>8} {:>8} {:>8}", "", "mutants", "found", "warned");
     let mut unreadable = 0;
     let mut rows: BTreeMap<String, [u32; 3]> = BTreeMap::new();
@@ -111,7 +110,7 @@ fn break_them(requests: &[Recorded]) {
             let text = mutant.body.replace(mutants::HALF, "half: \\ud83d");
             let found = match Request::decode(text.as_bytes(), Some(recorded.dialect)) {
                 Ok(request) => recorded.dialect.check(&request.with_path(&recorded.path)),
-                // No request at all, as `lookback check` says.
+                // `lookback check` also reports that such a body is not a request.
                 Err(_) => {
                     unreadable += 1;
                     continue;
@@ -128,10 +127,10 @@ fn break_them(requests: &[Recorded]) {
     for (name, [made, found, warned]) in rows {
         println!("{name:<60} {made:>8} {found:>8} {warned:>8}");
     }
-    println!("{unreadable} more cannot even be read");
+    println!("{unreadable} more mutants cannot be decoded");
 }
 
-/// Returns the body that a conversation of this request sends if nothing leaves its window.
+/// Returns the body with the messages of a window that drops nothing.
 fn window(request: &Request, recorded: &Recorded) -> String {
     let mut engine = engine(request);
     engine.window();
@@ -140,9 +139,9 @@ fn window(request: &Request, recorded: &Recorded) -> String {
     raw.change().messages(&sent).write()
 }
 
-/// Counts the tokens of the requests, and compares the counts with those that the providers reported.
+/// Counts the tokens of the requests, and compares the counts with the reported tokens.
 fn count(requests: &[Recorded]) {
-    println!("\nCounted tokens as a multiple of the reported ones, without stored contents and hosted tools\n");
+    println!("\nCounted tokens / reported tokens, of requests without stored contents and hosted tools\n");
     println!("{:<28} {:>8} {:>8} {:>8} {:>8}", "", "requests", "median", "off 50 %", "off 95 %");
     let mut rows: BTreeMap<(u8, String), Vec<f64>> = BTreeMap::new();
     for request in requests.iter().filter(|request| request.reported > 0 && is_whole(request)) {
@@ -173,7 +172,6 @@ fn count(requests: &[Recorded]) {
     }
 }
 
-/// Returns the requests of a file.
 fn read(file: &str) -> Vec<Recorded> {
     let file = std::fs::File::open(file).expect("a file");
     let mut text = String::new();
@@ -192,7 +190,7 @@ fn read(file: &str) -> Vec<Recorded> {
     text.lines().map(line).collect()
 }
 
-/// Returns the input tokens of a provider's usage, with those that came from its cache.
+/// Returns the input tokens of a provider's usage, including cached ones.
 fn reported(usage: &Value) -> u64 {
     let of = |names: &[&str]| names.iter().filter_map(|name| usage[name].as_u64()).sum::<u64>();
     let alone = of(&["prompt_tokens", "promptTokenCount"]);
@@ -209,7 +207,7 @@ fn bare(recorded: &Recorded) -> Request {
     Request::decode(recorded.body.as_bytes(), Some(recorded.dialect)).expect("a request")
 }
 
-/// Returns the tokens of the window that a conversation of this request has.
+/// Returns the tokens of a window that drops nothing from the request.
 fn counted(request: &Request) -> u64 {
     engine(request).view().totals().size.tokens
 }
@@ -225,7 +223,7 @@ fn engine(request: &Request) -> Engine {
     engine
 }
 
-/// Returns whether the model saw only what the request has: nothing that the provider stored or added by itself.
+/// Returns whether the model saw only the contents of the request, and nothing that the provider stored or added.
 fn is_whole(request: &Recorded) -> bool {
     let body: Value = serde_json::from_str(&request.body).expect("JSON");
     let stored =
@@ -249,12 +247,12 @@ fn is_hosted(tool: &Value) -> bool {
     }
 }
 
-/// Returns whether messages refer to what the provider has, or show tools that ran there.
+/// Returns whether messages refer to contents at the provider, or show tools that ran there.
 fn refers(value: &Value) -> bool {
     match value {
         Value::Array(values) => values.iter().any(refers),
         Value::Object(members) => members.iter().any(|(name, value)| match (name.as_str(), value.as_str()) {
-            // What a model or a tool wrote refers to nothing.
+            // The inputs and outputs of tools refer to nothing.
             ("input" | "args" | "arguments" | "response" | "json", _) if !value.is_array() => false,
             ("type", Some(kind)) => {
                 let own = ["function_call", "custom_tool_call", "tool_search_call", "tool_call"];
@@ -263,7 +261,7 @@ fn refers(value: &Value) -> bool {
                         .contains(&kind)
             }
             ("file_id" | "s3Location", _) => true,
-            // Nobody but the provider has seen what is there, or what it compacted.
+            // Only the provider knows the contents at these addresses, and the contents of its compactions.
             ("fileUri" | "file_uri" | "file_url" | "document_url" | "url", Some(uri)) => !uri.starts_with("data:"),
             ("image_url", Some(uri)) => !uri.starts_with("data:"),
             ("executableCode" | "codeExecutionResult" | "toolCall" | "toolResponse" | "s3_location", _) => true,

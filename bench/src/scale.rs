@@ -1,4 +1,4 @@
-//! Measures processes that push and make windows in many sessions of one store.
+//! Measures several processes that push messages and make windows in many sessions of one store.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use lookback_wire::message::Message;
 
 use crate::{postgres, redis};
 
-/// How long each process works, and with how many threads.
+/// The time that each process works, and its number of threads.
 const SECONDS: u64 = 5;
 const THREADS: usize = 4;
 
@@ -40,7 +40,7 @@ pub fn run() {
             make(&url, made, sessions);
             made = sessions;
             let workers: Vec<_> = (0..processes).map(|number| start(&url, sessions, number)).collect();
-            // In the middle of the work.
+            // Connections and memory are measured in the middle of the work.
             std::thread::sleep(Duration::from_secs(SECONDS) / 2);
             let (connections, server) = match kind {
                 "PostgreSQL" => (postgres.connections(), postgres.memory()),
@@ -69,7 +69,7 @@ pub fn run() {
     }
 }
 
-/// The memory of a process that is its own, and its share of what it has with others, in bytes.
+/// Returns the memory of a process in bytes: its private memory, and its share of the memory that processes share.
 pub fn memory(process: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
     let kilobytes = text.lines().find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix(" kB"));
@@ -78,7 +78,7 @@ pub fn memory(process: u32) -> u64 {
 
 impl postgres::Server {
     fn connections(&self) -> u64 {
-        // But for the one that asks.
+        // The connection of this query does not count.
         let asked = "SELECT count(*) - 1 FROM pg_stat_activity WHERE backend_type = 'client backend'";
         self.sql("postgres", asked).parse().expect("a number")
     }
@@ -104,7 +104,7 @@ fn name(number: usize) -> LogName {
     format!("s/{number}").parse().expect("a name")
 }
 
-/// Begins sessions that are not there yet.
+/// Creates the sessions that the store does not have yet.
 fn make(url: &str, from: usize, sessions: usize) {
     let store = Location::parse(url).and_then(|location| location.open()).expect("a store");
     std::thread::scope(|scope| {
@@ -129,7 +129,7 @@ fn start(url: &str, sessions: usize, number: usize) -> std::process::Child {
     Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().expect("a process")
 }
 
-/// Works, and prints how long each call took, in microseconds.
+/// Works as one of the processes, and prints the time of each call in microseconds.
 pub fn child(url: &str, sessions: usize, number: u64) {
     let store: Arc<dyn Store> = Location::parse(url).and_then(|location| location.open()).expect("a store");
     let (limits, target) = (Limits::messages(40), Some(Limits::messages(20)));

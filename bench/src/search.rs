@@ -10,9 +10,9 @@ use lookback_store::{Durability, LogName, MemoryStore, Store};
 
 use crate::{alloc, median};
 
-/// Messages of one log.
+/// The number of messages in a log.
 const OF_LOG: u64 = 1_000;
-/// Words of the language, and how many of the most frequent ones say nothing.
+/// The number of words in the language, and its most frequent words, which have no meaning of their own.
 const WORDS: usize = 60_000;
 const FUNCTION_WORDS: [&str; 12] = ["the", "of", "and", "to", "a", "in", "is", "it", "that", "for", "was", "on"];
 const QUESTIONS: usize = 200;
@@ -22,7 +22,7 @@ pub fn run(messages: u64) {
     let mut words = Words::new();
     let texts: Vec<String> = (0..messages).map(|_| words.text(6, 18)).collect();
     let size: usize = texts.iter().map(String::len).sum();
-    // A question has words of one message, as it is about something that was said, and one that was not.
+    // A question has words of one message, because it is about that message, and one other word.
     let question = |number: usize| {
         let about = texts.get(number * texts.len() / QUESTIONS).map(String::as_str).unwrap_or_default();
         let about: Vec<&str> = about.split(' ').filter(|word| !FUNCTION_WORDS.contains(word)).take(4).collect();
@@ -49,8 +49,8 @@ pub fn run(messages: u64) {
     fill(&store, &texts, true);
     let times = search(&store, &questions);
     drop(store);
-    // The bodies are two bytes each, so that what the file has besides is the index. A file with the same records but
-    // without texts tells how much that is.
+    // The size of the index is the difference to a file with the same records but without texts. The bodies have only
+    // two bytes each.
     let bare = folder.path().join("bare.db");
     let without = SqliteStore::open_with(&bare, Durability::System).expect("a store");
     fill(&without, &texts, false);
@@ -73,29 +73,29 @@ fn fill(store: &dyn Store, texts: &[String], searched: bool) {
     for (number, texts) in (0..).zip(texts.chunks(OF_LOG as usize)) {
         let log: LogName = format!("log-{number}").parse().expect("a name");
         let record = |text: &String| if searched { Record::new("{}").text(text) } else { Record::new("{}") };
-        // An append of a session has few records.
+        // A session also appends only a few records at a time.
         for (at, texts) in (0..).step_by(50).zip(texts.chunks(50)) {
             block_on(store.append(&log, Append::new(at, texts.iter().map(record)))).expect("an append");
         }
     }
 }
 
-/// The milliseconds of each search.
+/// Returns the milliseconds of each search.
 fn search(store: &dyn Store, questions: &[Query]) -> Vec<f64> {
     let search = |query: &Query| {
         let start = Instant::now();
         let found = block_on(store.search(None, query, 10)).expect("a search");
-        assert!(!found.is_empty(), "a question is about something that was said");
+        assert!(!found.is_empty(), "a question is about one of the messages");
         start.elapsed().as_secs_f64() * 1e3
     };
     questions.iter().map(search).collect()
 }
 
-/// Words that are as frequent as those of a language, the same each time.
+/// A generator of words that are as frequent as those of a language. Each run gets the same words.
 #[derive(Clone)]
 pub(crate) struct Words {
     state: u64,
-    /// How often one of the words up to each is drawn.
+    /// The sum of the frequencies of all words up to each rank.
     sums: Vec<f64>,
 }
 
@@ -109,7 +109,7 @@ impl Words {
         Words { state: 7, sums: (0..WORDS).map(share).collect() }
     }
 
-    /// A number from 0 to 1.
+    /// Returns a number from 0 to 1.
     fn draw(&mut self) -> f64 {
         self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.state >> 11) as f64 / (1_u64 << 53) as f64
@@ -126,7 +126,7 @@ impl Words {
         let rank = self.sums.partition_point(|sum| *sum < drawn);
         match FUNCTION_WORDS.get(rank) {
             Some(word) => (*word).to_owned(),
-            // Syllables, so that words are pronounced and stemmed as those of a language.
+            // The words have syllables, so that they are pronounced and stemmed like those of a language.
             None => {
                 let mut rest = rank;
                 let mut word = String::new();

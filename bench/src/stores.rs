@@ -1,5 +1,4 @@
-//! Measures what an append costs beside one raw insert in the same engine, how much it writes, and opening a long log
-//! beside a short one; in SQLite, plain files, PostgreSQL and Redis.
+//! Measures appends in each store, compared with raw inserts, their written bytes, and the opening of a long log.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -14,16 +13,16 @@ use lookback_store::{LogName, Store};
 use crate::search::Words;
 use crate::{median, postgres, redis, time};
 
-/// How many appends are timed.
+/// The number of timed appends.
 const APPENDS: usize = 300;
 /// The bytes of a message.
 const MESSAGE: usize = 1_000;
-/// The lengths of two logs, and how far back their newest checkpoint is.
+/// The lengths of two logs, and the number of entries since their newest checkpoint.
 const LENGTHS: [u64; 2] = [1_000, 1_000_000];
 const SINCE: u64 = 50;
 const OPENINGS: usize = 60;
 
-/// One insert of a body in an engine, and how many bytes the engine has written.
+/// The operations of an engine without Lookback: one insert of a body, and the number of bytes written so far.
 struct Floor {
     insert: Box<dyn FnMut(&str)>,
     written: Box<dyn FnMut() -> u64>,
@@ -41,7 +40,7 @@ pub fn run() {
         ("  prepared", format!("{prepared}?prepare=yes"), postgres_floor(&prepared)),
         ("Redis", redis.url(), redis_floor(redis.port)),
     ];
-    println!("A durable append of one message of {MESSAGE} bytes, beside one raw insert in the same engine\n");
+    println!("A durable append of one message of {MESSAGE} bytes, compared with one raw insert in the same engine\n");
     println!(
         "{:<12} {:>12} {:>12} {:>8} {:>16} {:>8} {:>24} {:>18}",
         "store",
@@ -73,7 +72,7 @@ pub fn run() {
             }
             bytes.push(((floor.written)() - before) as f64 / own as f64);
             for _ in 0..APPENDS {
-                // One that no search finds tells what the index costs.
+                // No search finds this record, so the difference is the cost of the index.
                 let record = Record::new(message(&mut words).body);
                 let took =
                     time(|| block_on(store.append(&log, Append::new(at, [record]).time(Some(1)))).expect("an append"));
@@ -93,21 +92,22 @@ pub fn run() {
         );
         openings.push((kind, open(&store)));
     }
-    println!("\nOpening a log of which {SINCE} entries came since its newest checkpoint\n");
+    println!("\nOpening a log with {SINCE} entries since its newest checkpoint\n");
     println!("{:<12} {:>18} {:>18} {:>8}", "store", "of 1,000, us", "of 1,000,000, us", "ratio");
     for (kind, [short, long]) in openings {
         println!("{kind:<12} {short:>18.0} {long:>18.0} {:>8.2}", long / short);
     }
 }
 
-/// A message with words as people use them.
+/// Returns a message with words that are as frequent as those of a language.
 fn message(words: &mut Words) -> Record {
     let mut text = words.text(MESSAGE / 5, MESSAGE / 5 + 1);
     text.truncate(MESSAGE - 60);
     Record::new(format!("{{\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}")).text(text).role("user")
 }
 
-/// Appends short records without texts until a log has this length, and a checkpoint near its end.
+/// Appends short records without texts until a log has this length. The record at `SINCE` before the end is a
+/// checkpoint.
 fn fill(store: &Arc<dyn Store>, log: &LogName, from: u64, length: u64) -> u64 {
     let mut at = from;
     while at < length {
@@ -119,7 +119,7 @@ fn fill(store: &Arc<dyn Store>, log: &LogName, from: u64, length: u64) -> u64 {
     at
 }
 
-/// The times of opening a short and a long log.
+/// Returns the times of opening a short and a long log, in microseconds.
 fn open(store: &Arc<dyn Store>) -> [f64; 2] {
     let logs = LENGTHS.map(|length| {
         let log: LogName = format!("long-{length}").parse().expect("a name");
@@ -136,7 +136,7 @@ fn open(store: &Arc<dyn Store>) -> [f64; 2] {
     times.map(median)
 }
 
-/// The bytes that this process has sent to the disk.
+/// Returns the bytes that this process has written so far.
 fn written_here() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse().ok()).unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Measures pushes and windows while a summary takes half a minute, beside those of the same session before it.
+//! Measures pushes and windows while a summary takes half a minute, compared with the same session before it.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use lookback_summarize::{Completion, Summarizer, SummaryTask};
 
 use crate::{median, message, time};
 
-/// A slow model.
+/// A model that takes this time for a summary.
 #[derive(Debug)]
 struct Slow(Duration);
 
@@ -32,14 +32,14 @@ impl Summarizer for Slow {
 }
 
 const TAKES: Duration = Duration::from_secs(30);
-/// The time between messages. Ten a second are more than an agent gets from its model.
+/// The time between messages. An agent gets fewer than ten messages per second from its model.
 const EVERY: Duration = Duration::from_millis(100);
 /// The steps before the summary begins.
 const USUAL: u64 = 280;
 
 pub fn run() {
     println!(
-        "A push and a window while a summary takes {} s, in us; in brackets, to the usual median\n",
+        "A push and a window while a summary takes {} s, in us; in brackets, the ratio to the usual median\n",
         TAKES.as_secs()
     );
     println!(
@@ -61,11 +61,11 @@ fn measure(name: &str, store: impl Store + 'static) -> Vec<String> {
     let policy = Policy { limits, target: Some(Limits::messages(20)), stages, ..Policy::unlimited() };
     let settings = Settings::default().policy(policy);
     let mut session = block_on(Session::open(store, "s", settings)).expect("a session").with_summarizer(Slow(TAKES));
-    // The pace is the same up to the limit and beyond it, because a processor that has slept is slower.
+    // The steps before the summary have the same pace as those during it, because a processor is slower after a pause.
     (0..100).for_each(|index| _ = step(&mut session, index));
     let usual: Vec<_> = (100..USUAL + 99).map(|index| paced(&mut session, index)).collect();
     let mut next = USUAL + 99;
-    // Between a call and its result no window is made, so none begins the summary.
+    // Four steps make at least one window, which begins the summary. A step with a tool call makes none.
     (0..4).for_each(|_| {
         _ = step(&mut session, next);
         next += 1;
@@ -99,7 +99,7 @@ fn step(session: &mut Session, index: u64) -> (f64, f64) {
     let message = message(index);
     let calls = message.tool_calls().next().is_some();
     let push = time(|| _ = block_on(session.push(message)).expect("a push"));
-    // The model is not called between a call and its result.
+    // An agent does not call the model between a tool call and its result.
     let window = if calls { Duration::ZERO } else { time(|| _ = block_on(session.window()).expect("a window")) };
     (push.as_secs_f64() * 1e6, window.as_secs_f64() * 1e6)
 }

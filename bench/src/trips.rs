@@ -1,4 +1,4 @@
-//! Counts the round trips of a session on a server, and how long they take if each takes 5 ms more.
+//! Counts the round trips of a session to a server, and measures the calls if each answer takes 5 ms longer.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::backend::Backend;
 use crate::proxy::Proxy;
 use crate::{median, postgres, redis, time};
 
-/// How long an answer is held up, in milliseconds.
+/// The delay of each answer, in milliseconds.
 const DELAY: u64 = 5;
 const PUSHES: usize = 60;
 const OPENINGS: usize = 20;
@@ -24,7 +24,7 @@ const OPENINGS: usize = 20;
 pub fn run() {
     let (postgres, redis) = (postgres::Server::new(), redis::Server::new());
     let servers: [(&str, &dyn Backend); 2] = [("PostgreSQL", &postgres), ("Redis", &redis)];
-    println!("Round trips and milliseconds at the median, through a proxy that holds each answer up for {DELAY} ms\n");
+    println!("Round trips and milliseconds of each call, through a proxy that delays each answer by {DELAY} ms\n");
     println!("{:<12} {:<28} {:>8} {:>8} {:>12}", "server", "call", "median", "most", "median, ms");
     for (server, backend) in servers {
         let proxy = Proxy::to(backend.port());

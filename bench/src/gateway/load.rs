@@ -1,4 +1,4 @@
-//! A client in a conversation: it sends the whole history with each request, and the history grows.
+//! A client that sends the whole history of a growing conversation with each request.
 
 use std::io::Read as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use std::time::Instant;
 pub struct Size {
     pub name: &'static str,
     bytes: usize,
-    /// The bytes of a user's message. The answer before it has a fifth of them.
+    /// The bytes of a user message. An assistant message has a fifth of them.
     message: usize,
 }
 
@@ -21,20 +21,20 @@ impl Size {
     pub const MANY: Size = Size { name: "1 MB, 5,000 messages", bytes: 1_000_000, message: 250 };
 }
 
-/// A conversation grows by a share of its size with each request, to a quarter more than its size. Then it is over.
+/// The requests of a conversation. Each adds an equal share, from three quarters to five quarters of the size.
 const STEPS: usize = 20;
 
-/// The key that the client sends. LiteLLM demands one that is long.
+/// The client's key. LiteLLM requires a long one.
 pub const KEY: &str = "sk-3f1c8a40be6d4a7d9b0e5c2a7f6e1d3c";
 
-/// No two conversations begin alike.
+/// The number in the first message of the next conversation, so that no two conversations begin with the same text.
 static NUMBER: AtomicUsize = AtomicUsize::new(0);
 
 pub struct Conversation {
     agent: ureq::Agent,
     url: String,
     size: Size,
-    /// The messages, each behind a comma.
+    /// The messages as JSON, each after a comma.
     messages: String,
     steps: usize,
     most: usize,
@@ -47,12 +47,12 @@ impl Conversation {
         Conversation { agent, url, size, messages: String::new(), steps: STEPS, most: STEPS }
     }
 
-    /// A conversation with other steps than usual before the next one begins.
+    /// Sets the number of requests before the next conversation begins.
     pub fn with_steps(self, steps: usize) -> Conversation {
         Conversation { most: steps, steps, ..self }
     }
 
-    /// Says something more, and returns how long it takes until the answer begins, in seconds.
+    /// Sends the next request, and returns the seconds until the first byte of the answer.
     pub fn say(&mut self, stream: bool) -> f64 {
         if self.steps >= self.most {
             self.begin();
@@ -80,7 +80,7 @@ impl Conversation {
         to_first
     }
 
-    /// Begins another conversation, with three quarters of its size.
+    /// Begins another conversation, at three quarters of its size.
     fn begin(&mut self) {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         self.messages = format!(",{{\"role\":\"user\",\"content\":\"Conversation {number}.\"}}");

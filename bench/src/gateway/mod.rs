@@ -1,5 +1,4 @@
-//! Measures the gateway beside what else could stand in front of a model: nothing, nginx as a bare reverse proxy, and
-//! the proxy of LiteLLM. All of them have the same model behind them, which answers at once.
+//! Compares the gateway with no proxy, nginx and LiteLLM, all in front of the same model, which answers at once.
 
 mod load;
 mod model;
@@ -15,9 +14,9 @@ use crate::median;
 
 pub use self::recorded::run as recorded;
 
-/// How many conversations go on at once when requests are counted.
+/// The number of concurrent conversations when requests are counted.
 const AT_ONCE: usize = 16;
-/// How long requests are counted, in seconds.
+/// The time in which requests are counted, in seconds.
 const SECONDS: f64 = 6.0;
 
 pub fn run(part: Option<&str>) {
@@ -29,36 +28,37 @@ pub fn run(part: Option<&str>) {
             .flatten()
             .collect();
     if is_asked("times") {
-        println!("A chat request through each: the whole time, one after the other, in the same conversation\n");
+        println!("Chat requests of one conversation through each proxy, one after the other: the whole time\n");
         times(&proxies, Size::SMALL, 600, Duration::ZERO);
         times(&proxies, Size::LARGE, 60, Duration::ZERO);
-        println!("A stream: the time to its first bytes\n");
+        println!("Streams: the time to the first byte\n");
         first_bytes(&proxies, 400);
     }
     if is_asked("lines") {
-        // A request of many messages takes LiteLLM more than a second, in which everybody's caches become cold.
+        // LiteLLM is left out. It takes more than a second for a request of many messages, and in that time all caches
+        // become cold.
         let proxies = proxies.get(..3).expect("nothing, nginx and Lookback");
         for (pause, rounds) in [(Duration::ZERO, 100), (Duration::from_secs(1), 40)] {
             println!(
-                "A request of a conversation with few long messages, and with many short ones, {pause:?} after the one before\n"
+                "Requests with few long messages and with many short ones, {pause:?} after the previous request\n"
             );
             times(proxies, Size::FEW, rounds, pause);
             times(proxies, Size::MANY, rounds, pause);
         }
     }
     if is_asked("throughput") {
-        println!("Requests a second, {AT_ONCE} conversations at once\n");
+        println!("Requests per second, with {AT_ONCE} conversations at once\n");
         for size in [Size::SMALL, Size::LARGE] {
             throughput(&proxies, size);
         }
     }
 }
 
-/// Prints how long slow streams take, many at once, and the memory that they need.
+/// Prints the times of many slow streams at once, and the memory of the proxies.
 pub fn streams() {
     const PAUSE: Duration = Duration::from_millis(50);
     let model = Model::with_pause(PAUSE);
-    println!("Streams of 22 pieces, {} ms apart: the whole time of each\n", PAUSE.as_millis());
+    println!("Streams of 22 pieces, {} ms apart: the time of a whole stream\n", PAUSE.as_millis());
     println!("{:>16} {:>8} {:>10} {:>10} {:>10} {:>12}", "", "at once", "p50", "p99", "longest", "memory");
     for proxy in [Proxy::none(&model), nginx(&model), lookback(&model, &[])] {
         for at_once in [1, 100, 1_000] {
@@ -66,7 +66,7 @@ pub fn streams() {
                 let talk = |number: u64| {
                     let base = &proxy.base;
                     let talk = move || {
-                        // Not all in the same instant: a listener has room for few who have just come.
+                        // The clients connect one after the other, because a listener queues only a few of them.
                         std::thread::sleep(Duration::from_micros(number * 500));
                         let mut talk = Conversation::new(base, Size::TINY);
                         let begun = Instant::now();
@@ -88,13 +88,13 @@ pub fn streams() {
     }
 }
 
-/// Prints how long the first and the tenth answer of a gateway take that has just said where it listens. Each is the first of
-/// a client of its own.
+/// Prints the times of the first and the tenth answer of a gateway that has just started to listen. Each answer is the
+/// first of a new client.
 pub fn first() {
     const ANSWERS: usize = 10;
     const GATEWAYS: usize = 20;
     let model = Model::start();
-    // The first answer of the model and of this program are no measure.
+    // This call is a warm-up of the model and of this program.
     Conversation::new(&Proxy::none(&model).base, Size::TINY).say(false);
     let mut times = [const { Vec::new() }; ANSWERS];
     for _ in 0..GATEWAYS {
@@ -107,17 +107,17 @@ pub fn first() {
         }
     }
     let [first, tenth] = [0, ANSWERS - 1].map(|at| median(times[at].iter().copied()));
-    println!("{GATEWAYS} gateways that have just begun to listen, a request of 1 KB\n");
+    println!("{GATEWAYS} gateways that have just started to listen, requests of 1 KB\n");
     println!("first answer {first:.2} ms, tenth answer {tenth:.2} ms: {:.2} times as long", first / tenth);
 }
 
-/// Prints the memory after many requests of many sessions.
+/// Prints the memory of Lookback during many requests of many sessions.
 pub fn memory() {
     const REQUESTS: usize = 100_000;
     const STEPS: usize = 10;
     let model = Model::start();
     let proxy = lookback(&model, &[]);
-    println!("Memory of Lookback while {REQUESTS} requests of {} sessions pass\n", REQUESTS / STEPS);
+    println!("Memory of Lookback during {REQUESTS} requests of {} sessions\n", REQUESTS / STEPS);
     println!("{:>12} {:>12} {:>12}", "requests", "memory", "requests/s");
     let tenth = REQUESTS / 10;
     for part in 0..=10 {
@@ -136,7 +136,7 @@ pub fn memory() {
     }
 }
 
-/// Prints how long a request takes, a pause after the one before.
+/// Prints the times of requests, each sent after a pause.
 fn times(proxies: &[Proxy], size: Size, rounds: usize, pause: Duration) {
     let mut talks: Vec<(Conversation, Vec<f64>)> =
         proxies.iter().map(|proxy| (Conversation::new(&proxy.base, size), Vec::new())).collect();
@@ -145,7 +145,7 @@ fn times(proxies: &[Proxy], size: Size, rounds: usize, pause: Duration) {
             std::thread::sleep(pause);
             let begun = Instant::now();
             talk.say(false);
-            // The first connections, and the first requests of a program, are no measure.
+            // The first tenth of the requests is a warm-up of the connections and programs.
             if round >= rounds / 10 {
                 times.push(begun.elapsed().as_secs_f64() * 1e3);
             }
@@ -154,7 +154,7 @@ fn times(proxies: &[Proxy], size: Size, rounds: usize, pause: Duration) {
     table(proxies, &talks, size);
 }
 
-/// Prints how long it takes until a stream begins.
+/// Prints the times to the first byte of streams.
 fn first_bytes(proxies: &[Proxy], rounds: usize) {
     let mut talks: Vec<(Conversation, Vec<f64>)> =
         proxies.iter().map(|proxy| (Conversation::new(&proxy.base, Size::SMALL), Vec::new())).collect();
@@ -182,7 +182,7 @@ fn table(proxies: &[Proxy], talks: &[(Conversation, Vec<f64>)], size: Size) {
     println!();
 }
 
-/// Prints how many requests pass in a second.
+/// Prints the requests per second.
 fn throughput(proxies: &[Proxy], size: Size) {
     println!("{:>24} {:>12} {:>12}", size.name, "requests/s", "beside nginx");
     let mut counts = Vec::new();

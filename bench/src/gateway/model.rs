@@ -1,4 +1,4 @@
-//! A model that answers at once, in the form of OpenAI's Chat Completions.
+//! A model that answers at once, in the format of OpenAI's Chat Completions.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,12 +8,11 @@ use axum::body::{Body, Bytes};
 use axum::http::{Response, header};
 use axum::routing::post;
 
-/// The model.
 pub struct Model {
     pub address: SocketAddr,
 }
 
-/// An answer of a stream has so many pieces.
+/// The number of pieces with words in a stream.
 const PIECES: usize = 20;
 
 impl Model {
@@ -21,14 +20,14 @@ impl Model {
         Model::with_pause(Duration::ZERO)
     }
 
-    /// A model that waits before each piece of a stream.
+    /// Starts a model that waits before each piece of a stream.
     pub fn with_pause(pause: Duration) -> Model {
         let answer = move |body: Bytes| async move { answer(&body, pause) };
         Model { address: serve(Router::new().route("/v1/chat/completions", post(answer))) }
     }
 }
 
-/// Serves on threads of its own, and returns the address.
+/// Serves on new threads, and returns the address.
 pub fn serve(router: Router) -> SocketAddr {
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

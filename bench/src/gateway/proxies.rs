@@ -1,4 +1,4 @@
-//! What stands between a client and the model.
+//! The proxies between a client and the model: none, nginx, Lookback and LiteLLM.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -15,12 +15,12 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Nothing: the client speaks with the model.
+    /// No proxy: the client calls the model directly.
     pub fn none(model: &Model) -> Proxy {
         Proxy { name: "nothing between", base: format!("http://{}", model.address), child: None, _folder: None }
     }
 
-    /// The memory that the process has now, in megabytes; `None` without a process, or where Linux is not.
+    /// Returns the memory of the process now, in megabytes. `None` without a process, or on systems other than Linux.
     pub fn megabytes(&self) -> Option<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.as_ref()?.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -37,7 +37,7 @@ impl Drop for Proxy {
     }
 }
 
-/// nginx, as a bare reverse proxy that keeps its connections and holds nothing back.
+/// Starts nginx as a bare reverse proxy that keeps its connections and does not buffer answers.
 pub fn nginx(model: &Model) -> Proxy {
     let folder = tempfile::tempdir().expect("a folder");
     let port = free_port();
@@ -62,12 +62,12 @@ pub fn nginx(model: &Model) -> Proxy {
     started("nginx", port, child, folder)
 }
 
-/// Lookback, with its sessions in a file, as it is by default.
+/// Starts Lookback in front of the model. Its sessions are in a file, which is the default.
 pub fn lookback(model: &Model, arguments: &[&str]) -> Proxy {
     lookback_before(&format!("http://{}", model.address), arguments)
 }
 
-/// Lookback in front of any upstream.
+/// Starts Lookback in front of any upstream.
 pub fn lookback_before(upstream: &str, arguments: &[&str]) -> Proxy {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(crate::body::lookback());
@@ -81,7 +81,8 @@ pub fn lookback_before(upstream: &str, arguments: &[&str]) -> Proxy {
     Proxy { name: "Lookback", base, child: Some(child), _folder: Some(folder) }
 }
 
-/// LiteLLM's proxy, if it is installed: `python3 -m venv bench/.venv`, `bench/.venv/bin/pip install 'litellm[proxy]'`.
+/// Starts LiteLLM's proxy, if it is installed. To install it: `python3 -m venv bench/.venv`,
+/// `bench/.venv/bin/pip install 'litellm[proxy]'`.
 pub fn litellm(model: &Model) -> Option<Proxy> {
     let program = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv/bin/litellm");
     if !program.exists() {
@@ -110,7 +111,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
 }
 
-/// Waits until a program answers.
+/// Waits until the proxy answers.
 fn started(name: &'static str, port: u16, child: Child, folder: tempfile::TempDir) -> Proxy {
     let begun = Instant::now();
     let base = format!("http://127.0.0.1:{port}");

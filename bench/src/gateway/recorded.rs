@@ -1,5 +1,4 @@
-//! Real transcripts, sent through the gateway as their clients would: what they cost at a simulated cache, beside what
-//! `lookback replay` says, and beside no gateway.
+//! Sends real transcripts through the gateway, and compares their costs with `lookback replay` and with no gateway.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -22,16 +21,16 @@ use serde_json::value::RawValue;
 
 use super::{model, proxies};
 
-/// Says which answer of which transcript a request waits for.
+/// The header with the number of the transcript and the index of the answer that a request waits for.
 const ANSWER: &str = "x-answer";
-/// The counter of all sides.
+/// The model whose token counter all rows of the table use.
 const MODEL: &str = "gpt-4.1";
 const PRICES: &str = "anthropic-5m";
 
-/// A model that answers as it did when a transcript was recorded, and whose cache is simulated.
+/// A model that returns the recorded answers of transcripts, and whose cache is simulated.
 struct Recorded {
     recordings: Vec<Recording>,
-    /// What each transcript has cost so far.
+    /// The cache, the cost and the number of calls of each transcript so far.
     caches: Mutex<HashMap<usize, (Cache, f64, u64)>>,
 }
 
@@ -41,7 +40,7 @@ pub fn run(file: &str) {
     let mut recordings = Recording::read(&text, "transcripts", None).expect("transcripts");
     recordings.retain(|recording| recording.dialect != Dialect::Bedrock);
     for recording in &mut recordings {
-        // All calls come at once, so nothing in a cache expires.
+        // The gateway gets all calls without pauses, so no cache entry may expire in the replay either.
         recording.messages.iter_mut().for_each(|message| message.time = None);
         recording.usage.clear();
     }
@@ -82,7 +81,7 @@ pub fn run(file: &str) {
         ("replay", sum(&|number| replay[number])),
         ("gateway", sum(&gateway)),
     ];
-    println!("{} transcripts at the prices {PRICES}, cut by the policy `default`\n", model.recordings.len());
+    println!("{} transcripts at the prices {PRICES}, with the policy `default`\n", model.recordings.len());
     println!("{:>12} {:>10} {:>12} {:>12}", "", "calls", "cost, $", "x replay");
     for (name, (cost, calls)) in rows {
         println!("{name:>12} {calls:>10} {cost:>12.4} {:>12.4}", cost / rows[1].1.0);
@@ -110,7 +109,7 @@ fn price() -> &'static lookback_replay::prices::Price {
     Prices::builtin().find(PRICES).expect("a price of the table")
 }
 
-/// Makes every call of a transcript.
+/// Sends every model call of a transcript.
 fn talk(base: &str, number: usize, recording: &Recording) {
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let path = match recording.dialect {
@@ -171,7 +170,7 @@ impl Recorded {
         response
     }
 
-    /// Counts a request, and what it costs.
+    /// Records the cost of a request, and returns its input tokens.
     fn charge(&self, number: usize, request: &Request, settings: &Settings) -> u64 {
         let blocks = stand_in::blocks(request, settings);
         let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,7 +182,7 @@ impl Recorded {
     }
 }
 
-/// Returns the body of a response with a message in it.
+/// Returns the body of a response with a recorded message.
 fn envelope(dialect: Dialect, elements: &[&RawValue], tokens: u64) -> String {
     let first = elements.first().map_or("null", |raw| raw.get());
     match dialect {
