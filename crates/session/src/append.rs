@@ -9,7 +9,7 @@ use lookback_store::now;
 use lookback_wire::dialect::{Preamble, Target};
 use lookback_wire::message::Message;
 
-use super::writing::Attempt;
+use super::attempt::Attempt;
 use super::{Error, Session};
 use lookback_store::{Append, StoreError};
 

@@ -2,6 +2,7 @@
 
 pub mod adapter;
 mod append;
+mod attempt;
 mod building;
 mod compared;
 mod erase;

@@ -5,6 +5,7 @@ use std::time::Instant;
 use lookback_engine::transcript::{Entry, Millis, Position};
 use lookback_engine::{Engine, WindowOutcome};
 
+use super::attempt::Attempt;
 use super::log::load;
 use super::{Batch, CompactEnd, CompactStart, CompactionOutcome, Error, Session, TRIES};
 use lookback_store::now;
@@ -50,15 +51,6 @@ pub(super) struct Unclear {
     pub(super) messages: Vec<Position>,
     /// The batch, if the caller pushed one.
     pub(super) batch: Option<Batch>,
-}
-
-/// The identity of an append: if a store receives it twice, it writes it once.
-#[derive(Clone, Copy)]
-pub(super) struct Attempt {
-    /// The position of its first record.
-    pub(super) at: Position,
-    /// Its idempotency key.
-    pub(super) key: u64,
 }
 
 impl Unclear {
