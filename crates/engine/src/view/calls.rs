@@ -1,6 +1,6 @@
 //! The tool calls of a group, indexed by identifier, because a message may have any number of them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::item::{Author, Item};
@@ -18,11 +18,11 @@ pub(super) struct Calls {
     /// Indexes into `calls`, sorted by tool. Calls of the same tool keep their order.
     by_tool: Vec<usize>,
     /// How many calls of an identifier a search may skip. The key is the place of the identifier's first call in
-    /// `by_id`.
-    passed: HashMap<usize, Passed>,
+    /// `by_id`. An identifier of one call has none.
+    passed: BTreeMap<usize, Passed>,
     /// How many calls of a tool a search for an open call may skip. The key is the place of the tool's first call in
-    /// `by_tool`.
-    passed_of_tool: HashMap<usize, usize>,
+    /// `by_tool`. A tool of one call has none.
+    passed_of_tool: BTreeMap<usize, usize>,
 }
 
 /// How many calls of one identifier, counted from the first, a search may skip.
@@ -256,6 +256,9 @@ impl Calls {
     fn settle_id(&mut self, id: &str) {
         let range = self.range(&self.by_id, Call::id, id);
         let of_id = self.by_id.get(range.clone()).unwrap_or_default();
+        if of_id.len() < 2 {
+            return;
+        }
         let passed = self.passed.entry(range.start).or_default();
         let calls = &self.calls;
         let further = |from: usize, is_passed: &dyn Fn(&Call) -> bool| {
@@ -270,6 +273,9 @@ impl Calls {
     fn settle_tool(&mut self, tool: &str) {
         let range = self.range(&self.by_tool, Call::tool, tool);
         let of_tool = self.by_tool.get(range.clone()).unwrap_or_default();
+        if of_tool.len() < 2 {
+            return;
+        }
         let passed = self.passed_of_tool.entry(range.start).or_default();
         let is_passed = |index: &&usize| self.calls.get(**index).is_some_and(|call| call.answer != Answer::Open);
         *passed += of_tool.iter().skip(*passed).take_while(is_passed).count();

@@ -59,14 +59,10 @@ impl Author {
 }
 
 impl Item {
-    pub(super) fn new(
-        position: Position,
-        message: &Arc<Message>,
-        edits: impl Into<Arc<[Edit]>>,
-        size: Size,
-        by: Author,
-    ) -> Item {
-        Item { position, message: message.clone(), edits: edits.into(), size, by, names: Names::default() }
+    pub(super) fn new(position: Position, message: &Arc<Message>, edits: &[Edit], size: Size, by: Author) -> Item {
+        // All items without edits share one empty list.
+        let edits = if edits.is_empty() { Arc::default() } else { edits.into() };
+        Item { position, message: message.clone(), edits, size, by, names: Names::default() }
     }
 
     /// Returns the same message with these edits and this size.
@@ -74,7 +70,7 @@ impl Item {
         if *self.edits == *edits {
             return Item { size, ..self.clone() };
         }
-        Item::new(self.position, &self.message, edits, size, self.by)
+        Item::new(self.position, &self.message, &edits, size, self.by)
     }
 
     /// Returns the names in the shown text, each once.
@@ -148,14 +144,19 @@ impl Item {
 
     /// Returns the kind of shown part that applies to all later messages, if there is one.
     pub(crate) fn lasts(&self) -> Option<Lasting> {
-        let quirks = self.message.wire()?.dialect.quirks();
-        let lasting = |part: PartRef<'_>| match part {
-            PartRef::Opaque(opaque) if quirks.compactions.contains(&&*opaque.kind) => Some(Lasting::Compaction),
-            PartRef::Opaque(opaque) if quirks.standing.contains(&&*opaque.kind) => Some(Lasting::Addition),
-            _ => None,
+        let dialect = self.message.wire()?.dialect;
+        // Few messages have such parts, so the quirks are looked up for each of them.
+        let lasting = |part: PartRef<'_>| {
+            let PartRef::Opaque(opaque) = part else { return None };
+            let (quirks, kind) = (dialect.quirks(), &*opaque.kind);
+            if quirks.compactions.contains(&kind) {
+                Some(Lasting::Compaction)
+            } else {
+                quirks.standing.contains(&kind).then_some(Lasting::Addition)
+            }
         };
-        let shown = self.message.parts().enumerate().filter(|(index, _)| !edit::is_hidden(&self.edits, *index));
-        shown.filter_map(|(_, part)| lasting(part)).max()
+        let lasting = self.message.parts().enumerate().filter_map(|(index, part)| Some((index, lasting(part)?)));
+        lasting.filter(|(index, _)| !edit::is_hidden(&self.edits, *index)).map(|(_, kind)| kind).max()
     }
 
     /// Returns the indexes of the shown parts with signed reasoning, if the provider accepts it only after its original
@@ -163,8 +164,8 @@ impl Item {
     pub(crate) fn signed_parts(&self) -> impl Iterator<Item = usize> {
         let signed =
             |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
-        let binds = self.message.wire().is_none_or(|wire| wire.dialect.quirks().binds_reasoning);
-        let parts = self.message.parts().enumerate().filter(move |(_, part)| binds && signed(part));
+        let binds = || self.message.wire().is_none_or(|wire| wire.dialect.quirks().binds_reasoning);
+        let parts = self.message.parts().enumerate().filter(move |(_, part)| signed(part) && binds());
         let parts = parts.map(|(index, _)| index);
         parts.filter(|part| !edit::is_hidden(&self.edits, *part))
     }

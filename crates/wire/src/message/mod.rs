@@ -1,10 +1,12 @@
 //! Messages, and the parts that a message of each role may have.
 
 mod digest;
+mod parts;
 
 use lookback_content::Redacted;
 use serde_json::value::RawValue;
 
+use self::parts::Parts;
 use crate::cache_marker;
 pub use crate::wire::{Role, Wire};
 
@@ -276,15 +278,13 @@ impl Message {
     }
 
     /// Returns the parts in order, whatever the role.
+    #[inline]
     pub fn parts(&self) -> impl DoubleEndedIterator<Item = PartRef<'_>> {
-        let (system, user, assistant) = match &self.content {
-            Content::System(parts) => (parts.as_slice(), &[][..], &[][..]),
-            Content::User(parts) => (&[][..], parts.as_slice(), &[][..]),
-            Content::Assistant(parts) => (&[][..], &[][..], parts.as_slice()),
-        };
-        let system = system.iter().map(SystemPart::as_ref);
-        let user = user.iter().map(UserPart::as_ref);
-        system.chain(user).chain(assistant.iter().map(AssistantPart::as_ref))
+        match &self.content {
+            Content::System(parts) => Parts::System(parts.iter()),
+            Content::User(parts) => Parts::User(parts.iter()),
+            Content::Assistant(parts) => Parts::Assistant(parts.iter()),
+        }
     }
 
     /// Returns the part with an index, in constant time.
@@ -505,6 +505,7 @@ impl PartRef<'_> {
 }
 
 impl SystemPart {
+    #[inline]
     pub(crate) fn as_ref(&self) -> PartRef<'_> {
         match self {
             SystemPart::Text(text) => PartRef::Text(text),
@@ -514,6 +515,7 @@ impl SystemPart {
 }
 
 impl UserPart {
+    #[inline]
     pub(crate) fn as_ref(&self) -> PartRef<'_> {
         match self {
             UserPart::Text(text) => PartRef::Text(text),
@@ -526,6 +528,7 @@ impl UserPart {
 }
 
 impl AssistantPart {
+    #[inline]
     pub(crate) fn as_ref(&self) -> PartRef<'_> {
         match self {
             AssistantPart::Text(text) => PartRef::Text(text),
