@@ -1,4 +1,5 @@
-//! The contents of messages, the preamble of a request, and the errors in both.
+//! The contents of messages, the preamble and the provider of a request, and the errors in them.
 
+pub use lookback_models::Provider;
 pub use lookback_wire::dialect::{ConversionError, DecodeError, Preamble, RequestError, TooLong};
 pub use lookback_wire::message::{Content, Role, ToolResult};
