@@ -30,10 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
         let answer = Response::decode(&answer, Dialect::OpenAiChat)?;
         println!("{}", answer.text());
-        if let Some(input) = answer.input {
-            session.usage(&model, input).await?; // corrects Lookback's token counts
-        }
-        session.push(answer.message).await?;
+        session.answered(answer).await?; // stores it, and corrects token counts by its usage report
     }
     Ok(())
 }
