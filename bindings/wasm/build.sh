@@ -6,14 +6,12 @@
 set -euo pipefail
 out=$(realpath -m "$1")
 cd "$(dirname "$0")"
-export CARGO_PROFILE_RELEASE_OPT_LEVEL=s CARGO_PROFILE_RELEASE_LTO=fat CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1
-export CARGO_PROFILE_RELEASE_PANIC=abort CARGO_PROFILE_RELEASE_STRIP=true
 target=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/wasm
 mkdir -p "$out"
 for kind in "lookback" "lookback-exact --features exact"; do
     read -r name features <<<"$kind"
     # shellcheck disable=SC2086
-    cargo build --quiet --locked --release --target wasm32-unknown-unknown --target-dir "$target" $features
-    cp "$target/wasm32-unknown-unknown/release/lookback_wasm.wasm" "$out/$name.wasm"
+    cargo build --quiet --locked --profile wasm --target wasm32-unknown-unknown --target-dir "$target" $features
+    cp "$target/wasm32-unknown-unknown/wasm/lookback_wasm.wasm" "$out/$name.wasm"
 done
 cp package/* ../../LICENSE-* "$out"
