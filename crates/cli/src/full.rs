@@ -4,6 +4,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::path::Path;
 use std::process::Command;
 
 use crate::failure::Failure;
@@ -34,8 +35,10 @@ pub(crate) fn run(args: &[OsString]) -> Result<u8, Failure> {
     let cargo = if is_run_by_cargo { env::var_os("CARGO") } else { None };
     let mut command = Command::new(cargo.ok_or(Failure::NoServers)?);
     command.args(["run", "--features", "full", "--manifest-path"]).arg(format!("{here}/Cargo.toml"));
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
+    // The folder of a program has the name of its profile, except for that of the profile `dev`.
+    let program = env::current_exe()?;
+    if let Some(profile) = program.parent().and_then(Path::file_name).filter(|profile| *profile != "debug") {
+        command.arg("--profile").arg(profile);
     }
     command.arg("--").args(args.iter().skip(1));
     replace(command).map_err(Failure::from)
