@@ -50,7 +50,7 @@ def told(name: str, value: float) -> None:
 
 
 def recorded() -> None:
-    """Measures an agent's session of 200 messages, 563 KB."""
+    """Measures an agent's session of 200 messages, 573 KB."""
     messages = RECORDED[:200]
     print(f"{len(messages)} messages of a recorded session, {len(json.dumps(messages)):,} bytes")
     session = lookback.Session("s", model="gpt-4o", policy="none")

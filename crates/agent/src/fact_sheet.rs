@@ -59,7 +59,7 @@ pub struct FactSheet {
     options: SheetOptions,
     counter: Arc<dyn TokenCounter>,
     spawner: Spawner,
-    drawing: Option<Drawing>,
+    extraction: Option<Extraction>,
     /// The facts that the model knows. `None` while it has no sheet.
     told: Option<BTreeSet<FactId>>,
     /// The last sheet, and the facts that the model knows once the sheet is in the window.
@@ -73,7 +73,7 @@ pub struct FactSheet {
 }
 
 /// The extraction of facts from messages that leave the window.
-struct Drawing {
+struct Extraction {
     summarizer: Arc<dyn Summarizer>,
     time_limit: Duration,
     waiting: VecDeque<LeftMessage>,
@@ -117,7 +117,7 @@ impl fmt::Debug for FactSheet {
         f.debug_struct("FactSheet")
             .field("memory", &self.memory)
             .field("options", &self.options)
-            .field("drawing", &self.drawing.is_some())
+            .field("extraction", &self.extraction.is_some())
             .field("told", &self.told.as_ref().map(BTreeSet::len))
             .field("unavailable", &self.unavailable)
             .finish_non_exhaustive()
@@ -136,7 +136,7 @@ impl FactSheet {
             options,
             counter,
             spawner: Spawner::default(),
-            drawing: None,
+            extraction: None,
             told: None,
             saying: None,
             had_sheet: false,
@@ -157,13 +157,16 @@ impl FactSheet {
         FactSheet { counter: Arc::new(counter), ..self }
     }
 
-    /// Extracts facts from messages that leave the window (see [`Memory::extract`]), in the background, with one call at a
-    /// time. A call that fails or exceeds the time limit is repeated once. The end of a run waits for the calls for at
+    /// Extracts facts from messages that leave the window (see [`Memory::extract`]), in the background, with one call at
+    /// a time. A call that fails or exceeds the time limit is repeated once. The end of a run waits for the calls for at
     /// most four seconds. The messages stay in the log in any case.
     #[must_use]
-    pub fn with_drawing(self, summarizer: impl Summarizer + 'static, time_limit: Duration) -> Self {
+    pub fn with_extraction(self, summarizer: impl Summarizer + 'static, time_limit: Duration) -> Self {
         let (summarizer, waiting) = (Arc::new(summarizer), VecDeque::new());
-        FactSheet { drawing: Some(Drawing { summarizer, time_limit, waiting, under_way: None, failed: false }), ..self }
+        FactSheet {
+            extraction: Some(Extraction { summarizer, time_limit, waiting, under_way: None, failed: false }),
+            ..self
+        }
     }
 
     /// Sets the function that runs an extraction in the background, for example `tokio::spawn`. Its return value is
@@ -250,7 +253,7 @@ impl FactSheet {
     }
 }
 
-impl Drawing {
+impl Extraction {
     /// Takes the messages that have left the window, and begins to extract facts, unless a job is running.
     fn take_up(&mut self, run: &Run, place: &Place<'_>) {
         self.waiting.extend(run.left.iter().cloned());
@@ -344,8 +347,8 @@ impl Middleware for FactSheet {
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
         self.notice(event, run);
         let place = Place { memory: &self.memory, counter: &self.counter, spawner: &self.spawner };
-        if let Some(drawing) = &mut self.drawing {
-            drawing.take_up(run, &place);
+        if let Some(extraction) = &mut self.extraction {
+            extraction.take_up(run, &place);
         }
         match event {
             Event::Start => (self.told, self.saying, self.unavailable) = (None, None, false),
@@ -366,8 +369,8 @@ impl Middleware for FactSheet {
             }
             Event::Stop(_) => {
                 let place = Place { memory: &self.memory, counter: &self.counter, spawner: &self.spawner };
-                if let Some(drawing) = &mut self.drawing {
-                    drawing.settle(run, &place);
+                if let Some(extraction) = &mut self.extraction {
+                    extraction.settle(run, &place);
                 }
             }
             Event::AfterModel(_)

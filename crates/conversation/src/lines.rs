@@ -69,8 +69,8 @@ impl<S: Default> Lines<S> {
         Ok(Match::new(line, relation, resent, query))
     }
 
-    /// Finds the line that a client compacts with this call. The match is [apart](Match::is_apart) from all lines, and the
-    /// call should not be recorded. Pass its answer to [`compacted`](Self::compacted).
+    /// Finds the line that a client compacts with this call. The match is [apart](Match::is_apart) from all lines, and
+    /// the call should not be recorded. Pass its answer to [`compacted`](Self::compacted).
     ///
     /// # Errors
     /// The same as [`find`](Self::find).

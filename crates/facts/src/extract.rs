@@ -1,7 +1,7 @@
-//! Facts drawn by a model from messages that leave the window.
+//! Facts that a model extracts from messages that leave the window.
 //!
-//! The facts are written in the same append as the list of their messages. If two processes draw from the same
-//! messages, one wins, and nothing is drawn twice. A drawn fact has at most the model's trust. A fact drawn from a tool
+//! The facts are written in the same append as the list of their messages. If two processes extract from the
+//! same messages, one wins, and nothing is extracted twice. Such a fact has at most the model's trust. A fact from a tool
 //! result is a finding by that tool.
 
 use std::sync::Arc;
@@ -44,15 +44,15 @@ impl LeftMessage {
     }
 }
 
-/// The errors of drawing facts.
+/// The errors of an extraction.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExtractError {
     /// The model gave no usable answer.
-    #[error("no facts were drawn from the messages that left the window")]
+    #[error("no facts were extracted from the messages that left the window")]
     Summarizer(#[from] SummarizerError),
     /// The answer does not follow the schema.
-    #[error("no facts were drawn: the answer of `{model}` is not an object of facts")]
+    #[error("no facts were extracted: the answer of `{model}` is not an object of facts")]
     Answer {
         /// The model.
         model: String,
@@ -80,10 +80,10 @@ struct Drawn {
 }
 
 impl Memory {
-    /// Draws facts from messages of this session, and writes them.
+    /// Extracts facts from messages of this session, and writes them.
     ///
-    /// Messages that facts were drawn from before are skipped. If none is left, the model is not asked. If another
-    /// process has drawn from some of the messages in the meantime, only the facts from the rest are written.
+    /// Messages of earlier extractions are skipped. If none is left, the model is not asked. If another
+    /// process has extracted from some of the messages in the meantime, only the facts from the rest are written.
     ///
     /// The model says which message a fact is from. A fact from a message with a tool result becomes a finding of low
     /// trust. So does a fact without a known message, if any of the messages has a tool result. But a tool result can

@@ -1,4 +1,4 @@
-//! The contents of messages, the preamble and the provider of a request, and the errors in them.
+//! The contents of messages, the preamble and the provider of a request, and errors in contents.
 
 pub use lookback_models::Provider;
 pub use lookback_wire::dialect::{ConversionError, DecodeError, Preamble, RequestError, TooLong};

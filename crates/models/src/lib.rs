@@ -1,4 +1,4 @@
-//! The known models: their context windows, how their tokens are counted, and the providers that Lookback distinguishes.
+//! The known models: their context windows, how their tokens are counted, and the providers that serve them.
 
 mod frame;
 mod image;

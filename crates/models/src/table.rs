@@ -117,8 +117,7 @@ impl Models {
     /// Finds a model by its name. Entries for other providers are skipped.
     ///
     /// ```
-    /// use lookback_models::Provider;
-    /// use lookback_models::Models;
+    /// use lookback_models::{Models, Provider};
     ///
     /// // Vertex AI does not show the model what it signed.
     /// let at = |provider| Models::builtin().find_at("gemini-3-flash", provider).unwrap().frame.reasoning;

@@ -220,7 +220,7 @@ impl Session {
                 engine.checkpoint(&mut entries);
                 Ok(entries)
             };
-            if self.engine.end() == end && self.try_commit_unused(tell).await?.is_some() {
+            if self.engine.end() == end && self.try_commit_without_use(tell).await?.is_some() {
                 return Ok(contents.unwrap_or_default());
             }
         }
@@ -231,7 +231,7 @@ impl Session {
     async fn leave_out(&mut self, selected: &Selected) -> Result<(), Error> {
         for _ in 0..TRIES {
             let leave = |engine: &mut Engine| Ok(engine.leave_out(&selected.spans));
-            if let Some(written) = self.try_commit_unused(leave).await? {
+            if let Some(written) = self.try_commit_without_use(leave).await? {
                 self.report(&written);
                 return Ok(());
             }
@@ -249,7 +249,7 @@ impl Session {
                 let is_said = engine.view().erased_before() >= since;
                 Ok(if is_said { Vec::new() } else { engine.erase_before(since) })
             };
-            if self.try_commit_unused(announce).await?.is_some() {
+            if self.try_commit_without_use(announce).await?.is_some() {
                 return Ok(());
             }
         }

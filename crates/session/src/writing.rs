@@ -164,7 +164,7 @@ impl Session {
     }
 
     /// Like [`Session::try_commit`], but the write does not count as a use of the session.
-    pub(super) async fn try_commit_unused<T: Recorded>(
+    pub(super) async fn try_commit_without_use<T: Recorded>(
         &mut self,
         change: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
     ) -> Result<Option<Written<T>>, Error> {

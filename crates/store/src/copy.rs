@@ -45,7 +45,7 @@ pub struct Copied {
 pub async fn copy(from: &dyn Store, to: &dyn Store, mut seen: impl FnMut(u64)) -> Result<Copied, CopyError> {
     let mut copied = Copied::default();
     if let Some(what) = from.orphans().await?.into_iter().next() {
-        return Err(CopyFault::Nameless { what }.into());
+        return Err(CopyFault::Orphan { what }.into());
     }
     for (tenants, scoped) in every_namespace(from).await? {
         let from = scoped.as_deref().unwrap_or(from);
@@ -131,7 +131,7 @@ enum CopyFault {
     Differs { log: LogName, position: u64 },
     /// The store has data that belongs to no log, and would be left behind.
     #[error("{what}; it cannot be copied, so nothing was copied; run `lookback store verify` for a full report")]
-    Nameless { what: String },
+    Orphan { what: String },
     /// A store failed.
     #[error(transparent)]
     Store(StoreError),

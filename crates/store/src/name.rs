@@ -129,7 +129,7 @@ impl LogName {
         LogName(session(&self.0).to_owned())
     }
 
-    /// Wraps a name that was checked when its log was written.
+    /// Wraps a stored name without a check. It was checked when its log was written.
     pub fn unchecked(name: String) -> LogName {
         LogName(name)
     }

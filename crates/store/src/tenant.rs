@@ -101,7 +101,7 @@ impl Scope {
         &self.0
     }
 
-    /// Wraps the text of a namespace that a store has kept.
+    /// Wraps the stored text of a namespace without a check.
     pub fn unchecked(text: String) -> Scope {
         Scope(text)
     }

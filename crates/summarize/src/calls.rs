@@ -62,7 +62,7 @@ pub fn task(request: &SummaryRequest) -> SummaryTask {
     let passages = passages(request.messages.iter().map(|message| &**message));
     SummaryTask {
         previous: request.previous.clone(),
-        aim: Some(request.aim),
+        target_tokens: Some(request.target_tokens),
         ..SummaryTask::new(passages, request.budget)
     }
 }

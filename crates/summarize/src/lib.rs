@@ -148,7 +148,7 @@ pub struct SummaryTask {
     /// The most tokens of the answer, at least 1.
     pub budget: u64,
     /// The tokens that the model is asked for, if that is less than the budget. The answer is cut only to the budget.
-    pub aim: Option<u64>,
+    pub target_tokens: Option<u64>,
     /// The most important aspects, such as `decisions`. May be empty.
     #[debug("{:?}", Redacted(focus))]
     pub focus: Vec<String>,
@@ -268,7 +268,9 @@ impl SummaryTask {
             (Some(instructions), _) => instructions.clone(),
             (None, None) => {
                 let shorter = match self.requested_tokens() {
-                    aim if aim < self.budget => format!(" Here {aim} should do, since it replaces little more."),
+                    target if target < self.budget => {
+                        format!(" Here {target} should do, since it replaces little more.")
+                    }
                     _ => String::new(),
                 };
                 format!(
@@ -305,9 +307,9 @@ impl SummaryTask {
         text
     }
 
-    /// Returns the tokens that the model is asked for: the aim, or the budget if that is less or there is no aim.
+    /// Returns the tokens that the model is asked for: the target, or the budget if that is less or there is no target.
     pub fn requested_tokens(&self) -> u64 {
-        self.aim.map_or(self.budget, |aim| aim.min(self.budget))
+        self.target_tokens.map_or(self.budget, |target| target.min(self.budget))
     }
 
     /// Returns the user's message to the model: the passages in the form `[1] user: Hello`, with an empty line between

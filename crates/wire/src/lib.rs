@@ -1,7 +1,7 @@
 //! The formats of model providers: reads, writes, checks by their rules and repairs messages, requests and responses.
 //!
 //! A [`Message`](message::Message) has typed parts, and keeps the bytes in which it arrived. Each provider's format is
-//! a [`Dialect`](dialect::Dialect), with its rules, in one file of `dialect/`. [`edit`] has the changes to how a part
+//! a [`Dialect`](dialect::Dialect), with its rules, in one file or folder of `dialect/`. [`edit`] has the changes to how a part
 //! is shown.
 
 mod cache_marker;

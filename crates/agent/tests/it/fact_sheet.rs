@@ -315,7 +315,7 @@ fn what_failed_to_be_drawn_is_tried_once_more() {
                 Ok(format!(r#"{{"facts":[{fact}]}}"#))
             }
         });
-        let middleware = FactSheet::new(memory.clone()).with_drawing(model, LONGEST);
+        let middleware = FactSheet::new(memory.clone()).with_extraction(model, LONGEST);
         let policy = presets::named("rounds:max_rounds=5,target_rounds=2").unwrap();
         let mut run = begin(&store, policy, middleware).await;
         for _ in 1..=8 {
@@ -411,7 +411,7 @@ fn facts_are_drawn_from_what_leaves_the_window_and_from_nothing_that_lookback_sa
                 Ok(format!(r#"{{"facts":[{{"kind":"finding","text":"{text}","confidence":0.9,"message":2}}]}}"#))
             }
         });
-        let middleware = FactSheet::new(memory.clone()).with_drawing(model, LONGEST);
+        let middleware = FactSheet::new(memory.clone()).with_extraction(model, LONGEST);
         let mut run = begin(&store, window(3), middleware).await;
         for _ in 1..=8 {
             read_on(&mut run).await;
@@ -442,7 +442,7 @@ fn a_model_that_draws_no_facts_and_never_answers_holds_nobody_up() {
             count.fetch_add(1, Ordering::SeqCst);
             std::future::pending()
         });
-        let middleware = FactSheet::new(memory).with_drawing(model, Duration::from_millis(200));
+        let middleware = FactSheet::new(memory).with_extraction(model, Duration::from_millis(200));
         let mut run = begin(&store, window(2), middleware).await;
         for _ in 1..=6 {
             read_on(&mut run).await;

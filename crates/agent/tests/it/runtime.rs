@@ -125,7 +125,7 @@ fn a_summarizer_of_a_crux_window_is_spawned_by_tokio() {
 fn facts_are_drawn_by_a_summarizer_that_is_spawned_by_tokio() {
     in_each_runtime(|| async {
         let drawing =
-            |sheet: FactSheet| sheet.with_drawing(client(FACTS), Duration::from_secs(60)).with_spawner(tokio::spawn);
+            |sheet: FactSheet| sheet.with_extraction(client(FACTS), Duration::from_secs(60)).with_spawner(tokio::spawn);
         assert!(facts_drawn(drawing).await > 0);
     });
 }
@@ -136,7 +136,7 @@ fn with_the_feature_nobody_has_to_name_a_spawner() {
     in_each_runtime(|| async {
         let session = session().await.with_summarizer(client("They counted."));
         assert_eq!(summary_of(session).await.as_deref(), Some("They counted."));
-        let drawing = |sheet: FactSheet| sheet.with_drawing(client(FACTS), Duration::from_secs(60));
+        let drawing = |sheet: FactSheet| sheet.with_extraction(client(FACTS), Duration::from_secs(60));
         assert!(facts_drawn(drawing).await > 0);
     });
 }
@@ -217,7 +217,7 @@ fn a_summary_of_a_list_says_that_a_runtime_is_missing_too() {
 #[test]
 fn facts_are_not_drawn_without_the_runtime_and_the_run_goes_on() {
     block_on(async {
-        let drawing = |sheet: FactSheet| sheet.with_drawing(client(FACTS), Duration::from_secs(60));
+        let drawing = |sheet: FactSheet| sheet.with_extraction(client(FACTS), Duration::from_secs(60));
         assert_eq!(facts_drawn(drawing).await, 0);
     });
 }

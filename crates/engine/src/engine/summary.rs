@@ -39,7 +39,7 @@ pub struct SummaryRequest {
     pub budget: u64,
     /// The number of tokens that the summary should have, to be shorter than the messages it replaces. This is a hint:
     /// any summary within the budget is accepted.
-    pub aim: u64,
+    pub target_tokens: u64,
 }
 
 /// The entries that a summary covers, as positions in the log. A claim is small, so it can be recorded while the
@@ -255,8 +255,8 @@ impl Engine {
         let earlier = running.map_or(0, |running| running.stands_for);
         let stands_for = size.tokens.saturating_sub(replaced.tokens).saturating_add(earlier);
         let claim = SummaryClaim { covers, replaces, reason, size, stands_for };
-        let aim = budget.min(claim.worth());
-        Some(SummaryRequest { claim, messages, positions, previous, budget, aim })
+        let target_tokens = budget.min(claim.worth());
+        Some(SummaryRequest { claim, messages, positions, previous, budget, target_tokens })
     }
 }
 

@@ -83,7 +83,7 @@ impl View {
                 }
                 _ => return None,
             };
-            Some(Item::new(saved.position, message, &edit::in_order(saved.edits.clone()), saved.size, by))
+            Some(Item::new(saved.position, message, edit::in_order(saved.edits.clone()), saved.size, by))
         };
         let mut groups = Vec::with_capacity(checkpoint.groups.len());
         for saved in &checkpoint.groups {

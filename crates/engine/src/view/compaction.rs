@@ -123,6 +123,6 @@ pub(super) fn index_group(number: Position, position: Position, index: &NameInde
 
 /// Returns the group of a message that a compaction added.
 fn own_group(kind: GroupKind, number: Position, position: Position, message: &Arc<Message>, size: Size) -> ViewGroup {
-    let items = vec![Item::new(position, message, &[], size, Author::Compaction)];
+    let items = vec![Item::new(position, message, [], size, Author::Compaction)];
     ViewGroup { number, kind, turn: 0, round: 0, items, size, calls: Calls::default() }
 }

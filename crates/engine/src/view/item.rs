@@ -59,9 +59,15 @@ impl Author {
 }
 
 impl Item {
-    pub(super) fn new(position: Position, message: &Arc<Message>, edits: &[Edit], size: Size, by: Author) -> Item {
-        // All items without edits share one empty list.
-        let edits = if edits.is_empty() { Arc::default() } else { edits.into() };
+    pub(super) fn new(
+        position: Position,
+        message: &Arc<Message>,
+        edits: impl AsRef<[Edit]> + Into<Arc<[Edit]>>,
+        size: Size,
+        by: Author,
+    ) -> Item {
+        // The empty list may be one that all items share.
+        let edits = if edits.as_ref().is_empty() { Arc::default() } else { edits.into() };
         Item { position, message: message.clone(), edits, size, by, names: Names::default() }
     }
 
@@ -70,7 +76,7 @@ impl Item {
         if *self.edits == *edits {
             return Item { size, ..self.clone() };
         }
-        Item::new(self.position, &self.message, &edits, size, self.by)
+        Item::new(self.position, &self.message, edits, size, self.by)
     }
 
     /// Returns the names in the shown text, each once.

@@ -40,7 +40,7 @@ impl View {
 
     /// Applies a recorded repair.
     pub(super) fn repair(&mut self, position: Position, repair: &Repair) {
-        let item = |message: &Arc<Message>, size: &Size| Item::new(position, message, &[], *size, Author::Mend);
+        let item = |message: &Arc<Message>, size: &Size| Item::new(position, message, [], *size, Author::Mend);
         let edited = |item: Item, edits: Vec<Edit>| if edits.is_empty() { item } else { item.edited(edits, item.size) };
         match repair {
             Repair::StandIn { call, message, size } => {

@@ -1,4 +1,4 @@
-//! The table of the differences between dialects. Each dialect's file has one entry.
+//! The table of the differences between dialects. Each dialect has one entry.
 
 use std::borrow::Cow;
 

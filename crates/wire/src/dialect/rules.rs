@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::wire::Role;
 use lookback_content::text::short;
 
-/// One rule of a provider.
+/// One rule of a provider. The number of a deleted rule is not used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Rule {

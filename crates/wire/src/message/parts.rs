@@ -1,4 +1,4 @@
-//! The iterator over the parts of a message. Everything that looks at messages runs it, so it branches once for each part.
+//! The iterator over the parts of a message. It branches once for each part, because all code that reads messages runs it.
 
 use std::slice::Iter;
 

@@ -34,10 +34,7 @@ fn system_parts(fields: &Fields<'_>) -> Result<Vec<SystemPart>, DecodeError> {
 }
 
 /// Reads the content. A string is one block of text.
-pub(super) fn parts<T>(
-    fields: &Fields<'_>,
-    part: fn(&str, &Fields<'_>, &RawValue) -> T,
-) -> Result<Vec<T>, DecodeError> {
+fn parts<T>(fields: &Fields<'_>, part: fn(&str, &Fields<'_>, &RawValue) -> T) -> Result<Vec<T>, DecodeError> {
     let expected = "a string or a list of blocks";
     let content = fields.get("content").ok_or_else(|| DecodeError::member("content", expected))?;
     if json::text(content).is_none() && json::array(content).is_none() {
@@ -52,11 +49,11 @@ pub(super) fn parts<T>(
     blocks::blocks(content).into_iter().enumerate().map(read).collect()
 }
 
-pub(super) fn opaque(kind: &str, raw: &RawValue) -> Opaque {
+fn opaque(kind: &str, raw: &RawValue) -> Opaque {
     Opaque { kind: kind.to_owned(), raw: raw.to_owned() }
 }
 
-pub(super) fn text(fields: &Fields<'_>, key: &str) -> Option<String> {
+fn text(fields: &Fields<'_>, key: &str) -> Option<String> {
     fields.text(key).map(Cow::into_owned)
 }
 
@@ -90,16 +87,16 @@ fn assistant_part(kind: &str, fields: &Fields<'_>, raw: &RawValue) -> AssistantP
 }
 
 /// Returns the signature of thinking. An empty signature counts as none.
-pub(super) fn signature(fields: &Fields<'_>) -> Option<String> {
+fn signature(fields: &Fields<'_>) -> Option<String> {
     text(fields, "signature").filter(|signature| !signature.is_empty())
 }
 
-pub(super) fn tool_use(fields: &Fields<'_>) -> Option<ToolCall> {
+fn tool_use(fields: &Fields<'_>) -> Option<ToolCall> {
     let input = fields.get("input").map_or("null", RawValue::get);
     Some(ToolCall::new(text(fields, "id")?, text(fields, "name")?, input))
 }
 
-pub(super) fn tool_result(fields: &Fields<'_>) -> Option<ToolResult> {
+fn tool_result(fields: &Fields<'_>) -> Option<ToolResult> {
     let item = |block: Cow<'_, RawValue>| {
         let fields = Fields::read(&block)?;
         let kind = fields.text("type").unwrap_or_default();
@@ -117,7 +114,7 @@ pub(super) fn tool_result(fields: &Fields<'_>) -> Option<ToolResult> {
     Some(ToolResult::from_items(text(fields, "tool_use_id")?, content).with_error(error))
 }
 
-pub(super) fn media(fields: &Fields<'_>) -> Option<Media> {
+fn media(fields: &Fields<'_>) -> Option<Media> {
     let source = fields.get("source").and_then(Fields::read)?;
     let data = |key| text(&source, key);
     let from = match &*source.text("type")? {

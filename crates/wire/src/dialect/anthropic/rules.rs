@@ -1,9 +1,8 @@
-//! The rules of Anthropic, and the check of a request by them.
+//! The rules of Anthropic, and the check of a request against them.
 
 use serde_json::value::RawValue;
 
-use super::{COMPACTION, CONFIG};
-use super::{hosted, markers};
+use super::{COMPACTION, CONFIG, hosted, markers};
 use crate::cache_marker;
 use crate::dialect::blocks::PartRules;
 use crate::dialect::pages;
@@ -217,7 +216,7 @@ fn prefill(request: &Request) -> Option<Finding> {
 
 /// Returns the version in the name of a Claude model: `(4, 5)` for `claude-opus-4-5-20251101`, `(3, 5)` for
 /// `claude-3-5-haiku`, `(5, 0)` for `claude-opus-5`.
-pub(super) fn version(model: &str) -> Option<(u32, u32)> {
+fn version(model: &str) -> Option<(u32, u32)> {
     let (_, model) = model.split_once("claude")?;
     let words = model.split(|char: char| !char.is_ascii_alphanumeric());
     let numbers: Vec<Option<u32>> = words.map(|word| word.parse().ok().filter(|number| *number < 100)).collect();

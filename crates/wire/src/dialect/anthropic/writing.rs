@@ -1,4 +1,4 @@
-//! Writes messages for Anthropic, and edits and mends those that are sent.
+//! Writes messages and tools for Anthropic, and edits and mends the messages that are sent.
 
 use std::borrow::Cow;
 
@@ -130,7 +130,7 @@ fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
     Ok(json::object([("type", json::string("tool_use")), ("id", id), ("name", name), ("input", input)]))
 }
 
-pub(super) fn source(media: &Media) -> Result<serde_json::Value, ConversionError> {
+fn source(media: &Media) -> Result<serde_json::Value, ConversionError> {
     use serde_json::json;
     let mime = media.mime.as_deref();
     Ok(match (&media.source, mime) {

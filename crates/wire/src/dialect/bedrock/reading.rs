@@ -25,7 +25,7 @@ pub(super) fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
 ///
 /// It may have uses of tools that the provider runs itself, together with their results. The client does not answer
 /// these.
-pub(super) fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
+fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
     let mut answer = parts(fields, assistant_part)?;
     let raws = fields.get("content").and_then(json::array).unwrap_or_default();
     let inner = |raw: &RawValue, kind: &str| Fields::read(raw).and_then(|block| block.get(kind).map(ToOwned::to_owned));
@@ -145,7 +145,7 @@ fn tool_result(value: &RawValue) -> Option<ToolResult> {
     Some(ToolResult::from_items(fields.text("toolUseId")?, content).with_error(error))
 }
 
-pub(super) fn media(value: &RawValue, formats: &[(&str, &str)]) -> Option<Media> {
+fn media(value: &RawValue, formats: &[(&str, &str)]) -> Option<Media> {
     let fields = Fields::read(value)?;
     let source = fields.get("source").and_then(Fields::read)?;
     let place = || source.get("s3Location").and_then(Fields::read)?.text("uri").map(owned);

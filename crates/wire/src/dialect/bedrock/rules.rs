@@ -1,4 +1,4 @@
-//! The rules of Bedrock, and the check of a request by them.
+//! The rules of Bedrock, and the check of a request against them.
 
 use std::collections::HashSet;
 

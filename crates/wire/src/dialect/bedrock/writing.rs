@@ -1,4 +1,4 @@
-//! Writes messages for Bedrock, and edits and mends those that are sent.
+//! Writes messages and tools for Bedrock, and edits and mends the messages that are sent.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -137,7 +137,7 @@ fn tool_result_block(result: &ToolResult) -> Result<Box<RawValue>, ConversionErr
     Ok(json::object([("toolResult", inner)]))
 }
 
-pub(super) fn block(media: &Media, formats: &[(&str, &str)]) -> Result<serde_json::Value, ConversionError> {
+fn block(media: &Media, formats: &[(&str, &str)]) -> Result<serde_json::Value, ConversionError> {
     use serde_json::json;
     let loss = |what| ConversionError::new(Dialect::Bedrock, what);
     let mime = media.mime.as_deref().ok_or_else(|| loss("a picture or file without a media type"))?;

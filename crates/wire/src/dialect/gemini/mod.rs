@@ -8,7 +8,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use self::reading::{decode, response, signatures};
-use self::rules::{GM8, RULES, check};
+use self::rules::{GM8, RULES, check, refuses_blank};
 use self::writing::{edit, mend, render, tool};
 use super::api::Api;
 use super::blocks::{BlockFormat, Merges};
@@ -16,7 +16,6 @@ use super::format::Format;
 use super::{Dialect, Quirks, Target, blocks, detect, provider_error, stream};
 use crate::start::Start;
 use lookback_content::json::Fields;
-use lookback_models::Provider;
 
 const QUIRKS: Quirks = Quirks {
     merges_neighbors: true,
@@ -111,11 +110,6 @@ const OUTPUT: &str = "output";
 /// The member of a response that says that the tool failed.
 const ERROR: &str = "error";
 
-/// Returns whether blank text is refused, or `None` if that is unknown.
-fn refuses_blank(target: &Target) -> Option<bool> {
-    target.is(Provider::Vertex)
-}
-
 /// Returns whether the model demands signatures of its calls, or `None` if that is unknown.
 fn demands_signatures(target: &Target) -> Option<bool> {
     target.is_model(|model| {
@@ -125,6 +119,19 @@ fn demands_signatures(target: &Target) -> Option<bool> {
         number.is_some_and(|number| number.is_empty() || number.parse::<u32>().is_ok_and(|number| number >= 3))
     })
 }
+
+/// Members of a part that describe its content.
+const BESIDE: &[&str] = &[
+    "thought",
+    "thoughtSignature",
+    "thought_signature",
+    "partMetadata",
+    "part_metadata",
+    "videoMetadata",
+    "video_metadata",
+    "mediaResolution",
+    "media_resolution",
+];
 
 /// Members with two spellings: in camel case, and as protocol buffers spell them.
 const SPELLINGS: &[(&str, &str)] = &[

@@ -5,8 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
-use super::rules::BESIDE;
-use super::{ANONYMOUS, ERROR, OUTPUT, SPELLINGS, member};
+use super::{ANONYMOUS, BESIDE, ERROR, OUTPUT, SPELLINGS, member};
 use crate::dialect::{DecodeError, Dialect, Response, response};
 use crate::message::{
     AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, ToolCall, ToolResult,
@@ -30,7 +29,7 @@ pub(super) fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
     })
 }
 
-pub(super) fn parts<T>(fields: &Fields<'_>, part: fn(&Fields<'_>, &RawValue) -> T) -> Result<Vec<T>, DecodeError> {
+fn parts<T>(fields: &Fields<'_>, part: fn(&Fields<'_>, &RawValue) -> T) -> Result<Vec<T>, DecodeError> {
     // An answer that was cut off before its first word has no parts.
     let Some(parts) = fields.get("parts") else { return Ok(Vec::new()) };
     let parts = json::array(parts).ok_or_else(|| DecodeError::member("parts", "a list of parts"))?;
@@ -44,7 +43,7 @@ pub(super) fn parts<T>(fields: &Fields<'_>, part: fn(&Fields<'_>, &RawValue) -> 
 /// Reads an answer of the model.
 ///
 /// It may have calls that the provider ran itself, together with their responses. The client does not answer these.
-pub(super) fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
+fn answer(fields: &Fields<'_>) -> Result<Vec<AssistantPart>, DecodeError> {
     let mut answer = parts(fields, assistant_part)?;
     let answers = |part: &AssistantPart| match part {
         AssistantPart::Opaque(opaque) => answered(opaque),
@@ -92,7 +91,7 @@ pub(super) fn signatures(message: &Message) -> Option<Reasoning> {
 }
 
 /// Returns a part that Lookback does not know, or `None` if it has no content at all.
-pub(super) fn opaque(fields: &Fields<'_>, raw: &RawValue) -> Option<Opaque> {
+fn opaque(fields: &Fields<'_>, raw: &RawValue) -> Option<Opaque> {
     // A part may have only members that describe content.
     let kind = fields.keys().find(|key| !BESIDE.contains(key)).or_else(|| fields.keys().next())?;
     let kind = SPELLINGS.iter().find(|(_, snake)| *snake == kind).map_or(kind, |(camel, _)| *camel);
@@ -129,7 +128,7 @@ fn assistant_part(fields: &Fields<'_>, raw: &RawValue) -> AssistantPart {
     known.or_else(unknown).unwrap_or_else(|| AssistantPart::Text(String::new()))
 }
 
-pub(super) fn media(fields: &Fields<'_>) -> Option<Media> {
+fn media(fields: &Fields<'_>) -> Option<Media> {
     let (inner, data, from): (_, _, fn(String) -> MediaSource) = match member(fields, "inlineData") {
         Some(inner) => (inner, "data", MediaSource::Base64),
         None => (member(fields, "fileData")?, "fileUri", MediaSource::Url),
@@ -143,7 +142,7 @@ fn is_image(media: &Media) -> bool {
     media.mime.as_deref().is_some_and(|mime| mime.starts_with("image/"))
 }
 
-pub(super) fn tool_call(raw: &RawValue) -> Option<ToolCall> {
+fn tool_call(raw: &RawValue) -> Option<ToolCall> {
     let fields = Fields::read(raw)?;
     let name = fields.text("name")?;
     let arguments = fields.get("args").filter(|args| args.get() != "null").map_or("{}", RawValue::get);

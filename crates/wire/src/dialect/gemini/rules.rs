@@ -1,16 +1,17 @@
-//! The rules of Gemini, and the check of a request by them.
+//! The rules of Gemini, and the check of a request against them.
 
 use serde_json::value::RawValue;
 
 use super::reading::is_empty;
 use super::writing::mend_content;
-use super::{SPELLINGS, demands_signatures, refuses_blank};
+use super::{BESIDE, SPELLINGS, demands_signatures};
 use crate::dialect::pages;
 use crate::dialect::pairing::{self, PairingRules};
-use crate::dialect::{Dialect, Finding, Mend, Place, ProblemKind, Request, Rule, tool_names};
+use crate::dialect::{Dialect, Finding, Mend, Place, ProblemKind, Request, Rule, Target, tool_names};
 use crate::message::{Message, PartRef};
 use crate::wire::Role;
 use lookback_content::json::{self, Fields};
+use lookback_models::Provider;
 
 pub(super) const RULES: &[Rule] = &[GM1, GM2, GM3, GM4, GM5, GM6, GM7, GM8, GM9, GM10, GM0];
 
@@ -62,19 +63,6 @@ const MEMBERS: &[&str] = &[
     "codeExecutionResult",
     "toolCall",
     "toolResponse",
-];
-
-/// Members of a part that describe its content.
-pub(super) const BESIDE: &[&str] = &[
-    "thought",
-    "thoughtSignature",
-    "thought_signature",
-    "partMetadata",
-    "part_metadata",
-    "videoMetadata",
-    "video_metadata",
-    "mediaResolution",
-    "media_resolution",
 ];
 
 pub(super) fn check(request: &Request) -> Vec<Finding> {
@@ -207,4 +195,9 @@ fn cached_preamble(request: &Request) -> Vec<Finding> {
     let present = refused.into_iter().filter(|name| request.member(name).is_some());
     let end = request.messages().len();
     present.map(|name| GM5.at(end, name.to_owned(), ProblemKind::BesideCached)).collect()
+}
+
+/// Returns whether blank text is refused, or `None` if that is unknown.
+pub(super) fn refuses_blank(target: &Target) -> Option<bool> {
+    target.is(Provider::Vertex)
 }

@@ -1,4 +1,4 @@
-//! Writes messages for Gemini, and edits and mends those that are sent.
+//! Writes messages and tools for Gemini, and edits and mends the messages that are sent.
 
 use std::borrow::Cow;
 
@@ -197,7 +197,7 @@ pub(super) fn render(message: &Message) -> Rendered {
 }
 
 /// Writes a tool call. Its arguments keep their bytes, because a number of thirty digits would not survive a float.
-pub(super) fn function_call(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
+fn function_call(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
     let args = match serde_json::from_str::<Box<RawValue>>(&call.arguments) {
         Ok(args) if call.has_object_arguments() => args,
         _ => return Err(ConversionError::new(Dialect::Gemini, convert::ARGUMENTS)),
@@ -209,7 +209,7 @@ pub(super) fn function_call(call: &ToolCall) -> Result<Box<RawValue>, Conversion
     Ok(json::object([("functionCall", json::object(inner))]))
 }
 
-pub(super) fn function_response(result: &ToolResult) -> Result<Box<RawValue>, ConversionError> {
+fn function_response(result: &ToolResult) -> Result<Box<RawValue>, ConversionError> {
     let loss = |what| Err(ConversionError::new(Dialect::Gemini, what));
     let Some(tool) = &result.tool else { return loss("a tool result without the name of its tool") };
     let place = if result.error { ERROR } else { OUTPUT };

@@ -3,10 +3,17 @@
 use std::collections::HashSet;
 
 use super::item;
-use super::rules::{OR6, OR7, OR14};
 use crate::dialect::{Finding, ProblemKind, Rule, Target};
 use lookback_content::json::{self, Fields};
 use lookback_models::Provider;
+
+pub(super) const OR6: Rule =
+    Rule::refused("OR6", "the identifiers of items are unique and, at OpenAI, begin with the prefix of their type");
+pub(super) const OR7: Rule = Rule::refused("OR7", "reasoning has a `summary`, and no `status` of null");
+pub(super) const OR14: Rule = Rule::refused(
+    "OR14",
+    "texts of the assistant are `output_text`, and those of the user and of the system `input_text`",
+);
 
 /// A member of an item that the provider refuses.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,11 +1,11 @@
-//! The rules of the Responses API, and the check of a request by them.
+//! The rules of the Responses API, and the check of a request against them.
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::value::RawValue;
 
-use super::faults::faults;
+use super::faults::{OR6, OR7, OR14, faults};
 use super::item;
 use super::reading::{Kind, pieces_of};
 use super::stateless::is_unreadable;
@@ -24,19 +24,12 @@ const OR2: Rule = Rule::refused(
     "an item of the model follows reasoning, and if the reasoning has an `id`, that item has an `id` or a `type`",
 );
 const OR3: Rule = Rule::refused("OR3", "if `store` is false, reasoning has `encrypted_content`");
-pub(super) const OR6: Rule =
-    Rule::refused("OR6", "the identifiers of items are unique and, at OpenAI, begin with the prefix of their type");
-pub(super) const OR7: Rule = Rule::refused("OR7", "reasoning has a `summary`, and no `status` of null");
 const OR8: Rule = Rule::refused("OR8", "a compaction trigger is the last item");
 const OR9: Rule = Rule::refused("OR9", "at OpenAI, the identifiers of calls have at most 64 characters");
 const OR10: Rule = Rule::refused("OR10", "at DeepSeek, a call has its output before the next message");
 const OR11: Rule = Rule::refused("OR11", "a file is not audio or video");
 const OR12: Rule = Rule::refused("OR12", "`temperature` is from 0 to 2, and `top_p` from 0 to 1");
 pub(super) const OR13: Rule = Rule::refused("OR13", "no text has half of a surrogate pair");
-pub(super) const OR14: Rule = Rule::refused(
-    "OR14",
-    "texts of the assistant are `output_text`, and those of the user and of the system `input_text`",
-);
 const OR15: Rule = Rule::refused(
     "OR15",
     "at OpenAI, names of tools have only letters, digits, `_`, `-` and `.`, and at most 128 characters",

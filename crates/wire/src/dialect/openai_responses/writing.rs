@@ -1,4 +1,4 @@
-//! Writes messages for the Responses API, and edits and mends those that are sent.
+//! Writes messages and tools for the Responses API, and edits and mends the messages that are sent.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -109,7 +109,7 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// Mends members that the provider refuses (OR6, OR7).
+    /// Mends members that the provider refuses (OR6, OR7, OR14).
     fn mend_members(&mut self, target: &Target) {
         let Outgoing { items, mends } = self;
         let mut seen = HashSet::new();
@@ -201,7 +201,7 @@ fn edit_output(output: &RawValue, result: &ToolResult, part: usize, edits: &[Edi
     Some(json::write_array(items.iter().map(AsRef::as_ref)))
 }
 
-pub(super) fn input_text(text: &str) -> Box<RawValue> {
+fn input_text(text: &str) -> Box<RawValue> {
     json::object([("type", json::string("input_text")), ("text", json::string(text))])
 }
 
@@ -254,7 +254,7 @@ fn said(role: &str, content: Box<RawValue>) -> Box<RawValue> {
     json::object([("type", json::string("message")), ("role", json::string(role)), ("content", content)])
 }
 
-pub(super) fn function_call(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
+fn function_call(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
     if call.form.is_some() {
         return Err(loss("a call of a form that only its own provider knows"));
     }
@@ -291,7 +291,7 @@ fn image(media: &Media) -> Result<Box<RawValue>, ConversionError> {
     Ok(json::object([("type", json::string("input_image")), ("image_url", json::string(&url))]))
 }
 
-pub(super) fn file(media: &Media) -> Result<Box<RawValue>, ConversionError> {
+fn file(media: &Media) -> Result<Box<RawValue>, ConversionError> {
     let (member, value) = match (&media.source, convert::url(media)) {
         (MediaSource::Id(_), _) => return Err(loss(convert::IDENTIFIER)),
         (MediaSource::Url(_), Some(url)) => ("file_url", url),
