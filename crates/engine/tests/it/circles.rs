@@ -10,7 +10,8 @@ use std::fs;
 use std::path::Path;
 
 const CRATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-/// The only circle: the registry lists all dialects, and each dialect uses the registry's types.
+/// The only circles: the registry lists all dialects, and each dialect uses the registry's types. A request knows its
+/// target, its raw form and its checks, which know the request.
 const REGISTRY: &str = "wire::dialect";
 
 /// The path of a module or an item, from the root of its crate.
