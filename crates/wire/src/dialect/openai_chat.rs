@@ -34,7 +34,7 @@ const OC3: Rule = Rule::refused("OC3", "the arguments of a call are a JSON objec
 const OC4: Rule = Rule::refused("OC4", "the calls of one message have different identifiers");
 const OC5: Rule = Rule::refused(
     "OC5",
-    "only an assistant message with calls, a refusal or audio has no content; `tool_calls` is not empty",
+    "only an assistant message with tool calls, a refusal or audio may lack content, and `tool_calls` is never empty",
 );
 const OC6: Rule = Rule::refused("OC6", "at OpenAI, the identifiers of calls have at most 40 characters");
 const OC7: Rule = Rule::refused("OC7", "at OpenAI, a message has at most 128 tool calls");

@@ -37,13 +37,11 @@ const AM10: Rule = Rule::refused(
     "AM10",
     "the request has at most 32 MB, and at most 600 pictures and files, or 100 for models with a context window of 200,000 tokens",
 );
-const AM11: Rule = Rule::refused(
-    "AM11",
-    "a tool use that the provider answers has its result in the same answer, and each such result has its tool use",
-);
+const AM11: Rule =
+    Rule::refused("AM11", "when the provider itself runs a tool, the tool use and its result are in the same answer");
 const AM12: Rule = Rule::refused(
     "AM12",
-    "since version 2026-10-21, there is no sampling parameter, no document of the assistant and no citation of a user's text",
+    "from version 2026-10-21 on, requests have no sampling parameters, assistant messages no documents, and user messages no citations",
 );
 const AM13: Rule =
     Rule::refused("AM13", "a compaction block is the first block of an assistant message, and only one has content");
@@ -57,8 +55,10 @@ const AM17: Rule = Rule::refused(
     "AM17",
     "PDF files have at most 600 pages in all, or 100 for models with a context window of 200,000 tokens",
 );
-const AM18: Rule =
-    Rule::refused("AM18", "for Claude 4.6 and later, the last message is not the assistant's, unless a tool ran in it");
+const AM18: Rule = Rule::refused(
+    "AM18",
+    "for Claude 4.6 and later, the last message is not an assistant message, unless the provider ran a tool in it",
+);
 const AM19: Rule = Rule::refused(
     "AM19",
     "names of declared tools have only letters, digits, `_` and `-`, and at most 128 characters, and those of tool uses at most 200",

@@ -36,7 +36,7 @@ const BC7: Rule = Rule::refused(
 pub(super) const BC8: Rule = Rule::refused("BC8", "no text has half of a surrogate pair");
 const BC9: Rule = Rule::refused(
     "BC9",
-    "the name of a file is its own, and has at most 200 letters, digits, single spaces, -, _, parentheses and brackets",
+    "each file has a different name, of at most 200 letters, digits, single spaces, -, _, parentheses and brackets",
 );
 const BC10: Rule = Rule::refused("BC10", "Claude does not accept videos, or pictures and files from S3");
 const BC11: Rule = Rule::refused("BC11", "only assistant messages have tool uses");

@@ -21,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[OR1, OR2, OR3, OR6, OR7, OR8, OR9, OR10, OR1
 const OR1: Rule = Rule::refused("OR1", "each call has one output after it, and each output has its call");
 const OR2: Rule = Rule::refused(
     "OR2",
-    "an item of the model follows reasoning, and if the reasoning has an `id`, that item has an `id` or a `type`",
+    "an item of the model follows each reasoning item, and has an `id` or a `type` if the reasoning has an `id`",
 );
 const OR3: Rule = Rule::refused("OR3", "if `store` is false, reasoning has `encrypted_content`");
 const OR8: Rule = Rule::refused("OR8", "a compaction trigger is the last item");
