@@ -10,9 +10,8 @@ use std::fs;
 use std::path::Path;
 
 const CRATES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-/// The only circles: the registry lists all dialects, and each dialect uses the registry's types. A request knows its
-/// target, its raw form and its checks, which know the request.
-const REGISTRY: &str = "wire::dialect";
+/// The only file that may be in circles: the registry of dialects lists them all, and each fills in the registry's form.
+const REGISTRY: (&str, [&str; 2]) = ("wire", ["dialect", "format"]);
 
 /// The path of a module or an item, from the root of its crate.
 type Place = Vec<String>;
@@ -198,19 +197,24 @@ fn reached<'a>(arrows: &'a BTreeMap<&Place, BTreeSet<Place>>, from: &Place) -> B
 fn no_files_import_each_other_but_in_the_registry_of_dialects() {
     let mut circles = BTreeSet::new();
     let mut seen = 0;
+    let mut registry = 0;
     for entry in fs::read_dir(CRATES).unwrap() {
         let folder = entry.unwrap().path();
+        let name = folder.file_name().unwrap().to_str().unwrap();
         let mut files = Files::new();
         read_folder(&folder.join("src"), &[], &mut files);
-        let arrows = arrows(&files);
+        let mut arrows = arrows(&files);
         seen += arrows.values().map(BTreeSet::len).sum::<usize>();
-        let name = folder.file_name().unwrap().to_str().unwrap();
+        for (module, arrows) in &mut arrows {
+            if name == REGISTRY.0 && module.iter().eq(&REGISTRY.1) {
+                registry = std::mem::take(arrows).len();
+            }
+        }
         for module in arrows.keys().filter(|module| reached(&arrows, module).contains(**module)) {
             circles.insert(format!("{name}::{}", module.join("::")));
         }
     }
     assert!(seen > 1_000, "only {seen} imports were found");
-    let (registry, others): (Vec<_>, Vec<_>) = circles.into_iter().partition(|module| module.starts_with(REGISTRY));
-    assert!(others.is_empty(), "these files are in circles:\n{}", others.join("\n"));
-    assert!(!registry.is_empty(), "the circles of the registry are found");
+    assert!(registry > 5, "the registry imports only {registry} files");
+    assert!(circles.is_empty(), "these files are in circles:\n{}", circles.into_iter().collect::<Vec<_>>().join("\n"));
 }

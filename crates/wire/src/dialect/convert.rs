@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use super::Dialect;
 use super::format::{Format, Rendered};
-use crate::message::{Media, MediaSource, Message};
+use crate::message::{Media, MediaSource, Message, ToolCall};
 use lookback_content::json::{self, Fields};
 
 /// An error from converting a message to a dialect that cannot express all of it.
@@ -26,7 +26,12 @@ impl ConversionError {
 
 pub(super) const IDENTIFIER: &str = "a picture or file by another provider's identifier";
 pub(super) const ADDRESS: &str = "a picture or file by this address";
-pub(super) const ARGUMENTS: &str = "tool arguments that are not a JSON object";
+
+/// Returns the arguments of a call in their own bytes, because a number of thirty digits would not survive a float.
+pub(super) fn arguments(dialect: Dialect, call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
+    let object = serde_json::from_str(&call.arguments).ok().filter(|_| call.has_object_arguments());
+    object.ok_or(ConversionError::new(dialect, "tool arguments that are not a JSON object"))
+}
 
 /// The maximum depth of the search. The deepest known member, the source of a picture in a tool result, is at depth
 /// nine.

@@ -44,8 +44,8 @@ pub use mend::{Mend, Mended};
 pub use named::UnknownDialect;
 pub use preamble::Preamble;
 pub use provider_error::{ProviderError, TooLong};
-pub use raw_request::RawRequest;
-pub use request::{Request, RequestError};
+pub use raw_request::{RawRequest, RequestError};
+pub use request::Request;
 pub use response::Response;
 use rules::ProblemKind;
 pub use rules::{Finding, Problem, Rule, Severity};
@@ -385,7 +385,7 @@ impl Dialect {
     /// Returns every rule of the dialect that a request breaks, in the order of the messages.
     pub fn check(self, request: &Request) -> Vec<Finding> {
         let mut findings = (self.format().check)(request);
-        findings.extend(surrogates::check(self.format().halves, request));
+        findings.extend(surrogates::check(self.format().halves, self.list(), request.messages()));
         findings.sort_by_key(|finding| finding.message);
         findings
     }

@@ -7,8 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::value::RawValue;
 
-use super::request::RequestFault;
-use super::{Dialect, Preamble, RequestError, Target, detect};
+use super::{DecodeError, Dialect, Preamble, Target, detect};
 use crate::message::{Message, PartRef};
 use lookback_content::json::{self, Fields, SyntaxError};
 
@@ -44,6 +43,44 @@ pub struct RawRequest<'a> {
     spans: Vec<Range<usize>>,
     /// The messages that have been decoded.
     decoded: Vec<OnceLock<Arc<Message>>>,
+}
+
+/// An error from reading a request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub struct RequestError(#[from] RequestFault);
+
+impl RequestError {
+    /// Creates the error of a list without a message at this index.
+    #[doc(hidden)]
+    pub fn no_message(list: &'static str, index: usize) -> Self {
+        RequestFault::NoMessage { list, index }.into()
+    }
+
+    /// Returns the place of the message with the error, such as `messages[2]`. `None` if the whole request is wrong.
+    pub fn place(&self) -> Option<String> {
+        match &self.0 {
+            RequestFault::Message { list, index, .. } | RequestFault::NoMessage { list, index } => {
+                Some(format!("{list}[{index}]"))
+            }
+            RequestFault::Utf8 { .. } | RequestFault::Syntax(_) | RequestFault::NoMessages => None,
+        }
+    }
+}
+
+/// The reason of a [`RequestError`]. `list` is the member of a body that has the messages, such as `messages`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RequestFault {
+    #[error("not valid UTF-8 at byte {at}")]
+    Utf8 { at: usize },
+    #[error("not valid JSON: {0}")]
+    Syntax(SyntaxError),
+    #[error("neither a list of messages nor a request body with `messages`, `input` or `contents`")]
+    NoMessages,
+    #[error("there is no {list}[{index}]")]
+    NoMessage { list: &'static str, index: usize },
+    #[error("{list}[{index}]: {fault}")]
+    Message { list: &'static str, index: usize, fault: DecodeError },
 }
 
 impl<'a> RawRequest<'a> {

@@ -7,13 +7,13 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Dialect, Finding, Place, ProblemKind, Request, Rule};
+use super::{Dialect, Finding, Place, Preamble, ProblemKind, Rule};
 use crate::cache_marker;
-use crate::message::PartRef;
+use crate::message::{Message, PartRef};
 
 /// Signed reasoning in a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Bound {
+pub(super) struct Signed {
     signature: String,
     /// The digest of everything before its message, except for reasoning, because clients may leave out the oldest
     /// reasoning.
@@ -23,18 +23,21 @@ pub(super) struct Bound {
 }
 
 /// Returns the signed reasoning of a request, each with its place.
-fn all(request: &Request) -> Vec<(Place<'_>, usize, Bound)> {
+pub(super) fn all<'a>(
+    dialect: Dialect,
+    preamble: &Preamble,
+    messages: &'a [Message],
+) -> Vec<(Place<'a>, usize, Signed)> {
     let mut prefix = Xxh3::new();
-    let preamble = request.preamble();
     for part in [&preamble.system, &preamble.tools] {
         prefix.update(part.as_deref().map(unmarked).unwrap_or_default().as_bytes());
         prefix.update(&[0]);
     }
     let fixed = prefix.clone();
-    let compactions = request.dialect().quirks().compactions;
+    let compactions = dialect.quirks().compactions;
     let mut before: Option<String> = None;
-    let mut found: Vec<(Place<'_>, usize, Bound)> = Vec::new();
-    for place in Place::all(request.messages()) {
+    let mut found: Vec<(Place<'a>, usize, Signed)> = Vec::new();
+    for place in Place::all(messages) {
         // The provider ignores everything before a compaction.
         let is_compaction =
             |part: PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if compactions.contains(&&*opaque.kind));
@@ -47,8 +50,8 @@ fn all(request: &Request) -> Vec<(Place<'_>, usize, Bound)> {
                 && let Some(signature) = &reasoning.signature
             {
                 let before = before.replace(signature.clone());
-                let bound = Bound { signature: signature.clone(), prefix: prefix.digest128(), before };
-                found.push((place, part, bound));
+                let signed = Signed { signature: signature.clone(), prefix: prefix.digest128(), before };
+                found.push((place, part, signed));
             }
         }
         prefix.update(&place.message.digest().to_le_bytes());
@@ -63,27 +66,24 @@ fn unmarked(raw: &RawValue) -> String {
     value.to_string()
 }
 
-/// Returns the signed reasoning of a request, for comparison with the next request.
-pub(super) fn collect(request: &Request) -> Vec<Bound> {
-    all(request).into_iter().map(|(_, _, bound)| bound).collect()
-}
-
 /// Finds reasoning whose prefix differs from the previous request.
-pub(super) fn check(dialect: Dialect, rule: Rule, request: &Request, previous: &[Bound]) -> Vec<Finding> {
-    if previous.is_empty() {
-        return Vec::new();
-    }
-    let known: HashMap<&str, &Bound> = previous.iter().map(|bound| (&*bound.signature, bound)).collect();
-    let fault = |(place, part, bound): (Place<'_>, usize, Bound)| {
-        let was = known.get(&*bound.signature)?;
-        let problem = if was.prefix != bound.prefix {
+pub(super) fn check(
+    rule: Rule,
+    dialect: Dialect,
+    now: Vec<(Place<'_>, usize, Signed)>,
+    previous: &[Signed],
+) -> Vec<Finding> {
+    let known: HashMap<&str, &Signed> = previous.iter().map(|signed| (&*signed.signature, signed)).collect();
+    let fault = |(place, part, signed): (Place<'_>, usize, Signed)| {
+        let was = known.get(&*signed.signature)?;
+        let problem = if was.prefix != signed.prefix {
             ProblemKind::ChangedPrefix
-        } else if bound.before.is_some() && was.before != bound.before {
+        } else if signed.before.is_some() && was.before != signed.before {
             ProblemKind::BrokenChain
         } else {
             return None;
         };
         Some(rule.at(place.index, dialect.path(&place, part), problem))
     };
-    all(request).into_iter().filter_map(fault).collect()
+    now.into_iter().filter_map(fault).collect()
 }

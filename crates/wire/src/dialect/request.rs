@@ -6,10 +6,11 @@ use std::ops::Range;
 
 use serde_json::value::RawValue;
 
-use super::reasoning_prefix::{self, Bound};
-use super::{DecodeError, Dialect, Preamble, RawRequest, Target};
+use super::raw_request::RequestFault;
+use super::reasoning_prefix::{self, Signed};
+use super::{Dialect, Finding, Place, Preamble, RawRequest, RequestError, Rule, Target};
 use crate::message::Message;
-use lookback_content::json::{self, SyntaxError};
+use lookback_content::json;
 use lookback_models::Provider;
 
 /// A decoded request body, or a decoded list of messages.
@@ -39,59 +40,7 @@ pub struct Request {
     stored: Option<&'static str>,
     version: Option<String>,
     /// The signed reasoning of the previous request.
-    previous: Vec<Bound>,
-}
-
-/// An error from reading a request.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(transparent)]
-pub struct RequestError(#[from] RequestFault);
-
-impl RequestError {
-    /// Creates the error of a list without a message at this index.
-    #[doc(hidden)]
-    pub fn no_message(list: &'static str, index: usize) -> Self {
-        RequestFault::NoMessage { list, index }.into()
-    }
-
-    /// Returns the place of the message with the error, such as `messages[2]`. `None` if the whole request is wrong.
-    pub fn place(&self) -> Option<String> {
-        match &self.0 {
-            RequestFault::Message { list, index, .. } | RequestFault::NoMessage { list, index } => {
-                Some(format!("{list}[{index}]"))
-            }
-            RequestFault::Utf8 { .. } | RequestFault::Syntax(_) | RequestFault::NoMessages => None,
-        }
-    }
-}
-
-/// The reason of a [`RequestError`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum RequestFault {
-    /// The bytes are not UTF-8.
-    #[error("not valid UTF-8 at byte {at}")]
-    Utf8 { at: usize },
-    /// The text is not JSON.
-    #[error("not valid JSON: {0}")]
-    Syntax(SyntaxError),
-    /// The JSON is neither a list, nor an object with a list of messages.
-    #[error("neither a list of messages nor a request body with `messages`, `input` or `contents`")]
-    NoMessages,
-    /// There is no message with this index.
-    #[error("there is no {list}[{index}]")]
-    NoMessage {
-        /// The member of a body that has the messages, such as `messages`.
-        list: &'static str,
-        index: usize,
-    },
-    /// A message could not be read.
-    #[error("{list}[{index}]: {fault}")]
-    Message {
-        /// The member of a body that has the messages, such as `messages`.
-        list: &'static str,
-        index: usize,
-        fault: DecodeError,
-    },
+    previous: Vec<Signed>,
 }
 
 impl Request {
@@ -203,12 +152,20 @@ impl Request {
     /// ```
     #[must_use]
     pub fn after(self, previous: &Request) -> Self {
-        Request { previous: reasoning_prefix::collect(previous), ..self }
+        let previous = previous.signed_reasoning().into_iter().map(|(_, _, signed)| signed).collect();
+        Request { previous, ..self }
     }
 
-    /// Returns the signed reasoning of the previous request, if that was set.
-    pub(super) fn previous(&self) -> &[Bound] {
-        &self.previous
+    fn signed_reasoning(&self) -> Vec<(Place<'_>, usize, Signed)> {
+        reasoning_prefix::all(self.dialect, &self.preamble, &self.messages)
+    }
+
+    /// Finds the reasoning whose prefix has changed since the previous request, if that was set.
+    pub(super) fn changed_reasoning(&self, rule: Rule) -> Vec<Finding> {
+        if self.previous.is_empty() {
+            return Vec::new();
+        }
+        reasoning_prefix::check(rule, self.dialect, self.signed_reasoning(), &self.previous)
     }
 
     /// Returns the version of the API, if it was set or the body names it.

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Finding, Mend, Mended, Place, ProblemKind, Request, Rule, Shown};
+use super::{Finding, Mend, Mended, Place, ProblemKind, Rule, Shown};
+use crate::message::Message;
 
 /// The JSON escape that replaces half of a pair. Both have the same length.
 const REPLACEMENT: &str = "\\ufffd";
@@ -66,14 +67,13 @@ pub(super) fn mends(shown: &[Shown<'_>]) -> Vec<Mended> {
     found.map(|(index, _)| Mend::HalvesReplaced.at(index)).collect()
 }
 
-/// Finds the messages with halves of pairs.
-pub(super) fn check(rule: Rule, request: &Request) -> Vec<Finding> {
-    let list = request.dialect().list();
+/// Finds the messages with halves of pairs. `list` is the member of the body that has them.
+pub(super) fn check(rule: Rule, list: &str, messages: &[Message]) -> Vec<Finding> {
     let has_halves = |place: &Place<'_>| {
         let raw = place.message.wire().map(|wire| &*wire.raw);
         raw.is_some_and(|raw| may_have(raw) && !halves(raw.get()).is_empty())
     };
-    let found = Place::all(request.messages()).filter(has_halves);
+    let found = Place::all(messages).filter(has_halves);
     found.map(|place| rule.at(place.index, format!("{list}[{}]", place.element), ProblemKind::LoneSurrogate)).collect()
 }
 

@@ -7,9 +7,7 @@ use crate::cache_marker;
 use crate::dialect::blocks::PartRules;
 use crate::dialect::pages;
 use crate::dialect::pairing::{self, PairingRules};
-use crate::dialect::{
-    Dialect, Finding, Place, ProblemKind, Request, Rule, Target, blocks, reasoning_prefix, tool_names,
-};
+use crate::dialect::{Dialect, Finding, Place, ProblemKind, Request, Rule, Target, blocks, tool_names};
 use crate::message::{Content, Media, MediaSource, Message, PartRef, Reasoning, ResultItem, SystemPart};
 use crate::wire::Role;
 use lookback_content::json::{self, Fields};
@@ -182,7 +180,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
     findings.extend(tool_names::declared(AM19, request, |name| tool_names::is_word(name, 128)));
     findings.extend(tool_names::called(AM19, request, |name| name.len() <= 200));
     findings.extend(marker_order(request));
-    findings.extend(reasoning_prefix::check(Dialect::Anthropic, AM6, request, request.previous()));
+    findings.extend(request.changed_reasoning(AM6));
     findings.extend(compaction_places(request));
     findings.extend(stricter(request, &whole));
     findings.extend(limits(request, &whole));

@@ -120,12 +120,8 @@ pub(super) fn render(message: &Message) -> Rendered {
     Ok(vec![json::object([("role", json::string(role)), ("content", content)])])
 }
 
-/// Writes a tool call. Its input keeps its bytes, because a number of thirty digits would not survive a float.
 fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
-    let input = match serde_json::from_str::<Box<RawValue>>(&call.arguments) {
-        Ok(input) if call.has_object_arguments() => input,
-        _ => return Err(ConversionError::new(Dialect::Anthropic, convert::ARGUMENTS)),
-    };
+    let input = convert::arguments(Dialect::Anthropic, call)?;
     let (id, name) = (json::string(&call.id), json::string(&call.name));
     Ok(json::object([("type", json::string("tool_use")), ("id", id), ("name", name), ("input", input)]))
 }

@@ -105,12 +105,8 @@ pub(super) fn render(message: &Message) -> Rendered {
     Ok(vec![json::object([("role", json::string(role)), ("content", content)])])
 }
 
-/// Writes a tool call. Its input keeps its bytes, because a number of thirty digits would not survive a float.
 fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
-    let input = match serde_json::from_str::<Box<RawValue>>(&call.arguments) {
-        Ok(input) if call.has_object_arguments() => input,
-        _ => return Err(ConversionError::new(Dialect::Bedrock, convert::ARGUMENTS)),
-    };
+    let input = convert::arguments(Dialect::Bedrock, call)?;
     let (id, name) = (json::string(&call.id), json::string(&call.name));
     Ok(json::object([("toolUse", json::object([("toolUseId", id), ("name", name), ("input", input)]))]))
 }

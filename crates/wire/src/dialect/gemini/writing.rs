@@ -196,12 +196,8 @@ pub(super) fn render(message: &Message) -> Rendered {
     Ok(vec![json::object([("role", json::value(&json!(role))), ("parts", parts)])])
 }
 
-/// Writes a tool call. Its arguments keep their bytes, because a number of thirty digits would not survive a float.
 fn function_call(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
-    let args = match serde_json::from_str::<Box<RawValue>>(&call.arguments) {
-        Ok(args) if call.has_object_arguments() => args,
-        _ => return Err(ConversionError::new(Dialect::Gemini, convert::ARGUMENTS)),
-    };
+    let args = convert::arguments(Dialect::Gemini, call)?;
     if call.form.as_deref().is_some_and(|form| form != ANONYMOUS) {
         return Err(ConversionError::new(Dialect::Gemini, "a call of a form that only its own provider knows"));
     }
