@@ -101,7 +101,7 @@ impl RunningJob {
     /// Returns whether the job succeeded; `None` while it runs.
     fn ended(&self) -> Option<bool> {
         match self.done.try_recv() {
-            Ok(drawn) => Some(drawn),
+            Ok(extracted) => Some(extracted),
             Err(TryRecvError::Closed) => Some(false),
             Err(TryRecvError::Empty) => None,
         }
@@ -260,8 +260,8 @@ impl Extraction {
         while self.waiting.len() > WAITING {
             self.waiting.pop_front();
         }
-        if let Some(drawn) = self.under_way.as_ref().and_then(RunningJob::ended) {
-            self.finish(drawn);
+        if let Some(extracted) = self.under_way.as_ref().and_then(RunningJob::ended) {
+            self.finish(extracted);
         }
         if self.under_way.is_none() {
             self.begin(run, place);
@@ -269,9 +269,9 @@ impl Extraction {
     }
 
     /// Ends a job. If it failed for the first time, its messages wait again.
-    fn finish(&mut self, drawn: bool) {
+    fn finish(&mut self, extracted: bool) {
         let Some(job) = self.under_way.take() else { return };
-        self.failed = !drawn && !self.failed;
+        self.failed = !extracted && !self.failed;
         if self.failed {
             job.messages.iter().rev().for_each(|message| self.waiting.push_front(message.clone()));
         }
@@ -297,20 +297,20 @@ impl Extraction {
                             spawner.learn(error);
                         }
                         let cause = error.source().map(tracing::field::display);
-                        tracing::warn!(%session, %error, cause, "facts were not drawn");
+                        tracing::warn!(%session, %error, cause, "facts were not extracted");
                     }
-                    Err(_) => tracing::warn!(%session, "facts were not drawn: the summarizer panicked"),
+                    Err(_) => tracing::warn!(%session, "facts were not extracted: the summarizer panicked"),
                 }
                 false
             };
             let timer = async {
                 async_io::Timer::after(time_limit).await;
                 let error = summarizer.take_error().map(tracing::field::display);
-                tracing::warn!(%session, error, "facts were not drawn in time");
+                tracing::warn!(%session, error, "facts were not extracted in time");
                 false
             };
-            let drawn = future::or(draw, timer).await;
-            _ = tell.try_send(drawn);
+            let extracted = future::or(draw, timer).await;
+            _ = tell.try_send(extracted);
         };
         run.spawn(place.spawner, Box::pin(job));
     }
@@ -325,11 +325,11 @@ impl Extraction {
                 async_io::Timer::at(end).await;
                 None
             };
-            let Some(drawn) = future::block_on(future::or(done, timer)) else {
+            let Some(extracted) = future::block_on(future::or(done, timer)) else {
                 self.under_way = None;
                 return;
             };
-            self.finish(drawn);
+            self.finish(extracted);
             self.begin(run, place);
         }
     }

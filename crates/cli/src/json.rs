@@ -103,7 +103,7 @@ enum What<'a> {
         #[serde(serialize_with = "rfc3339", skip_serializing_if = "Option::is_none")]
         time: Option<Millis>,
     },
-    Drawn {
+    Extracted {
         from: &'a [Range<Position>],
     },
     Unknown {},
@@ -161,7 +161,7 @@ impl<'a> From<&'a memory::FactEvent> for Event<'a> {
             FactEntry::Forgotten { id, why, source, time } => {
                 What::Forgotten { id: *id, why: why.as_deref(), source: source.into(), time: *time }
             }
-            FactEntry::Drawn { from } => What::Drawn { from },
+            FactEntry::Extracted { from } => What::Extracted { from },
             _ => What::Unknown {},
         };
         Event { scope: event.scope, entry: event.position, what }

@@ -55,8 +55,8 @@ pub enum FactEntry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time: Option<Millis>,
     },
-    /// Facts were drawn from messages of the session. These messages are not read again.
-    Drawn {
+    /// Facts were extracted from messages of the session. These messages are not read again.
+    Extracted {
         /// The messages, as positions in the session's log.
         from: Vec<std::ops::Range<Position>>,
     },
@@ -70,7 +70,7 @@ impl FactEntry {
             FactEntry::Confirmed { source, .. }
             | FactEntry::Resolved { source, .. }
             | FactEntry::Forgotten { source, .. } => Some(source),
-            FactEntry::Drawn { .. } => None,
+            FactEntry::Extracted { .. } => None,
         }
     }
 
@@ -81,7 +81,7 @@ impl FactEntry {
             FactEntry::Confirmed { time, .. }
             | FactEntry::Resolved { time, .. }
             | FactEntry::Forgotten { time, .. } => *time,
-            FactEntry::Drawn { .. } => None,
+            FactEntry::Extracted { .. } => None,
         }
     }
 }

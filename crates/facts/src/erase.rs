@@ -21,38 +21,49 @@ const PAGE: u64 = 1_024;
 /// The replacement for a text.
 const ERASED: &str = "[erased]";
 
-/// Whether facts are erased, or only counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Drawn {
-    /// They are only counted.
-    Count,
-    /// They are erased.
-    Erase,
-}
-
 /// Erases the facts that are from these messages of a session, given as ascending spans: the session's own facts, and
 /// those shared in any workspace. Returns the bytes of their entries.
-pub async fn erase_drawn(
+pub async fn erase_facts_from(
     store: &dyn Store,
     session: &LogName,
     gone: &[Range<Position>],
-    drawn: Drawn,
 ) -> Result<u64, StoreError> {
+    let mut bytes = 0;
+    for (scope, log) in fact_logs(store, session, gone).await? {
+        bytes += Meant { session, gone, scope, log: &log }.erase(store).await?;
+    }
+    Ok(bytes)
+}
+
+/// Returns the bytes that [`erase_facts_from`] would erase.
+pub async fn bytes_of_facts_from(
+    store: &dyn Store,
+    session: &LogName,
+    gone: &[Range<Position>],
+) -> Result<u64, StoreError> {
+    let mut bytes = 0;
+    for (scope, log) in fact_logs(store, session, gone).await? {
+        bytes += Meant { session, gone, scope, log: &log }.find(store).await?.bytes;
+    }
+    Ok(bytes)
+}
+
+/// Returns the logs that may have facts from these messages: the session's own, and those of all workspaces.
+async fn fact_logs(
+    store: &dyn Store,
+    session: &LogName,
+    gone: &[Range<Position>],
+) -> Result<Vec<(Scope, LogName)>, StoreError> {
+    if gone.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut logs = vec![(Scope::Session, session.facts_of())];
     for log in store.list(Derived::Shared.prefix()).await? {
         if matches!(log.name.derived(), Some((Derived::Shared, _))) {
             logs.push((Scope::Shared, log.name));
         }
     }
-    let mut bytes = 0;
-    for (scope, log) in logs {
-        let meant = Meant { session, gone, scope, log: &log };
-        bytes += match drawn {
-            Drawn::Count => meant.find(store).await?.bytes,
-            Drawn::Erase => meant.erase(store).await?,
-        };
-    }
-    Ok(bytes)
+    Ok(logs)
 }
 
 /// The messages to erase, and the log in which their facts are searched.
@@ -119,14 +130,14 @@ impl Meant<'_> {
         is_of_session && source.message.is_some_and(|message| holds(self.gone, message))
     }
 
-    /// Returns the facts that a model has drawn from several messages without naming one, if any of these messages is
+    /// Returns the facts that a model has extracted from several messages without naming one, if any of these messages is
     /// to be erased. Such facts were written together with the entry that lists their messages.
     fn unnamed(&self, entries: &[(FactEntry, String)]) -> Vec<Position> {
         let mut unnamed = Vec::new();
         let mut before: Vec<Position> = Vec::new();
         for (position, (entry, _)) in (0..).zip(entries) {
             match entry {
-                FactEntry::Drawn { from } => {
+                FactEntry::Extracted { from } => {
                     if from.iter().any(|span| overlap(self.gone, span)) {
                         unnamed.append(&mut before);
                     }
@@ -194,7 +205,7 @@ fn without_texts(entry: &FactEntry) -> Option<FactEntry> {
             source
         }
         FactEntry::Confirmed { source, .. } => source,
-        FactEntry::Drawn { .. } => return None,
+        FactEntry::Extracted { .. } => return None,
     };
     if let Speaker::Tool(name) = &mut source.by {
         UNKNOWN.clone_into(name);
@@ -222,10 +233,10 @@ mod tests {
             let session: LogName = "chat-1".parse().unwrap();
             let gone = [1..2, 3..4];
 
-            let counted = erase_drawn(&*store, &session, &gone, Drawn::Count).await.unwrap();
+            let counted = bytes_of_facts_from(&*store, &session, &gone).await.unwrap();
             assert!(counted > 0);
-            assert_eq!(erase_drawn(&*store, &session, &gone, Drawn::Erase).await.unwrap(), counted);
-            assert_eq!(erase_drawn(&*store, &session, &gone, Drawn::Erase).await.unwrap(), 0);
+            assert_eq!(erase_facts_from(&*store, &session, &gone).await.unwrap(), counted);
+            assert_eq!(erase_facts_from(&*store, &session, &gone).await.unwrap(), 0);
             for memory in [&memory, &Memory::open(store.clone(), "chat-1").await.unwrap()] {
                 let facts = memory.facts().await.unwrap();
                 assert_eq!(facts.into_iter().map(|fact| fact.statement.text).collect::<Vec<_>>(), ["kept"]);

@@ -67,8 +67,9 @@ struct Answer {
     facts: Vec<Value>,
 }
 
+/// A fact in the model's answer.
 #[derive(Debug, Deserialize)]
-struct Drawn {
+struct Extracted {
     kind: FactKind,
     text: String,
     #[serde(default)]
@@ -106,9 +107,9 @@ impl Memory {
     ///     Ok(r#"{"facts":[{"kind":"decision","text":"Postgres is used.","confidence":0.9,"message":1}]}"#.to_owned())
     /// });
     /// let left = [LeftMessage::new(7, Message::user("Let us use Postgres."))];
-    /// let drawn = memory.extract(&left, &model, &Estimate::default()).await?;
-    /// assert_eq!(drawn.len(), 1);
-    /// assert_eq!(memory.get(drawn[0].id).await?.unwrap().statement.source.message, Some(7));
+    /// let extracted = memory.extract(&left, &model, &Estimate::default()).await?;
+    /// assert_eq!(extracted.len(), 1);
+    /// assert_eq!(memory.get(extracted[0].id).await?.unwrap().statement.source.message, Some(7));
     /// assert!(memory.extract(&left, &model, &Estimate::default()).await?.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// # }).unwrap();
@@ -123,7 +124,7 @@ impl Memory {
         {
             let mut known = self.caught_up().await.map_err(MemoryError::from)?;
             let facts = known.facts(Scope::Session);
-            messages.retain(|left| !is_drawn(facts, left.position));
+            messages.retain(|left| !is_extracted(facts, left.position));
         }
         if messages.is_empty() {
             return Ok(Vec::new());
@@ -137,14 +138,14 @@ impl Memory {
             let answer: Answer = serde_json::from_str(&text)
                 .map_err(|_| ExtractError::Answer { model: summarizer.model().to_owned() })?;
             // Facts that do not follow the schema are left out. The others are used.
-            let drawn = answer.facts.into_iter().filter_map(|fact| serde_json::from_value::<Drawn>(fact).ok());
-            drawn.take(MOST).map(|drawn| self.statement_of(drawn, &messages)).collect()
+            let extracted = answer.facts.into_iter().filter_map(|fact| serde_json::from_value::<Extracted>(fact).ok());
+            extracted.take(MOST).map(|extracted| self.statement_of(extracted, &messages)).collect()
         };
-        Ok(self.write_drawn(&messages, statements).await?)
+        Ok(self.write_extracted(&messages, statements).await?)
     }
 
-    fn statement_of(&self, drawn: Drawn, messages: &[LeftMessage]) -> Statement {
-        let index = drawn.message.and_then(|number| usize::try_from(number.checked_sub(1)?).ok());
+    fn statement_of(&self, extracted: Extracted, messages: &[LeftMessage]) -> Statement {
+        let index = extracted.message.and_then(|number| usize::try_from(number.checked_sub(1)?).ok());
         let from = index.and_then(|index| messages.get(index));
         let tool = match from {
             Some(left) => answered(&left.message, messages),
@@ -154,21 +155,21 @@ impl Memory {
         let (by, kind) = match tool {
             // Its kind is ignored: a page that a tool has read must not crowd a person's facts off the sheet.
             Some(tool) => (Speaker::Tool(tool), FactKind::Finding),
-            None => (Speaker::Model, drawn.kind),
+            None => (Speaker::Model, extracted.kind),
         };
         let session = Some(self.session().to_string());
         let source = Source { by, session, message: from.map(|left| left.position) };
         Statement {
-            about: drawn.about.filter(|about| !about.trim().is_empty()),
-            confidence: drawn.confidence.unwrap_or(Confidence::new(0.5)),
+            about: extracted.about.filter(|about| !about.trim().is_empty()),
+            confidence: extracted.confidence.unwrap_or(Confidence::new(0.5)),
             time: now(),
-            ..Statement::new(kind, drawn.text.trim(), source)
+            ..Statement::new(kind, extracted.text.trim(), source)
         }
     }
 
     /// Writes all facts together with the list of their messages, or nothing. Leaves out facts from messages that
-    /// another process has drawn from in the meantime, or that were erased.
-    async fn write_drawn(
+    /// another process has extracted from in the meantime, or that were erased.
+    async fn write_extracted(
         &self,
         messages: &[LeftMessage],
         statements: Vec<Statement>,
@@ -178,7 +179,7 @@ impl Memory {
             self.read_on(&mut known).await?;
             let facts = known.facts(Scope::Session);
             let positions = messages.iter().map(|left| left.position);
-            let left: Vec<Position> = positions.filter(|position| !is_drawn(facts, *position)).collect();
+            let left: Vec<Position> = positions.filter(|position| !is_extracted(facts, *position)).collect();
             if left.is_empty() {
                 return Ok(Vec::new());
             }
@@ -200,7 +201,7 @@ impl Memory {
                 entries.push(entry);
                 stated.push(Stated { id, judgment });
             }
-            entries.push(FactEntry::Drawn { from: spans });
+            entries.push(FactEntry::Extracted { from: spans });
             if self.append(facts, &entries).await? {
                 return Ok(stated);
             }
@@ -209,8 +210,8 @@ impl Memory {
     }
 }
 
-fn is_drawn(facts: &Facts, position: Position) -> bool {
-    facts.drawn().iter().any(|span| span.contains(&position))
+fn is_extracted(facts: &Facts, position: Position) -> bool {
+    facts.extracted().iter().any(|span| span.contains(&position))
 }
 
 /// Returns whether a message contains a tool result, perhaps next to a person's text.

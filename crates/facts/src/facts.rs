@@ -55,7 +55,7 @@ pub struct Facts {
     same: HashMap<Sameness, BTreeSet<Position>>,
     // Shared facts that the session has replaced for itself, with the facts that replace them.
     over: HashMap<FactId, FactId>,
-    drawn: Vec<std::ops::Range<Position>>,
+    extracted: Vec<std::ops::Range<Position>>,
 }
 
 impl fmt::Debug for Facts {
@@ -79,7 +79,7 @@ impl Facts {
             by_kind: Default::default(),
             same: HashMap::new(),
             over: HashMap::new(),
-            drawn: Vec::new(),
+            extracted: Vec::new(),
         }
     }
 
@@ -133,9 +133,9 @@ impl Facts {
         self.over.keys().filter(|id| others.get(**id).is_some_and(|fact| fact.statement.kind == kind)).count()
     }
 
-    /// Returns the messages that facts were already drawn from.
-    pub(crate) fn drawn(&self) -> &[std::ops::Range<Position>] {
-        &self.drawn
+    /// Returns the messages that facts were already extracted from.
+    pub(crate) fn extracted(&self) -> &[std::ops::Range<Position>] {
+        &self.extracted
     }
 
     /// Judges whether a statement is new, and which facts it replaces.
@@ -242,7 +242,7 @@ impl Facts {
                     self.over.retain(|_, by| by != id);
                 }
             }
-            FactEntry::Drawn { from } => self.drawn.extend(from.iter().cloned()),
+            FactEntry::Extracted { from } => self.extracted.extend(from.iter().cloned()),
         }
     }
 

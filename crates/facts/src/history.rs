@@ -82,7 +82,7 @@ impl FactEvent {
             FactEntry::Confirmed { id, .. } | FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
                 Some(*id)
             }
-            FactEntry::Drawn { .. } => None,
+            FactEntry::Extracted { .. } => None,
         }
     }
 

@@ -28,7 +28,7 @@ use serde::Serialize;
 
 pub use entry::FactEntry;
 #[doc(hidden)]
-pub use erase::{Drawn, erase_drawn};
+pub use erase::{bytes_of_facts_from, erase_facts_from};
 pub use extract::{ExtractError, LeftMessage};
 pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{Facts, Judgment, NewEntry};

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::erased_sources::Sources;
 use super::summaries::old_summaries;
 use super::{Error, PAGE, Session, TRIES};
-use lookback_facts::{Drawn, erase_drawn};
+use lookback_facts::{bytes_of_facts_from, erase_facts_from};
 use lookback_store::entries::{parse, read};
 use lookback_store::now;
 use lookback_store::spans::{holds, join};
@@ -146,7 +146,7 @@ impl Session {
     /// [`Erased`](lookback_engine::transcript::Erased) replaces each, with its role, size and times.
     ///
     /// Texts that were made from them are erased with them: their names leave the index, and a note replaces the
-    /// running summary and Lookback's own notes in the window. Facts drawn from them are forgotten and their texts
+    /// running summary and Lookback's own notes in the window. Facts extracted from them are forgotten and their texts
     /// erased, including facts that the sessions of a workspace share. [`OldContents::keep_derived`] keeps all of these
     /// but the names.
     ///
@@ -265,20 +265,11 @@ impl Session {
         if !summaries.is_empty() {
             self.store.erase(&self.name.summary_of(), summaries).await?;
         }
-        self.erase_facts(&sources, Drawn::Erase).await?;
+        erase_facts_from(&*self.store, &self.name, sources.of_facts()).await?;
         self.store.erase(&self.name, tombstones).await?;
-        // A model may have drawn facts meanwhile. From now on, it finds the messages erased.
-        self.erase_facts(&sources, Drawn::Erase).await?;
+        // A model may have extracted facts meanwhile. From now on, it finds the messages erased.
+        erase_facts_from(&*self.store, &self.name, sources.of_facts()).await?;
         Ok(())
-    }
-
-    /// Erases the facts that were drawn from erased contents, or only counts their bytes.
-    async fn erase_facts(&self, sources: &Sources, drawn: Drawn) -> Result<u64, Error> {
-        // Facts from contents that were erased earlier were erased then.
-        if sources.keeps_derived || sources.first_new.is_none() {
-            return Ok(0);
-        }
-        Ok(erase_drawn(&*self.store, &self.name, &sources.gone, drawn).await?)
     }
 
     /// Plans the erasure. `view` is the view of the next window, and `time` is recorded as the time of the erasure.
@@ -334,7 +325,7 @@ impl Session {
             at = page.end;
         }
         let (_, bytes) = old_summaries(&*self.store, &self.name, view, &plan.sources).await?;
-        plan.contents.bytes += bytes + self.erase_facts(&plan.sources, Drawn::Count).await?;
+        plan.contents.bytes += bytes + bytes_of_facts_from(&*self.store, &self.name, plan.sources.of_facts()).await?;
         Ok(plan)
     }
 

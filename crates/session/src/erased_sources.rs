@@ -32,6 +32,11 @@ impl Sources {
         from_before || covers.iter().any(|span| overlap(&self.gone, span))
     }
 
+    /// The messages whose facts are erased with them. Facts from contents that were erased earlier were erased then.
+    pub(super) fn of_facts(&self) -> &[Range<Position>] {
+        if self.keeps_derived || self.first_new.is_none() { &[] } else { &self.gone }
+    }
+
     /// Whether a claim, and so its summary, is made from erased contents.
     pub(super) fn is_claimed(&self, claim: &SummaryClaim) -> bool {
         self.made(&claim.covers, claim.replaces)

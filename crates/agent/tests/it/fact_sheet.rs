@@ -301,7 +301,7 @@ fn a_sheet_that_came_too_late_is_said_at_a_later_call() {
 }
 
 #[test]
-fn what_failed_to_be_drawn_is_tried_once_more() {
+fn what_failed_to_be_extracted_is_tried_once_more() {
     block_on(async {
         let store = Arc::new(MemoryStore::new());
         let memory = memory(&store).await;
@@ -396,7 +396,7 @@ fn a_run_that_is_not_to_go_on_without_its_memory_ends_in_order() {
 }
 
 #[test]
-fn facts_are_drawn_from_what_leaves_the_window_and_from_nothing_that_lookback_said() {
+fn facts_are_extracted_from_what_leaves_the_window_and_from_nothing_that_lookback_said() {
     block_on(async {
         let (store, memory) = constrained().await;
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -422,12 +422,16 @@ fn facts_are_drawn_from_what_leaves_the_window_and_from_nothing_that_lookback_sa
         let seen = seen.lock().unwrap().join("\n");
         assert!(seen.contains("page 1") && !seen.contains("<memory>") && !seen.contains("Write no files"), "{seen}");
         for page in 1..=4 {
-            assert_eq!(seen.matches(&format!("[result of read] page {page}")).count(), 1, "drawn from once: {seen}");
+            assert_eq!(
+                seen.matches(&format!("[result of read] page {page}")).count(),
+                1,
+                "extracted from once: {seen}"
+            );
         }
-        let drawn = memory.facts().await.unwrap();
-        let drawn: Vec<_> = drawn.iter().filter(|fact| fact.statement.kind == FactKind::Finding).collect();
-        assert!(!drawn.is_empty());
-        assert!(drawn.iter().all(|fact| fact.trust == Trust::Low && fact.statement.source.message.is_some()));
+        let extracted = memory.facts().await.unwrap();
+        let extracted: Vec<_> = extracted.iter().filter(|fact| fact.statement.kind == FactKind::Finding).collect();
+        assert!(!extracted.is_empty());
+        assert!(extracted.iter().all(|fact| fact.trust == Trust::Low && fact.statement.source.message.is_some()));
     });
 }
 

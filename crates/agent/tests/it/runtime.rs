@@ -80,7 +80,7 @@ async fn summary_of(mut session: Session) -> Option<String> {
 }
 
 /// Returns the number of facts that a fact sheet extracts in a run of eight rounds.
-async fn facts_drawn(sheet: impl FnOnce(FactSheet) -> FactSheet) -> usize {
+async fn facts_extracted(sheet: impl FnOnce(FactSheet) -> FactSheet) -> usize {
     let store = Arc::new(MemoryStore::new());
     let memory = Memory::open(store.clone(), "run").await.unwrap();
     let policy = presets::named("rounds:max_rounds=5,target_rounds=2").unwrap();
@@ -122,11 +122,11 @@ fn a_summarizer_of_a_crux_window_is_spawned_by_tokio() {
 }
 
 #[test]
-fn facts_are_drawn_by_a_summarizer_that_is_spawned_by_tokio() {
+fn facts_are_extracted_by_a_summarizer_that_is_spawned_by_tokio() {
     in_each_runtime(|| async {
-        let drawing =
+        let extraction =
             |sheet: FactSheet| sheet.with_extraction(client(FACTS), Duration::from_secs(60)).with_spawner(tokio::spawn);
-        assert!(facts_drawn(drawing).await > 0);
+        assert!(facts_extracted(extraction).await > 0);
     });
 }
 
@@ -136,8 +136,8 @@ fn with_the_feature_nobody_has_to_name_a_spawner() {
     in_each_runtime(|| async {
         let session = session().await.with_summarizer(client("They counted."));
         assert_eq!(summary_of(session).await.as_deref(), Some("They counted."));
-        let drawing = |sheet: FactSheet| sheet.with_extraction(client(FACTS), Duration::from_secs(60));
-        assert!(facts_drawn(drawing).await > 0);
+        let extraction = |sheet: FactSheet| sheet.with_extraction(client(FACTS), Duration::from_secs(60));
+        assert!(facts_extracted(extraction).await > 0);
     });
 }
 
@@ -215,9 +215,9 @@ fn a_summary_of_a_list_says_that_a_runtime_is_missing_too() {
 }
 
 #[test]
-fn facts_are_not_drawn_without_the_runtime_and_the_run_goes_on() {
+fn facts_are_not_extracted_without_the_runtime_and_the_run_goes_on() {
     block_on(async {
-        let drawing = |sheet: FactSheet| sheet.with_extraction(client(FACTS), Duration::from_secs(60));
-        assert_eq!(facts_drawn(drawing).await, 0);
+        let extraction = |sheet: FactSheet| sheet.with_extraction(client(FACTS), Duration::from_secs(60));
+        assert_eq!(facts_extracted(extraction).await, 0);
     });
 }

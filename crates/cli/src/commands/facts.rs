@@ -264,7 +264,7 @@ fn event_row(event: &FactEvent) -> [String; 5] {
         FactEntry::Forgotten { id, why, source, time } => {
             (*id, "forgotten".to_owned(), Some(source), *time, why.as_deref().unwrap_or_default())
         }
-        FactEntry::Drawn { .. } => (own, "drawn".to_owned(), None, None, ""),
+        FactEntry::Extracted { .. } => (own, "extracted".to_owned(), None, None, ""),
         _ => (own, "unknown".to_owned(), None, None, ""),
     };
     let by = source.map_or_else(String::new, |source| match &source.by {

@@ -201,7 +201,10 @@ fn a_store_of_ours_is_not_imported_as_a_folder_of_kb_labs() {
 #[test]
 fn what_is_asked_wrongly_is_said_and_writes_nothing() {
     let lab = lab()
-        .with("bad.jsonl", "{\"scope\":\"shared\",\"position\":0,\"entry\":{\"drawn\":{\"from\":[]}}}\n{\"scope\":7}\n")
+        .with(
+            "bad.jsonl",
+            "{\"scope\":\"shared\",\"position\":0,\"entry\":{\"extracted\":{\"from\":[]}}}\n{\"scope\":7}\n",
+        )
         .with("empty.jsonl", "\n");
     fs::create_dir(lab.path("nothing")).unwrap();
     let before = entries(&lab);

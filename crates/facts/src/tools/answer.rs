@@ -216,7 +216,7 @@ fn describe(scope: Scope, event: &FactEvent) -> String {
             let why = why.as_ref().map_or_else(String::new, |why| format!(": {}", quoted(why)));
             format!("{id} forgotten by {}{why}", by(source))
         }
-        FactEntry::Drawn { .. } => String::new(),
+        FactEntry::Extracted { .. } => String::new(),
     }
 }
 

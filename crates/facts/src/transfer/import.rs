@@ -43,7 +43,7 @@ impl Said {
                         said.add(what.clone(), source, *time);
                     }
                 }
-                FactEntry::Resolved { .. } | FactEntry::Forgotten { .. } | FactEntry::Drawn { .. } => {}
+                FactEntry::Resolved { .. } | FactEntry::Forgotten { .. } | FactEntry::Extracted { .. } => {}
             }
         }
         said

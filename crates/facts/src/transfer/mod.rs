@@ -123,7 +123,7 @@ pub async fn export(memory: &Memory, scope: Scope) -> Result<String, MemoryError
 /// is written at once, or nothing.
 ///
 /// In both cases, references to other logs are dropped. A session's fact that replaced a shared one no longer replaces
-/// it, because the shared facts here may be different ones. Also, no message is marked as one that facts were drawn
+/// it, because the shared facts here may be different ones. Also, no message is marked as one that facts were extracted
 /// from.
 ///
 /// # Errors

@@ -86,7 +86,7 @@ impl Export {
                 FactEntry::Confirmed { id, .. } | FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
                     std::slice::from_ref(id)
                 }
-                FactEntry::Drawn { .. } => &[],
+                FactEntry::Extracted { .. } => &[],
             };
             if let Some(id) = about.iter().find(|id| id.scope == read.scope && id.position >= position) {
                 return Err(BadLineKind::Ahead { line, position, id: *id }.into());
@@ -107,14 +107,14 @@ impl Export {
     }
 
     /// Returns all entries for another log, perhaps of another session in another workspace. There, shared facts have
-    /// other identifiers, and drawn messages have other positions, so references to both are dropped. The entries keep
-    /// their positions.
+    /// other identifiers, and messages other positions, so references to both are dropped. The entries keep their
+    /// positions.
     pub(super) fn entries(&self) -> Vec<FactEntry> {
         let elsewhere = |(_, line): &(usize, Line)| {
             let mut entry = line.entry.clone();
             match &mut entry {
                 FactEntry::Stated(statement) => statement.supersedes.retain(|id| id.scope == line.scope),
-                FactEntry::Drawn { from } => from.clear(),
+                FactEntry::Extracted { from } => from.clear(),
                 FactEntry::Confirmed { .. } | FactEntry::Resolved { .. } | FactEntry::Forgotten { .. } => {}
             }
             entry
@@ -148,7 +148,7 @@ impl Export {
                 FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
                     *id = here.get(id).copied().unwrap_or(nowhere);
                 }
-                FactEntry::Drawn { .. } => {}
+                FactEntry::Extracted { .. } => {}
             }
             facts.apply(&entry);
         }

@@ -1,4 +1,4 @@
-//! Drawing facts from messages that leave the window.
+//! Extracting facts from messages that leave the window.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,7 +36,7 @@ fn counting(asked: Arc<AtomicUsize>) -> impl Summarizer {
 }
 
 #[test]
-fn a_fact_is_worth_no_more_than_what_it_was_drawn_from() {
+fn a_fact_is_worth_no_more_than_what_it_was_extracted_from() {
     let model = answering(
         r#"{"facts":[
             {"kind":"preference","text":"pnpm is used.","confidence":1,"message":1},
@@ -120,11 +120,11 @@ fn where_others_drew_from_some_of_the_messages_meanwhile_the_facts_of_the_others
         let texts: Vec<_> = memory.facts().await.unwrap().into_iter().map(|fact| fact.statement.text).collect();
         assert_eq!(texts, ["Use pnpm.", "The port is 5050."]);
         let entries = memory.entries(Scope::Session).await.unwrap();
-        let drawn = entries.into_iter().filter_map(|entry| match entry {
-            FactEntry::Drawn { from } => Some(from),
+        let extracted = entries.into_iter().filter_map(|entry| match entry {
+            FactEntry::Extracted { from } => Some(from),
             _ => None,
         });
-        assert_eq!(drawn.flatten().collect::<Vec<_>>(), [4..5, 5..7]);
+        assert_eq!(extracted.flatten().collect::<Vec<_>>(), [4..5, 5..7]);
     });
 }
 
@@ -164,12 +164,12 @@ fn of_two_who_draw_from_the_same_messages_one_wins() {
             })
         })
         .collect();
-    let drawn: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-    assert_eq!(drawn, 1);
+    let extracted: usize = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    assert_eq!(extracted, 1);
     block_on(async {
         let memory = Memory::open(SqliteStore::open(folder.path().join("store.db")).unwrap(), "s").await.unwrap();
         let entries = memory.entries(Scope::Session).await.unwrap();
-        assert!(matches!(entries.as_slice(), [FactEntry::Stated(_), FactEntry::Drawn { .. }]), "{entries:?}");
+        assert!(matches!(entries.as_slice(), [FactEntry::Stated(_), FactEntry::Extracted { .. }]), "{entries:?}");
         // No model is asked about them again.
         let before = asked.load(Ordering::SeqCst);
         assert!(before > 0);

@@ -82,16 +82,16 @@ fn an_empty_memory_gets_identifiers_and_history_back() {
 }
 
 #[test]
-fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from() {
+fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_extracted_from() {
     let messages = [LeftMessage::new(3, Message::user("It is so."))];
-    let drawn = |memory: &Memory| {
+    let extracted = |memory: &Memory| {
         let answer = r#"{"facts":[{"kind":"finding","text":"It is so.","confidence":1,"message":1}]}"#;
         let model = Function::new("m", move |_| async move { Ok(answer.to_owned()) });
         block_on(memory.extract(&messages, &model, &Estimate::default())).unwrap().len()
     };
     let old = open();
     let npm = block_on(old.state(Scope::Shared, said(FactKind::Preference, "Use npm.", Speaker::Model, 1))).unwrap().id;
-    assert_eq!(drawn(&old), 1);
+    assert_eq!(extracted(&old), 1);
     let yarn = said(FactKind::Preference, "Use yarn here.", Speaker::Model, 2);
     block_on(old.state(Scope::Session, yarn.superseding(npm).superseding("f0".parse().unwrap()))).unwrap();
     assert_eq!(texts(&old), ["Use yarn here."]);
@@ -102,9 +102,9 @@ fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from()
     assert!(imported(&new, &exported(&old)).restored);
     assert_eq!(texts(&new), ["Use yarn here.", "Never push to main."]);
     let entries = block_on(new.entries(Scope::Session)).unwrap();
-    assert_eq!(entries[1], FactEntry::Drawn { from: vec![] });
+    assert_eq!(entries[1], FactEntry::Extracted { from: vec![] });
     assert!(matches!(&entries[2], FactEntry::Stated(statement) if statement.supersedes == ["f0".parse().unwrap()]));
-    assert_eq!(drawn(&new), 1);
+    assert_eq!(extracted(&new), 1);
 }
 
 #[test]
@@ -257,7 +257,10 @@ fn a_bad_line_is_named_and_nothing_is_taken() {
         (stated(9, "a", r#","supersedes":["f9"]"#), "line 10: entry 9 refers to f9, which is not stated before it"),
         (stated(9, " ", ""), "line 10: the text is empty"),
         (stated(9, &long, ""), "line 10: the text has 2001 characters; at most 2000 are allowed"),
-        (r#"{"scope":"session","position":9,"entry":{"drawn":{"from":[]}},"secret":1}"#.to_owned(), "unknown field"),
+        (
+            r#"{"scope":"session","position":9,"entry":{"extracted":{"from":[]}},"secret":1}"#.to_owned(),
+            "unknown field",
+        ),
     ] {
         let error = Export::read(&format!("{good}{line}\n{good}")).unwrap_err().to_string();
         assert!(error.contains(says), "{line}: {error}");

@@ -362,7 +362,7 @@ mod facts {
     }
 
     #[test]
-    fn of_nothing_nothing_is_drawn() {
+    fn of_nothing_nothing_is_extracted() {
         let (model, asks) = says("{}");
         assert_eq!(block_on(key_facts(&[], &model, &json!({"type": "object"}))).unwrap(), json!({}));
         let failed = block_on(key_facts(&[], &model, &schema()));
