@@ -158,7 +158,7 @@ impl<'a> Admission<'a> {
         let short = call.id.chars().nth(most).map(|_| shortened(&call.id, most));
         let mut id = short.unwrap_or_else(|| call.id.clone());
         if known(&id) || !(self.quirks.valid_id)(&id) {
-            id = free_name(&id, known);
+            id = free_name(&id, most, known);
         }
         if id != call.id {
             self.add(part, Change::Rename(id.clone()));
@@ -258,19 +258,23 @@ fn shortened(id: &str, most: usize) -> String {
     id.chars().take(room).collect::<String>() + &digest
 }
 
-/// Returns a name for a call whose own identifier cannot be sent. It has the first 48 characters of the identifier,
-/// with `_` for each character that is not allowed, and a number if that name is taken.
+/// Returns a name of at most `most` characters for a call whose own identifier cannot be sent. It has the first 48
+/// characters of the identifier, with `_` for each character that is not allowed. If that name is taken, it has a
+/// number, and fewer of these characters if there is no room.
 ///
 /// The number is found by doubling and then by binary search, because a message may have any number of calls with one
 /// identifier.
-fn free_name(id: &str, known: impl Fn(&str) -> bool) -> String {
+fn free_name(id: &str, most: usize, known: impl Fn(&str) -> bool) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-    let stem: String = id.chars().take(48).map(plain).collect();
+    let stem: String = id.chars().take(most.min(48)).map(plain).collect();
     let stem = if stem.is_empty() { "call".to_owned() } else { stem };
     if !known(&stem) {
         return stem;
     }
-    let name = |number: u64| format!("{stem}_{number}");
+    let name = |number: u64| {
+        let end = format!("_{number}");
+        stem.chars().take(most.saturating_sub(end.len())).collect::<String>() + &end
+    };
     let (mut taken, mut free) = (1, 2);
     while known(&name(free)) {
         (taken, free) = (free, free.saturating_mul(2));

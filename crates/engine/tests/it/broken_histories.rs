@@ -12,7 +12,8 @@ use lookback_engine::{
     Settings,
     policy::{Limits, Policy},
 };
-use lookback_wire::dialect::Dialect;
+use lookback_models::Provider;
+use lookback_wire::dialect::{Dialect, Target};
 
 fn run(dialect: Dialect, policy: Policy) -> Run {
     Run::new(Settings::default().dialect(dialect).policy(policy))
@@ -295,6 +296,21 @@ fn a_request_that_ends_in_the_models_unfinished_words_ends_in_no_space() {
     let sent = sent(&mut run, &[r#"{"role":"user","content":"go on"}"#, r#"{"role":"assistant","content":"once "}"#]);
     let findings = Dialect::Anthropic.check(&common::request(Dialect::Anthropic, &sent));
     assert!(findings.is_empty(), "{findings:?}");
+}
+
+#[test]
+fn an_identifier_that_comes_again_stays_as_short_as_the_provider_demands() {
+    for length in [1, 38, 39, 40, 41, 64] {
+        let id = "c".repeat(length);
+        let mut run = run(Dialect::OpenAiChat, Policy::unlimited());
+        run.engine.set_target(&Target::from(Dialect::OpenAiChat).with_provider(Provider::OpenAi));
+        for _ in 0..12 {
+            sent(&mut run, &[r#"{"role":"user","content":"again"}"#, &calls(&[&id, &id]), &answer(&id), &answer(&id)]);
+        }
+        let request = common::request(Dialect::OpenAiChat, &run.steps.last().unwrap().request);
+        let findings = Dialect::OpenAiChat.check(&request.with_provider(Provider::OpenAi));
+        assert!(findings.is_empty(), "{length}: {findings:?}");
+    }
 }
 
 #[test]
