@@ -2,7 +2,7 @@
 
 Build the package as it is published, and install it with both frameworks:
 
-    maturin build --release --manifest-path bindings/python/Cargo.toml
+    maturin build --profile dist --manifest-path bindings/python/Cargo.toml
     pip install target/wheels/*.whl langchain strands-agents
     python bench/python/calls.py
 """

@@ -13,6 +13,13 @@ use serde::Deserialize;
 /// assert_eq!("vertex-ai".parse(), Ok(Provider::Vertex));
 /// assert_eq!(Provider::Vertex.name(), "vertex");
 /// ```
+// A service without rules or token counts of its own is `Other`, and needs no code. To add one that has some, add a
+// variant. The compiler asks for its arms, but not for these:
+//
+// - here, `ALL` and the text of `UnknownProvider`;
+// - in `crates/wire/src/dialect/target.rs`, the models and paths by which it is known (`maker`, `with_path`);
+// - its models in `crates/models/data/models.toml`, and its prices in `crates/replay/data/prices.toml`;
+// - the help in `crates/cli/src/args.rs`, and the type in `bindings/node/ts/functions.ts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

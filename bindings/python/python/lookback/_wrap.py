@@ -67,8 +67,9 @@ def wrap(
     """Returns a client of ``openai`` or ``anthropic`` whose model calls send windows of their conversations.
 
     The program continues to send its whole history with each call. It works the same without ``wrap``. ``store`` keeps
-    the conversations. Without it, they are kept in memory. The first conversation has the name ``session``. A
-    conversation that begins with another message, such as a call that only makes a title, gets its own session.
+    the conversations. Without it, they are kept in memory. ``session`` is the name of the conversation that the store
+    has under it, or otherwise of the first one. A conversation that begins with another message, such as a call that
+    only makes a title, gets its own session.
 
     If the provider refuses a request as too long, a smaller one is sent, at most three times. If Lookback fails, the
     request is sent unchanged, and the reason is logged with ``logging``.
