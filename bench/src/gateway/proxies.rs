@@ -30,10 +30,15 @@ impl Proxy {
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let _ = child.kill();
-            let _ = child.wait();
+        let Some(child) = &mut self.child else { return };
+        // Asked to end, nginx ends its workers. If it is killed, they stay.
+        let _ = Command::new("kill").arg(child.id().to_string()).status();
+        let latest = Instant::now() + Duration::from_secs(5);
+        while matches!(child.try_wait(), Ok(None)) && Instant::now() < latest {
+            std::thread::sleep(Duration::from_millis(10));
         }
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 

@@ -194,7 +194,11 @@ impl Payoff {
         [
             figure("payoff_sessions", "Sessions with an answer whose cost is known.", each(|sums| sums.sessions)),
             figure("payoff_calls", "Answers whose cost is known.", each(|sums| sums.all.calls)),
-            figure("payoff_turns", "Answers to a new message from a person, if their cost is known.", each(|sums| sums.all.turns)),
+            figure(
+                "payoff_turns",
+                "Answers to a new message from a person, if their cost is known.",
+                each(|sums| sums.all.turns),
+            ),
             figure(
                 "payoff_unpriced_calls",
                 "Answers without a report of usage, or of a model without a price.",
@@ -202,9 +206,17 @@ impl Payoff {
             ),
             figure("payoff_dollars", "Cost of all answers, by the provider's reports.", each(|sums| sums.all.dollars)),
             figure("payoff_dollars_per_call", "Mean cost of a call.", each(|sums| sums.per_call().value)),
-            figure("payoff_dollars_per_call_error", "Standard error of the mean cost of a call.", each(|sums| sums.per_call().error)),
+            figure(
+                "payoff_dollars_per_call_error",
+                "Standard error of the mean cost of a call.",
+                each(|sums| sums.per_call().error),
+            ),
             figure("payoff_dollars_per_turn", "Mean cost of a turn.", each(|sums| sums.per_turn().value)),
-            figure("payoff_dollars_per_turn_error", "Standard error of the mean cost of a turn.", each(|sums| sums.per_turn().error)),
+            figure(
+                "payoff_dollars_per_turn_error",
+                "Standard error of the mean cost of a turn.",
+                each(|sums| sums.per_turn().error),
+            ),
         ]
     }
 }
