@@ -45,7 +45,7 @@ fn every_step_of_reading_the_code_names_items_that_are_in_their_files() {
 
 /// Returns whether a file defines an item of this name.
 fn defines(text: &str, item: &str) -> bool {
-    let kinds = ["fn", "struct", "enum", "trait", "const", "type", "def"];
+    let kinds = ["fn", "struct", "enum", "trait", "const", "type", "def", "function"];
     let ends = |after: &str| !after.starts_with(|c: char| c.is_alphanumeric() || c == '_');
     kinds.iter().any(|kind| text.split(&format!("{kind} {item}")).skip(1).any(ends))
 }
