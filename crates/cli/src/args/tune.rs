@@ -9,11 +9,11 @@ use super::{DialectArg, ModelArg, POLICY_LONG, PricesArg, place};
 /// Find the policy for your sessions
 ///
 /// Replays recordings under the default policy and a grid of others, and prints the Pareto front: the policies to
-/// choose from, because no other costs and misses at most as much. Their cost includes recalls: each call that missed
-/// something pays for one more call that brings it back.
+/// choose from, because no other costs and misses at most as much. Their cost includes recalls: the model reads again
+/// the messages that have the missed texts, and these stay in its window until the next compaction.
 ///
 /// Recommends the cheapest policy that misses no more than the default does, or than --missed, --spans and --calls
-/// allow, and prints it as TOML. It also says how sure that is: the comparison is repeated with 1,000 samples of the
+/// allow, and prints it as TOML. It warns if that policy misses much, and also says how sure that is: the comparison is repeated with 1,000 samples of the
 /// recordings. Fewer than 10 recordings are too few to tell.
 ///
 /// The figures of each replay are kept in a file, so a run that Ctrl-C ended continues where it stopped. Exits with 1

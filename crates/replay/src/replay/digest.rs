@@ -6,6 +6,9 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::prices::Price;
 use crate::recording::Recording;
 
+/// The definition of the figures, which changes when they are measured differently.
+const FIGURES: &str = "2";
+
 /// Returns a digest of everything that the report of a replay depends on: the recording, the settings with their
 /// policy, the price, and the version of this crate. So a report can be cached under its digest.
 ///
@@ -32,6 +35,7 @@ pub fn digest(recording: &Recording, settings: &Settings, price: &Price, unrecor
         hash.update(text.as_bytes());
     };
     feed(env!("CARGO_PKG_VERSION"));
+    feed(FIGURES);
     let Settings { dialect, policy, counter, model, model_window, max_output, .. } = settings;
     feed(&format!("{:?}", (dialect, policy, counter.name(), model, model_window, max_output)));
     feed(&format!("{price:?}"));

@@ -2,21 +2,25 @@
 
 mod blocks;
 mod call;
+mod causes;
 mod comparable;
 mod digest;
 mod front;
 mod identifiers;
 mod play;
+mod recalls;
 mod report;
 mod reported;
 mod resample;
 mod spans;
 
+pub(crate) use causes::Departures;
 pub(crate) use comparable::said;
 pub(crate) use identifiers::Seen;
 
 pub use blocks::{blocks, unrecorded};
 pub use call::{Groups, ReplayedCall};
+pub use causes::{Cause, Causes, Misses};
 pub use digest::digest;
 pub use front::front;
 pub use play::{Replay, replay};

@@ -5,9 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
+use lookback_content::identifiers::identifiers;
 use lookback_engine::Settings;
 use lookback_engine::plan::Verdict;
-use lookback_engine::transcript::{Entry, Millis};
+use lookback_engine::transcript::{Entry, Millis, Position};
+use lookback_tokens::TokenCounter;
 use lookback_wire::dialect::Severity;
 use lookback_wire::dialect::{Dialect, Request};
 use lookback_wire::edit::{Change, Edit};
@@ -16,8 +18,9 @@ use lookback_wire::message::{Message, Role};
 use super::blocks::{blocks, with_unrecorded};
 use super::comparable::said;
 use super::identifiers::Seen;
+use super::recalls::Recalls;
 use super::spans::Stretches;
-use super::{ReplayedCall, Report, Reported};
+use super::{Departures, ReplayedCall, Report, Reported};
 use crate::cache::Cache;
 use crate::prices::Price;
 use crate::recording::{RecordedMessage, RecordedUsage, Recording};
@@ -27,8 +30,8 @@ use lookback_session::adapter;
 use lookback_session::{Error, Session, Window};
 use lookback_store::{Append, LogName, MemoryStore, Record, Store, StoreError, now};
 
-/// The fewest tokens of a recall's answer.
-const EXCERPT: u64 = 100;
+/// The characters of a page that a recall returns.
+const PAGE: usize = 8_000;
 
 /// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
 /// The session is in memory until it is [saved](Replay::save).
@@ -58,6 +61,7 @@ pub async fn replay(
     let preamble = [&recording.preamble.system, &recording.preamble.tools];
     preamble.into_iter().flatten().for_each(|raw| stretches.set_preamble(raw.get()));
     let mut player = Player {
+        recording,
         session,
         dialect,
         cache: Cache::new(price.clone()),
@@ -67,6 +71,9 @@ pub async fn replay(
         cold: cold_calls(recording),
         seen,
         stretches,
+        departures: Departures::default(),
+        recalls: Recalls::default(),
+        begins: Vec::new(),
         report: Report { id: recording.id.clone(), ..Report::default() },
         now: None,
         capped: 0,
@@ -139,6 +146,7 @@ impl Replay {
 
 /// The state of a replay in progress.
 struct Player<'a> {
+    recording: &'a Recording,
     session: Session,
     dialect: Dialect,
     cache: Cache,
@@ -150,6 +158,10 @@ struct Player<'a> {
     cold: HashSet<usize>,
     seen: Seen,
     stretches: Stretches,
+    departures: Departures,
+    recalls: Recalls,
+    /// The position of the first entry of each message.
+    begins: Vec<Position>,
     report: Report,
     /// The time of the newest message that has one.
     now: Option<Millis>,
@@ -164,6 +176,7 @@ impl Player<'_> {
             self.cache.expire();
             adapter::cache_is_cold(&mut self.session);
         }
+        let counter = self.session.settings().counter.clone();
         let window = self.session.window().await?;
         let charge = self.cache.call(&with_unrecorded(self.unrecorded, blocks(&window)), self.now);
         let call = ReplayedCall {
@@ -172,9 +185,19 @@ impl Player<'_> {
             ..ReplayedCall::new(&window, self.report.calls + 1, index, charge)
         };
         self.report.count(&call);
-        let compacted = window.entries().iter().any(|entry| matches!(entry, Entry::Compaction(_)));
+        let mut compacted = false;
+        for entry in window.entries() {
+            if let Entry::Compaction(compaction) = entry {
+                self.departures.compact(self.begins.last().copied().unwrap_or_default(), compaction);
+                compacted = true;
+            }
+        }
         let on_read = !compacted && window.plan().is_some_and(|plan| plan.verdict == Verdict::Compact);
         self.report.compactions += u64::from(compacted || on_read);
+        if compacted || on_read {
+            self.recalls.compact();
+        }
+        self.report.recall_cost += self.recalls.carry(&call.charge, self.price);
         self.report.invalid_requests += u64::from(!is_valid(self.dialect, &window)?);
         let next = said(answer);
         let reused = self.seen.compare(&next, window.view());
@@ -184,27 +207,32 @@ impl Player<'_> {
         self.report.copied_spans += copied.spans;
         self.report.missed_spans += copied.missed.len() as u64;
         self.report.calls_missing_identifiers += u64::from(!reused.missed.is_empty());
-        let missed = [reused.missed, copied.missed].concat();
-        if !missed.is_empty() {
+        let mut from = Vec::new();
+        for name in &reused.missed {
+            let Some(position) = self.seen.place(name) else { continue };
+            let shows = |text: &str| identifiers(text).any(|word| word == name);
+            let cause = self.departures.cause(position, window.view(), shows);
+            self.report.missed_by.of(cause).identifiers += 1;
+            from.push((position, cause));
+        }
+        for (span, position) in &copied.missed {
+            let cause = self.departures.cause(*position, window.view(), |text| text.contains(span.as_str()));
+            self.report.missed_by.of(cause).spans += 1;
+            from.push((*position, cause));
+        }
+        if !from.is_empty() {
             self.report.missed_calls += 1;
-            self.report.recall_cost += self.recall(call.charge.sent(), &missed);
+            let window = call.charge.sent();
+            let page = |position| page(self.recording, &self.begins, position, &*counter);
+            self.report.recall_cost += self.recalls.recall(window, from, page, self.price);
         }
         Ok(call)
-    }
-
-    /// Returns the cost of one more call, which recalls the missed texts: it reads the window from the cache, and
-    /// writes the missed texts after it.
-    fn recall(&self, window: u64, missed: &[String]) -> f64 {
-        let counter = &self.session.settings().counter;
-        let excerpts = missed.iter().map(|text| counter.text(text)).sum::<u64>().max(EXCERPT);
-        #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-        let tokens = window as f64 * self.price.read + excerpts as f64 * self.price.write;
-        tokens * self.price.input / 1e6
     }
 
     /// Appends a message to the session.
     async fn receive(&mut self, recorded: &RecordedMessage) -> Result<(), Error> {
         let position = self.session.stats().entries;
+        self.begins.push(position);
         self.session.append(Batch::from(recorded.message.clone()).at(self.now)).await?;
         let text = said(&recorded.message);
         self.seen.push(position, &text);
@@ -212,8 +240,19 @@ impl Player<'_> {
         let cut = |edit: &Edit| matches!(edit.change, Change::Cut { .. });
         let newest = self.session.view().messages().next_back().filter(|item| item.position() >= position);
         self.capped += u64::from(newest.is_some_and(|item| item.edits().iter().any(cut)));
+        for item in self.session.view().messages().rev().take_while(|item| item.position() >= position) {
+            let (message, edits) = item.shared();
+            self.departures.arrive(item.position(), &message, &edits);
+        }
         Ok(())
     }
+}
+
+/// Returns the tokens of a page of the message that has this entry.
+fn page(recording: &Recording, begins: &[Position], position: Position, counter: &dyn TokenCounter) -> u64 {
+    let index = begins.partition_point(|begin| *begin <= position).checked_sub(1);
+    let Some(recorded) = index.and_then(|index| recording.messages.get(index)) else { return 0 };
+    counter.text(&said(&recorded.message).chars().take(PAGE).collect::<String>())
 }
 
 /// Returns whether the provider would accept the window. It decodes the encoded messages again and checks them.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ReplayedCall, Reported};
+use super::{Causes, ReplayedCall, Reported};
 
 /// The figures of a replay. The fields are those of the command line's JSON.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -47,9 +47,11 @@ pub struct Report {
     pub missed_calls: u64,
     /// Calls among these that missed an identifier.
     pub calls_missing_identifiers: u64,
-    /// The cost of recalling the missed texts, in US dollars: one more call for each of the `missed_calls`, which reads
-    /// the window from the cache and writes the missed texts after it.
+    /// The cost of recalling the missed texts, in US dollars: the model reads a page of each message that has them, after
+    /// a search if no marker names the message. Both stay in the window until the next compaction.
     pub recall_cost: f64,
+    /// The missed identifiers and spans, by cause.
+    pub missed_by: Causes,
     /// The usage that the provider reported for the recorded conversation, if it was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<Reported>,
@@ -149,6 +151,7 @@ impl Report {
         self.missed_calls += other.missed_calls;
         self.calls_missing_identifiers += other.calls_missing_identifiers;
         self.recall_cost += other.recall_cost;
+        self.missed_by.add(other.missed_by);
         self.over_limit_calls += other.over_limit_calls;
         self.cut_short |= other.cut_short;
         if let Some(reported) = &other.reported {

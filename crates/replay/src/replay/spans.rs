@@ -31,8 +31,8 @@ pub(super) struct Stretches {
 pub(super) struct Copied {
     /// The number of spans.
     pub(super) spans: u64,
-    /// Those that the window did not contain.
-    pub(super) missed: Vec<String>,
+    /// Those that the window did not contain, each with the newest message that contains it.
+    pub(super) missed: Vec<(String, Position)>,
 }
 
 impl Stretches {
@@ -69,9 +69,11 @@ impl Stretches {
                 gone.remove(&hash(run));
             }
         }
-        let is_missed = |span: &&[u8]| runs(span).any(|run| gone.contains(&hash(run)));
-        let text = |span: &[u8]| String::from_utf8_lossy(span).into_owned();
-        Copied { spans: spans.len() as u64, missed: spans.iter().copied().filter(is_missed).map(text).collect() }
+        let missed = spans.iter().filter_map(|span| {
+            let run = runs(span).map(hash).find(|run| gone.contains(run))?;
+            Some((String::from_utf8_lossy(span).into_owned(), self.newest.get(&run).copied().flatten()?))
+        });
+        Copied { spans: spans.len() as u64, missed: missed.collect() }
     }
 
     /// Returns the spans of a line: the longest texts all of whose runs are in the history.

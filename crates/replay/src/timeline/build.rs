@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use lookback_content::identifiers::identifiers;
 use lookback_engine::plan::{Action, Reason};
 use lookback_engine::transcript::{Arrival, Compaction, Entry, Position};
 use lookback_engine::view::{Item, View};
@@ -15,13 +16,13 @@ use super::{Call, CompactionMark, ExceededLimit, Fate, Missed, Row, RowKind, Sen
 use crate::explain::{PastDecisions, hidden};
 use crate::prices::Price;
 use crate::receipt::{Ledger, Receipt};
-use crate::replay::{Seen, said};
+use crate::replay::{Departures, Seen, said};
 
 /// A timeline, up to the last entry that was read.
 pub(crate) struct Builder<'a> {
     ledger: Ledger<'a>,
     seen: Seen,
-    past: PastDecisions,
+    departures: Departures,
     timeline: Timeline,
     order: Order,
     /// The newest row of each message.
@@ -37,7 +38,7 @@ impl<'a> Builder<'a> {
         Builder {
             ledger: Ledger::new(price, counter),
             seen: Seen::default(),
-            past: PastDecisions::default(),
+            departures: Departures::default(),
             timeline: Timeline::default(),
             order: Order::default(),
             known: HashMap::new(),
@@ -76,10 +77,11 @@ impl<'a> Builder<'a> {
                     self.timeline.dialect = wire.dialect;
                 }
                 self.seen.push(position, &said(&arrival.message));
+                self.departures.arrive(position, &arrival.message, &arrival.edits);
                 self.arrived.push((position, arrival.clone()));
             }
             Entry::Compaction(compaction) => {
-                self.past.read(position, compaction);
+                self.departures.compact(position, compaction);
                 let mark = mark(self.timeline.next_call(), position, compaction);
                 self.timeline.compactions.push(mark);
             }
@@ -91,7 +93,7 @@ impl<'a> Builder<'a> {
     /// Begins a branch that goes back to the entries before `end`, with this view.
     pub(crate) fn go_back(&mut self, end: Position, view: View) {
         self.seen.forget_from(end);
-        self.past.forget_from(end);
+        self.departures.forget_from(end);
         self.ledger.go_back(end, view);
     }
 
@@ -112,7 +114,13 @@ impl<'a> Builder<'a> {
     /// Returns the names in an answer that were no longer in the window.
     fn missed(&mut self, answer: &Message) -> Vec<Missed> {
         let reused = self.seen.compare(&said(answer), self.ledger.view());
-        let place = |name: String| Some(Missed { position: self.seen.place(&name)?, name });
+        let view = self.ledger.view();
+        let place = |name: String| {
+            let position = self.seen.place(&name)?;
+            let shows = |text: &str| identifiers(text).any(|word| word == name);
+            let cause = self.departures.cause(position, view, shows);
+            Some(Missed { name, position, cause })
+        };
         let mut missed: Vec<Missed> = reused.missed.into_iter().filter_map(place).collect();
         missed.sort_by(|a, b| a.name.cmp(&b.name));
         missed
@@ -162,14 +170,14 @@ impl<'a> Builder<'a> {
             let tokens = item.size().tokens;
             let is_same = |state: &State| state.is_shown && state.tokens == tokens && *state.edits == *item.edits();
             if !row.states.last().is_some_and(is_same) {
-                let fate = fate(&self.past, item);
+                let fate = fate(self.departures.past(), item);
                 push(row, State { call, is_shown: true, fate, tokens, edits: item.shared().1 });
             }
         }
         let on_path = |position: Position| view.is_on_path(&(position..position + 1));
         for row in self.shown.difference(&shown) {
             let Some(Row { position, kind, .. }) = self.timeline.rows.get(*row) else { continue };
-            let fate = match self.past.dropped(*position) {
+            let fate = match self.departures.past().dropped(*position) {
                 _ if !on_path(*position) => Fate::Abandoned,
                 Some(decision) => Fate::Decided { action: decision.action, reason: decision.reason },
                 None if matches!(kind, RowKind::Note) => Fate::Decided { action: Action::Drop, reason: Reason::Spent },
@@ -183,7 +191,7 @@ impl<'a> Builder<'a> {
                 continue;
             }
             // The message was never sent: no provider accepts it, or it left before the next call.
-            let fate = match (self.past.dropped(position), hidden(&arrival.edits)) {
+            let fate = match (self.departures.past().dropped(position), hidden(&arrival.edits)) {
                 _ if !on_path(position) => Fate::Abandoned,
                 (Some(decision), _) => Fate::Decided { action: decision.action, reason: decision.reason },
                 (None, Some(why)) => Fate::Decided { action: Action::Drop, reason: Reason::Repaired { why } },

@@ -56,6 +56,7 @@ use lookback_wire::{
 pub(crate) use self::build::Builder;
 use crate::receipt::{CallReceipt, ReceiptTotal};
 use crate::recording::{RecordedMessage, Recording};
+use crate::replay::Cause;
 
 /// The calls of a session, and the messages that each of them sent.
 #[derive(Debug, Clone, Default)]
@@ -101,6 +102,8 @@ pub struct Missed {
     pub name: String,
     /// The newest entry that contains it.
     pub position: Position,
+    /// How it left the window.
+    pub cause: Cause,
 }
 
 /// A message, and its states over the calls.

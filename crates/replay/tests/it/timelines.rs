@@ -8,7 +8,7 @@ use lookback_engine::Settings;
 use lookback_presets as presets;
 use lookback_replay::explain::outcomes;
 use lookback_replay::receipt::Receipt;
-use lookback_replay::replay::{ReplayedCall, replay};
+use lookback_replay::replay::{Cause, ReplayedCall, replay};
 use lookback_replay::timeline::{Fate, Row, RowKind, State, Timeline};
 use lookback_replay::{prices::Prices, recording::Recording};
 use lookback_session as session;
@@ -135,6 +135,11 @@ fn the_names_that_were_missed_are_those_of_the_replay_and_have_a_place() {
         for missed in of_calls {
             let row = timeline.rows.iter().find(|row| row.position == missed.position).unwrap();
             assert!(row.message.text().contains(&missed.name) || row.message.tool_calls().next().is_some());
+            let is_shown = row.states.last().is_some_and(|state| state.is_shown);
+            match missed.cause {
+                Cause::Capped | Cause::Cleared => assert!(row.message.tool_results().next().is_some(), "{missed:?}"),
+                _ => assert!(!is_shown, "{missed:?}"),
+            }
         }
     }
 }

@@ -162,6 +162,7 @@ pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
             share(report.missed_identifiers, report.reused_identifiers),
             share(report.missed_spans, report.copied_spans),
             share(report.missed_calls, report.calls),
+            output::or_dash(&report.missed_by),
             output::money(report.cost),
             times(report.cost),
             times(report.cost + report.recall_cost),
@@ -180,11 +181,12 @@ pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
         "missed",
         "spans",
         "calls missing",
+        "causes",
         "cost",
         "times",
         "with recalls",
     ];
-    output::text_without(&output::table(header, &[0], totals.iter().map(row)), &[6, 4, 3, 1, 5, 8, 7, 11, 10, 9])
+    output::text_without(&output::table(header, &[0], totals.iter().map(row)), &[6, 4, 3, 1, 5, 8, 7, 12, 11, 10, 9])
 }
 
 /// Compares the usage that the provider reported with the replay of the same calls. `None` if it reported none.
@@ -228,7 +230,8 @@ sent, read, written: tokens of the request, and those of them that the provider'
 largest: tokens of the largest request; breaks: requests that do not extend the previous one
 over: calls whose window exceeds a limit, because the rest is pinned or has to wait
 missed: reused identifiers that the window no longer contained; spans: the same for copied passages
-calls missing: calls that missed either; times: cost relative to the first policy
-with recalls: the same, if each of those calls pays for one more that brings back what was missed";
+calls missing: calls that missed either; causes: how the missed texts had left the window
+times: cost relative to the first policy
+with recalls: the same, if each of those calls searches the log for the missed texts and reads them again";
     format!("{}{of_totals}", if with_calls { of_calls } else { "" })
 }

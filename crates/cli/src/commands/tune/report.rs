@@ -76,14 +76,15 @@ pub(super) fn policies(comparison: &Comparison, json: bool, price: &Price) -> Re
             percent(missed.identifiers),
             percent(missed.spans),
             percent(missed.calls),
+            output::or_dash(&total.missed_by),
             output::money(total.cost),
             output::money(total.cost_with_recalls()),
             comparison.times(total).map_or("-".to_owned(), |times| format!("{times:.2}")),
             note.to_owned(),
         ]
     };
-    let header = ["policy", "missed", "spans", "calls missing", "cost", "with recalls", "times", ""];
-    output::rows(&output::text_without(&output::table(header, &[0, 7], shown.iter().map(row)), &[4, 3, 5]))?;
+    let header = ["policy", "missed", "spans", "calls missing", "causes", "cost", "with recalls", "times", ""];
+    output::rows(&output::text_without(&output::table(header, &[0, 4, 8], shown.iter().map(row)), &[5, 3, 4, 6]))?;
     let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
     output::line(&format!("\nInput at the prices `{name}` of {date} ({source})."))?;
     output::message(LEGEND);
@@ -92,8 +93,8 @@ pub(super) fn policies(comparison: &Comparison, json: bool, price: &Price) -> Re
 
 const LEGEND: &str = "
 missed: reused identifiers that the window no longer contained; spans: the same for copied passages
-calls missing: calls that missed either
-with recalls: the cost, if each of those calls pays for one more that brings back what was missed
+calls missing: calls that missed either; causes: how the missed texts had left the window
+with recalls: the cost, if each of those calls searches the log for the missed texts and reads them again
 times: the cost with recalls, relative to the default";
 
 fn percent(share: f64) -> String {
@@ -142,7 +143,8 @@ pub(super) fn recommendation(
         return Ok(ExitCode::from(1));
     };
     let times = comparison.times(total).unwrap_or(1.0);
-    let said = said(index, &candidate.label, times, bounds, rows.len(), sureness.as_ref());
+    let mut said = said(index, &candidate.label, times, bounds, rows.len(), sureness.as_ref());
+    said.extend(warning(total));
     let toml = toml(candidate, &said)?;
     if !json {
         output::line(&format!("\n{}", said.join("\n")))?;
@@ -184,6 +186,26 @@ fn said(
         None => format!("{recordings} cannot show how sure this is; at least {FEWEST} are needed."),
     });
     said
+}
+
+/// The shares of missed identifiers and spans from which on a recommendation has a warning.
+const MANY: [f64; 2] = [0.01, 0.08];
+
+/// Returns a warning if the windows of a policy miss much.
+fn warning(total: &Report) -> Option<String> {
+    let missed = total.missed();
+    let (part, share, bound) = if missed.spans >= MANY[1] {
+        ("copied spans", missed.spans, "--spans 5")
+    } else if missed.identifiers >= MANY[0] {
+        ("identifiers", missed.identifiers, "--missed 0.5")
+    } else {
+        return None;
+    };
+    let causes = &total.missed_by;
+    Some(format!(
+        "Its windows miss {} of the {part} ({causes}). Use {bound} to get a policy that misses less.",
+        percent(share)
+    ))
 }
 
 /// Returns the policy as a TOML file that begins with the recommendation as a comment.
