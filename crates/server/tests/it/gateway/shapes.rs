@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lookback_wire::dialect::Request;
 use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
 
 use super::access::with_keys;
 use super::*;
@@ -500,8 +501,20 @@ fn steps() -> impl Strategy<Value = Vec<(usize, usize, Step)>> {
     prop::collection::vec((0usize..2, 0usize..8, step), 1..40)
 }
 
+/// Runs the same cases each time. Set `PROPTEST_CASES` and `PROPTEST_RNG_SEED` to search for others.
+fn config() -> Config {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    Config {
+        cases: number("PROPTEST_CASES").unwrap_or(48),
+        max_shrink_iters: 200,
+        rng_seed: RngSeed::Fixed(number("PROPTEST_RNG_SEED").unwrap_or(7).into()),
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     /// Clients of two tenants send the same messages, and take all steps of real clients.
     #[test]
