@@ -304,7 +304,7 @@ pub enum ToolStatus {
 
 impl ToolStatus {
     /// Returns whether the tool was run.
-    pub fn is_run(self) -> bool {
+    pub(crate) fn is_run(self) -> bool {
         matches!(self, ToolStatus::Returned | ToolStatus::Failed)
     }
 

@@ -74,11 +74,6 @@ pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure>
     serde_json::to_string(value).map_err(Failure::Json)
 }
 
-/// Returns a value as text, or `-` if the text is empty.
-pub(crate) fn or_dash(value: &impl ToString) -> String {
-    Some(value.to_string()).filter(|text| !text.is_empty()).unwrap_or_else(|| "-".to_owned())
-}
-
 /// Returns a table. Its columns are aligned to the right, except for those whose indices are in `left`.
 pub(crate) fn table<const N: usize>(
     header: [&str; N],

@@ -29,8 +29,8 @@ pub async fn erase_facts_from(
     gone: &[Range<Position>],
 ) -> Result<u64, StoreError> {
     let mut bytes = 0;
-    for (scope, log) in fact_logs(store, session, gone).await? {
-        bytes += Meant { session, gone, scope, log: &log }.erase(store).await?;
+    for meant in fact_logs(store, session, gone).await? {
+        bytes += meant.erase(store).await?;
     }
     Ok(bytes)
 }
@@ -42,25 +42,26 @@ pub async fn bytes_of_facts_from(
     gone: &[Range<Position>],
 ) -> Result<u64, StoreError> {
     let mut bytes = 0;
-    for (scope, log) in fact_logs(store, session, gone).await? {
-        bytes += Meant { session, gone, scope, log: &log }.find(store).await?.bytes;
+    for meant in fact_logs(store, session, gone).await? {
+        bytes += meant.find(store).await?.bytes;
     }
     Ok(bytes)
 }
 
 /// Returns the logs that may have facts from these messages: the session's own, and those of all workspaces.
-async fn fact_logs(
+async fn fact_logs<'a>(
     store: &dyn Store,
-    session: &LogName,
-    gone: &[Range<Position>],
-) -> Result<Vec<(Scope, LogName)>, StoreError> {
+    session: &'a LogName,
+    gone: &'a [Range<Position>],
+) -> Result<Vec<Meant<'a>>, StoreError> {
     if gone.is_empty() {
         return Ok(Vec::new());
     }
-    let mut logs = vec![(Scope::Session, session.facts_of())];
+    let meant = |scope, log| Meant { session, gone, scope, log };
+    let mut logs = vec![meant(Scope::Session, session.facts_of())];
     for log in store.list(Derived::Shared.prefix()).await? {
         if matches!(log.name.derived(), Some((Derived::Shared, _))) {
-            logs.push((Scope::Shared, log.name));
+            logs.push(meant(Scope::Shared, log.name));
         }
     }
     Ok(logs)
@@ -71,7 +72,7 @@ struct Meant<'a> {
     session: &'a LogName,
     gone: &'a [Range<Position>],
     scope: Scope,
-    log: &'a LogName,
+    log: LogName,
 }
 
 /// The facts from these messages.
@@ -87,18 +88,18 @@ struct Found {
 
 impl Meant<'_> {
     async fn find(&self, store: &dyn Store) -> Result<Found, StoreError> {
-        let end = store.head(self.log, None).await?.map_or(0, |head| head.end);
+        let end = store.head(&self.log, None).await?.map_or(0, |head| head.end);
         let mut entries: Vec<(FactEntry, String)> = Vec::new();
         while (entries.len() as u64) < end {
             let at = entries.len() as u64;
             let page = at..end.min(at + PAGE);
-            let bodies = store.read(self.log, page.clone()).await?;
+            let bodies = store.read(&self.log, page.clone()).await?;
             if bodies.is_empty() {
                 break;
             }
             for (position, body) in page.zip(bodies) {
                 let entry = serde_json::from_str(&body)
-                    .map_err(|error| StoreError::damaged(self.log, position, Damage::from_json_error(&error)))?;
+                    .map_err(|error| StoreError::damaged(&self.log, position, Damage::from_json_error(&error)))?;
                 entries.push((entry, body));
             }
         }
@@ -116,9 +117,9 @@ impl Meant<'_> {
             }
             let Some(left) = without_texts(entry) else { continue };
             let left =
-                serde_json::to_string(&left).map_err(|error| StoreError::unwritable(self.log, position, error))?;
+                serde_json::to_string(&left).map_err(|error| StoreError::unwritable(&self.log, position, error))?;
             found.bytes += body.len() as u64;
-            found.tombstones.push(Tombstone::new(position, checksum(self.log, position, body), left));
+            found.tombstones.push(Tombstone::new(position, checksum(&self.log, position, body), left));
         }
         Ok(found)
     }
@@ -167,18 +168,18 @@ impl Meant<'_> {
                     let source = Source { session: Some(self.session.to_string()), ..Source::new(Speaker::Person) };
                     let entry = FactEntry::Forgotten { id: *id, why: None, source, time: None };
                     let body = serde_json::to_string(&entry)
-                        .map_err(|error| StoreError::unwritable(self.log, position, error))?;
+                        .map_err(|error| StoreError::unwritable(&self.log, position, error))?;
                     Ok(Record::new(body))
                 })
                 .collect::<Result<_, StoreError>>()?;
             if !forgotten.is_empty() {
-                match store.append(self.log, Append::new(found.end, forgotten)).await {
+                match store.append(&self.log, Append::new(found.end, forgotten)).await {
                     Err(StoreError::Conflict { .. }) => continue,
                     appended => appended?,
                 }
             }
             if !found.tombstones.is_empty() {
-                store.erase(self.log, found.tombstones).await?;
+                store.erase(&self.log, found.tombstones).await?;
             }
             return Ok(found.bytes);
         }

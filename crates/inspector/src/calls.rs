@@ -114,7 +114,7 @@ fn events(timeline: &Timeline, call: &Call, contents: Contents) -> Markup {
                     @if index > 0 { ", " }
                     code { (visible(&missed.name)) }
                     @if let Some(row) = timeline.rows.iter().position(|row| row.position == missed.position) {
-                        " (" a href=(format!("#r{row}")) { "message " (missed.position) } ", " (missed.cause.as_str()) ")"
+                        " (" a href=(format!("#r{row}")) { "message " (missed.position) } ", " (missed.cause) ")"
                     }
                 }
                 @if call.missed.len() > MOST_NAMES { ", and " (call.missed.len() - MOST_NAMES) " more" }

@@ -83,7 +83,7 @@ pub struct ConnectionLimits {
     /// The time limit from the head of a request to its answer. After it, the request is answered with status 408.
     ///
     /// It is also how long a client may stop reading an answer before its connection is closed. It should be longer
-    /// than the [time limit of a call](crate::mcp::Server::with_deadline).
+    /// than the time limit of a call to the MCP server, 30 seconds.
     pub request: Duration,
 }
 

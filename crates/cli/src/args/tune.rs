@@ -13,8 +13,8 @@ use super::{DialectArg, ModelArg, POLICY_LONG, PricesArg, place};
 /// the messages that have the missed texts, and these stay in its window until the next compaction.
 ///
 /// Recommends the cheapest policy that misses no more than the default does, or than --missed, --spans and --calls
-/// allow, and prints it as TOML. It warns if that policy misses much, and also says how sure that is: the comparison is repeated with 1,000 samples of the
-/// recordings. Fewer than 10 recordings are too few to tell.
+/// allow, and prints it as TOML. It warns if that policy misses much. It also says how sure the recommendation is: the
+/// comparison is repeated with 1,000 samples of the recordings. Fewer than 10 recordings are too few to tell.
 ///
 /// The figures of each replay are kept in a file, so a run that Ctrl-C ended continues where it stopped. Exits with 1
 /// if no policy is within the bounds.

@@ -1,7 +1,9 @@
 //! The commands, one per file.
 
+mod causes;
 mod check;
 mod facts;
+mod front;
 #[cfg(feature = "server")]
 mod inspect;
 #[cfg(feature = "server")]

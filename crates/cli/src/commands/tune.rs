@@ -1,8 +1,10 @@
 //! `lookback tune`: recommends a policy for recorded sessions by replaying them under many.
 
 mod choice;
+mod digest;
 mod grid;
 mod report;
+mod resample;
 mod state;
 
 use crate::exit::ExitCode;
@@ -21,6 +23,7 @@ use lookback_replay::{prices::Price, recording::Recording};
 use lookback_session::Error;
 
 use self::choice::Bounds;
+use self::digest::digest;
 use self::report::Comparison;
 use self::state::State;
 use crate::args::TuneArgs;
@@ -214,7 +217,7 @@ impl Run<'_> {
         let unrecorded = unrecorded.flatten().unwrap_or(0);
         let task = |(column, candidate): (usize, &Candidate)| {
             let settings = settings.clone().policy(candidate.policy.clone());
-            let digest = replay::digest(recording, &settings, &self.price, unrecorded);
+            let digest = digest(recording, &settings, &self.price, unrecorded);
             let digest = format!("{digest:032x}-{}", self.build);
             Task { recording: recording.clone(), settings, unrecorded, place: (row, column), digest }
         };

@@ -8,7 +8,7 @@ use crate::common::{Lab, Run, example_messages, list};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "id",
     "policy",
     "calls",
@@ -29,9 +29,11 @@ const FIELDS: [&str; 21] = [
     "missed_calls",
     "calls_missing_identifiers",
     "recall_cost",
-    "missed_by",
+    "missed_identifiers_by",
+    "missed_spans_by",
 ];
 
+const BY_CAUSE: [&str; 2] = ["missed_identifiers_by", "missed_spans_by"];
 const CAUSES: [&str; 4] = ["capped", "cleared", "dropped", "summarized"];
 
 const MESSAGES: &str = r#"{"role":"system","content":"Be brief.","time":"2026-01-01T00:00:00Z"}
@@ -92,13 +94,11 @@ fn reports(run: &Run, policies: &[&str], transcripts: usize) -> Vec<Value> {
         assert_eq!((&total["id"], &total["policy"]), (&"total".into(), &(*policy).into()));
         let of_policy: Vec<_> = each.iter().filter(|line| line["policy"] == *policy).collect();
         assert_eq!(of_policy.len(), transcripts);
-        for cause in CAUSES {
-            for kind in ["identifiers", "spans"] {
-                let parts = of_policy.iter().map(|line| line["missed_by"][cause][kind].as_u64().unwrap());
-                assert_eq!(total["missed_by"][cause][kind], parts.sum::<u64>(), "{cause}");
-            }
+        for (cause, kind) in CAUSES.into_iter().flat_map(|cause| BY_CAUSE.map(|kind| (cause, kind))) {
+            let parts = of_policy.iter().filter_map(|line| line[kind][cause].as_u64());
+            assert_eq!(total[kind][cause].as_u64().unwrap_or(0), parts.sum::<u64>(), "{kind} {cause}");
         }
-        for field in FIELDS[2..].iter().filter(|field| **field != "missed_by") {
+        for field in FIELDS[2..].iter().filter(|field| !BY_CAUSE.contains(field)) {
             let parts = of_policy.iter().map(|line| line[field].as_f64().unwrap());
             let sum = if *field == "max_window_tokens" { parts.fold(0.0, f64::max) } else { parts.sum() };
             assert!((total[field].as_f64().unwrap() - sum).abs() < 1e-9, "{field}");
@@ -112,10 +112,8 @@ fn reports(run: &Run, policies: &[&str], transcripts: usize) -> Vec<Value> {
         assert!(number("missed_spans") <= number("copied_spans"));
         assert!(number("missed_calls") <= number("missed_identifiers") + number("missed_spans"));
         assert!(number("calls_missing_identifiers") <= number("missed_calls"));
-        let by_cause =
-            |kind: &str| CAUSES.map(|cause| line["missed_by"][cause][kind].as_u64().unwrap()).iter().sum::<u64>();
-        assert_eq!(by_cause("identifiers"), number("missed_identifiers"));
-        assert_eq!(by_cause("spans"), number("missed_spans"));
+        let by_cause = |kind: &str| CAUSES.iter().filter_map(|cause| line[kind][*cause].as_u64()).sum::<u64>();
+        assert_eq!(BY_CAUSE.map(by_cause), ["missed_identifiers", "missed_spans"].map(number));
         assert_eq!(number("missed_calls") > 0, line["recall_cost"].as_f64() > Some(0.0));
     }
     lines

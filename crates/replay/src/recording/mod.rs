@@ -1,8 +1,8 @@
 //! Recorded conversations, read from common file formats.
 //!
-//! To read another format, add a variant to `Shape` and the signs by which `detect` recognizes it (`shape.rs`), and a
+//! To read another format, add a variant to `Shape` with the signs by which `detect` recognizes it (`shape.rs`), and a
 //! file like `claude_code.rs` that makes recordings from it. The compiler then demands the arms of `Recording::read` and
-//! `Shape`, and `advice` (`shape.rs`) lists the formats for people. After that, the command line and the packages read the format, too.
+//! `Shape`. Add the format to the list for people, `advice` (`shape.rs`). Then the command line and the packages read it.
 
 mod claude_code;
 mod error;

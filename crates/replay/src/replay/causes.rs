@@ -7,14 +7,14 @@ use std::sync::Arc;
 use lookback_engine::plan::{Action, Decision};
 use lookback_engine::transcript::{Compaction, Position};
 use lookback_engine::view::View;
-use lookback_wire::edit::{self, Change, Edit};
+use lookback_wire::edit::{self, Change, Cut, Edit};
 use lookback_wire::message::Message;
 use serde::{Deserialize, Serialize};
 
 use crate::explain::PastDecisions;
 
 /// The cause of a miss.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
@@ -28,102 +28,45 @@ pub enum Cause {
     Summarized,
 }
 
-impl Cause {
-    /// Every cause.
-    const ALL: [Cause; 4] = [Cause::Capped, Cause::Cleared, Cause::Dropped, Cause::Summarized];
-
-    /// Returns the cause as one word, as in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
+impl fmt::Display for Cause {
+    /// Writes the cause as one word, as in JSON.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
             Cause::Capped => "capped",
             Cause::Cleared => "cleared",
             Cause::Dropped => "dropped",
             Cause::Summarized => "summarized",
-        }
+        })
     }
 }
 
-/// The numbers of missed texts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Misses {
-    /// Identifiers.
-    pub identifiers: u64,
-    /// Spans.
-    pub spans: u64,
-}
-
-/// The numbers of missed texts by [`Cause`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct Causes {
-    /// Cut from a tool result as it arrived.
-    pub capped: Misses,
-    /// In a message that a compaction truncated or cleared.
-    pub cleared: Misses,
-    /// In a message that a compaction dropped.
-    pub dropped: Misses,
-    /// In a message that a running summary replaced.
-    pub summarized: Misses,
-}
-
-impl Causes {
-    /// Returns the numbers of a cause.
-    pub(super) fn of(&mut self, cause: Cause) -> &mut Misses {
-        match cause {
-            Cause::Capped => &mut self.capped,
-            Cause::Cleared => &mut self.cleared,
-            Cause::Dropped => &mut self.dropped,
-            Cause::Summarized => &mut self.summarized,
-        }
-    }
-
-    /// Returns each cause with its numbers.
-    pub fn each(mut self) -> [(Cause, Misses); 4] {
-        Cause::ALL.map(|cause| (cause, *self.of(cause)))
-    }
-
-    /// Adds the numbers of another report.
-    pub(super) fn add(&mut self, mut other: Causes) {
-        for cause in Cause::ALL {
-            let (own, more) = (self.of(cause), other.of(cause));
-            own.identifiers += more.identifiers;
-            own.spans += more.spans;
-        }
-    }
-}
-
-impl fmt::Display for Causes {
-    /// Writes the share of each cause, the largest first, such as `61 % capped, 39 % dropped`. Nothing without misses.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut counts = self.each().map(|(cause, misses)| (cause, misses.identifiers + misses.spans));
-        counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let total: u64 = counts.iter().map(|(_, count)| count).sum();
-        for (index, (cause, count)) in counts.iter().filter(|(_, count)| *count > 0).enumerate() {
-            let comma = if index > 0 { ", " } else { "" };
-            #[allow(clippy::cast_precision_loss, reason = "shown without decimals")]
-            let share = 100.0 * *count as f64 / total as f64;
-            write!(f, "{comma}{share:.0} % {}", cause.as_str())?;
-        }
-        Ok(())
-    }
+/// Returns whether the view shows the message at this position, shortened or not.
+pub(super) fn is_shown(view: &View, position: Position) -> bool {
+    view.messages().any(|item| item.position() == position)
 }
 
 /// The messages that were shortened or left.
 #[derive(Debug, Default)]
 pub(crate) struct Departures {
     past: PastDecisions,
-    /// The tool results that were cut as they arrived.
-    capped: HashMap<Position, (Arc<Message>, Arc<[Edit]>)>,
+    /// The tool results that were cut as they arrived, with their cuts. The lines that were left out because the window
+    /// had them do not count: the cap did not remove them.
+    capped: HashMap<Position, (Arc<Message>, Vec<Edit>)>,
 }
 
 impl Departures {
     /// Records a message that arrives with these edits.
     pub(crate) fn arrive(&mut self, position: Position, message: &Arc<Message>, edits: &[Edit]) {
-        let is_cut = edits.iter().any(|edit| matches!(edit.change, Change::Cut { .. }));
-        if is_cut && message.tool_results().next().is_some() {
-            self.capped.insert(position, (message.clone(), edits.into()));
+        let capped = |edit: &Edit| match &edit.change {
+            Change::Cut { item, cut } if !cut.marker.is_empty() => {
+                let cut = Cut { repeats: Vec::new(), ..cut.clone() };
+                Some(Edit { part: edit.part, change: Change::Cut { item: *item, cut } })
+            }
+            _ => None,
+        };
+        let edits: Vec<Edit> = edits.iter().filter_map(capped).collect();
+        if !edits.is_empty() && message.tool_results().next().is_some() {
+            self.capped.insert(position, (message.clone(), edits));
         }
     }
 
@@ -150,24 +93,10 @@ impl Departures {
         if capped.is_some_and(|(message, edits)| !shows(&edit::shown_text(message, edits))) {
             return Cause::Capped;
         }
-        let is_shown = || view.messages().any(|item| item.position() == position);
         match self.past.dropped(position) {
             Some(Decision { action: Action::Summarize, .. }) => Cause::Summarized,
-            None if is_shown() => Cause::Cleared,
+            None if is_shown(view, position) => Cause::Cleared,
             _ => Cause::Dropped,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn causes_are_told_by_their_shares_the_largest_first() {
-        let misses = |identifiers, spans| Misses { identifiers, spans };
-        let causes = Causes { capped: misses(1, 2), dropped: misses(4, 5), ..Causes::default() };
-        assert_eq!(causes.to_string(), "75 % dropped, 25 % capped");
-        assert_eq!(Causes::default().to_string(), "");
     }
 }

@@ -16,6 +16,7 @@ use lookback_wire::edit::{Change, Edit};
 use lookback_wire::message::{Message, Role};
 
 use super::blocks::{blocks, with_unrecorded};
+use super::causes::is_shown;
 use super::comparable::said;
 use super::identifiers::Seen;
 use super::recalls::Recalls;
@@ -30,7 +31,7 @@ use lookback_session::adapter;
 use lookback_session::{Error, Session, Window};
 use lookback_store::{Append, LogName, MemoryStore, Record, Store, StoreError, now};
 
-/// The characters of a page that a recall returns.
+/// The characters of a page that a recall returns: those of `lookback_facts::Recall::LONGEST`.
 const PAGE: usize = 8_000;
 
 /// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
@@ -188,6 +189,7 @@ impl Player<'_> {
         let mut compacted = false;
         for entry in window.entries() {
             if let Entry::Compaction(compaction) = entry {
+                // The compaction comes after all messages: forgetting it means going back before the last one.
                 self.departures.compact(self.begins.last().copied().unwrap_or_default(), compaction);
                 compacted = true;
             }
@@ -212,19 +214,19 @@ impl Player<'_> {
             let Some(position) = self.seen.place(name) else { continue };
             let shows = |text: &str| identifiers(text).any(|word| word == name);
             let cause = self.departures.cause(position, window.view(), shows);
-            self.report.missed_by.of(cause).identifiers += 1;
-            from.push((position, cause));
+            *self.report.missed_identifiers_by.entry(cause).or_default() += 1;
+            from.push(position);
         }
         for (span, position) in &copied.missed {
             let cause = self.departures.cause(*position, window.view(), |text| text.contains(span.as_str()));
-            self.report.missed_by.of(cause).spans += 1;
-            from.push((*position, cause));
+            *self.report.missed_spans_by.entry(cause).or_default() += 1;
+            from.push(*position);
         }
         if !from.is_empty() {
             self.report.missed_calls += 1;
-            let window = call.charge.sent();
+            let is_shown = |position| is_shown(window.view(), position);
             let page = |position| page(self.recording, &self.begins, position, &*counter);
-            self.report.recall_cost += self.recalls.recall(window, from, page, self.price);
+            self.report.recall_cost += self.recalls.recall(call.charge.sent(), from, is_shown, page, self.price);
         }
         Ok(call)
     }

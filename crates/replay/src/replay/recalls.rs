@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use lookback_engine::transcript::Position;
 
-use super::Cause;
 use crate::cache::Charge;
 use crate::prices::Price;
 
@@ -37,19 +36,20 @@ impl Recalls {
         if charge.read > 0 { price.cost(self.tokens, 0, 0) } else { price.cost(0, self.tokens, 0) }
     }
 
-    /// Returns the cost of recalling texts from these messages before a call with this many tokens. Each message has the
-    /// cause of its miss. `page` returns the tokens of a page of a message.
+    /// Returns the cost of recalling texts from these messages before a call with this many tokens. `is_shown` returns
+    /// whether the window shows a shortened form of a message, and `page` the tokens of a page of it.
     pub(super) fn recall(
         &mut self,
         window: u64,
-        messages: impl IntoIterator<Item = (Position, Cause)>,
+        messages: impl IntoIterator<Item = Position>,
+        is_shown: impl Fn(Position) -> bool,
         page: impl Fn(Position) -> u64,
         price: &Price,
     ) -> f64 {
         let (mut pages, mut searches) = (0, false);
-        for (position, cause) in messages.into_iter().filter(|(position, _)| self.messages.insert(*position)) {
+        for position in messages.into_iter().filter(|position| self.messages.insert(*position)) {
             pages += page(position);
-            searches |= matches!(cause, Cause::Dropped | Cause::Summarized);
+            searches |= !is_shown(position);
         }
         let mut cost = 0.0;
         for answer in [searches.then_some(EXCERPTS), Some(pages).filter(|pages| *pages > 0)].into_iter().flatten() {
@@ -76,17 +76,17 @@ mod tests {
         let price = prices.find("anthropic-5m").unwrap();
         let (read, write, output) = (3e-6 * 0.1, 3e-6 * 1.25, 15e-6);
         let mut recalls = Recalls::default();
-        let cost = recalls.recall(10_000, [(4, Cause::Dropped); 2], |_| 1_000, price);
+        let cost = recalls.recall(10_000, [4, 4], |_| false, |_| 1_000, price);
         let search = 10_000.0 * read + 360.0 * write + 60.0 * output;
         let page = 10_360.0 * read + 1_060.0 * write + 60.0 * output;
         assert!(is_close(cost, search + page), "{cost}");
-        assert!(is_close(recalls.recall(10_000, [(4, Cause::Dropped)], |_| 1_000, price), 0.0), "it is there already");
+        assert!(is_close(recalls.recall(10_000, [4], |_| false, |_| 1_000, price), 0.0), "it is there already");
         let charge = |read| Charge { read, ..Charge::default() };
         assert!(is_close(recalls.carry(&charge(9_000), price), 1_420.0 * read));
         assert!(is_close(recalls.carry(&charge(0), price), 1_420.0 * write), "a cold cache is written anew");
         recalls.compact();
         assert!(is_close(recalls.carry(&charge(9_000), price), 0.0));
-        let cost = recalls.recall(10_000, [(4, Cause::Cleared)], |_| 1_000, price);
+        let cost = recalls.recall(10_000, [4], |_| true, |_| 1_000, price);
         assert!(
             is_close(cost, 10_000.0 * read + 1_060.0 * write + 60.0 * output),
             "the marker names the entry: {cost}"

@@ -1,8 +1,10 @@
 //! The figures of a replay, and those that the provider reported for the recorded conversation.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Causes, ReplayedCall, Reported};
+use super::{Cause, ReplayedCall, Reported};
 
 /// The figures of a replay. The fields are those of the command line's JSON.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -50,8 +52,10 @@ pub struct Report {
     /// The cost of recalling the missed texts, in US dollars: the model reads a page of each message that has them, after
     /// a search if no marker names the message. Both stay in the window until the next compaction.
     pub recall_cost: f64,
-    /// The missed identifiers and spans, by cause.
-    pub missed_by: Causes,
+    /// The missed identifiers, by cause. A cause without any is left out.
+    pub missed_identifiers_by: BTreeMap<Cause, u64>,
+    /// The missed spans, by cause.
+    pub missed_spans_by: BTreeMap<Cause, u64>,
     /// The usage that the provider reported for the recorded conversation, if it was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<Reported>,
@@ -151,7 +155,15 @@ impl Report {
         self.missed_calls += other.missed_calls;
         self.calls_missing_identifiers += other.calls_missing_identifiers;
         self.recall_cost += other.recall_cost;
-        self.missed_by.add(other.missed_by);
+        let by_cause = [
+            (&mut self.missed_identifiers_by, &other.missed_identifiers_by),
+            (&mut self.missed_spans_by, &other.missed_spans_by),
+        ];
+        for (own, others) in by_cause {
+            for (cause, count) in others {
+                *own.entry(*cause).or_default() += count;
+            }
+        }
         self.over_limit_calls += other.over_limit_calls;
         self.cut_short |= other.cut_short;
         if let Some(reported) = &other.reported {

@@ -58,6 +58,7 @@ impl Server {
     /// A call that takes longer is answered with an error. The store may still finish the work, but nothing waits for
     /// it.
     #[must_use]
+    #[doc(hidden)]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self

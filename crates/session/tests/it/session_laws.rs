@@ -179,7 +179,9 @@ impl Life {
     fn check(&self, json: &str) {
         if !self.expected.is_empty() {
             let request = Request::decode(json, Some(self.dialect)).unwrap();
-            let request = request.with_target(&self.session.settings().target());
+            let target = self.session.settings().target();
+            let request = target.provider.into_iter().fold(request, Request::with_provider);
+            let request = target.model.into_iter().fold(request, Request::with_model);
             let findings = self.dialect.check(&request);
             assert!(findings.is_empty(), "{findings:?}\n{json}");
         }

@@ -122,15 +122,6 @@ impl Request {
         Request { target: self.target.with_model(model), ..self }
     }
 
-    /// Sets the provider and the model, unless they are already known.
-    #[must_use]
-    pub fn with_target(self, target: &Target) -> Self {
-        let own = self.target;
-        let model = own.model.or_else(|| target.model.clone());
-        let target = Target { model, provider: own.provider.or(target.provider), ..own };
-        Request { target, ..self }
-    }
-
     /// Returns the target of the request, as far as it is known.
     pub fn target(&self) -> &Target {
         &self.target

@@ -7,8 +7,9 @@
 use std::f64::consts::TAU;
 use std::fmt::Write as _;
 
-use lookback_replay::replay::{Report, front};
+use lookback_replay::replay::Report;
 
+use crate::commands::front::front;
 use crate::output;
 
 const WIDTH: f64 = 960.0;

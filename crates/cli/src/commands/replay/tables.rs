@@ -3,6 +3,7 @@
 use lookback_engine::plan::Occasion;
 use lookback_replay::replay::{Groups, ReplayedCall, Report, Reported};
 
+use crate::commands::causes::causes;
 use crate::output;
 
 /// The most sessions in a table. It shows those that cost the most.
@@ -162,7 +163,7 @@ pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
             share(report.missed_identifiers, report.reused_identifiers),
             share(report.missed_spans, report.copied_spans),
             share(report.missed_calls, report.calls),
-            output::or_dash(&report.missed_by),
+            causes(report),
             output::money(report.cost),
             times(report.cost),
             times(report.cost + report.recall_cost),

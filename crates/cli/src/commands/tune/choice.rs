@@ -1,7 +1,8 @@
 //! The choice of a policy: the cheapest within bounds, and how sure the choice is.
 
-use lookback_replay::replay::{Report, interval, resamples};
+use lookback_replay::replay::Report;
 
+use super::resample::{interval, resamples};
 use crate::args::TuneArgs;
 
 /// The fewest recordings whose samples show how sure a choice is.

@@ -4,12 +4,14 @@ use crate::exit::ExitCode;
 
 use lookback_presets as presets;
 use lookback_replay::prices::Price;
-use lookback_replay::replay::{Report, front};
+use lookback_replay::replay::Report;
 use serde::Serialize;
 
 use super::Candidate;
 use super::choice::{self, Bounds, FEWEST, SAMPLES, Sureness};
 use crate::atomic_file::AtomicFile;
+use crate::commands::causes::causes;
+use crate::commands::front::front;
 use crate::failure::Failure;
 use crate::output;
 
@@ -76,7 +78,7 @@ pub(super) fn policies(comparison: &Comparison, json: bool, price: &Price) -> Re
             percent(missed.identifiers),
             percent(missed.spans),
             percent(missed.calls),
-            output::or_dash(&total.missed_by),
+            causes(total),
             output::money(total.cost),
             output::money(total.cost_with_recalls()),
             comparison.times(total).map_or("-".to_owned(), |times| format!("{times:.2}")),
@@ -188,23 +190,25 @@ fn said(
     said
 }
 
-/// The shares of missed identifiers and spans from which on a recommendation has a warning.
-const MANY: [f64; 2] = [0.01, 0.08];
+/// The share of missed spans from which on a recommendation has a warning.
+const MANY_SPANS: f64 = 0.08;
+/// The share of missed identifiers from which on a recommendation has a warning.
+const MANY_IDENTIFIERS: f64 = 0.01;
 
 /// Returns a warning if the windows of a policy miss much.
 fn warning(total: &Report) -> Option<String> {
     let missed = total.missed();
-    let (part, share, bound) = if missed.spans >= MANY[1] {
+    let (part, share, bound) = if missed.spans >= MANY_SPANS {
         ("copied spans", missed.spans, "--spans 5")
-    } else if missed.identifiers >= MANY[0] {
+    } else if missed.identifiers >= MANY_IDENTIFIERS {
         ("identifiers", missed.identifiers, "--missed 0.5")
     } else {
         return None;
     };
-    let causes = &total.missed_by;
     Some(format!(
-        "Its windows miss {} of the {part} ({causes}). Use {bound} to get a policy that misses less.",
-        percent(share)
+        "Its windows miss {} of the {part} ({}). Use {bound} to get a policy that misses less.",
+        percent(share),
+        causes(total)
     ))
 }
 

@@ -7,16 +7,7 @@ const LEFT_OUT: usize = 40;
 /// replacement. The same seed gives the same samples. Without recordings, there are no samples.
 ///
 /// Computing a figure for each sample shows how reliable the figure of all recordings is (see [`interval`]).
-///
-/// ```
-/// use lookback_replay::replay::{interval, resamples};
-///
-/// let costs: [f64; 6] = [3.1, 2.9, 3.0, 3.3, 2.7, 3.0];
-/// let means = resamples(costs.len(), 1_000, 1).map(|sample| sample.iter().map(|at| costs[*at]).sum::<f64>() / 6.0);
-/// let (low, high) = interval(means.collect()).unwrap();
-/// assert!(2.8 < low && low < 3.0 && 3.0 < high && high < 3.2);
-/// ```
-pub fn resamples(count: usize, samples: usize, seed: u64) -> impl Iterator<Item = Vec<usize>> {
+pub(super) fn resamples(count: usize, samples: usize, seed: u64) -> impl Iterator<Item = Vec<usize>> {
     let mut random = SplitMix(seed);
     let samples = if count == 0 { 0 } else { samples };
     (0..samples).map(move |_| (0..count).map(|_| random.below(count)).collect())
@@ -24,7 +15,7 @@ pub fn resamples(count: usize, samples: usize, seed: u64) -> impl Iterator<Item 
 
 /// Returns the interval that contains 95 % of the values, without the smallest 2.5 % and the largest 2.5 %. `None` if
 /// there are no values.
-pub fn interval(mut values: Vec<f64>) -> Option<(f64, f64)> {
+pub(super) fn interval(mut values: Vec<f64>) -> Option<(f64, f64)> {
     values.sort_by(f64::total_cmp);
     let left_out = values.len() / LEFT_OUT;
     let low = values.get(left_out)?;

@@ -1,33 +1,19 @@
 //! The digest of a replay's inputs, for caching its report.
 
 use lookback_engine::Settings;
+use lookback_replay::prices::Price;
+use lookback_replay::recording::Recording;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::prices::Price;
-use crate::recording::Recording;
-
 /// The definition of the figures, which changes when they are measured differently.
-const FIGURES: &str = "2";
+const FIGURES: &str = "3";
 
 /// Returns a digest of everything that the report of a replay depends on: the recording, the settings with their
-/// policy, the price, and the version of this crate. So a report can be cached under its digest.
+/// policy, the price, and the version of this program. So a report can be cached under its digest.
 ///
 /// The digest does not depend on the recording's name. It depends on the token counter only through its name, and on a
 /// message that was built in Rust only through its [digest](lookback_wire::message::Message::digest).
-///
-/// ```
-/// use lookback_wire::dialect::Dialect;
-/// use lookback_engine::{Settings, policy::Policy};
-/// use lookback_replay::{replay, prices::Prices, recording::Recording};
-///
-/// let recording = Recording::new("notes", Dialect::default(), Vec::new());
-/// let prices = Prices::builtin();
-/// let price = prices.find("anthropic-5m").unwrap();
-/// let digest = |policy: Policy| replay::digest(&recording, &Settings::default().policy(policy), price, 0);
-/// assert_eq!(digest(Policy::default()), digest(Policy::production()));
-/// assert_ne!(digest(Policy::default()), digest(Policy::unlimited()));
-/// ```
-pub fn digest(recording: &Recording, settings: &Settings, price: &Price, unrecorded: u64) -> u128 {
+pub(super) fn digest(recording: &Recording, settings: &Settings, price: &Price, unrecorded: u64) -> u128 {
     let mut hash = Xxh3::new();
     // The length before each text keeps two texts from running into each other.
     let mut feed = |text: &str| {
@@ -36,8 +22,8 @@ pub fn digest(recording: &Recording, settings: &Settings, price: &Price, unrecor
     };
     feed(env!("CARGO_PKG_VERSION"));
     feed(FIGURES);
-    let Settings { dialect, policy, counter, model, model_window, max_output, .. } = settings;
-    feed(&format!("{:?}", (dialect, policy, counter.name(), model, model_window, max_output)));
+    let Settings { dialect, policy, counter, model, model_window, max_output, provider, .. } = settings;
+    feed(&format!("{:?}", (dialect, policy, counter.name(), model, model_window, max_output, provider)));
     feed(&format!("{price:?}"));
     feed(&format!("{:?}", (unrecorded, recording.dialect, &recording.usage, &recording.compactions)));
     for raw in [&recording.preamble.system, &recording.preamble.tools] {
@@ -56,10 +42,10 @@ pub fn digest(recording: &Recording, settings: &Settings, price: &Price, unrecor
 #[cfg(test)]
 mod tests {
     use lookback_engine::policy::Policy;
+    use lookback_replay::prices::Prices;
     use lookback_wire::dialect::Dialect;
 
     use super::*;
-    use crate::prices::Prices;
 
     fn read(text: &str) -> Recording {
         Recording::read(text, "notes", Dialect::OpenAiChat).unwrap().remove(0)
@@ -76,7 +62,8 @@ mod tests {
         };
         let first = digest(usual.clone());
         assert_eq!(digest(usual.clone()), first);
-        let renamed = Recording { id: "another".to_owned(), ..recording.clone() };
+        let mut renamed = recording.clone();
+        renamed.id = "another".to_owned();
         assert_eq!(digest((&renamed, usual.1.clone(), usual.2, usual.3)), first, "a name changes nothing");
         let others = [
             digest((&read(&text.replace('a', "b")), usual.1.clone(), usual.2, usual.3)),

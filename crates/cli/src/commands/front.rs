@@ -2,14 +2,7 @@
 
 /// Returns for each point whether it is on the Pareto front: no other point is at most as large in every figure, and
 /// smaller in one. Equal points are on the front together. A point with a NaN is never on it.
-///
-/// ```
-/// use lookback_replay::replay::front;
-///
-/// // Costs, and what is missed for them.
-/// assert_eq!(front(&[[0.7, 1.0], [0.4, 3.0], [0.8, 2.0], [0.4, 3.0]]), [true, true, false, true]);
-/// ```
-pub fn front<const N: usize>(points: &[[f64; N]]) -> Vec<bool> {
+pub(super) fn front<const N: usize>(points: &[[f64; N]]) -> Vec<bool> {
     let is_on_front = |point: &[f64; N]| {
         !point.iter().any(|figure| figure.is_nan()) && !points.iter().any(|other| is_better(other, point))
     };
@@ -37,6 +30,11 @@ mod tests {
     fn a_point_that_is_worse_in_one_figure_and_equal_in_the_others_is_not_on_the_front() {
         assert_eq!(front(&[[1.0, 2.0], [1.0, 3.0]]), [true, false]);
         assert_eq!(front::<2>(&[]), [false; 0]);
+    }
+
+    #[test]
+    fn equal_points_are_on_the_front_together() {
+        assert_eq!(front(&[[0.7, 1.0], [0.4, 3.0], [0.8, 2.0], [0.4, 3.0]]), [true, true, false, true]);
     }
 
     #[test]
