@@ -5,6 +5,8 @@
 # It goes on where a part fails. Its last lines name what failed and what was skipped, and it ends with 1 if a part failed.
 set -uo pipefail
 cd "$(dirname "$0")"
+# A first build needs no increments, which take 7 GB.
+[ -d target ] || export CARGO_INCREMENTAL=0
 has() {
     local program
     for program; do command -v "$program" >/dev/null || return 1; done
