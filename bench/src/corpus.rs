@@ -15,7 +15,7 @@ const POLICIES: [&str; 10] = [
     "tokens:max_tokens=32000,target_tokens=16000",
     "messages:max_messages=40,target_messages=20",
     EARLIER,
-    "default:limits.body=48000,target.body=16000",
+    "frugal",
     "default",
 ];
 

@@ -1,4 +1,4 @@
-//! JSON that keeps its spelling, text for display, identifiers in text, base64 and PDF files.
+//! JSON that keeps its spelling, text for display, identifiers and numbered lines in text, base64 and PDF files.
 //!
 //! This crate does not depend on message formats or providers.
 
@@ -8,6 +8,8 @@ pub mod base64;
 pub mod identifiers;
 #[doc(hidden)]
 pub mod json;
+#[doc(hidden)]
+pub mod numbered;
 #[doc(hidden)]
 pub mod pdf;
 mod redacted;

@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::policy::Caps;
+use crate::telling::telling_lines;
 use lookback_content::identifiers::names;
+use lookback_content::numbered::{is_numbered, sparsely_numbered};
 use lookback_tokens::TokenCounter;
 use lookback_tokens::cut;
 use lookback_wire::edit::{Cut, Repeat};
@@ -15,17 +17,20 @@ use lookback_wire::message::ToolCall;
 const SAMPLE: usize = 4_096;
 /// The length in bytes of a reference to lines that are shown elsewhere.
 const REFERENCE: usize = 64;
-/// The number of lines that are examined to recognize a file.
-const LOOKED_AT: usize = 200;
+
+/// One in this many tokens of a cap is for the telling lines of the cut part.
+const TELLING: u64 = 4;
 
 impl Caps {
     /// Returns how to cut a text, or `None` if it is short enough. `file` is whether it shows a file, `repeats` are its
-    /// lines that are hidden as repeated lines, and `entry` is the position of its message in the log.
+    /// lines that are hidden as repeated lines, `unnumbered` is whether the numbers of its lines are hidden, and `entry`
+    /// is the position of its message in the log.
     pub(crate) fn cut(
         &self,
         text: &str,
         file: bool,
         repeats: &[Repeat],
+        unnumbered: bool,
         entry: u64,
         counter: &dyn TokenCounter,
     ) -> Option<Cut> {
@@ -36,40 +41,54 @@ impl Caps {
             // A token has at least a byte.
             return None;
         }
-        let bytes = bytes_of(text, most, counter);
+        let bytes = bytes_of(text, most, unnumbered, counter);
         if visible <= bytes {
             return None;
         }
         let (mut head, mut tail) = ends(text, bytes, repeats);
         // The beginning may have fewer tokens per byte than the rest.
-        let kept = Cut { head, tail: text.len() - tail, repeats: within(repeats, head, tail), ..Cut::nothing() };
-        let tokens = kept.kept(text).map(|kept| counter.text(kept)).sum::<u64>();
+        let repeated = within(repeats, head, tail);
+        let kept = Cut { head, tail: text.len() - tail, repeats: repeated, unnumbered, ..Cut::nothing() };
+        let tokens = kept.kept(text).map(|kept| tokens_of(kept, unnumbered, counter)).sum::<u64>();
+        let mut room = bytes;
         if tokens > most {
             let fewer = bytes as u128 * u128::from(most) / u128::from(tokens);
-            (head, tail) = ends(text, usize::try_from(fewer).unwrap_or(bytes), repeats);
+            room = usize::try_from(fewer).unwrap_or(bytes);
+            (head, tail) = ends(text, room, repeats);
+        }
+        let telling_of = |gone| if file { Vec::new() } else { telling_lines(gone, most / TELLING, counter) };
+        let mut telling = telling_of(text.get(head..tail)?);
+        if !telling.is_empty() {
+            let taken: usize = telling.iter().map(|line| line.len() + 1).sum();
+            (head, tail) = ends(text, room.saturating_sub(taken), repeats);
+            telling = telling_of(text.get(head..tail)?);
         }
         let gone = text.get(head..tail)?;
         let lines = gone.lines().count();
-        let listed = self.listed(text, head..tail, counter);
+        let listed = self.listed(text, head..tail, &telling, counter);
         let newline =
             if text.get(..head).is_some_and(|head| head.is_empty() || head.ends_with('\n')) { "" } else { "\n" };
         let marker = match lines {
             0 | 1 => format!("{newline}[... {} characters cut; entry {entry} has them", gone.chars().count()),
             lines => format!("{newline}[... {lines} lines cut; entry {entry} has them"),
         };
-        let marker =
-            if listed.is_empty() { format!("{marker} ...]\n") } else { format!("{marker}, with {listed} ...]\n") };
-        Cut { head, tail: text.len() - tail, marker, repeats: within(repeats, head, tail) }.if_shorter(text)
+        let marker = if listed.is_empty() { marker } else { format!("{marker}, with {listed}") };
+        let marker = match telling.as_slice() {
+            [] => format!("{marker} ...]\n"),
+            telling => format!("{marker}; these may matter:\n{}\n...]\n", telling.join("\n")),
+        };
+        Cut { head, tail: text.len() - tail, marker, repeats: within(repeats, head, tail), unnumbered }.if_shorter(text)
     }
 
-    /// Lists the names that occur only in the cut part of a text, the most frequent first.
-    fn listed(&self, text: &str, gone: Range<usize>, counter: &dyn TokenCounter) -> String {
+    /// Lists the names that occur only in the cut part of a text, and not in its telling lines, the most frequent first.
+    fn listed(&self, text: &str, gone: Range<usize>, telling: &[&str], counter: &dyn TokenCounter) -> String {
         let (Some(head), Some(middle), Some(tail)) =
             (text.get(..gone.start), text.get(gone.clone()), text.get(gone.end..))
         else {
             return String::new();
         };
-        let shown: HashSet<&str> = names(head).chain(names(tail)).collect();
+        let told = telling.iter().flat_map(|line| names(line));
+        let shown: HashSet<&str> = names(head).chain(names(tail)).chain(told).collect();
         let mut found: HashMap<&str, (usize, usize)> = HashMap::new();
         for (order, name) in names(middle).filter(|name| !shown.contains(name)).enumerate() {
             found.entry(name).or_insert((0, order)).0 += 1;
@@ -85,11 +104,16 @@ impl Caps {
     }
 }
 
-/// Returns how many bytes of a text have about this many tokens, estimated from its beginning.
-fn bytes_of(text: &str, tokens: u64, counter: &dyn TokenCounter) -> usize {
+/// Returns how many bytes of a text have about this many tokens as it is shown, estimated from its beginning.
+fn bytes_of(text: &str, tokens: u64, unnumbered: bool, counter: &dyn TokenCounter) -> usize {
     let sample = text.get(..text.floor_char_boundary(SAMPLE)).unwrap_or(text);
-    let bytes = u128::from(tokens) * sample.len() as u128 / u128::from(counter.text(sample).max(1));
+    let bytes = u128::from(tokens) * sample.len() as u128 / u128::from(tokens_of(sample, unnumbered, counter).max(1));
     usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// Returns the tokens of a kept text as it is shown.
+fn tokens_of(kept: &str, is_unnumbered: bool, counter: &dyn TokenCounter) -> u64 {
+    if is_unnumbered { counter.text(&sparsely_numbered(kept).collect::<String>()) } else { counter.text(kept) }
 }
 
 /// Returns the repeats that lie within the head or within the tail.
@@ -149,28 +173,8 @@ pub(crate) fn shows_file(text: &str, call: Option<&ToolCall>) -> bool {
     is_numbered(text) || call.is_some_and(names_a_file)
 }
 
-/// Returns whether most lines begin with a number that is one higher than that of the line before.
-fn is_numbered(text: &str) -> bool {
-    let (mut lines, mut numbered, mut last) = (0, 0, None);
-    for line in text.lines().filter(|line| !line.trim().is_empty()).take(LOOKED_AT) {
-        lines += 1;
-        let number = number(line);
-        numbered +=
-            u32::from(number.is_some() && (last.is_none() || number == last.and_then(|last: u64| last.checked_add(1))));
-        last = number.or(last);
-    }
-    lines >= 4 && numbered * 5 >= lines * 3
-}
-
-/// Returns the number that a line begins with, if a separator follows it.
-fn number(line: &str) -> Option<u64> {
-    let line = line.trim_start();
-    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, rest) = line.split_at_checked(digits)?;
-    rest.starts_with(['\t', ':', '|', ' ', '\u{2192}']).then(|| number.parse().ok()).flatten()
-}
-
-/// Returns whether the only text among the arguments of a call is a path with an extension.
+/// Returns whether the only text among the arguments of a call is a path with an extension, or one of them is a shell
+/// command that reads a file.
 fn names_a_file(call: &ToolCall) -> bool {
     /// Larger arguments do more than name a file.
     const LONGEST: usize = 1_000;
@@ -180,12 +184,40 @@ fn names_a_file(call: &ToolCall) -> bool {
     let arguments: Option<HashMap<String, serde_json::Value>> = serde_json::from_str(&call.arguments).ok();
     let arguments = arguments.unwrap_or_default();
     let mut texts = arguments.values().filter_map(serde_json::Value::as_str);
-    let (Some(path), None) = (texts.next(), texts.next()) else { return false };
-    let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    if let (Some(path), None) = (texts.next(), texts.next())
+        && is_path(path)
+    {
+        return true;
+    }
+    // A command is a text, or a list with the shell before it: `["bash", "-lc", "cat src/main.rs"]`.
+    let last = |value: &serde_json::Value| match value {
+        serde_json::Value::Array(words) => words.last().and_then(serde_json::Value::as_str).map(str::to_owned),
+        value => value.as_str().map(str::to_owned),
+    };
+    arguments.values().filter_map(last).any(|command| reads_a_file(&command))
+}
+
+/// Returns whether a text is a path with an extension.
+fn is_path(text: &str) -> bool {
+    let file = text.rsplit(['/', '\\']).next().unwrap_or(text);
     let extension = file.rsplit_once('.').map(|(_, extension)| extension);
     let is_plain =
         |extension: &str| !extension.is_empty() && extension.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    extension.is_some_and(is_plain) && !path.contains(char::is_whitespace)
+    extension.is_some_and(is_plain) && !text.contains(char::is_whitespace)
+}
+
+/// Returns whether a shell command only prints files or parts of them, such as `cd src && sed -n '1,200p' main.rs`.
+fn reads_a_file(command: &str) -> bool {
+    const READERS: [&str; 7] = ["cat", "bat", "head", "tail", "nl", "sed", "Get-Content"];
+    let mut is_file = false;
+    command.split("&&").flat_map(|part| part.split([';', '|', '\n'])).all(|part| {
+        let mut words = part.split_whitespace().map(|word| word.trim_matches(['\'', '"']));
+        let Some(program) = words.next() else { return true };
+        let words: Vec<&str> = words.collect();
+        is_file |= program != "cd" && words.last().is_some_and(|last| is_path(last));
+        let writes = words.iter().any(|word| word.contains('>') || word.starts_with("-i"));
+        !writes && (program == "cd" || READERS.contains(&program))
+    }) && is_file
 }
 
 #[cfg(test)]
@@ -193,7 +225,7 @@ mod tests {
     use super::*;
     use lookback_tokens::Estimate;
 
-    const CAPS: Caps = Caps { file: 400, other: 100, names: 20 };
+    const CAPS: Caps = Caps { file: 400, other: 100, names: 20, numbers: true };
 
     fn lines(count: usize) -> String {
         (1..=count).map(|line| format!("line {line} of what the tool printed\n")).collect()
@@ -202,7 +234,7 @@ mod tests {
     #[test]
     fn whole_lines_are_kept_of_head_and_tail() {
         let text = lines(200);
-        let shown = CAPS.cut(&text, false, &[], 7, &Estimate::default()).unwrap().apply(&text);
+        let shown = CAPS.cut(&text, false, &[], false, 7, &Estimate::default()).unwrap().apply(&text);
         let kept: Vec<&str> = shown.lines().collect();
         let marker = kept.iter().position(|line| line.starts_with("[...")).unwrap();
         let (head, tail) = (marker, kept.len() - marker - 1);
@@ -215,21 +247,31 @@ mod tests {
     #[test]
     fn a_file_has_a_cap_of_its_own() {
         let text = lines(30);
-        assert!(CAPS.cut(&text, false, &[], 7, &Estimate::default()).is_some());
-        assert!(CAPS.cut(&text, true, &[], 7, &Estimate::default()).is_none());
+        assert!(CAPS.cut(&text, false, &[], false, 7, &Estimate::default()).is_some());
+        assert!(CAPS.cut(&text, true, &[], false, 7, &Estimate::default()).is_none());
     }
 
     #[test]
     fn names_that_were_cut_are_listed() {
         let text = format!("{}see src/main.rs and read_file\nagain read_file\n{}", lines(40), lines(40));
-        let shown = CAPS.cut(&text, false, &[], 7, &Estimate::default()).unwrap().apply(&text);
+        let shown = CAPS.cut(&text, false, &[], false, 7, &Estimate::default()).unwrap().apply(&text);
         assert!(shown.contains("has them, with read_file src/main.rs ...]"), "{shown}");
+    }
+
+    #[test]
+    fn an_error_in_the_cut_part_is_shown_in_the_marker() {
+        let text = format!("{}error: no such column\n  at query 4\n{}", lines(100), lines(100));
+        let shown = CAPS.cut(&text, false, &[], false, 7, &Estimate::default()).unwrap().apply(&text);
+        let told = "these may matter:\nerror: no such column\n  at query 4\n...]\nline ";
+        assert!(shown.contains(told), "{shown}");
+        assert!(Estimate::default().text(&shown) < 160, "{shown}");
+        assert!(!CAPS.cut(&text, true, &[], false, 7, &Estimate::default()).unwrap().apply(&text).contains("matter"));
     }
 
     #[test]
     fn one_long_line_is_cut_inside() {
         let text = "word ".repeat(2_000);
-        let shown = CAPS.cut(&text, false, &[], 7, &Estimate::default()).unwrap().apply(&text);
+        let shown = CAPS.cut(&text, false, &[], false, 7, &Estimate::default()).unwrap().apply(&text);
         assert!(shown.starts_with("word word") && shown.ends_with("word "), "{shown}");
         assert!(shown.contains("characters cut; entry 7 has them ...]"), "{shown}");
     }
@@ -239,7 +281,7 @@ mod tests {
         for text in ["\u{37f0}".repeat(500), format!("{}\n{}", "\u{e9}".repeat(701), "e\u{301}".repeat(700))] {
             for other in 1..60 {
                 let caps = Caps { other, ..CAPS };
-                let shown = caps.cut(&text, false, &[], 7, &Estimate::default()).unwrap().apply(&text);
+                let shown = caps.cut(&text, false, &[], false, 7, &Estimate::default()).unwrap().apply(&text);
                 assert!(shown.contains("entry 7 has them"), "{shown}");
             }
         }
@@ -249,7 +291,7 @@ mod tests {
     fn lines_that_are_not_shown_anyway_do_not_count() {
         let text = lines(200);
         let all = Repeat { start: 0, end: text.len() - 40, entry: 3 };
-        assert_eq!(CAPS.cut(&text, false, &[all], 7, &Estimate::default()), None);
+        assert_eq!(CAPS.cut(&text, false, &[all], false, 7, &Estimate::default()), None);
     }
 
     #[test]
@@ -263,7 +305,23 @@ mod tests {
         let call = |arguments: &str| ToolCall::new("c", "f", arguments);
         assert!(shows_file("fn main() {}", Some(&call(r#"{"path":"src/main.rs","limit":100}"#))));
         assert!(!shows_file("fn main() {}", Some(&call(r#"{"path":"src/main.rs","pattern":"fn"}"#))));
-        assert!(!shows_file("fn main() {}", Some(&call(r#"{"command":"cat src/main.rs"}"#))));
+        for command in [
+            r#"{"command":"cat src/main.rs","description":"Show the file"}"#,
+            r#"{"cmd":"cd src && sed -n '1,200p' main.rs","workdir":"/a"}"#,
+            r#"{"command":["bash","-lc","nl -ba src/main.rs | sed -n '1,80p'"]}"#,
+            r#"{"command":"cat a.toml; cat b.toml"}"#,
+        ] {
+            assert!(shows_file("fn main() {}", Some(&call(command))), "{command}");
+        }
+        for command in [
+            r#"{"command":"cat log.txt | grep error"}"#,
+            r#"{"command":"cat > notes.md"}"#,
+            r#"{"command":"sed -i s/a/b/ main.rs"}"#,
+            r#"{"command":"cargo test 2>&1 | tail -50"}"#,
+            r#"{"command":"cd src.d"}"#,
+        ] {
+            assert!(!shows_file("fn main() {}", Some(&call(command))), "{command}");
+        }
         assert!(!shows_file("fn main() {}", Some(&call(r#"{"path":"src"}"#))));
     }
 }

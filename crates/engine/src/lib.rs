@@ -20,6 +20,7 @@ pub mod group;
 mod lines;
 pub mod plan;
 pub mod policy;
+mod telling;
 pub mod totals;
 pub mod transcript;
 pub mod view;

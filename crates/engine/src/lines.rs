@@ -6,6 +6,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::entry::Position;
 use crate::policy::Repeats;
+use lookback_content::numbered::{is_numbered, unnumbered};
 use lookback_tokens::TokenCounter;
 use lookback_wire::edit::{self, Edit, Repeat};
 use lookback_wire::message::{Message, ResultItem};
@@ -18,6 +19,8 @@ use lookback_wire::message::{Message, ResultItem};
 pub(crate) struct ShownLines {
     /// The number of lines of a run.
     run: usize,
+    /// Whether the window does not show the numbers of lines. Then they do not count.
+    unnumbered: bool,
     places: HashMap<u64, Place>,
     /// The number of the next line.
     next: u64,
@@ -33,8 +36,9 @@ struct Place {
 
 impl ShownLines {
     /// Creates the lines of an empty window.
-    pub(crate) fn new(repeats: Repeats) -> Self {
-        ShownLines { run: usize::try_from(repeats.lines.max(1)).unwrap_or(usize::MAX), ..ShownLines::default() }
+    pub(crate) fn new(repeats: Repeats, unnumbered: bool) -> Self {
+        let run = usize::try_from(repeats.lines.max(1)).unwrap_or(usize::MAX);
+        ShownLines { run, unnumbered, ..ShownLines::default() }
     }
 
     /// Adds the lines that a message shows.
@@ -61,7 +65,12 @@ impl ShownLines {
 
     /// Returns the hash of each run of lines.
     fn runs(&self, text: &str) -> Vec<u64> {
-        let lines: Vec<u64> = text.lines().map(|line| xxh3_64(line.as_bytes())).collect();
+        let line = |line: &str| xxh3_64(line.trim_end_matches(['\r', '\n']).as_bytes());
+        let lines: Vec<u64> = if self.unnumbered && is_numbered(text) {
+            unnumbered(text).map(line).collect()
+        } else {
+            text.split_inclusive('\n').map(line).collect()
+        };
         let hash = |run: &[u64]| run.iter().fold(0, |hash: u64, line| hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ line);
         lines.windows(self.run).map(hash).collect()
     }
@@ -114,7 +123,7 @@ mod tests {
     const LEAST: Repeats = Repeats { lines: 4, tokens: 24 };
 
     fn shown(texts: &[&str]) -> ShownLines {
-        let mut lines = ShownLines::new(LEAST);
+        let mut lines = ShownLines::new(LEAST, false);
         for (entry, text) in (0..).zip(texts) {
             lines.add(entry, &Message::tool_result("c", *text), &[]);
         }
@@ -162,7 +171,7 @@ mod tests {
     #[test]
     fn what_a_cut_hides_is_not_there_to_point_to() {
         let all = file(0..50);
-        let mut lines = ShownLines::new(LEAST);
+        let mut lines = ShownLines::new(LEAST, false);
         let message = Message::tool_result("c", all.as_str());
         let result = ToolResult::new("c", all.as_str());
         let cap = lookback_tokens::cut::Truncation { head: 400, tail: 400, ..Default::default() };

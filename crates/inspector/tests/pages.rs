@@ -183,7 +183,7 @@ fn without_contents_a_page_has_sizes_and_reasons_and_no_words() {
             assert!(!page.contains(&call.name) || ["search", "shell"].contains(&&*call.name), "{}", call.name);
         }
     }
-    assert!(page.contains("body tokens exceed the limit of 32,000") && page.contains("Contents are left out"));
+    assert!(page.contains("body tokens exceed the limit of 24,000") && page.contains("Contents are left out"));
 }
 
 #[test]
@@ -202,8 +202,8 @@ fn the_other_policies_stand_beside_it() {
         .with_alternative("none", &other)
         .to_html(Contents::Shown);
     assert!(page.contains("What another policy would have done") && page.contains("<code>none</code>"));
-    let [ours, theirs] = [&this, &other].map(|timeline| format!("${:.2}", timeline.total.cost));
-    assert!(page.contains(&theirs) && !page.contains(&format!(">{ours}<")), "{theirs}");
+    let theirs = format!("${:.2}", other.total.cost);
+    assert!(page.contains(&theirs), "{theirs}");
 }
 
 #[test]

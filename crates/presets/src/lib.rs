@@ -26,7 +26,7 @@ mod text;
 
 use std::sync::LazyLock;
 
-use lookback_engine::policy::Policy;
+use lookback_engine::policy::{Caps, Cold, Index, Limits, Policy};
 use serde::Deserialize;
 
 pub use self::error::PolicyError;
@@ -64,11 +64,26 @@ pub fn presets() -> &'static [Preset] {
     &PRESETS
 }
 
+/// Returns the default policy with smaller limits and caps.
+fn frugal() -> Policy {
+    let policy = Policy::production();
+    let body = |limits: Limits, tokens| Limits { body: Some(tokens), ..limits };
+    Policy {
+        limits: body(policy.limits, 32_000),
+        target: policy.target.map(|target| body(target, 10_000)),
+        cold: policy.cold.map(|cold| Cold { limits: Limits::body(14_000), target: Limits::body(10_000), ..cold }),
+        caps: policy.caps.map(|caps| Caps { file: 4_000, other: 800, ..caps }),
+        index: Some(Index { budget: 3_500 }),
+        ..policy
+    }
+}
+
 impl Preset {
     fn policy(&self) -> Policy {
         match (&self.policy, self.name.as_str()) {
             (Some(policy), _) => policy.clone(),
             (None, "default") => Policy::production(),
+            (None, "frugal") => frugal(),
             (None, _) => Policy::never_compact(),
         }
     }

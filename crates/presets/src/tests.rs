@@ -11,7 +11,7 @@ use super::*;
 
 #[test]
 fn every_preset_is_a_policy() {
-    assert_eq!(presets().len(), 11);
+    assert_eq!(presets().len(), 12);
     for Preset { name, .. } in presets() {
         let needed = if name == "message-window" { ":max_messages=20" } else { "" };
         assert!(named(&format!("{name}{needed}")).unwrap().faults().is_empty(), "{name}");
@@ -30,8 +30,8 @@ fn a_wrong_setting_says_what_is_wrong() {
     let message = |text| named(text).unwrap_err().to_string();
     assert_eq!(
         message("windows"),
-        "there is no policy `windows`; use a preset (default, none, messages, turns, rounds, tokens, turn-window, \
-         rolling-summary, two-tier, message-window, managed-window), or a file whose name ends in .toml or .json"
+        "there is no policy `windows`; use a preset (default, frugal, none, messages, turns, rounds, tokens, \
+         turn-window, rolling-summary, two-tier, message-window, managed-window), or a file whose name ends in .toml or .json"
     );
     assert_eq!(message("messages:max_messages"), "`max_messages` is not a setting: write KEY=VALUE");
     assert!(

@@ -8,7 +8,7 @@ use lookback_engine::plan::{Action, Decision, Reason};
 use lookback_engine::transcript::{Arrival, Compaction, Entry, Position};
 use lookback_engine::view::{Item, View};
 use lookback_wire::dialect::{Mend, Mended, Target};
-use lookback_wire::edit::{self, Change, Edit, Hidden};
+use lookback_wire::edit::{self, Change, Cut, Edit, Hidden};
 use serde::{Serialize, Serializer};
 
 /// The outcome of a run of neighboring messages.
@@ -195,12 +195,17 @@ impl PastDecisions {
     /// Returns the action that shortened a message of the window, and its reason: from `now`, from an earlier decision,
     /// or from the message's arrival. `None` if the message is not shortened.
     pub(crate) fn shortened(&self, item: &Item, now: Option<&Decision>) -> Option<(Action, Reason)> {
-        if !item.edits().iter().any(|edit| matches!(edit.change, Change::Cut { .. })) {
-            return None;
-        }
+        let mut cuts = item.edits().iter().filter_map(|edit| match &edit.change {
+            Change::Cut { cut, .. } => Some(cut),
+            _ => None,
+        });
+        let only_hides_numbers = cuts.next()?.only_hides_numbers() && cuts.all(Cut::only_hides_numbers);
         let decided = now.or_else(|| self.shortened.get(&item.position()).map(|(_, decision)| decision));
         if let Some(decision) = decided {
             return Some((decision.action, decision.reason));
+        }
+        if only_hides_numbers {
+            return Some((Action::Truncate, Reason::Unnumbered));
         }
         let repeated = edit::repeated_lines(item.message(), item.edits());
         let capped = || match edit::shown_characters(item.message(), item.edits()) {

@@ -53,7 +53,7 @@ impl Truncation {
             return None;
         }
         let marker = marker.replace(CUT, &gone.to_string());
-        Cut { head, tail: text.len() - tail, marker, repeats: Vec::new() }.if_shorter(text)
+        Cut { head, tail: text.len() - tail, marker, ..Cut::nothing() }.if_shorter(text)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Edits: recorded changes to how the parts of a message are shown. The message itself stays as it arrived.
 
 use lookback_content::Redacted;
+use lookback_content::numbered::sparsely_numbered;
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -26,6 +27,9 @@ pub struct Cut {
     /// Lines of the head and the tail that the window shows elsewhere, in order. A reference replaces them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<Repeat>,
+    /// Whether lines are shown without their numbers, except for the first of each kept piece, and every tenth.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unnumbered: bool,
 }
 
 /// Lines of a text that another message of the window shows, word for word.
@@ -137,7 +141,7 @@ impl Cut {
 
     /// Returns a cut that shows only `marker`. It may be longer than the text that it replaces, which may be empty.
     pub fn note(marker: &str) -> Cut {
-        Cut { head: 0, tail: 0, marker: marker.to_owned(), repeats: Vec::new() }
+        Cut { head: 0, tail: 0, marker: marker.to_owned(), repeats: Vec::new(), unnumbered: false }
     }
 
     /// Returns the cut that removes white space from the end of a text, or `None` if there is none.
@@ -159,10 +163,11 @@ impl Cut {
         (kept < text.len() && shorter).then_some(self)
     }
 
-    /// Returns the cut that leaves out only lines that the window shows elsewhere, or `None` if there are no such
-    /// lines.
-    pub fn once(text: &str, repeats: Vec<Repeat>) -> Option<Cut> {
-        (!repeats.is_empty()).then(|| Cut { head: text.len(), repeats, ..Cut::nothing() })
+    /// Returns the cut that leaves out only lines that the window shows elsewhere, and the numbers of lines if
+    /// `unnumbered`. Returns `None` if that is nothing.
+    pub fn once(text: &str, repeats: Vec<Repeat>, unnumbered: bool) -> Option<Cut> {
+        let changes = unnumbered || !repeats.is_empty();
+        changes.then(|| Cut { head: text.len(), repeats, unnumbered, ..Cut::nothing() })
     }
 
     /// Returns this cut, with those repeats left out, too, that lie completely in its head or tail.
@@ -170,6 +175,12 @@ impl Cut {
         let tail = text.len().saturating_sub(self.tail);
         repeats.retain(|repeat| repeat.end <= self.head || repeat.start >= tail);
         Cut { repeats, ..self }
+    }
+
+    /// Returns whether this cut hides numbers of lines, and nothing else.
+    #[doc(hidden)]
+    pub fn only_hides_numbers(&self) -> bool {
+        self.unnumbered && self.marker.is_empty() && self.repeats.is_empty() && self.tail == 0
     }
 
     /// Returns how many bytes of a text are kept.
@@ -184,6 +195,7 @@ impl Cut {
         let mut shown = String::with_capacity(self.kept_bytes().min(text.len()).saturating_add(self.marker.len()));
         for piece in self.pieces(text) {
             match piece {
+                Piece::Kept(kept) if self.unnumbered => shown.extend(sparsely_numbered(kept)),
                 Piece::Kept(kept) => shown.push_str(kept),
                 Piece::Marker => shown.push_str(&self.marker),
                 Piece::Repeated { lines, entry } => {
@@ -194,7 +206,7 @@ impl Cut {
         shown
     }
 
-    /// Returns the pieces of a text that are shown unchanged, in order.
+    /// Returns the pieces of a text that are kept, in order, with the numbers of their lines.
     pub fn kept<'a>(&self, text: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
         let kept = |piece| match piece {
             Piece::Kept(kept) => Some(kept),
@@ -321,7 +333,11 @@ pub fn shown_characters(message: &Message, edits: &[Edit]) -> (u64, u64) {
     for (part, result) in message.tool_results() {
         for (item, value) in result.content.iter().enumerate() {
             if let (Some(cut), Some(text)) = (cut_of(edits, part, item), value.text()) {
-                shown += cut.kept(text).map(|kept| kept.chars().count()).sum::<usize>();
+                let of_kept = |kept: &str| match cut.unnumbered {
+                    true => sparsely_numbered(kept).map(|line| line.chars().count()).sum(),
+                    false => kept.chars().count(),
+                };
+                shown += cut.kept(text).map(of_kept).sum::<usize>();
                 of += text.chars().count();
             }
         }

@@ -93,7 +93,7 @@ fn a_store_is_shown_with_its_sessions_and_their_calls() {
     let serving = Serving::new(&lab, &[], &[]);
     let overview = serving.get("/");
     assert_eq!(overview.status, 200);
-    for shown in ["href=\"session?name=replay/session\"", "1,672,960", "$0.9419", "92.4 %"] {
+    for shown in ["href=\"session?name=replay/session\"", "2,249,269", "$1.10", "94.6 %"] {
         assert!(overview.body.contains(shown), "{shown}\n{}", overview.body);
     }
     // The address has the order, the filter and the search of a list, so they work without a script.
@@ -104,7 +104,7 @@ fn a_store_is_shown_with_its_sessions_and_their_calls() {
     assert!(facts.contains("session?name=replay/session#fact-f0\">replay/session, decision f0</a>"), "{facts}");
     let page = serving.get("/session?name=replay/session&call=53");
     assert_eq!(page.status, 200);
-    assert!(page.body.contains("Call <b>53</b> of 78 sent <b>29,036 tokens</b>"));
+    assert!(page.body.contains("Call <b>53</b> of 78 sent <b>38,236 tokens</b>"));
     assert!(page.body.contains("The &lt;b&gt;store&lt;/b&gt; is SQLite."), "facts are text");
     // The page contains only the beginnings of contents, and requests the rest.
     let part = format!("/part?name=replay/session&edition={}", serving.edition("replay/session"));
@@ -297,7 +297,7 @@ fn a_session_whose_log_is_damaged_is_said_to_be_and_the_others_are_shown() {
     std::fs::write(&log, text).unwrap();
     let serving = Serving::new(&lab, &["logs/"], &[]);
     let overview = serving.get("/").body;
-    assert!(overview.contains("its log is damaged") && overview.contains("$0.9419"), "{overview}");
+    assert!(overview.contains("its log is damaged") && overview.contains("$1.10"), "{overview}");
     assert!(!overview.contains("still being read"), "{overview}");
 }
 

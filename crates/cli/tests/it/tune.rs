@@ -125,7 +125,7 @@ fn a_recording_that_is_given_twice_counts_once() {
 #[test]
 fn bounds_that_no_policy_keeps_to_are_answered_with_no() {
     let lab = Lab::new().with_example();
-    let args = ["tune", "session.jsonl", "--policy", "messages", "--missed", "0", "--output", "policy.toml"];
+    let args = ["tune", "session.jsonl", "--policy", "messages", "--spans", "0", "--output", "policy.toml"];
     let run = lab.run(&args);
     assert_eq!(run.code, Some(1));
     assert!(run.stdout.contains("No policy is within these bounds"), "{}", run.stdout);

@@ -9,6 +9,7 @@ use crate::entry::Position;
 use crate::lines::ShownLines;
 use crate::policy::Repeats;
 use crate::view::Item;
+use lookback_content::numbered::is_numbered;
 use lookback_tokens::cut;
 use lookback_wire::edit::{self, Change, Cut, Edit, Hidden, Repeat};
 use lookback_wire::message::{Message, ResultItem, ToolResult};
@@ -20,7 +21,7 @@ impl Engine {
             return;
         }
         let Some(repeats) = self.policy.repeats else { return };
-        let mut lines = ShownLines::new(repeats);
+        let mut lines = ShownLines::new(repeats, self.hides_numbers());
         self.view.messages().for_each(|item| lines.add(item.position(), item.message(), item.edits()));
         self.lines = Some(lines);
     }
@@ -61,8 +62,18 @@ impl Engine {
             (Some(truncated), Some(capped)) if truncated.kept_bytes() >= capped.kept_bytes() => Some(capped),
             (Some(truncated), _) => Some(truncated.without(text, repeats)),
             (None, Some(capped)) => Some(capped),
-            (None, None) => Cut::once(text, repeats),
+            (None, None) => Cut::once(text, repeats, self.is_unnumbered(text)),
         }
+    }
+
+    /// Returns whether the policy hides the numbers of lines.
+    fn hides_numbers(&self) -> bool {
+        self.policy.caps.is_some_and(|caps| !caps.numbers)
+    }
+
+    /// Returns whether the policy hides the numbers of lines, and a text has them.
+    fn is_unnumbered(&self, text: &str) -> bool {
+        self.hides_numbers() && is_numbered(text)
     }
 
     /// Returns the cut of a text that exceeds its cap. `entry` is the position of its message.
@@ -70,7 +81,7 @@ impl Engine {
         let caps = self.policy.caps?;
         let is_long = text.len() as u64 > caps.file.min(caps.other);
         let file = is_long && shows_file(text, self.view.call(&result.call_id));
-        caps.cut(text, file, repeats, entry, &*self.settings.counter)
+        caps.cut(text, file, repeats, self.is_unnumbered(text), entry, &*self.settings.counter)
     }
 
     /// Returns the new edits of the messages that refer to lines of `lost` entries. Such a message shows the lines
@@ -79,7 +90,7 @@ impl Engine {
     pub(super) fn reshown(&self, lost: Option<&HashSet<Position>>) -> HashMap<Position, Vec<Edit>> {
         let is_lost = |entry: Position| lost.is_none_or(|lost| lost.contains(&entry));
         let repeats = if lost.is_some() { self.policy.repeats } else { None };
-        let mut lines = repeats.map(|repeats| (repeats, ShownLines::new(repeats)));
+        let mut lines = repeats.map(|repeats| (repeats, ShownLines::new(repeats, self.hides_numbers())));
         let mut anew: HashMap<Position, Vec<Edit>> = HashMap::new();
         for item in self.view.messages() {
             // A message with new edits may be cut at another place.
@@ -109,7 +120,8 @@ impl Engine {
             let repeats = lines.map_or(Vec::new(), |(least, lines)| lines.repeats(text, *least, counter));
             let capped = self.capped(result, text, &repeats, item.position());
             let whole = cut.head >= text.len();
-            let kept = if whole { Cut::once(text, repeats) } else { Some(cut.clone().without(text, repeats)) };
+            let kept =
+                if whole { Cut::once(text, repeats, cut.unnumbered) } else { Some(cut.clone().without(text, repeats)) };
             let bytes = |cut: &Option<Cut>| cut.as_ref().map_or(text.len(), Cut::kept_bytes);
             let cut = if bytes(&capped) < bytes(&kept) { capped } else { kept }?;
             Some(Edit { part: edit.part, change: Change::Cut { item: *at, cut } })

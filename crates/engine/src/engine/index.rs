@@ -26,6 +26,8 @@ use lookback_wire::size::{Measure, Size};
 const HEADING: &str = "[Names in earlier entries that are no longer shown. This is a list, not instructions:]";
 /// The most names of an index. Even names of one token do not fill a larger budget.
 const MOST: usize = 2_000;
+/// The worth of a number or a hash, if that of another name is 10.
+const DIGITS: u128 = 3;
 /// The minimum number of names for which an entry gets its own line.
 const LINE: usize = 3;
 
@@ -195,17 +197,27 @@ impl<'a> Candidate<'a> {
     }
 
     /// Compares the worth of two names: the cube of the number of mentions, to which a use by the model adds four more,
-    /// divided by the age in entries. In recorded sessions, this order listed the most names that the model used again.
+    /// divided by the age in entries and by the room that the name takes. Numbers and hashes are worth less: a model
+    /// seldom uses them again. In recorded sessions, this order listed the most names that the model used again.
     fn compare(&self, other: &Self, end: Position) -> Ordering {
         let said = |name: &Self| u128::from(1 + 4 * name.uses.min(1 << 16) + name.mentions.min(1 << 16)).pow(3);
+        let worth = |name: &Self| said(name) * if is_digits(name.name) { DIGITS } else { 10 };
         let age = |name: &Self| u128::from(end.saturating_sub(name.entry)) + 1;
-        (said(self) * age(other)).cmp(&(said(other) * age(self))).then(self.entry.cmp(&other.entry))
+        // A name joins others of its folder.
+        let room = |name: &Self| split(name.name).1.len() as u128 + 1;
+        let cost = |name: &Self| age(name) * room(name);
+        (worth(self) * cost(other)).cmp(&(worth(other) * cost(self))).then(self.entry.cmp(&other.entry))
     }
 
     fn indexed(&self) -> IndexedName {
         let Candidate { name, entry, uses, mentions } = *self;
         IndexedName { name: name.to_owned(), entry, uses, mentions }
     }
+}
+
+/// Returns whether a name is a number or a hash.
+fn is_digits(name: &str) -> bool {
+    name.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// Returns how many of the names are likely to fit a budget in tokens.

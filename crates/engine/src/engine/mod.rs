@@ -111,7 +111,7 @@ impl Engine {
     /// Groups that an earlier policy has dropped stay dropped. Groups that a policy in the mode `on_read` has left out
     /// appear again if the new policy has room for them.
     pub fn set_policy(&mut self, policy: Policy) {
-        if policy.repeats != self.policy.repeats {
+        if policy.repeats != self.policy.repeats || policy.caps != self.policy.caps {
             self.lines = None;
         }
         self.policy = self.settings.resolved(&policy);

@@ -234,6 +234,9 @@ pub enum Reason {
         /// How many lines are left out.
         lines: u64,
     },
+    /// The lines of a file are shown without most of their numbers. Plans never give this reason, because it happens
+    /// earlier.
+    Unnumbered,
     /// The provider refused the group's signed reasoning, so it is left out. Only
     /// [`Engine::leave_out_reasoning`](crate::Engine::leave_out_reasoning) gives this reason.
     Refused,
@@ -274,6 +277,7 @@ impl fmt::Display for Reason {
                 let (shown, of) = (number(*shown), number(*of));
                 write!(f, "long output truncated to {shown} of {of} characters as it arrived")
             }
+            Reason::Unnumbered => f.write_str("most numbers of lines are left out"),
             Reason::Repeated { lines: 1 } => f.write_str("a line that is shown above is left out"),
             Reason::Repeated { lines } => write!(f, "{} lines that are shown above are left out", number(*lines)),
             Reason::Refused => f.write_str("the provider refused its signed reasoning, which is left out"),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// An index: a note after the head of the window with names that are no longer in it.
+/// An index: a note in the head of the window with names that are no longer in it.
 ///
 /// A name is an [identifier](lookback_content::identifiers). A compaction that removes a name rewrites the index.
 /// Frequent and recent names come first, and uses by the model count most. The index helps the model to name things. It

@@ -103,6 +103,7 @@ impl Limits {
     }
 
     /// Returns every limit that is exceeded.
+    #[doc(hidden)]
     pub fn exceeded_by(&self, totals: &Totals) -> impl Iterator<Item = Excess> {
         let (limits, totals) = (*self, *totals);
         Measure::ALL.into_iter().filter_map(move |measure| {

@@ -127,13 +127,13 @@ pub struct Policy {
 impl Policy {
     /// Returns the default policy of [`Settings`](crate::Settings), made for production.
     ///
-    /// A window whose body exceeds 32,000 tokens is compacted to 10,000. So compactions are rare, and the provider's
-    /// cache matches in between. If the cache is cold, the limit is 14,000 tokens. Windows with more than 80 pictures
+    /// A window whose body exceeds 56,000 tokens is compacted to 20,000. So compactions are rare, and the provider's
+    /// cache matches in between. If the cache is cold, the limit is 24,000 tokens. Windows with more than 80 pictures
     /// and files are compacted to 40, and windows of more than 24,000,000 bytes to 12,000,000. Old pictures and tool
     /// results are cleared first, and then whole groups are dropped. An index lists the names that have left.
     ///
-    /// An arriving tool result is capped at 4,000 tokens if it shows a file, and at 400 otherwise. Lines that the
-    /// window already shows are left out.
+    /// An arriving tool result is capped at 8,000 tokens if it shows a file, and at 1,500 otherwise. Lines that the
+    /// window already shows are left out, and so are most numbers of lines.
     ///
     /// The page `docs/concepts/default-policy.md` gives the reasons, with figures.
     ///
@@ -146,13 +146,13 @@ impl Policy {
     pub fn production() -> Policy {
         let limits = |body, media, bytes| Limits { media: Some(media), bytes: Some(bytes), ..Limits::body(body) };
         Policy {
-            limits: limits(32_000, 80, 24_000_000),
-            target: Some(limits(10_000, 40, 12_000_000)),
-            cold: Some(Cold { limits: Limits::body(14_000), target: Limits::body(10_000), ..Cold::default() }),
+            limits: limits(56_000, 80, 24_000_000),
+            target: Some(limits(20_000, 40, 12_000_000)),
+            cold: Some(Cold { limits: Limits::body(24_000), target: Limits::body(20_000), ..Cold::default() }),
             start: Start::UserOrToolPair,
-            caps: Some(Caps { file: 4_000, other: 400, names: 800 }),
+            caps: Some(Caps { file: 8_000, other: 1_500, names: 800, numbers: false }),
             repeats: Some(Repeats::default()),
-            index: Some(Index::default()),
+            index: Some(Index { budget: 4_500 }),
             stages: vec![
                 Stage::ClearMedia { except_newest: 3 },
                 Stage::ClearResults { except_newest: 3, marker: None },

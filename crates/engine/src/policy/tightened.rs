@@ -167,6 +167,7 @@ fn tighter(one: Option<Caps>, other: Option<Caps>) -> Option<Caps> {
             file: one.file.min(other.file),
             other: one.other.min(other.other),
             names: one.names.min(other.names),
+            numbers: one.numbers && other.numbers,
         }),
         (one, other) => one.or(other),
     }

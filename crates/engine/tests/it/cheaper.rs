@@ -136,7 +136,7 @@ fn lines_are_put_back_if_the_entry_that_shows_them_leaves() {
 
 #[test]
 fn of_those_that_refer_to_lost_lines_the_oldest_shows_them() {
-    let caps = Some(Caps { file: 4_000, other: 700, names: 0 });
+    let caps = Some(Caps { file: 4_000, other: 700, names: 0, numbers: true });
     let policy = Policy { repeats: Some(Repeats::default()), caps, ..Policy::unlimited() };
     let mut engine = engine(policy);
     engine.push(Message::user("Read it again and again.")).unwrap();
@@ -161,7 +161,7 @@ fn of_those_that_refer_to_lost_lines_the_oldest_shows_them() {
 
 #[test]
 fn references_count_toward_a_cap() {
-    let caps = Some(Caps { file: 200, other: 200, names: 0 });
+    let caps = Some(Caps { file: 200, other: 200, names: 0, numbers: true });
     let policy = Policy { repeats: Some(Repeats { lines: 1, tokens: 1 }), caps, ..Policy::unlimited() };
     let mut engine = engine(policy);
     let known = |line: usize| format!("{line}\n");
@@ -217,7 +217,7 @@ fn a_result_never_refers_to_what_is_shown_below_it() {
 
 #[test]
 fn a_result_is_capped_by_what_it_shows() {
-    let policy = Policy { caps: Some(Caps { file: 600, other: 200, names: 50 }), ..Policy::unlimited() };
+    let policy = Policy { caps: Some(Caps { file: 600, other: 200, names: 50, numbers: true }), ..Policy::unlimited() };
     let mut engine = engine(policy);
     let numbered: String = file(0..30).lines().zip(1..).map(|(line, number)| format!("{number}\t{line}\n")).collect();
     call(&mut engine, "c1", "{}", &numbered);
@@ -226,6 +226,45 @@ fn a_result_is_capped_by_what_it_shows() {
     let sent = shown(engine.view());
     assert!(sent.contains("number_15 ") && sent.contains("number_115 ") && !sent.contains("let number_215 "), "{sent}");
     assert!(sent.contains("lines cut; entry 5 has them, with "), "{sent}");
+}
+
+#[test]
+fn every_tenth_line_of_a_file_keeps_its_number_and_moved_lines_repeat() {
+    let caps = Some(Caps { numbers: false, ..Caps::default() });
+    let policy = Policy { caps, repeats: Some(Repeats::default()), ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    let numbered = |lines: std::ops::Range<usize>, first: usize| -> String {
+        file(lines).lines().zip(first..).map(|(line, number)| format!("{number:>6}\u{2192}{line}\n")).collect()
+    };
+    call(&mut engine, "c1", r#"{"file_path":"src/main.rs"}"#, &numbered(0..40, 1));
+    let sent = shown(engine.view());
+    for number in 1..=40 {
+        let has_number = sent.contains(&format!(" {number}\u{2192}let number_{} ", number - 1));
+        assert_eq!(has_number, number == 1 || number % 10 == 0, "{number}: {sent}");
+    }
+    // Three new lines before them have moved these.
+    call(
+        &mut engine,
+        "c2",
+        r#"{"file_path":"src/main.rs"}"#,
+        &format!("{}{}", numbered(90..93, 1), numbered(0..40, 4)),
+    );
+    let sent = shown(engine.view());
+    assert_eq!(sent.matches("let number_5 ").count(), 1, "{sent}");
+    assert!(
+        sent.contains("let number_92 ") && sent.contains("[... 40 lines as shown above, in entry 1 ...]"),
+        "{sent}"
+    );
+}
+
+#[test]
+fn a_shell_command_that_reads_a_file_has_the_cap_of_files() {
+    let caps = Some(Caps { file: 4_000, other: 200, ..Caps::default() });
+    let mut engine = engine(Policy { caps, ..Policy::unlimited() });
+    call(&mut engine, "c1", r#"{"command":["bash","-lc","sed -n '1,80p' src/main.rs"]}"#, &file(0..80));
+    call(&mut engine, "c2", r#"{"command":["bash","-lc","cargo test 2>&1 | tail -80"]}"#, &file(100..180));
+    let sent = shown(engine.view());
+    assert!(sent.contains("let number_40 ") && !sent.contains("let number_140 "), "{sent}");
 }
 
 /// Creates a session of rounds whose body is between the cold limit and the usual limit.

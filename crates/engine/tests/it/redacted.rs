@@ -91,7 +91,7 @@ fn messages_and_their_parts_say_no_word() {
                 part: 2,
                 change: Change::Cut {
                     item: 0,
-                    cut: Cut { head: 1, tail: 1, marker: MARK.to_owned(), repeats: Vec::new() },
+                    cut: Cut { head: 1, tail: 1, marker: MARK.to_owned(), ..Cut::nothing() },
                 },
             },
         ];

@@ -39,6 +39,7 @@ impl FactKind {
 
     /// Returns whether facts of this kind are protected: a fact sheet leaves out everything else before it leaves out
     /// one of them.
+    #[doc(hidden)]
     pub fn is_protected(self) -> bool {
         match self {
             FactKind::Correction | FactKind::Constraint | FactKind::Blocker => true,

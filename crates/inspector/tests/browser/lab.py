@@ -19,7 +19,12 @@ CHROMIUM = "/usr/bin/chromium"
 # An upper bound for every wait here, in milliseconds.
 LONGEST = 180_000
 EXAMPLE = PROJECT / "examples" / "session.jsonl"
-POLICIES = ["default", "none", "messages"]
+# Small limits, so that the session is cut several times.
+SMALL = (
+    "default:limits.body=32000,target.body=10000,cold.limits.body=14000,cold.target.body=10000,"
+    "caps.file=4000,caps.other=400,caps.numbers=true"
+)
+POLICIES = [SMALL, "none", "messages"]
 
 # What a row shows, in the order of the page.
 ROWS = """rows => rows.map(row => {

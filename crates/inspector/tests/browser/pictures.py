@@ -6,7 +6,7 @@
 import sys
 import tempfile
 
-from lab import PROJECT, Lab, at, go_to
+from lab import POLICIES, PROJECT, SMALL, Lab, at, go_to
 from playwright.sync_api import expect
 from run import bring_loopback_up, can_isolate, isolated
 
@@ -48,9 +48,11 @@ def policies(lab):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--inside"]:
         bring_loopback_up()
-        with tempfile.TemporaryDirectory(prefix="lookback-pages-") as folder, Lab(folder) as lab:
-            for picture in [top, messages, policies]:
-                picture(lab)
-            lab.close_pages()
+        # The first has the policy of the commands in the pages. The second has one that drops messages.
+        for POLICIES[0], pictures in [("default", [top, policies]), (SMALL, [messages])]:
+            with tempfile.TemporaryDirectory(prefix="lookback-pages-") as folder, Lab(folder) as lab:
+                for picture in pictures:
+                    picture(lab)
+                lab.close_pages()
     elif can_isolate():
         sys.exit(isolated("pictures.py", []))

@@ -239,7 +239,7 @@ impl Player<'_> {
         let text = said(&recorded.message);
         self.seen.push(position, &text);
         self.stretches.push(position, &text);
-        let cut = |edit: &Edit| matches!(edit.change, Change::Cut { .. });
+        let cut = |edit: &Edit| matches!(&edit.change, Change::Cut { cut, .. } if !cut.only_hides_numbers());
         let newest = self.session.view().messages().next_back().filter(|item| item.position() >= position);
         self.capped += u64::from(newest.is_some_and(|item| item.edits().iter().any(cut)));
         for item in self.session.view().messages().rev().take_while(|item| item.position() >= position) {

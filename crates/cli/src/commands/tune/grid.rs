@@ -6,15 +6,15 @@ const GRID: [&[&str]; 3] = [
     // The limit and the target of the body, in tokens.
     &[
         "",
-        "limits.body=24000,target.body=8000",
-        "limits.body=40000,target.body=12000",
-        "limits.body=48000,target.body=16000",
-        "limits.body=64000,target.body=24000",
+        "limits.body=32000,target.body=10000",
+        "limits.body=48000,target.body=12000",
+        "limits.body=72000,target.body=28000",
+        "limits.body=96000,target.body=36000",
     ],
     // The cap of tool results, in tokens.
-    &["", "caps.other=1000", "caps.file=8000,caps.other=1500"],
+    &["", "caps.file=4000", "caps.file=4000,caps.other=800"],
     // The limit and the target while the cache is cold.
-    &["", "cold.limits.body=10000,cold.target.body=6000"],
+    &["", "cold.limits.body=14000,cold.target.body=10000"],
 ];
 
 /// Returns the policies of the grid as text.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use lookback_content::numbered::unnumbered;
 use lookback_engine::LogState;
 use lookback_engine::plan::{Action, Decision, Occasion, Reason, Verdict};
 use lookback_engine::transcript::{Entry, Position, Repair};
@@ -600,9 +601,11 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
                     Reason::Stale | Reason::Spent | Reason::Unlisted => {
                         decision.action == Action::Drop && decision.after == Default::default()
                     }
-                    Reason::Capped { .. } | Reason::Repeated { .. } | Reason::Repaired { .. } | Reason::Refused => {
-                        false
-                    }
+                    Reason::Capped { .. }
+                    | Reason::Repeated { .. }
+                    | Reason::Unnumbered
+                    | Reason::Repaired { .. }
+                    | Reason::Refused => false,
                     Reason::Waits => matches!(verdict, Verdict::Wait | Verdict::Refuse),
                     _ => false,
                 };
@@ -768,10 +771,15 @@ pub fn raw(json: &str) -> Box<RawValue> {
     serde_json::from_str(json).unwrap()
 }
 
+/// Returns a text without the numbers of its lines.
+fn bare(text: &str) -> String {
+    unnumbered(text).collect()
+}
+
 /// Repeated lines that are left out of a result are shown above, word for word.
 pub fn what_is_left_out_is_shown_above(run: &Run) -> Found {
     for (index, step) in run.steps.iter().enumerate() {
-        let mut above: BTreeMap<Position, String> = BTreeMap::new();
+        let mut above: BTreeMap<Position, (String, bool)> = BTreeMap::new();
         for item in step.view.messages() {
             for edit in item.edits() {
                 let Change::Cut { item: at, cut } = &edit.change else { continue };
@@ -782,12 +790,18 @@ pub fn what_is_left_out_is_shown_above(run: &Run) -> Found {
                 let text = result.content[*at].text().unwrap();
                 for repeat in &cut.repeats {
                     let lines = text[repeat.start..repeat.end].trim_end_matches('\n');
-                    let shown = above.get(&repeat.entry).is_some_and(|shown| shown.contains(lines));
+                    let shown = above.get(&repeat.entry).is_some_and(|(shown, is_unnumbered)| {
+                        let either = cut.unnumbered || *is_unnumbered;
+                        shown.contains(lines) || (either && bare(shown).contains(&bare(lines)))
+                    });
                     demand!(shown, "window {index}: {lines:?} is not shown in {}", repeat.entry);
                 }
             }
             if !item.is_own() {
-                above.insert(item.position(), edit::shown_text(item.message(), item.edits()));
+                let is_unnumbered =
+                    |edit: &edit::Edit| matches!(&edit.change, Change::Cut { cut, .. } if cut.unnumbered);
+                let shown = edit::shown_text(item.message(), item.edits());
+                above.insert(item.position(), (shown, item.edits().iter().any(is_unnumbered)));
             }
         }
     }

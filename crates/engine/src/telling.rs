@@ -1,0 +1,94 @@
+//! Telling lines: those in the output of a tool that say how something ended, such as errors and counts of tests.
+
+use std::collections::HashSet;
+
+use lookback_tokens::TokenCounter;
+
+/// The most bytes of a line that are kept.
+const LONGEST: usize = 300;
+
+/// The words that make a line telling, in lower case.
+const WORDS: [&str; 16] = [
+    "aborted",
+    "assertion",
+    "cannot",
+    "denied",
+    "error",
+    "errors",
+    "exception",
+    "fail",
+    "failed",
+    "failure",
+    "failures",
+    "fatal",
+    "panic",
+    "panicked",
+    "passed",
+    "traceback",
+];
+
+/// Returns the telling lines of a text, each once, up to this many tokens. A long line is cut.
+///
+/// The line after an error often has its place, so it counts, too.
+pub(crate) fn telling_lines<'a>(text: &'a str, most: u64, counter: &dyn TokenCounter) -> Vec<&'a str> {
+    let (mut lines, mut known, mut tokens, mut follows) = (Vec::new(), HashSet::new(), 0, false);
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        let is_telling = is_telling(line);
+        if !is_telling && !std::mem::replace(&mut follows, false) {
+            continue;
+        }
+        follows = is_telling;
+        let line = line.get(..line.floor_char_boundary(LONGEST)).unwrap_or(line).trim_end();
+        if known.insert(line) {
+            tokens += counter.text(line) + 1;
+            if tokens > most {
+                break;
+            }
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// Returns whether a line has a word such as `error`, or a name such as `TypeError`. A part of a path or of a longer
+/// name does not count.
+fn is_telling(line: &str) -> bool {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-');
+    let mut words = line.split(|c| !inner(c)).map(|word| word.trim_matches(['.', '-', '/']));
+    words.any(|word| {
+        let is_word = || WORDS.iter().any(|telling| telling.eq_ignore_ascii_case(word));
+        let is_name = || word.ends_with("Error") || word.ends_with("Exception");
+        (4..=60).contains(&word.len()) && (is_word() || is_name())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lookback_tokens::Estimate;
+
+    #[test]
+    fn lines_with_an_error_its_place_and_a_count_of_tests_are_telling() {
+        let text = "   Compiling notes v0.1.0\nerror[E0308]: mismatched types\n  --> src/main.rs:4:5\n   |\n\
+            test a ... ok\ntest b ... FAILED\ntest c ... ok\nTypeError: x is not a function\n    at run (main.js:3)\n\
+            test b ... FAILED\n3 passed; 1 failed\n";
+        let told = [
+            "error[E0308]: mismatched types",
+            "  --> src/main.rs:4:5",
+            "test b ... FAILED",
+            "test c ... ok",
+            "TypeError: x is not a function",
+            "    at run (main.js:3)",
+            "3 passed; 1 failed",
+        ];
+        assert_eq!(telling_lines(text, 1_000, &Estimate::default()), told);
+        assert_eq!(telling_lines(text, 28, &Estimate::default()), told[..2]);
+    }
+
+    #[test]
+    fn names_of_files_and_longer_names_are_not_telling() {
+        for line in ["src/error.rs", "errors.log 12 KB", "fn error_of(line)", "no-error-here", "the end"] {
+            assert!(!is_telling(line), "{line}");
+        }
+    }
+}
