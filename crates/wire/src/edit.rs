@@ -165,12 +165,14 @@ impl Cut {
 
     /// Returns the cut that leaves out only lines that the window shows elsewhere, and the numbers of lines if
     /// `unnumbered`. Returns `None` if that is nothing.
+    #[doc(hidden)]
     pub fn once(text: &str, repeats: Vec<Repeat>, unnumbered: bool) -> Option<Cut> {
         let changes = unnumbered || !repeats.is_empty();
         changes.then(|| Cut { head: text.len(), repeats, unnumbered, ..Cut::nothing() })
     }
 
     /// Returns this cut, with those repeats left out, too, that lie completely in its head or tail.
+    #[doc(hidden)]
     pub fn without(self, text: &str, mut repeats: Vec<Repeat>) -> Cut {
         let tail = text.len().saturating_sub(self.tail);
         repeats.retain(|repeat| repeat.end <= self.head || repeat.start >= tail);
