@@ -43,7 +43,11 @@ pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
         cold: bytes.option(|bytes| Cold { after: bytes.size(), limits: limits(bytes), target: limits(bytes) }),
         payback: bytes
             .option(|bytes| Payback { write: bytes.choose(&[12.5, 1.0, 0.0, f64::NAN]), limits: limits(bytes) }),
-        caps: bytes.option(|bytes| Caps { file: bytes.size(), other: bytes.size(), names: bytes.size() }),
+        caps: bytes.option(|bytes| {
+            let (file, other, names) = (bytes.size(), bytes.size(), bytes.size());
+            // Without a byte of its own, so that inputs that found something keep their meaning.
+            Caps { file, other, names, numbers: file % 2 == 0 }
+        }),
         repeats: bytes.option(|bytes| Repeats { lines: bytes.size(), tokens: bytes.size() }),
         index: bytes.option(|bytes| Index { budget: bytes.size() }),
         ..Policy::unlimited()
