@@ -31,7 +31,8 @@ fn a_wrong_setting_says_what_is_wrong() {
     assert_eq!(
         message("windows"),
         "there is no policy `windows`; use a preset (default, frugal, none, messages, turns, rounds, tokens, \
-         turn-window, rolling-summary, two-tier, message-window, managed-window), or a file whose name ends in .toml or .json"
+         turn-window, rolling-summary, two-tier, message-window, managed-window), or a file whose name ends in .toml or \
+         .json"
     );
     assert_eq!(message("messages:max_messages"), "`max_messages` is not a setting: write KEY=VALUE");
     assert!(
