@@ -24,7 +24,7 @@ pub fn is_numbered(text: &str) -> bool {
 }
 
 /// Returns the lines of a text with their ends, with only some of their numbers: the first, each that starts another
-/// count, and every tenth.
+/// count, and every tenth. A line without a number ends a count, unless it is empty.
 ///
 /// ```
 /// use lookback_content::numbered::sparsely_numbered;
@@ -35,15 +35,36 @@ pub fn is_numbered(text: &str) -> bool {
 pub fn sparsely_numbered(text: &str) -> impl Iterator<Item = &str> {
     let mut last = None;
     text.split_inclusive('\n').map(move |line| {
-        let Some((number, rest)) = split(line) else { return line };
+        let Some((number, rest)) = split(line) else {
+            last = last.filter(|_| line.trim().is_empty());
+            return line;
+        };
         let before = last.replace(number);
         if follows(before, Some(number)) && !number.is_multiple_of(10) { rest } else { line }
     })
 }
 
-/// Returns the lines of a text with their ends, without their numbers.
+/// Returns the lines of a text with their ends, without the numbers that belong to a count.
+///
+/// ```
+/// use lookback_content::numbered::unnumbered;
+///
+/// let lines: Vec<&str> = unnumbered("8\tfn main() {\n9\t    run();\n10\t}\n2026 lines in all\n").collect();
+/// assert_eq!(lines, ["fn main() {\n", "    run();\n", "}\n", "2026 lines in all\n"]);
+/// ```
 pub fn unnumbered(text: &str) -> impl Iterator<Item = &str> {
-    text.split_inclusive('\n').map(|line| split(line).map_or(line, |(_, rest)| rest))
+    let mut last = None;
+    let mut lines = text.split_inclusive('\n').peekable();
+    std::iter::from_fn(move || {
+        let line = lines.next()?;
+        let Some((number, rest)) = split(line) else {
+            last = last.filter(|_| line.trim().is_empty());
+            return Some(line);
+        };
+        let before = last.replace(number);
+        let next = lines.peek().and_then(|next| split(next)).map(|(number, _)| number);
+        Some(if follows(before, Some(number)) || follows(Some(number), next) { rest } else { line })
+    })
 }
 
 fn follows(last: Option<u64>, number: Option<u64>) -> bool {

@@ -146,6 +146,22 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_belongs_to_no_count_is_part_of_its_line() {
+        let log = |year: usize| -> String {
+            let lines = file(0..40);
+            let numbered: String = lines.lines().zip(1..).map(|(line, number)| format!("{number}\t{line}\n")).collect();
+            let totals: String = (0..5).map(|step| format!("{} tests passed in the year\n", year + 7 * step)).collect();
+            numbered + &totals
+        };
+        let mut lines = ShownLines::new(LEAST, true);
+        lines.add(0, &Message::tool_result("c", log(2025)), &[]);
+        let again = log(2026);
+        let found = repeats(&lines, &again);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(again[found[0].start..found[0].end].lines().count(), 40);
+    }
+
+    #[test]
     fn lines_that_changed_are_shown() {
         let before = file(0..50);
         let after = before.replace("number_20 ", "number_twenty ");

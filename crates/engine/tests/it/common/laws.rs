@@ -19,7 +19,7 @@ use lookback_wire::message::PartRef;
 use lookback_wire::size::Measure;
 use lookback_wire::{
     dialect::{Dialect, Request},
-    message::Role,
+    message::{Message, Role},
 };
 use serde_json::value::RawValue;
 
@@ -771,15 +771,30 @@ pub fn raw(json: &str) -> Box<RawValue> {
     serde_json::from_str(json).unwrap()
 }
 
-/// Returns a text without the numbers of its lines.
-fn bare(text: &str) -> String {
-    unnumbered(text).collect()
+/// Returns the tool results that a message shows, without the numbers of their lines.
+fn shown_without_numbers(message: &Message, edits: &[edit::Edit]) -> String {
+    let mut bare = String::new();
+    for (part, result) in message.tool_results().filter(|(part, _)| !edit::is_hidden(edits, *part)) {
+        for (item, value) in result.content.iter().enumerate() {
+            let Some(text) = value.text() else { continue };
+            let kept = match edit::cut_of(edits, part, item) {
+                Some(cut) => cut.kept(text).collect(),
+                None => vec![text],
+            };
+            for text in kept {
+                bare.extend(unnumbered(text));
+                bare.push('\0');
+            }
+        }
+    }
+    bare
 }
 
-/// Repeated lines that are left out of a result are shown above, word for word.
+/// Repeated lines that are left out of a result are shown above, word for word. The number that a tool puts before a
+/// line is not a word of it, but only if it belongs to a count and the window hides such numbers.
 pub fn what_is_left_out_is_shown_above(run: &Run) -> Found {
     for (index, step) in run.steps.iter().enumerate() {
-        let mut above: BTreeMap<Position, (String, bool)> = BTreeMap::new();
+        let mut above: BTreeMap<Position, &Item> = BTreeMap::new();
         for item in step.view.messages() {
             for edit in item.edits() {
                 let Change::Cut { item: at, cut } = &edit.change else { continue };
@@ -788,20 +803,25 @@ pub fn what_is_left_out_is_shown_above(run: &Run) -> Found {
                 }
                 let (_, result) = item.message().tool_results().find(|(part, _)| *part == edit.part).unwrap();
                 let text = result.content[*at].text().unwrap();
+                let lines_before = |at: usize| text[..at].split_inclusive('\n').count();
                 for repeat in &cut.repeats {
                     let lines = text[repeat.start..repeat.end].trim_end_matches('\n');
-                    let shown = above.get(&repeat.entry).is_some_and(|(shown, is_unnumbered)| {
-                        let either = cut.unnumbered || *is_unnumbered;
-                        shown.contains(lines) || (either && bare(shown).contains(&bare(lines)))
+                    let (first, after) = (lines_before(repeat.start), lines_before(repeat.end));
+                    let bare: String = unnumbered(text).skip(first).take(after - first).collect();
+                    let shown = above.get(&repeat.entry).is_some_and(|above| {
+                        let hidden =
+                            |edit: &edit::Edit| matches!(&edit.change, Change::Cut { cut, .. } if cut.unnumbered);
+                        let hides_numbers = cut.unnumbered || above.edits().iter().any(hidden);
+                        edit::shown_text(above.message(), above.edits()).contains(lines)
+                            || (hides_numbers
+                                && shown_without_numbers(above.message(), above.edits())
+                                    .contains(bare.trim_end_matches('\n')))
                     });
                     demand!(shown, "window {index}: {lines:?} is not shown in {}", repeat.entry);
                 }
             }
             if !item.is_own() {
-                let is_unnumbered =
-                    |edit: &edit::Edit| matches!(&edit.change, Change::Cut { cut, .. } if cut.unnumbered);
-                let shown = edit::shown_text(item.message(), item.edits());
-                above.insert(item.position(), (shown, item.edits().iter().any(is_unnumbered)));
+                above.insert(item.position(), item);
             }
         }
     }
