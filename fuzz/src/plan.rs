@@ -45,8 +45,7 @@ pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
             .option(|bytes| Payback { write: bytes.choose(&[12.5, 1.0, 0.0, f64::NAN]), limits: limits(bytes) }),
         caps: bytes.option(|bytes| {
             let (file, other, names) = (bytes.size(), bytes.size(), bytes.size());
-            // Without a byte of its own, so that inputs that found something keep their meaning.
-            Caps { file, other, names, numbers: file % 2 == 0 }
+            Caps { file, other, names, numbers: bytes.coin() }
         }),
         repeats: bytes.option(|bytes| Repeats { lines: bytes.size(), tokens: bytes.size() }),
         index: bytes.option(|bytes| Index { budget: bytes.size() }),

@@ -161,19 +161,14 @@ impl Calls {
         self.calls.iter().skip(known).filter(|call| call.answer == Answer::StandIn).map(Call::name)
     }
 
-    /// Counts the calls that have neither a result nor a stand-in, without the first `known` calls.
-    pub(super) fn open_after(&self, known: usize) -> u64 {
-        self.calls.iter().skip(known).filter(|call| call.answer == Answer::Open).count() as u64
+    /// Returns the names of the calls that have neither a result nor a stand-in, without the first `known` calls.
+    pub(super) fn open_after(&self, known: usize) -> impl DoubleEndedIterator<Item = &str> {
+        self.calls.iter().skip(known).filter(|call| call.answer == Answer::Open).map(Call::name)
     }
 
     /// Returns whether the call that is shown under a name has neither a result nor a stand-in.
     pub(super) fn is_open(&self, name: &str) -> bool {
         self.named(name, |call| call.answer == Answer::Open).is_some()
-    }
-
-    /// Returns the names of the calls that have neither a result nor a stand-in.
-    pub(super) fn open(&self) -> impl DoubleEndedIterator<Item = &str> {
-        self.calls.iter().filter(|call| call.answer == Answer::Open).map(Call::name)
     }
 
     /// Returns the first call with this identifier and this answer that can still take a result: its place among the

@@ -40,7 +40,7 @@ impl ViewGroup {
         let merges = last.message.wire().is_some_and(|wire| wire.dialect.quirks().merges_neighbors);
         let shown = last.message.parts().enumerate().filter(|(part, _)| !edit::is_hidden(&last.edits, *part));
         let reasons = || matches!(shown.last(), Some((_, PartRef::Reasoning(_))));
-        merges && !last.is_own() && (self.calls.open().next().is_some() || reasons())
+        merges && !last.is_own() && (self.calls.open_after(0).next().is_some() || reasons())
     }
 
     /// Adds a message of the model that continues the group's answer.

@@ -19,8 +19,8 @@ pub(super) struct Index {
     renamed: HashMap<String, Position>,
     /// The names of the calls with a stand-in, for which a late result may come.
     stood_in: HashSet<String>,
-    /// The number of calls that have neither a result nor a stand-in.
-    open: u64,
+    /// The names of the calls that have neither a result nor a stand-in, each with the number of such calls.
+    open: HashMap<String, u64>,
 }
 
 impl Index {
@@ -38,7 +38,9 @@ impl Index {
             *number = group.number.max(*number);
         }
         self.stood_in.extend(group.calls.stood_in(known).map(str::to_owned));
-        self.open += group.calls.open_after(known);
+        for name in group.calls.open_after(known) {
+            *self.open.entry(name.to_owned()).or_default() += 1;
+        }
     }
 
     /// Removes all calls, and keeps the allocated capacity.
@@ -46,12 +48,12 @@ impl Index {
         self.groups.clear();
         self.renamed.clear();
         self.stood_in.clear();
-        self.open = 0;
+        self.open.clear();
     }
 
     /// Returns the number of calls that have neither a result nor a stand-in.
     pub(super) fn open(&self) -> u64 {
-        self.open
+        self.open.values().sum()
     }
 }
 
@@ -76,9 +78,7 @@ impl View {
     /// Returns whether a call without a result, or with only a stand-in, is shown under this name. If a new call had
     /// the same name, a late result would seem to answer both.
     pub(super) fn awaits(&self, name: &str) -> bool {
-        let is_open = |group: &ViewGroup| group.calls.waiting(name, 0, Answer::Open).is_some();
-        self.calls.stood_in.contains(name)
-            || self.group_of(name).and_then(|at| self.groups.get(at)).is_some_and(is_open)
+        self.calls.stood_in.contains(name) || self.calls.open.contains_key(name)
     }
 
     /// Returns whether the results of a message belong to the newest group, which is shown last.
@@ -113,6 +113,13 @@ impl View {
         if answer == Answer::StandIn {
             self.calls.stood_in.insert(shown.to_owned());
         }
-        self.calls.open = self.calls.open.saturating_sub(u64::from(group.calls.answer(shown, answer)));
+        if group.calls.answer(shown, answer)
+            && let Some(open) = self.calls.open.get_mut(shown)
+        {
+            *open -= 1;
+            if *open == 0 {
+                self.calls.open.remove(shown);
+            }
+        }
     }
 }

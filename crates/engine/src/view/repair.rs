@@ -24,14 +24,15 @@ impl View {
     /// Returns the calls that have neither a result nor a stand-in.
     pub(crate) fn open_calls(&self) -> Vec<OpenCall> {
         let mut open = Vec::new();
+        let all = self.calls.open();
         // Open calls are usually near the end. But if a client sends a whole history at once, there may be answered
         // rounds between them.
         for group in self.groups.iter().rev() {
-            if open.len() as u64 >= self.calls.open() {
+            if open.len() as u64 >= all {
                 break;
             }
             let Some(first) = group.items.first() else { continue };
-            let calls = group.calls.open().rev();
+            let calls = group.calls.open_after(0).rev();
             open.extend(calls.map(|name| OpenCall { position: first.position, id: name.to_owned() }));
         }
         open.reverse();
