@@ -217,25 +217,26 @@ impl From<WithinArgs> for Within {
 
 /// Read messages that have left the window of a session
 ///
-/// Searches for words, or reads one entry in full or a range of entries. A message is found if it has any of the words,
-/// in any form; the best come first. The output is what a model reads with the tool `recall`. Exits with 1 if nothing is
-/// found.
+/// Searches for words, or reads one entry or a range of entries. A message is found if it has any of the words, in any
+/// form; the best come first. With words and an entry, reads the part of the entry around the words. The output is what a
+/// model reads with the tool `recall`. Exits with 1 if nothing is found.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
   lookback recall replay/session \"late stand\" --limit 2
   lookback recall replay/session --entry 34
+  lookback recall replay/session \"late stand\" --entry 34
   lookback recall replay/session --from 3 --to 9
   lookback recall replay/session \"late stand\" --speaker assistant")]
 pub(crate) struct RecallArgs {
     /// The session
     pub(crate) session: String,
     /// The words to search for, such as a question; a phrase in quotation marks is found word for word
-    #[arg(required_unless_present_any = ["entry", "from", "to"], conflicts_with_all = ["entry", "from", "to"])]
+    #[arg(required_unless_present_any = ["entry", "from", "to"], conflicts_with_all = ["from", "to"])]
     pub(crate) query: Option<String>,
     #[command(flatten)]
     pub(crate) within: WithinArgs,
-    /// Read the message in this entry of the log in full
+    /// Read the message in this entry of the log: in full, or around the words
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"])]
     pub(crate) entry: Option<u64>,
     /// Read the messages from this entry on
@@ -248,7 +249,7 @@ pub(crate) struct RecallArgs {
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["from", "to"])]
     pub(crate) offset: u64,
     /// The maximum number of search results (default 5) or messages of a range (default 20), up to 50. For an entry,
-    /// the maximum number of characters, up to 8000 (the default)
+    /// the maximum number of characters, up to 8000 (the default, or 4000 around words)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
     #[command(flatten)]

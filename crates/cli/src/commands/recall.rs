@@ -17,8 +17,8 @@ pub(crate) fn run(args: RecallArgs) -> Result<ExitCode, Failure> {
     let log = sessions::log(&*open, &args.session, &args.store)?;
     let RecallArgs { query, within, entry, from, to, offset, limit, .. } = args;
     let asked = match (query, entry) {
-        (Some(query), _) => Recall::Query { query, within: within.into(), offset, limit },
-        (None, Some(entry)) => Recall::Entry { entry, offset, limit },
+        (query, Some(entry)) => Recall::Entry { entry, query, offset, limit },
+        (Some(query), None) => Recall::Query { query, within: within.into(), offset, limit },
         (None, None) => Recall::Range { from: from.unwrap_or(0), to: to.unwrap_or(u64::MAX), limit },
     };
     let recalled = block_on(memory::recall(&*open, &log, &asked))?;
@@ -67,7 +67,7 @@ fn text_of(recalled: &Recalled, command: &dyn Fn(&Recall) -> String) -> String {
 fn command(recall: &Recall, session: &str, place: &StoreArg) -> String {
     let mut options = Vec::new();
     let limit = match recall {
-        Recall::Entry { entry, offset, limit } => {
+        Recall::Entry { entry, offset, limit, .. } => {
             options.extend([("--entry", Some(*entry)), ("--offset", Some(*offset).filter(|offset| *offset > 0))]);
             limit
         }
@@ -84,6 +84,7 @@ fn command(recall: &Recall, session: &str, place: &StoreArg) -> String {
     options.push(("--limit", *limit));
     let query = match recall {
         Recall::Query { query, within, .. } => format!(" {}{}", output::quoted(query), limits(within)),
+        Recall::Entry { query: Some(query), .. } => format!(" {}", output::quoted(query)),
         _ => String::new(),
     };
     let options: String = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", value?))).collect();

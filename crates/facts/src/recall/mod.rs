@@ -14,7 +14,7 @@ use serde::Serialize;
 use self::words::{short, who, written};
 use lookback_store::entries;
 use lookback_store::messages::messages;
-use lookback_store::search::{Query, Within, passage};
+use lookback_store::search::{Query, Within, excerpt};
 use lookback_store::{LogName, Store, StoreError};
 
 /// A request to recall messages. In JSON it is the arguments of the tool `recall`.
@@ -22,14 +22,18 @@ use lookback_store::{LogName, Store, StoreError};
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Recall {
-    /// One message in full, page by page.
+    /// One message in full, page by page, or the page around the best match of a query.
     Entry {
         /// The message's position in the log.
         entry: Position,
+        /// The words to look for in the message.
+        #[debug("{:?}", query.as_deref().map(Redacted))]
+        #[serde(skip_serializing_if = "Option::is_none")]
+        query: Option<String>,
         /// How many characters to skip.
         #[serde(skip_serializing_if = "is_zero")]
         offset: u64,
-        /// The most characters, up to [`Recall::LONGEST`], which is the default.
+        /// The most characters, up to [`Recall::LONGEST`], which is the default. With a query, the default is 4,000.
         #[serde(skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     },
@@ -43,7 +47,7 @@ pub enum Recall {
         #[serde(skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     },
-    /// The best passage of each message that matches a query, the best message first (see
+    /// The best lines of each message that matches a query, the best message first (see
     /// [`search`](lookback_store::search)). Abandoned branches are searched, too.
     Query {
         /// The words.
@@ -74,7 +78,7 @@ impl Recall {
 
     /// Creates a request for one message in full.
     pub fn entry(entry: Position) -> Self {
-        Recall::Entry { entry, offset: 0, limit: None }
+        Recall::Entry { entry, query: None, offset: 0, limit: None }
     }
 
     /// Creates a request for the messages in a range of the log.
@@ -91,6 +95,9 @@ impl Recall {
 /// The default numbers of messages, for a range and for a query.
 const IN_RANGE: u64 = 20;
 const FOUND: u64 = 5;
+/// The most characters of a message that a search finds, and of the page around a match in one message.
+const EXCERPT: usize = 600;
+const AROUND: u64 = 4_000;
 /// The most characters of one message in a range, and of all messages of a range together.
 const OF_EACH: usize = 1_000;
 const OF_ALL: usize = 16_000;
@@ -172,16 +179,17 @@ pub async fn recall(store: &dyn Store, session: &LogName, asked: &Recall) -> Res
     recalled.end = head.end;
     let reader = Reader { store, session, end: head.end, path: Path::read(store, session, head.checkpoint).await? };
     match asked {
-        Recall::Entry { entry, offset, limit } => {
-            let limit = limit.unwrap_or(Recall::LONGEST).clamp(1, Recall::LONGEST);
-            match reader.entry(*entry).await? {
-                Some(Entry::Message(arrival)) => {
-                    recalled.passages.push(reader.page(*entry, &arrival, *offset, limit).await?);
-                }
-                Some(Entry::Erased(of)) if of.role.is_some() => recalled.erased = spans([*entry]),
-                _ => {}
+        Recall::Entry { entry, query, offset, limit } => match reader.entry(*entry).await? {
+            Some(Entry::Message(arrival)) => {
+                let limit = |default: u64| limit.unwrap_or(default).clamp(1, Recall::LONGEST);
+                recalled.passages.push(match query {
+                    Some(query) => reader.around(*entry, &arrival, query, *offset, limit(AROUND)).await?,
+                    None => reader.page(*entry, &arrival, *offset, limit(Recall::LONGEST)).await?,
+                });
             }
-        }
+            Some(Entry::Erased(of)) if of.role.is_some() => recalled.erased = spans([*entry]),
+            _ => {}
+        },
         Recall::Range { from, to, limit } => {
             let limit = limit.unwrap_or(IN_RANGE).clamp(1, Recall::MOST);
             reader.range(*from, *to, limit, &mut recalled).await?;
@@ -284,11 +292,12 @@ impl Reader<'_> {
         found.retain(|(hit, _)| hit.log == *self.session && hit.position < self.end);
         for (hit, arrival) in found.iter().skip(skip).take(most) {
             let mut shown = self.page(hit.position, arrival, 0, u64::MAX).await?;
-            let piece = passage(&shown.text, &query);
-            if piece.chars().count() < shown.text.chars().count() {
-                shown.rest = Some(Recall::entry(hit.position));
+            let range = excerpt(&shown.text, &query, EXCERPT);
+            if range.len() < shown.text.len() {
+                let (entry, query) = (hit.position, Some(text.to_owned()));
+                shown.rest = Some(Recall::Entry { entry, query, offset: 0, limit: None });
             }
-            shown.text = piece;
+            shown.text = shown.text.get(range).unwrap_or_default().to_owned();
             into.passages.push(shown);
         }
         if found.len() > skip.saturating_add(most) {
@@ -316,7 +325,7 @@ impl Reader<'_> {
         let length = text.chars().count() as u64;
         let shown: String = text.chars().skip(as_usize(offset)).take(as_usize(limit)).collect();
         let next = offset.saturating_add(limit);
-        let rest = (next < length).then_some(Recall::Entry { entry: at, offset: next, limit: None });
+        let rest = (next < length).then_some(Recall::Entry { entry: at, query: None, offset: next, limit: None });
         Ok(RecalledPassage {
             position: at,
             who: who(arrival, &tools),
@@ -325,6 +334,29 @@ impl Reader<'_> {
             length,
             rest,
         })
+    }
+
+    /// Returns the page around the best match of a query in a message.
+    async fn around(
+        &self,
+        at: Position,
+        arrival: &Arrival,
+        query: &str,
+        offset: u64,
+        limit: u64,
+    ) -> Result<RecalledPassage, StoreError> {
+        let mut page = self.page(at, arrival, offset, u64::MAX).await?;
+        let range = excerpt(&page.text, &Query::new(query), as_usize(limit));
+        let place = |end: usize| offset.saturating_add(page.text.get(..end).unwrap_or_default().chars().count() as u64);
+        let (start, end) = (place(range.start), place(range.end));
+        let rest = |offset, limit| Some(Recall::Entry { entry: at, query: None, offset, limit });
+        page.rest = match (start, end) {
+            (_, end) if end < page.length => rest(end, None),
+            (0, _) => None,
+            (start, _) => rest(0, Some(start)),
+        };
+        page.text = page.text.get(range).unwrap_or_default().to_owned();
+        Ok(page)
     }
 
     /// Returns the tool that a result is from: the nearest call before it with its identifier.

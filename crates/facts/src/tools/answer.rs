@@ -251,7 +251,7 @@ async fn recalled(memory: &Memory, given: &Arguments) -> Result<String, Trouble>
     let (entry, from, to) = (given.count("entry"), given.count("from"), given.count("to"));
     let asked = match (given.text("query"), entry, from.or(to)) {
         (Some(query), None, None) => Recall::Query { query: query.to_owned(), within: within(given)?, offset, limit },
-        (None, Some(entry), None) => Recall::Entry { entry, offset, limit },
+        (query, Some(entry), None) => Recall::Entry { entry, query: query.map(str::to_owned), offset, limit },
         (None, None, Some(_)) if offset > 0 => {
             return Err(Wrong::Combination(
                 "`offset` works only with `entry` or `query`; to continue, give a later `from`",
@@ -263,10 +263,11 @@ async fn recalled(memory: &Memory, given: &Arguments) -> Result<String, Trouble>
         }
         (None, None, Some(from)) => Recall::Range { from, to: to.unwrap_or(from), limit },
         (None, None, None) => {
-            let what = "give one of `query` (words to find), `entry` (one message in full), or `from` and `to`";
+            let what =
+                "give one of `query` (words to find), `entry` (one message, also with `query`), or `from` and `to`";
             return Err(Wrong::Combination(what).into());
         }
-        _ => return Err(Wrong::Combination("give only one of `query`, `entry`, and `from` with `to`").into()),
+        _ => return Err(Wrong::Combination("give `from` and `to` without `query` and `entry`").into()),
     };
     Ok(recall(&**memory.store(), memory.session(), &asked).await?.to_string().trim_end().to_owned())
 }

@@ -228,8 +228,9 @@ impl Definition {
             name: RECALL,
             action: Action::Recall,
             description: "Read earlier messages of this conversation that you no longer see: search them (query), \
-                          read a range (from, to), or read one in full (entry), for example one that was shortened. \
-                          The number after # names a message.",
+                          read a range (from, to), or read one (entry), for example one that was shortened. With \
+                          entry and query, read the part of one message around the words. The number after # names \
+                          a message.",
             parameters: &[
                 optional(
                     "query",
@@ -245,7 +246,11 @@ impl Definition {
                     Shape::Count(0, FAR),
                     "The number of the last message; the same as `from` if not given.",
                 ),
-                optional("entry", Shape::Count(0, FAR), "The number of the message to read in full."),
+                optional(
+                    "entry",
+                    Shape::Count(0, FAR),
+                    "The number of the message to read: in full, or with `query` around its words.",
+                ),
                 optional(
                     "limit",
                     Shape::Count(1, FAR),

@@ -520,15 +520,40 @@ fn an_entry_is_recalled_in_pages_that_make_the_whole() {
             asked = passage.rest;
         }
         assert_eq!(whole, "port = 5050\n".repeat(2_000));
-        let beyond = Recall::Entry { entry: 2, offset: 24_000, limit: None };
+        let beyond = Recall::Entry { entry: 2, query: None, offset: 24_000, limit: None };
         assert_eq!(
             recalled(&store, &beyond),
             "#2 tool result of read_file:\n[no more text; it has 24000 characters]\n"
         );
-        let odd = Recall::Entry { entry: u64::MAX, offset: u64::MAX, limit: Some(u64::MAX) };
+        let odd = Recall::Entry { entry: u64::MAX, query: None, offset: u64::MAX, limit: Some(u64::MAX) };
         assert!(
             recalled(&store, &odd).starts_with("[#18446744073709551615 is not a message; the numbers go from 0 to ")
         );
+    }
+}
+
+#[test]
+fn a_search_leads_to_the_part_of_a_message_around_the_words() {
+    for (store, _folder) in stores() {
+        let mut session = block_on(Session::open(store.clone(), "one", Settings::default())).unwrap();
+        let text: String = (0..1_000).map(|line| format!("    let value_{line} = {line};\n")).collect();
+        block_on(session.push(Message::user(text.clone()))).unwrap();
+        let read =
+            |asked: &Recall| block_on(recall(&*store, &"one".parse().unwrap(), asked)).unwrap().passages.remove(0);
+        let found = read(&Recall::query("value_500"));
+        assert!(found.text.contains("\n    let value_500 = 500;\n"), "the lines are as they were: {}", found.text);
+        assert!(text.contains(&found.text) && found.text.chars().count() <= 600);
+        let page = read(&found.rest.unwrap());
+        assert!(text.contains(&page.text) && page.text.contains(&found.text));
+        assert!((3_900..=4_000).contains(&page.text.chars().count()), "{}", page.text.chars().count());
+        let next = read(&page.rest.unwrap());
+        assert!(text.contains(&(page.text.clone() + &next.text)), "the next page follows");
+        let end = Recall::Entry { entry: 0, query: Some("value_999".into()), offset: 0, limit: Some(200) };
+        let last = read(&end);
+        let before = read(&last.rest.unwrap());
+        assert!(text.starts_with(&before.text) && text.ends_with(&last.text));
+        let later = Recall::Entry { entry: 0, query: Some("let".into()), offset: 20_000, limit: Some(100) };
+        assert!(text.chars().skip(20_000).collect::<String>().starts_with(&read(&later).text));
     }
 }
 

@@ -9,7 +9,6 @@ use lookback_content::identifiers::identifiers;
 use lookback_engine::Settings;
 use lookback_engine::plan::Verdict;
 use lookback_engine::transcript::{Entry, Millis, Position};
-use lookback_tokens::TokenCounter;
 use lookback_wire::dialect::Severity;
 use lookback_wire::dialect::{Dialect, Request};
 use lookback_wire::edit::{Change, Edit};
@@ -30,9 +29,6 @@ use lookback_session::SummaryOptions;
 use lookback_session::adapter;
 use lookback_session::{Error, Session, Window};
 use lookback_store::{Append, LogName, MemoryStore, Record, Store, StoreError, now};
-
-/// The characters of a page that a recall returns: those of `lookback_facts::Recall::LONGEST`.
-const PAGE: usize = 8_000;
 
 /// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
 /// The session is in memory until it is [saved](Replay::save).
@@ -209,24 +205,26 @@ impl Player<'_> {
         self.report.copied_spans += copied.spans;
         self.report.missed_spans += copied.missed.len() as u64;
         self.report.calls_missing_identifiers += u64::from(!reused.missed.is_empty());
-        let mut from = Vec::new();
+        let mut missed = Vec::new();
         for name in &reused.missed {
             let Some(position) = self.seen.place(name) else { continue };
             let shows = |text: &str| identifiers(text).any(|word| word == name);
             let cause = self.departures.cause(position, window.view(), shows);
             *self.report.missed_identifiers_by.entry(cause).or_default() += 1;
-            from.push(position);
+            missed.push((position, name.clone()));
         }
-        for (span, position) in &copied.missed {
-            let cause = self.departures.cause(*position, window.view(), |text| text.contains(span.as_str()));
+        for (span, position) in copied.missed {
+            let cause = self.departures.cause(position, window.view(), |text| text.contains(span.as_str()));
             *self.report.missed_spans_by.entry(cause).or_default() += 1;
-            from.push(*position);
+            missed.push((position, span));
         }
-        if !from.is_empty() {
+        if !missed.is_empty() {
             self.report.missed_calls += 1;
             let is_shown = |position| is_shown(window.view(), position);
-            let page = |position| page(self.recording, &self.begins, position, &*counter);
-            self.report.recall_cost += self.recalls.recall(call.charge.sent(), from, is_shown, page, self.price);
+            let text = |position| text(self.recording, &self.begins, position);
+            let tokens = |page: &str| counter.text(page);
+            let sent = call.charge.sent();
+            self.report.recall_cost += self.recalls.recall(sent, &missed, is_shown, text, tokens, self.price);
         }
         Ok(call)
     }
@@ -250,11 +248,11 @@ impl Player<'_> {
     }
 }
 
-/// Returns the tokens of a page of the message that has this entry.
-fn page(recording: &Recording, begins: &[Position], position: Position, counter: &dyn TokenCounter) -> u64 {
+/// Returns the text of the message that has this entry.
+fn text(recording: &Recording, begins: &[Position], position: Position) -> String {
     let index = begins.partition_point(|begin| *begin <= position).checked_sub(1);
-    let Some(recorded) = index.and_then(|index| recording.messages.get(index)) else { return 0 };
-    counter.text(&said(&recorded.message).chars().take(PAGE).collect::<String>())
+    let recorded = index.and_then(|index| recording.messages.get(index));
+    recorded.map(|recorded| said(&recorded.message)).unwrap_or_default()
 }
 
 /// Returns whether the provider would accept the window. It decodes the encoded messages again and checks them.

@@ -1,6 +1,7 @@
 //! The cost of recalls: the calls with which a model would bring back the texts that its window misses.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 
 use lookback_engine::transcript::Position;
 
@@ -9,20 +10,23 @@ use crate::prices::Price;
 
 /// The tokens that a model writes for a call of the tool `recall`.
 const REQUEST: u64 = 60;
-/// The tokens of the answer to a search: five excerpts of 160 characters, each with its speaker and entry.
-const EXCERPTS: u64 = 300;
+/// The tokens of the answer to a search: five excerpts of up to 600 characters, each with its speaker and entry.
+const EXCERPTS: u64 = 850;
+/// The characters of the page around a text that the tool returns, and those of them that precede the text.
+const PAGE: usize = 4_000;
+const BEFORE: usize = PAGE / 4;
 
 /// The recalls of a session.
 ///
-/// The model reads a page of each message with a missed text. The marker of a result that was cut or cleared names its
-/// entry. For other messages, the model searches the log before. The excerpts rarely have the wanted line. All of that
-/// stays in its window until the next compaction, and later calls pay for it.
+/// The model reads the page around each missed text. The marker of a result that was cut or cleared names its entry. For
+/// other messages, the model searches the log before. The excerpts have some of the wanted lines, but the model reads
+/// the page as well. All of that stays in its window until the next compaction, and later calls pay for it.
 #[derive(Debug, Default)]
 pub(super) struct Recalls {
     /// The tokens that recalls have added to the window.
     tokens: u64,
-    /// The messages that are in the window again.
-    messages: HashSet<Position>,
+    /// The pages that are in the window again, as ranges of bytes of their messages.
+    pages: HashMap<Position, Vec<Range<usize>>>,
 }
 
 impl Recalls {
@@ -36,29 +40,54 @@ impl Recalls {
         if charge.read > 0 { price.cost(self.tokens, 0, 0) } else { price.cost(0, self.tokens, 0) }
     }
 
-    /// Returns the cost of recalling texts from these messages before a call with this many tokens. `is_shown` returns
-    /// whether the window shows a shortened form of a message, and `page` the tokens of a page of it.
+    /// Returns the cost of recalling these texts of messages before a call with this many tokens. `is_shown` returns
+    /// whether the window shows a shortened form of a message, `text` the text of a message, and `tokens` the tokens of
+    /// a page.
     pub(super) fn recall(
         &mut self,
         window: u64,
-        messages: impl IntoIterator<Item = Position>,
+        missed: &[(Position, String)],
         is_shown: impl Fn(Position) -> bool,
-        page: impl Fn(Position) -> u64,
+        text: impl Fn(Position) -> String,
+        tokens: impl Fn(&str) -> u64,
         price: &Price,
     ) -> f64 {
-        let (mut pages, mut searches) = (0, false);
-        for position in messages.into_iter().filter(|position| self.messages.insert(*position)) {
-            pages += page(position);
-            searches |= !is_shown(position);
+        let mut of: BTreeMap<Position, Vec<&str>> = BTreeMap::new();
+        missed.iter().for_each(|(position, missed)| of.entry(*position).or_default().push(missed));
+        let (mut requests, mut answers, mut searches) = (0, 0, false);
+        for (position, missed) in of {
+            let text = text(position);
+            let mut places: Vec<usize> = missed.iter().map(|missed| text.find(missed).unwrap_or_default()).collect();
+            places.sort_unstable();
+            let pages = self.pages.entry(position).or_default();
+            for place in places {
+                if !pages.iter().any(|page| page.contains(&place)) {
+                    let page = around(&text, place);
+                    requests += REQUEST;
+                    answers += tokens(text.get(page.clone()).unwrap_or_default());
+                    // A message without text still takes a request.
+                    pages.push(page.start..page.end.max(page.start + 1));
+                    searches |= !is_shown(position);
+                }
+            }
         }
         let mut cost = 0.0;
-        for answer in [searches.then_some(EXCERPTS), Some(pages).filter(|pages| *pages > 0)].into_iter().flatten() {
-            // The model's request and its answer are written after the window, which is read.
-            cost += price.cost(window + self.tokens, REQUEST + answer, 0) + price.output_cost(REQUEST);
-            self.tokens += REQUEST + answer;
+        let rounds = [searches.then_some((REQUEST, EXCERPTS)), (requests > 0).then_some((requests, answers))];
+        for (requests, answers) in rounds.into_iter().flatten() {
+            // The model's requests and their answers are written after the window, which is read.
+            cost += price.cost(window + self.tokens, requests + answers, 0) + price.output_cost(requests);
+            self.tokens += requests + answers;
         }
         cost
     }
+}
+
+/// Returns the page around a place in a text, as a range of bytes.
+fn around(text: &str, place: usize) -> Range<usize> {
+    let (before, after) = text.split_at_checked(place).unwrap_or((text, ""));
+    let before: usize = before.chars().rev().take(BEFORE).map(char::len_utf8).sum();
+    let after: usize = after.chars().take(PAGE - BEFORE).map(char::len_utf8).sum();
+    place - before..place + after
 }
 
 #[cfg(test)]
@@ -75,21 +104,35 @@ mod tests {
         let prices = Prices::builtin();
         let price = prices.find("anthropic-5m").unwrap();
         let (read, write, output) = (3e-6 * 0.1, 3e-6 * 1.25, 15e-6);
+        let text = |_| format!("{}needle{}thread", "a".repeat(5_000), "b".repeat(5_000));
+        let tokens = |page: &str| page.len() as u64 / 4;
         let mut recalls = Recalls::default();
-        let cost = recalls.recall(10_000, [4, 4], |_| false, |_| 1_000, price);
-        let search = 10_000.0 * read + 360.0 * write + 60.0 * output;
-        let page = 10_360.0 * read + 1_060.0 * write + 60.0 * output;
+        let mut recall = |missed: &[&str], is_shown: bool| {
+            let missed: Vec<_> = missed.iter().map(|text| (4, (*text).to_owned())).collect();
+            recalls.recall(10_000, &missed, |_| is_shown, text, tokens, price)
+        };
+        let search = 10_000.0 * read + 910.0 * write + 60.0 * output;
+        let page = 10_910.0 * read + 1_060.0 * write + 60.0 * output;
+        let cost = recall(&["needle", "needle"], false);
         assert!(is_close(cost, search + page), "{cost}");
-        assert!(is_close(recalls.recall(10_000, [4], |_| false, |_| 1_000, price), 0.0), "it is there already");
+        assert!(is_close(recall(&["needle"], false), 0.0), "it is there already");
+        let cost = recall(&["thread"], true);
+        let page = 11_970.0 * read + (60.0 + 251.0) * write + 60.0 * output;
+        assert!(is_close(cost, page), "another place takes another page, without a search: {cost}");
         let charge = |read| Charge { read, ..Charge::default() };
-        assert!(is_close(recalls.carry(&charge(9_000), price), 1_420.0 * read));
-        assert!(is_close(recalls.carry(&charge(0), price), 1_420.0 * write), "a cold cache is written anew");
+        assert!(is_close(recalls.carry(&charge(9_000), price), 2_281.0 * read));
+        assert!(is_close(recalls.carry(&charge(0), price), 2_281.0 * write), "a cold cache is written anew");
         recalls.compact();
         assert!(is_close(recalls.carry(&charge(9_000), price), 0.0));
-        let cost = recalls.recall(10_000, [4], |_| true, |_| 1_000, price);
-        assert!(
-            is_close(cost, 10_000.0 * read + 1_060.0 * write + 60.0 * output),
-            "the marker names the entry: {cost}"
-        );
+    }
+
+    #[test]
+    fn a_page_lies_around_its_place_in_any_text() {
+        for text in ["", "é", &"é".repeat(9_000)] {
+            for (place, _) in text.char_indices() {
+                let page = around(text, place);
+                assert!(text[page.clone()].chars().count() <= PAGE && page.contains(&place));
+            }
+        }
     }
 }

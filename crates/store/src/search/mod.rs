@@ -33,7 +33,7 @@ mod texts;
 mod within;
 mod words;
 
-pub use passage::passage;
+pub use passage::{excerpt, passage};
 pub use query::{MOST_WORDS, Query};
 pub use rank::{Index, Lookup, Place, rank};
 pub use terms::terms;

@@ -1,6 +1,7 @@
 //! Finds the passage of a text that matches a query best.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use super::language::Language;
 use super::query::Query;
@@ -18,12 +19,34 @@ const MOST_TELLING: usize = 400;
 /// Returns one line of a text: the passage with the most words of the query, in which rarer words have more weight. If
 /// the text has none of them, returns its beginning.
 pub fn passage(text: &str, query: &Query) -> String {
-    let found = found(text, query);
-    let start = best(text, &found).unwrap_or_default();
-    let start =
-        text.get(..start).unwrap_or_default().char_indices().rev().nth(BEFORE - 1).map_or(0, |(start, _)| start);
+    let start = back(text, best(text, query, LENGTH - BEFORE), BEFORE);
     let piece: String = text.get(start..).unwrap_or_default().chars().take(LENGTH).collect();
     piece.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the lines of a text around its best passage, as a range of bytes with at most `most` characters. A quarter of
+/// them may precede the first matching word. A line is cut only if it is too long.
+#[doc(hidden)]
+pub fn excerpt(text: &str, query: &Query, most: usize) -> Range<usize> {
+    let word = best(text, query, most - most / 4);
+    let earliest = back(text, word, most / 4);
+    let before = text.get(earliest..word).unwrap_or_default();
+    // The whole lines before the word. `earliest` may be in the middle of one.
+    let start = match before.find('\n') {
+        _ if earliest == 0 => 0,
+        Some(end) => earliest + end + 1,
+        None => earliest,
+    };
+    let rest = text.get(start..).unwrap_or_default();
+    let Some((cut, _)) = rest.char_indices().nth(most) else { return start..text.len() };
+    let whole = rest.get(..cut).and_then(|piece| piece.rfind('\n')).map(|end| end + 1);
+    start..start + whole.filter(|end| start + end > word).unwrap_or(cut)
+}
+
+/// Returns the place that is at most this number of characters before another.
+fn back(text: &str, at: usize, characters: usize) -> usize {
+    let before = text.get(..at).unwrap_or_default().char_indices().rev();
+    before.take(characters).last().map_or(at, |(start, _)| start)
 }
 
 /// Finds the words of the query in a text. Returns the start, the end and the index in the query of each.
@@ -48,16 +71,17 @@ fn found(text: &str, query: &Query) -> Vec<(usize, usize, usize)> {
     found
 }
 
-/// Returns the start of the best passage.
+/// Returns the start of the first word of the best passage with this number of characters. If the text has no word of
+/// the query, returns 0.
 #[allow(clippy::cast_precision_loss, reason = "it is a weight")]
-fn best(text: &str, found: &[(usize, usize, usize)]) -> Option<usize> {
+fn best(text: &str, query: &Query, characters: usize) -> usize {
+    let found = found(text, query);
     let mut counts: HashMap<usize, usize> = HashMap::new();
     found.iter().for_each(|(.., word)| *counts.entry(*word).or_default() += 1);
     // A word that the text often repeats says little about a passage.
     let weight = |word: &usize| 1.0 / (1.0 + counts.get(word).copied().unwrap_or_default() as f64).ln();
     // Bytes are close enough to characters here: the passage itself is cut by characters.
-    let room =
-        if text.is_ascii() { LENGTH - BEFORE } else { (LENGTH - BEFORE) * text.len() / text.chars().count().max(1) };
+    let room = if text.is_ascii() { characters } else { characters * text.len() / text.chars().count().max(1) };
     let (mut best, mut most) = (None, 0.0);
     for (first, (start, ..)) in found.iter().enumerate() {
         let here = found.iter().skip(first).take_while(|(_, end, _)| *end <= start.saturating_add(room));
@@ -70,7 +94,7 @@ fn best(text: &str, found: &[(usize, usize, usize)]) -> Option<usize> {
         }
     }
     // A single word may be longer than a passage.
-    best.or_else(|| found.first().map(|(start, ..)| *start))
+    best.or_else(|| found.first().map(|(start, ..)| *start)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -94,6 +118,33 @@ mod tests {
         assert!(passage_of(&text, "zebra").starts_with("port. nothing"));
         assert!(passage_of(&format!("{filler}call read_file now"), "read file").contains("read_file"));
         assert!(passage_of(&format!("{filler}HashMap"), "maps").contains("HashMap"));
+    }
+
+    #[test]
+    fn an_excerpt_has_whole_lines_around_the_best_passage() {
+        let lines: Vec<String> = (0..200).map(|line| format!("    let value_{line} = {line};\n")).collect();
+        let text = lines.concat();
+        let of = |query: &str, most: usize| &text[excerpt(&text, &Query::new(query), most)];
+        let excerpt = of("value_150", 600);
+        assert!(excerpt.contains(&lines[150]) && excerpt.contains(&lines[149]), "{excerpt}");
+        assert!(excerpt.starts_with("    let") && excerpt.ends_with(";\n"), "{excerpt}");
+        assert!((500..=600).contains(&excerpt.len()), "{}", excerpt.len());
+        assert!(of("zebra", 600).starts_with(&lines[0]));
+        assert!(of("value_199", 600).ends_with(&lines[199]));
+        assert_eq!(of("value_3", 1_000_000), text);
+    }
+
+    #[test]
+    fn an_excerpt_is_part_of_any_text_and_no_longer_than_allowed() {
+        for text in ["", "\u{301}", "port", &"x".repeat(1_000), &"端口東京".repeat(300), &"port\n\n".repeat(500)] {
+            for query in ["", "port", "東京", "\u{301}"] {
+                for most in [1, 7, 600] {
+                    let excerpt = &text[excerpt(text, &Query::new(query), most)];
+                    assert!(excerpt.chars().count() <= most);
+                    assert_eq!(excerpt.is_empty(), text.is_empty());
+                }
+            }
+        }
     }
 
     #[test]

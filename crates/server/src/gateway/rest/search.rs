@@ -53,10 +53,12 @@ pub(super) struct OfMessage {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Part {
+    /// The words to search for. If given, the part around their best match is read.
+    query: Option<String>,
     /// The number of characters to skip. The default is 0.
     offset: Option<Number>,
-    /// The maximum number of characters.
-    #[param(minimum = 1, maximum = 8000, default = 8000)]
+    /// The maximum number of characters. The default is 8000, or 4000 with a query.
+    #[param(minimum = 1, maximum = 8000)]
     limit: Option<usize>,
 }
 
@@ -135,10 +137,10 @@ pub(super) async fn message(
     of: Result<Path<OfMessage>, PathRejection>,
     part: Result<Query<Part>, QueryRejection>,
 ) -> Result<Json<Passage>, Fault> {
-    let (Path(OfMessage { session, entry }), Query(Part { offset, limit })) = (of?, part?);
-    let limit = Some(bounded(limit, 8000, 8000)? as u64);
+    let (Path(OfMessage { session, entry }), Query(Part { query, offset, limit })) = (of?, part?);
+    let limit = limit.map(|limit| bounded(Some(limit), 1, 8000)).transpose()?.map(|limit| limit as u64);
     let (store, name) = existing(&admission, &session).await?;
-    let asked = Recall::Entry { entry: entry.get(), offset: offset.map_or(0, Number::get), limit };
+    let asked = Recall::Entry { entry: entry.get(), query, offset: offset.map_or(0, Number::get), limit };
     let passage = memory::recall(&*store, &name, &asked).await?.passages.into_iter().next();
     Ok(Json(passage.map(Passage::from).ok_or_else(|| Fault::missing("message there"))?))
 }
