@@ -271,7 +271,9 @@ fn what_recall_says_next_can_be_pasted() {
     let mut seen = 0;
     loop {
         let run = lab.shell(&line);
-        assert!(run.out().contains("the rest: lookback recall 'a chat' --entry "), "{}", run.stdout);
+        let (_, rest) = run.out().split_once("the rest: ").unwrap();
+        let rest = lab.shell(rest.split_once("]\n").unwrap().0);
+        assert!(rest.out().contains("| apple") && !rest.stdout.contains("the rest: "), "{}", rest.stdout);
         seen += 1;
         let Some((_, next)) = run.stdout.split_once("[more messages: ") else { break };
         line = next.trim_end().trim_end_matches(']').to_owned();

@@ -96,7 +96,7 @@ impl Recall {
 const IN_RANGE: u64 = 20;
 const FOUND: u64 = 5;
 /// The most characters of a message that a search finds, and of the page around a match in one message.
-const EXCERPT: usize = 600;
+const EXCERPT: usize = 300;
 const AROUND: u64 = 4_000;
 /// The most characters of one message in a range, and of all messages of a range together.
 const OF_EACH: usize = 1_000;

@@ -542,7 +542,7 @@ fn a_search_leads_to_the_part_of_a_message_around_the_words() {
             |asked: &Recall| block_on(recall(&*store, &"one".parse().unwrap(), asked)).unwrap().passages.remove(0);
         let found = read(&Recall::query("value_500"));
         assert!(found.text.contains("\n    let value_500 = 500;\n"), "the lines are as they were: {}", found.text);
-        assert!(text.contains(&found.text) && found.text.chars().count() <= 600);
+        assert!(text.contains(&found.text) && found.text.chars().count() <= 300);
         let page = read(&found.rest.unwrap());
         assert!(text.contains(&page.text) && page.text.contains(&found.text));
         assert!((3_900..=4_000).contains(&page.text.chars().count()), "{}", page.text.chars().count());

@@ -10,8 +10,8 @@ use crate::prices::Price;
 
 /// The tokens that a model writes for a call of the tool `recall`.
 const REQUEST: u64 = 60;
-/// The tokens of the answer to a search: five excerpts of up to 600 characters, each with its speaker and entry.
-const EXCERPTS: u64 = 850;
+/// The tokens of the answer to a search: five excerpts of up to 300 characters, each with its speaker and entry.
+const EXCERPTS: u64 = 475;
 /// The characters of the page around a text that the tool returns, and those of them that precede the text.
 const PAGE: usize = 4_000;
 const BEFORE: usize = PAGE / 4;
@@ -19,8 +19,8 @@ const BEFORE: usize = PAGE / 4;
 /// The recalls of a session.
 ///
 /// The model reads the page around each missed text. The marker of a result that was cut or cleared names its entry. For
-/// other messages, the model searches the log before. The excerpts have some of the wanted lines, but the model reads
-/// the page as well. All of that stays in its window until the next compaction, and later calls pay for it.
+/// other messages, the model searches the log before. The excerpts rarely have all of the wanted lines, so the
+/// model reads the page as well. All of that stays in its window until the next compaction, and later calls pay for it.
 #[derive(Debug, Default)]
 pub(super) struct Recalls {
     /// The tokens that recalls have added to the window.
@@ -111,17 +111,17 @@ mod tests {
             let missed: Vec<_> = missed.iter().map(|text| (4, (*text).to_owned())).collect();
             recalls.recall(10_000, &missed, |_| is_shown, text, tokens, price)
         };
-        let search = 10_000.0 * read + 910.0 * write + 60.0 * output;
-        let page = 10_910.0 * read + 1_060.0 * write + 60.0 * output;
+        let search = 10_000.0 * read + 535.0 * write + 60.0 * output;
+        let page = 10_535.0 * read + 1_060.0 * write + 60.0 * output;
         let cost = recall(&["needle", "needle"], false);
         assert!(is_close(cost, search + page), "{cost}");
         assert!(is_close(recall(&["needle"], false), 0.0), "it is there already");
         let cost = recall(&["thread"], true);
-        let page = 11_970.0 * read + (60.0 + 251.0) * write + 60.0 * output;
+        let page = 11_595.0 * read + (60.0 + 251.0) * write + 60.0 * output;
         assert!(is_close(cost, page), "another place takes another page, without a search: {cost}");
         let charge = |read| Charge { read, ..Charge::default() };
-        assert!(is_close(recalls.carry(&charge(9_000), price), 2_281.0 * read));
-        assert!(is_close(recalls.carry(&charge(0), price), 2_281.0 * write), "a cold cache is written anew");
+        assert!(is_close(recalls.carry(&charge(9_000), price), 1_906.0 * read));
+        assert!(is_close(recalls.carry(&charge(0), price), 1_906.0 * write), "a cold cache is written anew");
         recalls.compact();
         assert!(is_close(recalls.carry(&charge(9_000), price), 0.0));
     }
