@@ -5,6 +5,7 @@ mod api;
 mod bedrock;
 mod blocks;
 mod changes;
+mod content;
 mod convert;
 mod detect;
 mod format;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::api::{Api, openai_error};
+use super::content::{edited, element, text, text_block};
 use super::format::{Encoded, Format, Rendered, Sending};
 use super::pairing::{self, PairingRules, long_ids};
 use super::{
@@ -357,16 +358,14 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
         if let Some(id) = edit::renamed(edits, 0) {
             fields.set("tool_call_id", json::string(id));
         }
-        if let Some(content) = fields.get("content").and_then(|content| result_content(content, result, edits)) {
+        let shown = |item: usize| element(edits, 0, item, result.content.get(item).and_then(ResultItem::text));
+        if let Some(content) = fields.get("content").and_then(|content| edited(content, shown, text_block)) {
             fields.set("content", content);
         }
     } else if edits.iter().any(|edit| in_content(edit.part) && edit.part < message.parts().count()) {
-        let parts = fields.get("content").and_then(json::array);
-        let kept = parts.map(|parts| {
-            let visible = parts.into_iter().enumerate().filter(|(part, _)| !edit::is_hidden(edits, *part));
-            json::write_array(visible.map(|(_, raw)| raw))
-        });
-        let content = match kept {
+        let parts: Vec<_> = message.parts().collect();
+        let shown = |part: usize| element(edits, part, 0, parts.get(part).and_then(text));
+        let content = match fields.get("content").and_then(|content| edited(content, shown, text_block)) {
             Some(kept) if kept.get() != "[]" => kept,
             _ => RawValue::NULL.to_owned(),
         };
@@ -385,18 +384,6 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
     Some(fields.write())
 }
 
-fn result_content(content: &RawValue, result: &ToolResult, edits: &[Edit]) -> Option<Box<RawValue>> {
-    let cut = |item| edit::cut_of(edits, 0, item);
-    let text = |item: usize| result.content.get(item).and_then(ResultItem::text).unwrap_or_default();
-    let Some(items) = json::array(content) else { return cut(0).map(|cut| json::string(&cut.apply(text(0)))) };
-    let items = items.into_iter().enumerate().filter_map(|(index, raw)| match cut(index) {
-        None => Some(raw.to_owned()),
-        Some(cut) => Some(cut.apply(text(index))).filter(|text| !text.is_empty()).map(|text| text_part(&text)),
-    });
-    let items: Vec<_> = items.collect();
-    Some(json::write_array(items.iter().map(AsRef::as_ref)))
-}
-
 fn edit_call(raw: &RawValue, edits: &[Edit], part: usize) -> Box<RawValue> {
     let (id, arguments) = (edit::renamed(edits, part), edit::arguments(edits, part));
     if id.is_none() && arguments.is_none() {
@@ -412,10 +399,6 @@ fn edit_call(raw: &RawValue, edits: &[Edit], part: usize) -> Box<RawValue> {
         fields.set("function", function.write());
     }
     fields.write()
-}
-
-fn text_part(text: &str) -> Box<RawValue> {
-    json::value(&serde_json::json!({"type": "text", "text": text}))
 }
 
 fn render(message: &Message) -> Rendered {

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::rules::is_claude;
 use super::{hosted, markers};
 use crate::dialect::blocks::Outbound;
+use crate::dialect::content::{edited, element, text_block};
 use crate::dialect::format::{Rendered, Sending};
 use crate::dialect::{ConversionError, Dialect, Mend, Mended, blocks, convert};
 use crate::edit::{self, Edit};
@@ -34,21 +35,9 @@ pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[E
             if let Some(note) = edit::note_of(result, edits, index) {
                 fields.set("content", json::string(&note.marker));
             }
-            let content = fields.get("content").map(ToOwned::to_owned);
-            let blocks = content.as_deref().map(blocks::blocks).unwrap_or_default();
-            if (0..result.content.len()).any(|item| edit::cut_of(edits, index, item).is_some()) {
-                let shown: Vec<_> = blocks
-                    .into_iter()
-                    .zip(&result.content)
-                    .enumerate()
-                    .filter_map(|(at, (block, item))| match edit::cut_of(edits, index, at) {
-                        None => Some(block.into_owned()),
-                        Some(cut) => Some(cut.apply(item.text().unwrap_or_default()))
-                            .filter(|text| !text.is_empty())
-                            .map(|text| json::value(&serde_json::json!({"type": "text", "text": text}))),
-                    })
-                    .collect();
-                fields.set("content", json::write_array(shown.iter().map(AsRef::as_ref)));
+            let shown = |item: usize| element(edits, index, item, result.content.get(item).and_then(ResultItem::text));
+            if let Some(content) = fields.get("content").and_then(|content| edited(content, shown, text_block)) {
+                fields.set("content", content);
             }
         }
         PartRef::Text(text) => {

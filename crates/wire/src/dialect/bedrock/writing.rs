@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use super::reading::owned;
 use super::{DOCUMENTS, IMAGES};
 use crate::dialect::blocks::Outbound;
+use crate::dialect::content::{edited, element};
 use crate::dialect::format::{Rendered, Sending};
 use crate::dialect::{ConversionError, Dialect, Mend, Mended, convert};
 use crate::edit::{self, Edit};
@@ -37,23 +38,13 @@ pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[E
             if let Some(id) = edit::renamed(edits, index) {
                 inner.set("toolUseId", json::string(id));
             }
-            let content = inner.get("content").map(ToOwned::to_owned);
-            let items = content.as_deref().and_then(json::array).unwrap_or_default();
-            let note =
-                edit::note_of(result, edits, index).map(|note| json::value(&serde_json::json!({"text": note.marker})));
-            let shown: Vec<_> = items
-                .into_iter()
-                .zip(&result.content)
-                .enumerate()
-                .filter_map(|(at, (raw, item))| match edit::cut_of(edits, index, at) {
-                    None => Some(raw.to_owned()),
-                    Some(cut) => Some(cut.apply(item.text().unwrap_or_default()))
-                        .filter(|text| !text.is_empty())
-                        .map(|text| json::value(&serde_json::json!({"text": text}))),
-                })
-                .chain(note)
-                .collect();
-            inner.set("content", json::write_array(shown.iter().map(AsRef::as_ref)));
+            let text = |text: &str| json::object([("text", json::string(text))]);
+            let shown = |item: usize| element(edits, index, item, result.content.get(item).and_then(ResultItem::text));
+            if let Some(note) = edit::note_of(result, edits, index) {
+                inner.set("content", json::write_array([&*text(&note.marker)]));
+            } else if let Some(content) = inner.get("content").and_then(|content| edited(content, shown, text)) {
+                inner.set("content", content);
+            }
             fields.set("toolResult", inner.write());
         }
         PartRef::Text(text) => {

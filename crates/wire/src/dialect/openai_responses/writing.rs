@@ -10,6 +10,7 @@ use super::faults::faults;
 use super::item;
 use super::reading::{Kind, pieces};
 use super::rules::{Open, is_lone};
+use crate::dialect::content::{edited, element, text};
 use crate::dialect::format::{Mends, Rendered, Sending};
 use crate::dialect::{ConversionError, Dialect, Mend, Mended, Severity, Shown, Target, convert};
 use crate::edit::{self, Edit};
@@ -172,33 +173,19 @@ fn edit_item(raw: &RawValue, first: usize, parts: &[PartRef<'_>], edits: &[Edit]
                 let place = places.into_iter().find(|place| fields.get(place).is_some()).unwrap_or("id");
                 fields.set(place, json::string(id));
             }
-            if let Some(output) = fields.get("output").and_then(|output| edit_output(output, result, first, edits)) {
+            let shown = |item: usize| element(edits, first, item, result.content.get(item).and_then(ResultItem::text));
+            if let Some(output) = fields.get("output").and_then(|output| edited(output, shown, input_text)) {
                 fields.set("output", output);
             }
         }
         _ => {
-            let content = fields.get("content")?.to_owned();
-            let shown = |index: &usize| !edit::is_hidden(edits, first + index);
-            if let Some(elements) = json::array(&content) {
-                let kept = elements.into_iter().enumerate().filter(|(index, _)| shown(index)).map(|(_, raw)| raw);
-                fields.set("content", json::write_array(kept));
+            let shown = |at: usize| element(edits, first + at, 0, parts.get(at).and_then(text));
+            if let Some(content) = edited(fields.get("content")?, shown, input_text) {
+                fields.set("content", content);
             }
         }
     }
     Some(fields.write())
-}
-
-/// Applies the cuts of a result to its output.
-fn edit_output(output: &RawValue, result: &ToolResult, part: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
-    let cut = |item| edit::cut_of(edits, part, item);
-    let text = |item: usize| result.content.get(item).and_then(ResultItem::text).unwrap_or_default();
-    let Some(items) = json::array(output) else { return cut(0).map(|cut| json::string(&cut.apply(text(0)))) };
-    let items = items.into_iter().enumerate().filter_map(|(index, raw)| match cut(index) {
-        None => Some(raw.to_owned()),
-        Some(cut) => Some(cut.apply(text(index))).filter(|text| !text.is_empty()).map(|text| input_text(&text)),
-    });
-    let items: Vec<_> = items.collect();
-    Some(json::write_array(items.iter().map(AsRef::as_ref)))
 }
 
 fn input_text(text: &str) -> Box<RawValue> {
