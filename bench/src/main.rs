@@ -5,6 +5,7 @@
 //!
 //! - `... corpus FILE` replays real transcripts, `... notes FILE` replays them with notes to the model, and
 //!   `... check FILE` checks summaries of them. The transcripts are not part of the repository.
+//! - `... rules FILE...` puts rules that people said before the words of others, and looks for them in the windows.
 //! - `... requests FILE` checks real requests, and compares token counts with the tokens that the providers reported.
 //! - `... locomo FILE` asks the questions of LoCoMo, which is not part of the repository either, and `... search`
 //!   searches a million messages.
@@ -31,6 +32,7 @@ mod notes;
 mod open;
 mod push;
 mod requests;
+mod rules;
 mod scale;
 mod search;
 mod stores;
@@ -77,6 +79,7 @@ fn main() {
         ["open"] => open::run(),
         ["body"] => body::run(),
         ["calls"] => calls::run(),
+        ["rules", ref files @ ..] => rules::run(files),
         ["count"] => count::run(),
         ["faces"] => faces::run(),
         ["summary"] => summary::run(),

@@ -27,7 +27,13 @@ pub fn plan(data: &[u8]) {
 
 /// Makes a policy from bytes.
 pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
-    let keep = Keep { first: bytes.size(), last: bytes.size(), task: bytes.coin(), system: bytes.coin() };
+    let keep = Keep {
+        first: bytes.size(),
+        last: bytes.size(),
+        task: bytes.coin(),
+        system: bytes.coin(),
+        people: bytes.size(),
+    };
     Policy {
         limits: limits(bytes),
         target: bytes.option(limits),

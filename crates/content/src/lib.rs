@@ -11,8 +11,12 @@ pub mod json;
 #[doc(hidden)]
 pub mod numbered;
 #[doc(hidden)]
+pub mod pasted;
+#[doc(hidden)]
 pub mod pdf;
 mod redacted;
+#[doc(hidden)]
+pub mod rules;
 #[doc(hidden)]
 pub mod text;
 

@@ -102,6 +102,8 @@ pub enum Pin {
     /// It has a compaction by the provider, which replaces the earlier messages, or it adds tools or settings that
     /// apply from here on.
     Standing,
+    /// It has words of a person, which the policy keeps.
+    People,
     /// It is among the first messages, which the policy keeps.
     First,
     /// It is among the last messages, which the policy keeps.
@@ -121,7 +123,7 @@ impl Pin {
             | Pin::Task
             | Pin::Standing
             | Pin::First => true,
-            Pin::Newest | Pin::OpenRound | Pin::Unseen | Pin::Last => false,
+            Pin::Newest | Pin::OpenRound | Pin::Unseen | Pin::People | Pin::Last => false,
         }
     }
 }
@@ -138,6 +140,7 @@ impl fmt::Display for Pin {
             Pin::Newest => "the newest message",
             Pin::OpenRound => "the open round of tool calls",
             Pin::Unseen => "a note that the model has not seen",
+            Pin::People => "words of a person",
             Pin::Standing => "a compaction by the provider, or tools or settings that apply from here on",
             Pin::First => "the first messages, which the policy keeps",
             Pin::Last => "the last messages, which the policy keeps",

@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use crate::prices::{Entries, Price};
 
-pub use blocks::{blocks, shown_as};
+pub use blocks::blocks;
+pub(crate) use blocks::shown_as;
 pub use growing::Growing;
 
 /// The prompt cache of one conversation, with the rules and prices of a provider.

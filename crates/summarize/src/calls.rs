@@ -10,10 +10,8 @@ use lookback_wire::message::{Message, Role};
 
 use crate::{SummaryTask, passages};
 
-/// A function that makes a summary. It returns `None` if it cannot.
-pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
-
-/// Returns the window for the next call, with the summaries that the policy asks for.
+/// Returns the window for the next call, with the summaries that the policy asks for. `summarize` returns `None` if it
+/// cannot make one.
 ///
 /// [`WindowOutcome::summary_request`] is set only if no summary was made for it, or if the engine rejected the summary.
 /// Then the window still contains the messages to summarize.
@@ -41,7 +39,7 @@ pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
 /// assert_eq!(engine.view().messages().next().unwrap().message().text(), "1 said a name.");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn window(engine: &mut Engine, summarize: &mut MakeSummary<'_>) -> WindowOutcome {
+pub fn window(engine: &mut Engine, summarize: &mut dyn FnMut(&SummaryRequest) -> Option<String>) -> WindowOutcome {
     let mut outcome = engine.window();
     // Each summary covers at least one message more than the previous one, so this loop ends.
     for _ in 0..engine.view().messages().count() {
@@ -105,7 +103,7 @@ pub struct RequestRun {
 pub fn run_request(
     engine: &mut Engine,
     request: &Request,
-    summarize: &mut MakeSummary<'_>,
+    summarize: &mut dyn FnMut(&SummaryRequest) -> Option<String>,
     on_call: &mut dyn FnMut(&Engine),
 ) -> Result<RequestRun, ConversionError> {
     let is_asked =
@@ -154,7 +152,7 @@ fn complete(messages: &[Message]) -> Vec<bool> {
 pub fn run_request_once(
     engine: &mut Engine,
     request: &Request,
-    summarize: &mut MakeSummary<'_>,
+    summarize: &mut dyn FnMut(&SummaryRequest) -> Option<String>,
     on_call: &mut dyn FnMut(&Engine),
 ) -> Result<RequestRun, ConversionError> {
     feed(engine, request, &|_, _| false, summarize, on_call)
@@ -165,7 +163,7 @@ fn feed(
     engine: &mut Engine,
     request: &Request,
     precedes: &dyn Fn(usize, &Message) -> bool,
-    summarize: &mut MakeSummary<'_>,
+    summarize: &mut dyn FnMut(&SummaryRequest) -> Option<String>,
     on_call: &mut dyn FnMut(&Engine),
 ) -> Result<RequestRun, ConversionError> {
     engine.set_target(request.target());

@@ -25,7 +25,7 @@ impl ContextWindowOverflow {
 
     /// Sets the model's refusal as the cause.
     #[must_use]
-    pub fn with_cause(self, cause: ModelError) -> Self {
+    pub(crate) fn with_cause(self, cause: ModelError) -> Self {
         ContextWindowOverflow { cause: Some(cause), ..self }
     }
 }

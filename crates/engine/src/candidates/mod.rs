@@ -2,6 +2,7 @@
 
 mod carry_out;
 mod changes;
+mod people;
 mod pins;
 mod plans;
 
@@ -9,6 +10,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::{Add, Range};
 
 use self::changes::changes;
+use self::people::People;
 use self::pins::Pins;
 use crate::entry::{Position, spans};
 use crate::group::{Group, GroupKind, Pin, Pinned};
@@ -38,6 +40,8 @@ pub(crate) struct Sizing<'a> {
     pub(crate) counter: &'a dyn TokenCounter,
     pub(crate) calibration: Calibration,
     pub(crate) demands: Demands,
+    /// The most tokens of people's words that are kept, if the window is made smaller by a policy.
+    pub(crate) people: u64,
     /// The new edits of messages that refer to lines that a compaction removes.
     pub(crate) anew: Option<&'a HashMap<Position, Vec<Edit>>>,
 }
@@ -79,6 +83,7 @@ impl Candidates {
     /// Measures every group of a view, now and after each stage.
     pub(crate) fn new(view: &View, sizing: Sizing<'_>) -> Candidates {
         let pins = Pins::find(view, sizing);
+        let people = People::choose(view, sizing, |index| pins.pin(index).is_some());
         let preamble = view.preamble_size();
         let count = view.groups().len();
         let has_preamble = preamble != Size::default();
@@ -98,9 +103,12 @@ impl Candidates {
             });
         }
         for (index, group) in view.groups().iter().enumerate() {
-            let (pin, in_open_loop) = (pins.pin(index), pins.in_open_loop(index));
+            let pin = pins.pin(index).or_else(|| people.keeps(index).then_some(Pin::People));
             let fixed = pin.is_some() && !sizing.demands.overflow;
-            let changes = changes(view, group, sizing, fixed, in_open_loop);
+            let changes = match people.shortened(index, group, sizing) {
+                Some(items) => vec![(0, items)],
+                None => changes(view, group, sizing, fixed, pins.in_open_loop(index)),
+            };
             let size_after = |stages: usize| {
                 let change = changes.iter().rev().find(|(after, _)| *after <= stages);
                 let size = change.map_or(group.size, |(_, items)| items.iter().map(|item| item.size).sum());

@@ -163,9 +163,7 @@ impl Engine {
 
     pub(super) fn reduce(&mut self, policy: &Policy, demands: Demands) -> WindowOutcome {
         let mut outcome = WindowOutcome::default();
-        let sizing = Sizing { policy, demands, ..self.sizing() };
-        let plan = |candidates: &Candidates| Some(plan_for(&candidates.groups, policy, demands));
-        let (candidates, Some(mut plan)) = self.planned(sizing, plan) else { return outcome };
+        let (candidates, mut plan) = self.planned_by(policy, demands);
         match plan.verdict {
             Verdict::Keep | Verdict::Wait => {}
             Verdict::Refuse => {
@@ -193,6 +191,24 @@ impl Engine {
         }
         outcome.plan = Some(plan);
         outcome
+    }
+
+    /// Makes the plan of a policy.
+    pub(super) fn planned_by(&self, policy: &Policy, demands: Demands) -> (Candidates, Plan) {
+        let plan = |candidates: &Candidates| plan_for(&candidates.groups, policy, demands);
+        let people = if demands.overflow { 0 } else { policy.keep.people };
+        let sizing = Sizing { policy, demands, people, ..self.sizing() };
+        let planned = |sizing| {
+            let (candidates, planned) = self.planned(sizing, |candidates| Some(plan(candidates)));
+            let plan = planned.unwrap_or_else(|| plan(&candidates));
+            (candidates, plan)
+        };
+        let (candidates, made) = planned(sizing);
+        // A hard limit comes before people's words.
+        if people > 0 && made.verdict == Verdict::Refuse {
+            return planned(Sizing { people: 0, ..sizing });
+        }
+        (candidates, made)
     }
 
     /// Makes a plan. If it removes lines that kept messages refer to, those messages show the lines themselves, which

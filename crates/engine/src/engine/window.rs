@@ -3,9 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Engine, ExplainedGroup, Explanation, WindowOutcome};
-use crate::candidates::{Candidates, Sizing};
 use crate::entry::{Entry, Position};
-use crate::plan::plan_for;
 use crate::policy::Mode;
 use crate::view::{Item, View};
 
@@ -135,10 +133,7 @@ impl Engine {
     /// Returns the plan for the current window, whether or not a limit is exceeded, and the entries of each group.
     pub fn explain(&self) -> Explanation {
         let (policy, demands) = self.due().unwrap_or_else(|| (self.policy.clone(), self.demands()));
-        let plan = |candidates: &Candidates| plan_for(&candidates.groups, &policy, demands);
-        let sizing = Sizing { policy: &policy, demands, ..self.sizing() };
-        let (candidates, planned) = self.planned(sizing, |candidates| Some(plan(candidates)));
-        let plan = planned.unwrap_or_else(|| plan(&candidates));
+        let (candidates, plan) = self.planned_by(&policy, demands);
         let spans = candidates.spans(&self.view);
         let explained = |(decision, entries)| ExplainedGroup { decision, entries };
         Explanation {

@@ -49,6 +49,7 @@ impl Policy {
                 first: self.keep.first.max(by.keep.first),
                 last: self.keep.last.max(by.keep.last),
                 task: self.keep.task || by.keep.task,
+                people: self.keep.people.max(by.keep.people),
                 system: self.keep.system || by.keep.system,
             },
             start: self.start.max(by.start),

@@ -15,6 +15,7 @@ mod dialects;
 mod laws;
 mod mends;
 mod notes;
+mod people;
 mod provider_errors;
 mod redacted;
 mod responses;

@@ -43,7 +43,7 @@ pub enum Recall {
         from: Position,
         /// The last position, inclusive.
         to: Position,
-        /// The most messages, up to [`Recall::MOST`]; the default is 20.
+        /// The most messages, up to 50; the default is 20.
         #[serde(skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     },
@@ -59,7 +59,7 @@ pub enum Recall {
         /// How many messages to skip.
         #[serde(skip_serializing_if = "is_zero")]
         offset: u64,
-        /// The most messages, up to [`Recall::MOST`]; the default is 5.
+        /// The most messages, up to 50; the default is 5.
         #[serde(skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     },
@@ -74,7 +74,7 @@ impl Recall {
     /// The most characters of one message at a time.
     pub const LONGEST: u64 = 8_000;
     /// The most messages at a time.
-    pub const MOST: u64 = 50;
+    const MOST: u64 = 50;
 
     /// Creates a request for one message in full.
     pub fn entry(entry: Position) -> Self {

@@ -25,7 +25,7 @@ pub fn blocks(view: &View) -> Vec<Block> {
 }
 
 /// Returns the digest of a message as shown.
-pub fn shown_as(item: &Item) -> u128 {
+pub(crate) fn shown_as(item: &Item) -> u128 {
     if item.is_own() {
         // In a window that is not recorded, a different stand-in may have had this position before.
         return item.message().digest();

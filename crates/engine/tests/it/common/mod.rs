@@ -286,9 +286,10 @@ pub fn policy() -> impl Strategy<Value = Policy> {
         prop_oneof![3 => Just(0u64), 1 => 0u64..4],
         prop_oneof![3 => Just(0u64), 1 => 0u64..4],
         prop::bool::weighted(0.8),
+        prop_oneof![2 => Just(0u64), 1 => 0u64..400],
         prop::bool::weighted(0.2),
     );
-    let keep = keep.prop_map(|(first, last, task, system)| Keep { first, last, task, system });
+    let keep = keep.prop_map(|(first, last, task, people, system)| Keep { first, last, task, people, system });
     let start = prop_oneof![3 => Just(Start::Any), 1 => Just(Start::User), 1 => Just(Start::UserOrToolPair)];
     (
         limits(),
