@@ -7,22 +7,50 @@ const LEAST_LINES: usize = 6;
 /// The fewest words of a line that may be a person's.
 const LEAST_WORDS: usize = 4;
 
+/// The elements that clients write in a person's name.
+const ELEMENTS: [&str; 24] = [
+    "bash-input",
+    "bash-stderr",
+    "bash-stdout",
+    "command-message",
+    "command-name",
+    "environment_context",
+    "environment_details",
+    "git_status",
+    "ide_diagnostics",
+    "ide_opened_file",
+    "ide_selection",
+    "local-command-caveat",
+    "local-command-stderr",
+    "local-command-stdout",
+    "permissions",
+    "post-tool-use-hook",
+    "session-start-hook",
+    "skills_instructions",
+    "system-reminder",
+    "system_reminder",
+    "task-notification",
+    "turn_aborted",
+    "user-prompt-submit-hook",
+    "user_shell_command",
+];
+
+/// The beginnings of lines in brackets that clients write in a person's name.
+const NOTES: [&str; 3] = ["[Image: source", "[Request interrupted", "[SYSTEM"];
+
 /// Returns whether a client wrote a text in a person's name: reminders, the output of commands, and notes.
-///
-/// It is recognized by its form: elements such as `<system-reminder>...</system-reminder>` and nothing else, or one line
-/// in brackets.
 ///
 /// ```
 /// use lookback_content::pasted::is_from_client;
 ///
-/// assert!(is_from_client("<command-name>/clear</command-name>\n<command-args></command-args>"));
+/// assert!(is_from_client("<command-name>/clear</command-name>\n<system-reminder>a</system-reminder>"));
 /// assert!(is_from_client("[Request interrupted by user]"));
-/// assert!(!is_from_client("<div> is the wrong tag"));
-/// assert!(!is_from_client("<env>Linux</env> Why is the build slow?"));
+/// assert!(!is_from_client("<task>Never push to main.</task>"));
+/// assert!(!is_from_client("<system-reminder>a</system-reminder> Why is the build slow?"));
 /// ```
 pub fn is_from_client(text: &str) -> bool {
     let text = text.trim();
-    if text.starts_with('[') && text.ends_with(']') && !text.contains('\n') {
+    if NOTES.iter().any(|note| text.starts_with(note)) && text.ends_with(']') && !text.contains('\n') {
         return true;
     }
     let mut rest = text;
@@ -32,11 +60,13 @@ pub fn is_from_client(text: &str) -> bool {
     rest.is_empty()
 }
 
-/// Returns the text after the element that a text begins with.
+/// Returns the text after the element of a client that a text begins with.
 fn after_element(text: &str) -> Option<&str> {
     let inner = text.strip_prefix('<')?;
     let name = inner.get(..inner.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))?)?;
-    if name.is_empty() {
+    // A command may come with words of the person.
+    let is_known = ELEMENTS.contains(&name) || (name == "command-args" && inner.starts_with("command-args></"));
+    if !is_known {
         return None;
     }
     let end = format!("</{name}>");
@@ -121,8 +151,8 @@ mod tests {
 
     #[test]
     fn an_element_that_does_not_end_is_a_persons() {
-        assert!(!is_from_client("<p unclosed"));
-        assert!(!is_from_client("<>a</>"));
+        assert!(!is_from_client("<system-reminder unclosed"));
+        assert!(!is_from_client("<>a</>") && !is_from_client("[URGENT] never deploy to [prod]"));
         assert!(is_from_client("  "));
     }
 }

@@ -5,12 +5,13 @@ mod changes;
 mod people;
 mod pins;
 mod plans;
+mod said;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::{Add, Range};
 
 use self::changes::changes;
-use self::people::People;
+pub(crate) use self::people::People;
 use self::pins::Pins;
 use crate::entry::{Position, spans};
 use crate::group::{Group, GroupKind, Pin, Pinned};
@@ -40,8 +41,8 @@ pub(crate) struct Sizing<'a> {
     pub(crate) counter: &'a dyn TokenCounter,
     pub(crate) calibration: Calibration,
     pub(crate) demands: Demands,
-    /// The most tokens of people's words that are kept, if the window is made smaller by a policy.
-    pub(crate) people: u64,
+    /// The messages of people that are kept, if the window is made smaller by a policy.
+    pub(crate) people: Option<&'a People>,
     /// The new edits of messages that refer to lines that a compaction removes.
     pub(crate) anew: Option<&'a HashMap<Position, Vec<Edit>>>,
 }
@@ -83,7 +84,7 @@ impl Candidates {
     /// Measures every group of a view, now and after each stage.
     pub(crate) fn new(view: &View, sizing: Sizing<'_>) -> Candidates {
         let pins = Pins::find(view, sizing);
-        let people = People::choose(view, sizing, |index| pins.pin(index).is_some());
+        let people = sizing.people;
         let preamble = view.preamble_size();
         let count = view.groups().len();
         let has_preamble = preamble != Size::default();
@@ -103,9 +104,10 @@ impl Candidates {
             });
         }
         for (index, group) in view.groups().iter().enumerate() {
-            let pin = pins.pin(index).or_else(|| people.keeps(index).then_some(Pin::People));
+            let pin =
+                pins.pin(index).or_else(|| people.is_some_and(|people| people.keeps(index)).then_some(Pin::People));
             let fixed = pin.is_some() && !sizing.demands.overflow;
-            let changes = match people.shortened(index, group, sizing) {
+            let changes = match people.and_then(|people| people.shortened(index, group, sizing)) {
                 Some(items) => vec![(0, items)],
                 None => changes(view, group, sizing, fixed, pins.in_open_loop(index)),
             };

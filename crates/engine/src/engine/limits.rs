@@ -175,7 +175,7 @@ impl Engine {
             counter: &*self.settings.counter,
             calibration: self.calibration(),
             demands: self.demands(),
-            people: 0,
+            people: None,
             anew: None,
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Engine, HardLimitExceeded, WindowOutcome};
-use crate::candidates::{Candidates, Sizing};
+use crate::candidates::{Candidates, People, Sizing};
 use crate::entry::{Entry, Repair};
 use crate::group::{GroupKind, Pinned};
 use crate::plan::{Demands, Plan, Reason, Verdict, excesses, is_bound, plan_for};
@@ -196,19 +196,19 @@ impl Engine {
     /// Makes the plan of a policy.
     pub(super) fn planned_by(&self, policy: &Policy, demands: Demands) -> (Candidates, Plan) {
         let plan = |candidates: &Candidates| plan_for(&candidates.groups, policy, demands);
-        let people = if demands.overflow { 0 } else { policy.keep.people };
-        let sizing = Sizing { policy, demands, people, ..self.sizing() };
         let planned = |sizing| {
             let (candidates, planned) = self.planned(sizing, |candidates| Some(plan(candidates)));
             let plan = planned.unwrap_or_else(|| plan(&candidates));
             (candidates, plan)
         };
-        let (candidates, made) = planned(sizing);
-        // A hard limit comes before people's words.
-        if people > 0 && made.verdict == Verdict::Refuse {
-            return planned(Sizing { people: 0, ..sizing });
+        let sizing = Sizing { policy, demands, ..self.sizing() };
+        if policy.keep.people == 0 || demands.overflow {
+            return planned(sizing);
         }
-        (candidates, made)
+        let people = People::choose(&self.view, sizing);
+        let (candidates, made) = planned(Sizing { people: Some(&people), ..sizing });
+        // A hard limit comes before people's words.
+        if made.verdict == Verdict::Refuse { planned(sizing) } else { (candidates, made) }
     }
 
     /// Makes a plan. If it removes lines that kept messages refer to, those messages show the lines themselves, which

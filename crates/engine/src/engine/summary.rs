@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Engine;
 use super::repair::own;
-use crate::candidates::Candidates;
+use crate::candidates::{Candidates, People, Sizing};
 use crate::entry::{Entry, Position, RunningSummary, spans};
 use crate::group::Pin;
 use crate::plan::{Decision, Plan, Reason, Verdict};
@@ -166,7 +166,10 @@ impl Engine {
         if self.is_bound() {
             return Err(SummaryRejected::Waits);
         }
-        let candidates = Candidates::new(&self.view, self.sizing());
+        // The plan that asked for the summary counted people's words as a compaction shows them.
+        let people = People::choose(&self.view, self.sizing());
+        let sizing = Sizing { people: Some(&people), ..self.sizing() };
+        let candidates = Candidates::new(&self.view, sizing);
         let budget = summary.budget.min(self.room_for_summary(&candidates)?);
         let counter = &*self.settings.counter;
         let text = cut::head(text.trim(), budget, counter).trim_end();
@@ -182,7 +185,7 @@ impl Engine {
         let stands_for = claim.stands_for;
         let summary = RunningSummary { message, text: text.to_owned(), size, covers, replaces, stands_for };
         let plan = |candidates: &Candidates| Some(candidates.summarize(&self.view, &claim.covers, claim.reason, size));
-        let (candidates, Some(plan)) = self.planned(self.sizing(), plan) else { return Err(SummaryRejected::Empty) };
+        let (candidates, Some(plan)) = self.planned(sizing, plan) else { return Err(SummaryRejected::Empty) };
         let mut compaction = candidates.carry_out(&self.view, &plan);
         compaction.summary = Some(Arc::new(summary));
         self.add_index(&self.policy, &mut compaction);

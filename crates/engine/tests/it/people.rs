@@ -149,6 +149,7 @@ fn rules_that_are_said_early_stand_after_ten_compactions_of_a_thousand_sessions(
 #[test]
 fn a_rule_that_was_taken_back_does_not_stand() {
     let talk: Vec<Talk> = vectors(TALK);
+    let mut wrong = Vec::new();
     for case in vectors::<Revoked>(REVOKED) {
         let mut session = Session::new(policy(26_000, 20_000), 90);
         let mut others = talk.iter().filter(|talk| talk.lang == case.lang).map(|talk| &talk.text);
@@ -157,9 +158,12 @@ fn a_rule_that_was_taken_back_does_not_stand() {
         }
         others.take(25).for_each(|text| session.say(text));
         assert!(session.compactions >= 4, "{}", session.compactions);
-        assert_eq!(session.shows(&case.rule), !case.recognized, "{}", case.revocation);
         assert!(session.shows(&case.keeps) && session.shows(&case.revocation), "{}", case.revocation);
+        if session.shows(&case.rule) == case.recognized {
+            wrong.push(case.rule);
+        }
     }
+    assert_eq!(wrong, [""; 0]);
 }
 
 #[test]

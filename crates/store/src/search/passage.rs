@@ -24,23 +24,27 @@ pub fn passage(text: &str, query: &Query) -> String {
     piece.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the lines of a text around its best passage, as a range of bytes with at most `most` characters. A quarter of
-/// them may precede the first matching word. A line is cut only if it is too long.
+/// Returns the lines of a text around its best passage, as a range of bytes with at most `most` characters. Lines before
+/// that of the first matching word may take a quarter of them. A line is cut only if it is long.
 #[doc(hidden)]
 pub fn excerpt(text: &str, query: &Query, most: usize) -> Range<usize> {
     let word = best(text, query, most - most / 4);
+    let line = text.get(..word).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
     let earliest = back(text, word, most / 4);
-    let before = text.get(earliest..word).unwrap_or_default();
-    // The whole lines before the word. `earliest` may be in the middle of one.
-    let start = match before.find('\n') {
-        _ if earliest == 0 => 0,
-        Some(end) => earliest + end + 1,
-        None => earliest,
+    let start = if back(text, word, most / 2) > line {
+        earliest
+    } else if earliest >= line {
+        line
+    } else {
+        // The whole lines before the word's line.
+        let lines = text.get(earliest..line).unwrap_or_default();
+        if earliest == 0 { 0 } else { lines.find('\n').map_or(line, |end| earliest + end + 1) }
     };
     let rest = text.get(start..).unwrap_or_default();
     let Some((cut, _)) = rest.char_indices().nth(most) else { return start..text.len() };
     let whole = rest.get(..cut).and_then(|piece| piece.rfind('\n')).map(|end| end + 1);
-    start..start + whole.filter(|end| start + end > word).unwrap_or(cut)
+    // Without the beginning of a long line, little might remain.
+    start..start + whole.filter(|end| start + end > word && end * 2 >= cut).unwrap_or(cut)
 }
 
 /// Returns the place that is at most this number of characters before another.
@@ -73,24 +77,39 @@ fn found(text: &str, query: &Query) -> Vec<(usize, usize, usize)> {
 
 /// Returns the start of the first word of the best passage with this number of characters. If the text has no word of
 /// the query, returns 0.
-#[allow(clippy::cast_precision_loss, reason = "it is a weight")]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is a weight"
+)]
 fn best(text: &str, query: &Query, characters: usize) -> usize {
     let found = found(text, query);
     let mut counts: HashMap<usize, usize> = HashMap::new();
     found.iter().for_each(|(.., word)| *counts.entry(*word).or_default() += 1);
-    // A word that the text often repeats says little about a passage.
-    let weight = |word: &usize| 1.0 / (1.0 + counts.get(word).copied().unwrap_or_default() as f64).ln();
+    // A word that the text often repeats says little about a passage. Sums of integers do not drift.
+    let weight = |word: &usize| (1e6 / (1.0 + counts.get(word).copied().unwrap_or_default() as f64).ln()) as u64;
     // Bytes are close enough to characters here: the passage itself is cut by characters.
     let room = if text.is_ascii() { characters } else { characters * text.len() / text.chars().count().max(1) };
-    let (mut best, mut most) = (None, 0.0);
-    for (first, (start, ..)) in found.iter().enumerate() {
-        let here = found.iter().skip(first).take_while(|(_, end, _)| *end <= start.saturating_add(room));
-        let mut words: Vec<usize> = here.map(|(.., word)| *word).collect();
-        words.sort_unstable();
-        words.dedup();
-        let sum: f64 = words.iter().map(weight).sum();
+    let (mut best, mut most) = (None, 0);
+    // The words of a passage, with their numbers, and the sum of their weights.
+    let (mut words, mut sum): (HashMap<usize, usize>, u64) = (HashMap::new(), 0);
+    let mut next = found.iter().peekable();
+    for (start, end, word) in &found {
+        while let Some((_, _, word)) = next.next_if(|(_, end, _)| *end <= start.saturating_add(room)) {
+            let count = words.entry(*word).or_default();
+            sum += if *count == 0 { weight(word) } else { 0 };
+            *count += 1;
+        }
         if sum > most {
             (best, most) = (Some(*start), sum);
+        }
+        if *end > start.saturating_add(room) {
+            // A word that is longer than a passage was not added.
+            next.next();
+        } else if let Some(count) = words.get_mut(word) {
+            *count = count.saturating_sub(1);
+            sum -= if *count == 0 { weight(word) } else { 0 };
         }
     }
     // A single word may be longer than a passage.
@@ -132,6 +151,12 @@ mod tests {
         assert!(of("zebra", 600).starts_with(&lines[0]));
         assert!(of("value_199", 600).ends_with(&lines[199]));
         assert_eq!(of("value_3", 1_000_000), text);
+        let long = format!("{}\n{} needle {}\n", "a b ".repeat(90), "c d ".repeat(30), "e f ".repeat(90));
+        let found = &long[super::excerpt(&long, &Query::new("needle"), 300)];
+        assert!(found.starts_with("c d ") && found.contains("needle"), "the line begins where it begins: {found}");
+        let long = format!("STEP 1\n{}\n", "1 3 5 7 9 ".repeat(90));
+        let found = &long[super::excerpt(&long, &Query::new("step"), 300)];
+        assert_eq!(found.len(), 300, "a long line is shown in part: {found}");
     }
 
     #[test]
@@ -145,6 +170,13 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn many_matches_take_no_longer_than_they_are_many() {
+        // Each window of 6,000 characters has 3,000 matches.
+        let text = "東京".repeat(300_000);
+        assert!(!excerpt(&text, &Query::new("東京"), 8_000).is_empty());
     }
 
     #[test]
