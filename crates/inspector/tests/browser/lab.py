@@ -22,7 +22,7 @@ EXAMPLE = PROJECT / "examples" / "session.jsonl"
 # Small limits, so that the session is cut several times.
 SMALL = (
     "default:limits.body=32000,target.body=10000,cold.limits.body=14000,cold.target.body=10000,"
-    "caps.file=4000,caps.other=400,caps.numbers=true,keep.people=0"
+    "caps.file=4000,caps.other=400,caps.numbers=true"
 )
 POLICIES = [SMALL, "none", "messages"]
 
