@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::text::is_east_asian;
+
 /// The fewest lines of a paste.
 const LEAST_LINES: usize = 6;
 /// The fewest words of a line that may be a person's.
@@ -121,7 +123,7 @@ fn is_sentence(line: &str) -> bool {
     let (mut letters, mut marks, mut unspaced) = (0, 0, 0);
     for c in line.chars().filter(|c| !c.is_whitespace()) {
         match c {
-            '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' => unspaced += 1,
+            c if is_east_asian(c) => unspaced += 1,
             c if c.is_alphabetic() => letters += 1,
             '.' | ',' | '!' | '?' | '\'' | '’' | '，' | '。' => {}
             _ => marks += 1,

@@ -7,6 +7,8 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
+use crate::text::is_east_asian;
+
 /// The most bytes of a sentence.
 const LONGEST: usize = 400;
 /// The most words of a phrase in the lists.
@@ -130,6 +132,11 @@ impl Phrases {
 
 static LISTS: LazyLock<[Phrases; 4]> = LazyLock::new(|| [STRONG, WEAK, REVOKING, COMMON].map(Phrases::read));
 
+/// Returns whether a sentence is a question, which asks more often than it demands.
+fn asks(sentence: &str) -> bool {
+    sentence.trim_end().ends_with(['?', '？'])
+}
+
 /// Returns how clearly a sentence states a rule, or `None` if it states none.
 ///
 /// ```
@@ -142,20 +149,17 @@ static LISTS: LazyLock<[Phrases; 4]> = LazyLock::new(|| [STRONG, WEAK, REVOKING,
 pub fn states_rule(sentence: &str) -> Option<Rule> {
     let [strong, weak, ..] = &*LISTS;
     let plain = plain(sentence);
-    // A question asks more often than it demands.
-    let asks = sentence.trim_end().ends_with(['?', '？']);
     match strong.is_in(sentence, &plain) {
-        true if !asks => Some(Rule::Strong),
-        true => Some(Rule::Weak),
-        false => (!asks && weak.is_in(sentence, &plain)).then_some(Rule::Weak),
+        true if asks(sentence) => Some(Rule::Weak),
+        true => Some(Rule::Strong),
+        false => (!asks(sentence) && weak.is_in(sentence, &plain)).then_some(Rule::Weak),
     }
 }
 
 /// Returns whether a sentence takes a rule back.
 pub fn revokes(sentence: &str) -> bool {
     let [_, _, revoking, _] = &*LISTS;
-    let asks = sentence.trim_end().ends_with(['?', '？']);
-    !asks && revoking.is_in(sentence, &plain(sentence))
+    !asks(sentence) && revoking.is_in(sentence, &plain(sentence))
 }
 
 /// Returns the words of a sentence that say what it is about: the stems of words that are in none of the lists, or pairs
@@ -167,7 +171,7 @@ pub fn subjects(sentence: &str) -> HashSet<String> {
     let stems = words.filter(|word| !LISTS.iter().any(|list| list.has(word)));
     let mut found: HashSet<String> = stems.map(|word| word.chars().take(STEM).map(bare).collect()).collect();
     let characters: Vec<char> = sentence.chars().collect();
-    let pairs = characters.windows(2).filter(|pair| pair.iter().all(|c| is_ideograph(*c)));
+    let pairs = characters.windows(2).filter(|pair| pair.iter().all(|c| is_east_asian(*c)));
     let pairs = pairs.map(|pair| pair.iter().collect::<String>());
     found.extend(pairs.filter(|pair| !LISTS.iter().any(|list| list.has(pair))));
     found
@@ -229,12 +233,7 @@ fn bare(letter: char) -> char {
 }
 
 fn is_unspaced(text: &str) -> bool {
-    text.chars().any(is_ideograph)
-}
-
-/// Returns whether a character is Chinese, Japanese or Korean.
-fn is_ideograph(c: char) -> bool {
-    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
+    text.chars().any(is_east_asian)
 }
 
 #[cfg(test)]

@@ -21,6 +21,11 @@ pub fn is_unseen(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// Returns whether a character is Chinese, Japanese or Korean. Words of these languages are not separated by spaces.
+pub(crate) fn is_east_asian(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
+}
+
 /// Returns an identifier for display. Clients choose identifiers, so they may be long and contain anything.
 pub fn short(id: &str) -> String {
     cut(id, 48)

@@ -237,7 +237,7 @@ pub(crate) struct RecallArgs {
     #[command(flatten)]
     pub(crate) within: WithinArgs,
     /// Read the message in this entry of the log: in full, or around the words
-    #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"])]
+    #[arg(long, value_name = "N", conflicts_with_all = ["from", "to", "speaker", "since", "until"])]
     pub(crate) entry: Option<u64>,
     /// Read the messages from this entry on
     #[arg(long, value_name = "N")]

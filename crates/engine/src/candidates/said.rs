@@ -52,7 +52,7 @@ struct Text<'a> {
     revoked: Vec<Range<usize>>,
 }
 
-/// Returns the lengths to which texts with these tokens are shortened so that all of them fit.
+/// Returns the length to which the longest of texts with these tokens are shortened so that all of them fit.
 pub(super) fn length(mut tokens: Vec<u64>, budget: u64) -> u64 {
     tokens.sort_unstable();
     let (mut room, mut left) = (budget, tokens.len() as u64);
@@ -219,9 +219,8 @@ impl<'a> Text<'a> {
             return self.without(0..self.text.len(), &[]).or_else(|| self.shown.cloned());
         }
         let shows_revoked = || {
-            let shown = self.shown.map(|cut| cut.apply(self.text));
-            let revoked = self.revoked.iter().filter_map(|range| self.text.get(range.clone()));
-            shown.is_some_and(|shown| revoked.into_iter().any(|revoked| shown.contains(revoked)))
+            let shown = self.shown.map(|cut| cut.apply(self.text)).unwrap_or_default();
+            self.revoked.iter().filter_map(|range| self.text.get(range.clone())).any(|revoked| shown.contains(revoked))
         };
         if tokens < self.tokens || shows_revoked() {
             let length = self.text.len() - self.pasted.as_ref().map_or(0, Range::len);

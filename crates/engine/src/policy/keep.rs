@@ -14,11 +14,12 @@ pub struct Keep {
     /// 80 tool calls, the window still contains "Fix the tests". If the provider demands that a request begin with a
     /// user's message, the task is always kept.
     pub task: bool,
-    /// The most tokens of people's messages to keep, in addition to the task; at most a third of each target. If they are
-    /// longer, the longest are shortened. Rules, such as "never push to main", come first, and the middle of a paste of
-    /// over 1,000 tokens is cut. A rule that a later message takes back is not kept, nor is text that a client adds in a
-    /// person's name. They can be dropped if a hard limit leaves no room for
-    /// them, or if the provider has refused the window as too long.
+    /// The most tokens of people's messages to keep, in addition to the task. They take at most a third of each target.
+    ///
+    /// If they are longer, the longest are shortened, and rules, such as "never push to main", come first. The middle of
+    /// a paste of over 1,000 tokens is cut. A rule that a later message clearly takes back is not kept, nor is text that
+    /// a client adds in a person's name. If a hard limit leaves no room for these messages, or if the provider has
+    /// refused the window as too long, they can be dropped.
     pub people: u64,
     /// Whether to keep every system message, together with its group. If `false`, only the system messages at the
     /// beginning of the history are kept.

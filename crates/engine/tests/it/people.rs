@@ -87,8 +87,8 @@ impl Session {
     }
 
     fn shows(&self, text: &str) -> bool {
-        let shown = self.engine.view().messages().map(|item| shown_text(item.message(), item.edits()));
-        shown.collect::<Vec<_>>().join("\n").contains(text)
+        let mut shown = self.engine.view().messages().map(|item| shown_text(item.message(), item.edits()));
+        shown.any(|shown| shown.contains(text))
     }
 }
 

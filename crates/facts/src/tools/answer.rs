@@ -251,6 +251,10 @@ async fn recalled(memory: &Memory, given: &Arguments) -> Result<String, Trouble>
     let (entry, from, to) = (given.count("entry"), given.count("from"), given.count("to"));
     let asked = match (given.text("query"), entry, from.or(to)) {
         (Some(query), None, None) => Recall::Query { query: query.to_owned(), within: within(given)?, offset, limit },
+        (Some(_), Some(_), None) if within(given)? != Within::default() => {
+            let what = "`speaker`, `since` and `until` limit a search; leave them out, or leave out `entry`";
+            return Err(Wrong::Combination(what).into());
+        }
         (query, Some(entry), None) => Recall::Entry { entry, query: query.map(str::to_owned), offset, limit },
         (None, None, Some(_)) if offset > 0 => {
             return Err(Wrong::Combination(

@@ -118,6 +118,8 @@ fn best(text: &str, query: &Query, characters: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use proptest::test_runner::{Config, RngSeed};
+
     use super::*;
 
     fn passage_of(text: &str, query: &str) -> String {
@@ -172,11 +174,26 @@ mod tests {
         }
     }
 
-    #[test]
-    fn many_matches_take_no_longer_than_they_are_many() {
-        // Each window of 6,000 characters has 3,000 matches.
-        let text = "東京".repeat(300_000);
-        assert!(!excerpt(&text, &Query::new("東京"), 8_000).is_empty());
+    proptest::proptest! {
+        #![proptest_config(Config { rng_seed: RngSeed::Fixed(7), ..Config::default() })]
+        #[test]
+        fn no_other_passage_has_more_of_the_rare_words(
+            words in proptest::collection::vec("port|linker|zebra|elephantine|of|\n", 0..40),
+            characters in 1_usize..60,
+        ) {
+            let (text, query) = (words.join(" "), Query::new("port linker zebra elephantine"));
+            let found = found(&text, &query);
+            let counted = |word: usize| found.iter().filter(|(.., other)| *other == word).count();
+            let worth = |start: usize| {
+                let here = found.iter().filter(|(from, end, _)| *from >= start && *end <= start + characters);
+                let words: std::collections::BTreeSet<usize> = here.map(|(.., word)| *word).collect();
+                words.into_iter().map(|word| 1.0 / (1.0 + counted(word) as f64).ln()).sum::<f64>()
+            };
+            let best = worth(best(&text, &query, characters));
+            for (start, ..) in &found {
+                proptest::prop_assert!(worth(*start) <= best + 1e-4, "at {start} of {text:?}");
+            }
+        }
     }
 
     #[test]
