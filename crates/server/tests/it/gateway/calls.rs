@@ -123,7 +123,8 @@ fn a_long_conversation_is_cut_and_stays_valid() {
         assert!(cuts > 10, "{dialect}: {cuts}");
         let sent =
             lookback_wire::dialect::Request::decode(lab.stand_in.last().unwrap().body.to_vec(), Some(dialect)).unwrap();
-        assert!(sent.messages().len() < 40, "{dialect}: {}", sent.messages().len());
+        // Of 81 messages, the window has the newest and people's words, shortened.
+        assert!(sent.messages().len() < 54, "{dialect}: {}", sent.messages().len());
         // The session contains all messages.
         let session = client.say(&lab, "Last.").session().to_owned();
         assert_eq!(lab.texts(&session).len(), 82, "{dialect}");
