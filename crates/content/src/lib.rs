@@ -18,6 +18,8 @@ mod redacted;
 #[doc(hidden)]
 pub mod rules;
 #[doc(hidden)]
+pub mod surrogates;
+#[doc(hidden)]
 pub mod text;
 
 #[doc(hidden)]
