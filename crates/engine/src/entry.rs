@@ -333,6 +333,10 @@ pub struct UsageReport {
     pub estimated: u64,
     /// Input tokens as the provider counted them, including cached ones.
     pub reported: u64,
+    /// The tokens among these that were read from the provider's cache, if it reported them.
+    #[doc(hidden)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cached: Option<u64>,
 }
 
 /// The state of the fold at one point of the log. It contains the positions of messages, not the messages themselves.
@@ -412,9 +416,35 @@ pub struct LastCall {
     /// The newest usage report of each model that a request named.
     #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) reports: BTreeMap<String, Position>,
+    /// The input tokens of the newest usage report.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(crate) reported: u64,
+    /// Whether the provider's cache still had the window after the last pause of more than [`SHORTEST_LIFETIME`], as
+    /// far as a usage report shows that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) outlasted: bool,
 }
 
+/// The shortest lifetime of a provider's cache, in milliseconds: five minutes for Anthropic and OpenAI, since the last
+/// use.
+pub(crate) const SHORTEST_LIFETIME: Millis = 300_000;
+
 impl LastCall {
+    /// Notes how many input tokens the provider reported for a call after a pause, and how many of them it read from
+    /// its cache. `extends` is whether the request extends the one before.
+    pub(crate) fn note_cache(&mut self, reported: u64, cached: Option<u64>, pause: Option<Millis>, extends: bool) {
+        let is_long = pause.is_some_and(|pause| pause > SHORTEST_LIFETIME);
+        if let Some(cached) = cached
+            && is_long
+            && extends
+            && self.reported > 0
+        {
+            // Other sessions may keep the beginning of the request in the cache, such as the system prompt.
+            self.outlasted = cached >= self.reported / 2;
+        }
+        self.reported = reported;
+    }
+
     fn is_empty(&self) -> bool {
         *self == LastCall::default()
     }

@@ -72,6 +72,6 @@ fn repaid(policy: Policy, price: &Price) -> Option<Policy> {
     // If reading from the cache is free, a compaction never pays for itself.
     let payback = write.is_finite().then_some(Payback { write, limits });
     // The price also has the lifetime of the cache.
-    let cold = policy.cold.map(|cold| Cold { after: price.ttl, ..cold });
+    let cold = policy.cold.map(|cold| Cold { after: Some(price.ttl), ..cold });
     Some(Policy { payback, cold, ..policy })
 }

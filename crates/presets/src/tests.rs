@@ -72,7 +72,10 @@ fn prices_decide_when_a_compaction_is_repaid() {
     let payback = named("default:prices=anthropic-5m").unwrap().payback.unwrap();
     assert_eq!((payback.write, payback.limits), (12.5, Limits::body(target * 3 / 2)));
     let lifetime = |text: &str| named(text).unwrap().cold.unwrap().after;
-    assert_eq!((lifetime("default:prices=anthropic-5m"), lifetime("default:prices=anthropic-1h")), (300, 3_600));
+    assert_eq!(
+        (lifetime("default:prices=anthropic-5m"), lifetime("default:prices=anthropic-1h")),
+        (Some(300), Some(3_600))
+    );
     let tokens = named("tokens:max_tokens=64000,target_tokens=20000,prices=gpt-4o").unwrap().payback.unwrap();
     assert_eq!((tokens.write, tokens.limits), (2.0, Limits::tokens(30_000)));
 }

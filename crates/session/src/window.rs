@@ -70,7 +70,8 @@ impl Session {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn usage(&mut self, model: &str, reported: u64) -> Result<(), Error> {
-        let report = UsageReport { model: model.to_owned(), asked: None, estimated: self.sent, reported };
+        let model = model.to_owned();
+        let report = UsageReport { model, asked: None, estimated: self.sent, reported, cached: None };
         self.commit(|engine| Ok(engine.usage(report.clone()))).await?;
         Ok(())
     }
@@ -114,9 +115,9 @@ impl Session {
     }
 
     async fn record(&mut self, response: Response, origin: Origin) -> Result<Vec<Position>, Error> {
+        let (estimated, cached) = (self.sent, response.cached);
         let reported = self.settings().model.clone().zip(response.input);
-        let report =
-            reported.map(|(model, reported)| UsageReport { model, asked: None, estimated: self.sent, reported });
+        let report = reported.map(|(model, reported)| UsageReport { model, asked: None, estimated, reported, cached });
         let (message, time) = (Arc::new(response.message), now());
         let change = |engine: &mut Engine| {
             let mut entries = report.clone().map(|report| engine.usage(report)).unwrap_or_default();

@@ -2,8 +2,9 @@
 
 use super::Engine;
 use crate::candidates::{self, Sizing};
+use crate::entry::SHORTEST_LIFETIME;
 use crate::plan::{Demands, Occasion};
-use crate::policy::{Limits, Mode, Pace, Policy, Tokens};
+use crate::policy::{Cold, Limits, Mode, Pace, Policy, Tokens};
 use crate::totals::{Excess, Totals};
 use crate::view::View;
 use lookback_tokens::Calibration;
@@ -116,7 +117,7 @@ impl Engine {
 
     /// Returns why the provider's cache does not have the window, if it is cold and the policy has limits for that.
     fn cold(&self) -> Option<Occasion> {
-        let lasts = self.policy.cold?.after.saturating_mul(1_000);
+        let lasts = self.cache_lifetime(self.policy.cold?).saturating_mul(1_000);
         let millis = self.view.pause().and_then(|pause| u64::try_from(pause).ok());
         let is_new = |model: &str| self.view.is_new_to(model);
         if let Some(millis) = millis.filter(|millis| *millis > lasts) {
@@ -128,6 +129,15 @@ impl Engine {
         } else {
             self.reported_cold.then_some(Occasion::Told)
         }
+    }
+
+    /// Returns the lifetime of the provider's cache, in seconds.
+    fn cache_lifetime(&self, cold: Cold) -> u64 {
+        /// Providers whose cache lasts longer than five minutes keep it for up to an hour, or much longer.
+        const HOUR: u64 = 3_600;
+        let known = self.settings.cache_lifetime.unwrap_or(SHORTEST_LIFETIME.unsigned_abs() / 1_000);
+        let shown = if self.view.cache_outlasted_pause() { HOUR } else { 0 };
+        cold.after.unwrap_or(known.max(shown))
     }
 
     /// Returns the policy that applies, and the figures, once the calls since the last cut have read as many tokens

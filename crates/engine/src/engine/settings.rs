@@ -43,6 +43,11 @@ pub struct Settings {
     /// The most tokens that the model may answer with, if that is known. This many tokens of the context window are
     /// reserved for the answer, but never more than half of it.
     pub max_output: Option<u64>,
+    /// The seconds for which the provider's cache keeps a request after its last use, if they are known, such as from
+    /// the request's cache markers. They decide when the limits for a cold cache apply (see
+    /// [`Cold`](crate::policy::Cold)).
+    #[doc(hidden)]
+    pub cache_lifetime: Option<u64>,
     /// The correction of the model's token counts until the provider has reported usage in this conversation, for
     /// example the correction from an earlier one. The default corrects nothing.
     pub(crate) calibration: Calibration,
@@ -149,6 +154,13 @@ impl Settings {
         Settings { max_output: Some(tokens), ..self }
     }
 
+    /// Sets the seconds for which the provider's cache keeps a request after its last use.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cache_lifetime(self, seconds: u64) -> Self {
+        Settings { cache_lifetime: Some(seconds), ..self }
+    }
+
     /// Returns a policy with its shares and hard limit resolved for this model (see [`Policy::for_window`]).
     pub(super) fn resolved(&self, policy: &Policy) -> Policy {
         policy.for_window(self.model_window, self.max_output.unwrap_or(0))
@@ -166,6 +178,7 @@ impl Default for Settings {
             provider: None,
             model_window: None,
             max_output: None,
+            cache_lifetime: None,
             calibration: Calibration::default(),
         }
     }

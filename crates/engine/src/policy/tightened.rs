@@ -97,7 +97,7 @@ fn sooner(one: Option<Payback>, other: Option<Payback>, window: Option<u64>) -> 
 fn colder(one: Option<Cold>, other: Option<Cold>, window: Option<u64>) -> Option<Cold> {
     let both = match (one, other) {
         (Some(one), Some(other)) => Cold {
-            after: one.after.min(other.after),
+            after: one.after.into_iter().chain(other.after).min(),
             limits: one.limits.least(&other.limits, window),
             target: one.target.least(&other.target, window),
         },

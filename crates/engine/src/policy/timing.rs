@@ -24,22 +24,21 @@ pub enum Pace {
 ///
 /// A pause is the time between the last call and the arrival of the newest message. The time of the last call is the
 /// arrival of the message that it answered. Without arrival times there are no pauses.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+///
+/// The cache is cold after a pause that is longer than its lifetime. If the policy does not set one, it is five minutes,
+/// the shortest of the known providers. In the gateway, the request's cache markers and the model decide. In any case, if
+/// the provider has reported that it still had the window after the last pause of more than five minutes, the lifetime
+/// is at least an hour.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cold {
-    /// The lifetime of the cache, in seconds.
-    pub after: u64,
+    /// The lifetime of the cache, in seconds. If this is `None`, it is the one that is known, or 300.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u64>,
     /// When to compact.
     pub limits: Limits,
     /// How far to compact.
     pub target: Limits,
-}
-
-impl Default for Cold {
-    /// Returns a lifetime of 300 seconds, and no limits.
-    fn default() -> Self {
-        Cold { after: 300, limits: Limits::default(), target: Limits::default() }
-    }
 }
 
 /// Limits that apply in addition once a compaction is repaid.

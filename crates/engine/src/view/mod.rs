@@ -232,6 +232,10 @@ impl View {
             Entry::Usage(usage) => {
                 let calibration = self.beside.calibrations.entry(usage.model.clone()).or_default();
                 calibration.observe(usage.estimated, usage.reported);
+                let (pause, compacted) = (self.pause(), self.history.compacted);
+                let is_same = self.beside.last_call.report.as_ref().map(|(_, asked)| asked) == usage.asked.as_ref();
+                let extends = is_same && compacted < self.beside.last_call.answer && !self.has_new_preamble();
+                self.beside.last_call.note_cache(usage.reported, usage.cached, pause, extends);
                 if let Some(asked) = &usage.asked {
                     self.beside.last_call.report = Some((position, asked.clone()));
                     self.beside.last_call.reports.insert(asked.clone(), position);
@@ -271,6 +275,11 @@ impl View {
     /// Returns the time between the last call and the newest message, in milliseconds, if that is known.
     pub(crate) fn pause(&self) -> Option<Millis> {
         Some(self.history.newest?.saturating_sub(self.beside.last_call.asked?))
+    }
+
+    /// Returns whether the provider's cache had the window after the last pause that was longer than five minutes.
+    pub(crate) fn cache_outlasted_pause(&self) -> bool {
+        self.beside.last_call.outlasted
     }
 
     /// Returns the tokens that calls have read since the last compaction because of a limit.

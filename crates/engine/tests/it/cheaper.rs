@@ -325,7 +325,7 @@ fn a_cold_cache_is_a_free_cut() {
     let mut other = half_full(|_| None);
     let report = |asked: &str| {
         let (model, asked) = ("a name of the provider's".to_owned(), Some(asked.to_owned()));
-        UsageReport { model, asked, estimated: 10, reported: 10 }
+        UsageReport { model, asked, estimated: 10, reported: 10, cached: None }
     };
     other.usage(report("gpt-4o"));
     assert_eq!(occasion(&mut other), None);
@@ -334,6 +334,50 @@ fn a_cold_cache_is_a_free_cut() {
     let mut other = half_full(|_| None);
     other.usage(report("gpt-5"));
     assert_eq!(occasion(&mut other), Some(Occasion::Model));
+}
+
+/// Makes a call after each of these pauses, in minutes, that the provider's cache outlasts or not. Returns after which
+/// pauses the window was cut.
+fn pauses(settings: impl Fn(Settings) -> Settings, pauses: &[(i64, bool)]) -> Vec<usize> {
+    let cold = Cold { limits: Limits::body(300), target: Limits::body(100), ..Cold::default() };
+    let policy = Policy { limits: Limits::body(20_000), cold: Some(cold), ..Policy::unlimited() };
+    let mut engine = Engine::new(settings(Settings::default().policy(policy).model("gpt-4o")));
+    let (mut time, mut cuts, mut before) = (0, Vec::new(), 0);
+    for (number, (minutes, outlasts)) in pauses.iter().enumerate() {
+        time += minutes * 60_000;
+        engine.receive(Message::user("word ".repeat(150)), Origin::Client, Some(time)).unwrap();
+        if occasion(&mut engine).is_some() {
+            cuts.push(number);
+            before = 0;
+        }
+        let estimated = engine.view().totals().size.tokens;
+        let (model, cached) = ("gpt-4o".to_owned(), Some(if *outlasts { before } else { 0 }));
+        engine.usage(UsageReport { model, asked: None, estimated, reported: estimated, cached });
+        before = estimated;
+        engine.receive(Message::assistant("Yes."), Origin::Model, Some(time)).unwrap();
+    }
+    cuts
+}
+
+#[test]
+fn usage_reports_show_how_long_the_cache_lasts() {
+    assert_eq!(pauses(|it| it, &[(0, false), (1, true), (6, true), (6, true)]), [2], "nothing is known yet");
+    assert_eq!(pauses(|it| it, &[(0, false), (6, true), (6, true), (50, true), (70, false)]), [4]);
+    assert_eq!(pauses(|it| it, &[(0, false), (6, false), (6, false), (6, false)]), [2], "the cut window is short");
+    assert_eq!(pauses(|it| it, &[(0, false), (6, true), (6, true), (9, false), (6, false)]), [4], "not anymore");
+}
+
+#[test]
+fn a_known_lifetime_of_the_cache_decides() {
+    let calls = [(0, false), (1, true), (20, false), (50, true), (70, false)];
+    assert_eq!(pauses(|it| it.cache_lifetime(1_200), &calls), [3]);
+    assert_eq!(pauses(|it| it.cache_lifetime(3_600), &calls), [4]);
+    let set = |settings: Settings| {
+        let cold = settings.policy.cold.map(|cold| Cold { after: Some(30), ..cold });
+        let policy = Policy { cold, ..settings.policy.clone() };
+        settings.policy(policy)
+    };
+    assert_eq!(pauses(set, &calls), [2, 4], "that of the policy comes first");
 }
 
 #[test]

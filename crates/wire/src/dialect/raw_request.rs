@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::value::RawValue;
 
 use super::{DecodeError, Dialect, Preamble, Target, detect};
+use crate::cache_marker;
 use crate::message::{Message, PartRef};
 use lookback_content::json::{self, Fields, SyntaxError};
 
@@ -265,6 +266,12 @@ impl<'a> RawRequest<'a> {
     /// ```
     pub fn is_shortened_by_provider(&self) -> bool {
         self.says(self.dialect.format().shorteners)
+    }
+
+    /// Returns the seconds for which the provider's cache keeps the request after its last use, if the request says so.
+    #[doc(hidden)]
+    pub fn cache_lifetime(&self) -> Option<u64> {
+        cache_marker::lifetime(self.text, |name| self.member(name))
     }
 
     /// Returns whether the value of one of these members contains one of its words.

@@ -276,7 +276,11 @@ fn listed() -> impl Strategy<Value = (Option<Index>, Option<Caps>, Option<Repeat
 }
 
 fn occasions() -> impl Strategy<Value = (Option<Cold>, Option<Payback>)> {
-    let cold = (0u64..3, limits(), limits()).prop_map(|(after, limits, target)| Cold { after, limits, target });
+    let cold = (prop::option::of(0u64..3), limits(), limits()).prop_map(|(after, limits, target)| Cold {
+        after,
+        limits,
+        target,
+    });
     let payback = (1.0f64..20.0, limits()).prop_map(|(write, limits)| Payback { write, limits });
     (prop::option::weighted(0.2, cold), prop::option::weighted(0.2, payback))
 }
@@ -912,8 +916,13 @@ impl Run {
             Op::Usage(percent) => {
                 let estimated = self.engine.view().totals().size.tokens;
                 let reported = estimated * percent / 100;
-                let entries =
-                    self.engine.usage(UsageReport { model: "m".to_owned(), asked: None, estimated, reported });
+                let entries = self.engine.usage(UsageReport {
+                    model: "m".to_owned(),
+                    asked: None,
+                    estimated,
+                    reported,
+                    cached: None,
+                });
                 self.record(entries);
             }
             Op::Checkpoint => {

@@ -1,6 +1,7 @@
 //! A turn of the gateway: the line of a request, and how the request is sent.
 
 use lookback_models::Models;
+use lookback_replay::prices::Prices;
 use lookback_store::LogName;
 use lookback_wire::dialect::{RawRequest, Target};
 
@@ -32,6 +33,8 @@ pub(crate) struct Model {
     pub(crate) name: Option<String>,
     /// The most tokens of a request and its answer together, if known. It may depend on the request.
     pub(crate) window: Option<u64>,
+    /// The seconds for which the provider's cache keeps the request after its last use, if known.
+    pub(crate) cache_lifetime: Option<u64>,
     /// Whether the provider is asked to shorten the conversation.
     pub(crate) is_shortened: bool,
     /// The destination of the request, as its body and its path show it.
@@ -58,6 +61,29 @@ impl Model {
         let name = target.model.clone();
         let known = name.as_deref().and_then(|name| Models::builtin().find(name));
         let window = known.map(|model| model.window_with(betas));
-        Model { name, window, is_shortened: request.is_shortened_by_provider(), target }
+        let price = || name.as_deref().and_then(|name| Prices::builtin().find(name));
+        let cache_lifetime = request.cache_lifetime().or_else(|| price().map(|price| price.ttl));
+        Model { name, window, cache_lifetime, is_shortened: request.is_shortened_by_provider(), target }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers_and_prices_tell_how_long_a_request_is_cached() {
+        let lifetime = |model: &str, marker: &str| {
+            let body = format!(
+                r#"{{"model": "{model}", "messages": [{{"role": "user", "content": [{{"type": "text", "text": "Hi"{marker}}}]}}]}}"#
+            );
+            Model::from_request(&RawRequest::read(&body, None).unwrap(), "/v1/messages", "").cache_lifetime
+        };
+        assert_eq!(lifetime("claude-sonnet-4-5", ""), Some(300));
+        assert_eq!(
+            lifetime("claude-sonnet-4-5", r#", "cache_control": {"type": "ephemeral", "ttl": "1h"}"#),
+            Some(3_600)
+        );
+        assert_eq!(lifetime("my-own-model", ""), None);
     }
 }

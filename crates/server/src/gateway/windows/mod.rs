@@ -362,6 +362,7 @@ fn is_for(session: &Session, dialect: Dialect, model: &Model, policy: &Policy) -
     let ours = session.settings();
     let is_same_model = ours.model == model.name && ours.model_window == model.window;
     let is_same_model = is_same_model && ours.provider == model.target.provider;
+    let is_same_model = is_same_model && ours.cache_lifetime == model.cache_lifetime;
     is_same_model && ours.dialect == dialect && ours.policy == *policy
 }
 
@@ -377,6 +378,10 @@ fn has_media(part: PartRef<'_>) -> bool {
 
 fn settings(dialect: Dialect, model: &Model) -> Settings {
     let settings = Settings::for_target(&model.target).dialect(dialect);
+    let settings = match model.cache_lifetime {
+        Some(seconds) => settings.cache_lifetime(seconds),
+        None => settings,
+    };
     match model.window {
         Some(window) => settings.model_window(window),
         None => settings,
