@@ -131,6 +131,17 @@ cached in multiples of this number of tokens), ttl (seconds from the last use of
 entries (\"marked\" or \"every\"), date and source. It may have output (US dollars per million output tokens), \
 which only budgets use. docs/reference/prices.md has an example and explains each key.";
 
+/// What a replay takes from the provider's usage reports of a recording.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct UsageArgs {
+    /// Estimate the tokens of an unrecorded system prompt and tools from the usage of the first call
+    #[arg(long)]
+    pub(crate) preamble_from_usage: bool,
+    /// Take cold caches from the usage of the calls, in place of the times of the messages
+    #[arg(long)]
+    pub(crate) cache_from_usage: bool,
+}
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PricesArg {
     #[arg(
@@ -287,9 +298,8 @@ pub(crate) struct ReplayArgs {
     pub(crate) dialect: DialectArg,
     #[command(flatten)]
     pub(crate) model: ModelArg,
-    /// Estimate the tokens of an unrecorded system prompt and tools from the usage of the first call
-    #[arg(long)]
-    pub(crate) preamble_from_usage: bool,
+    #[command(flatten)]
+    pub(crate) usage: UsageArgs,
     /// Print a JSON line for each transcript and policy, and then a total for each policy
     #[arg(long)]
     pub(crate) json: bool,

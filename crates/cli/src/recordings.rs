@@ -17,6 +17,8 @@ pub(crate) struct Recordings {
     sources: Vec<Source>,
     /// The dialect, or `None` to detect it.
     dialect: Option<Dialect>,
+    /// Whether the usage of a recording shows when the cache was cold, and not the times of its messages.
+    cache_from_usage: bool,
 }
 
 enum Source {
@@ -38,7 +40,12 @@ impl Recordings {
                 sources.push(Source::Named(read));
             }
         }
-        Ok(Recordings { sources, dialect })
+        Ok(Recordings { sources, dialect, cache_from_usage: false })
+    }
+
+    /// Sets whether the usage of a recording shows when the cache was cold, and not the times of its messages.
+    pub(crate) fn cache_from_usage(self, cache_from_usage: bool) -> Recordings {
+        Recordings { cache_from_usage, ..self }
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -59,6 +66,18 @@ impl Recordings {
 
     /// Returns all recordings in order.
     pub(crate) fn read(&self) -> impl Iterator<Item = Result<Recording, Failure>> {
+        let without_times = |mut recording: Recording| {
+            recording.messages.iter_mut().for_each(|recorded| recorded.time = None);
+            recording
+        };
+        let read = self.read_as_recorded();
+        read.map(move |read| match read {
+            Ok(recording) if self.cache_from_usage && !recording.usage.is_empty() => Ok(without_times(recording)),
+            read => read,
+        })
+    }
+
+    fn read_as_recorded(&self) -> impl Iterator<Item = Result<Recording, Failure>> {
         self.sources.iter().flat_map(move |source| match source {
             Source::Named(recordings) => recordings.iter().cloned().map(Ok).collect::<Vec<_>>(),
             Source::InFolder { path, .. } => match read(path, self.dialect) {

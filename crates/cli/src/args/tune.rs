@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::{DialectArg, ModelArg, POLICY_LONG, PricesArg, place};
+use super::{DialectArg, ModelArg, POLICY_LONG, PricesArg, UsageArgs, place};
 
 /// Find the policy for your sessions
 ///
@@ -50,9 +50,8 @@ pub(crate) struct TuneArgs {
     pub(crate) dialect: DialectArg,
     #[command(flatten)]
     pub(crate) model: ModelArg,
-    /// Estimate the tokens of an unrecorded system prompt and tools from the usage of the first call
-    #[arg(long)]
-    pub(crate) preamble_from_usage: bool,
+    #[command(flatten)]
+    pub(crate) usage: UsageArgs,
     /// Write the policy to this file instead of standard output
     #[arg(long, value_name = "FILE", value_parser = place())]
     pub(crate) output: Option<PathBuf>,

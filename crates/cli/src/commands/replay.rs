@@ -66,7 +66,7 @@ struct Replayed {
 pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let price = input::price(&args.prices.name)?;
     let mut candidates = candidates(args)?;
-    let recordings = Recordings::find(&args.files, args.dialect.name.0)?;
+    let recordings = Recordings::find(&args.files, args.dialect.name.0)?.cache_from_usage(args.usage.cache_from_usage);
     if args.html.is_some() && recordings.count() != 1 {
         return Err(Failure::SeveralPages { count: recordings.count() });
     }
@@ -207,7 +207,7 @@ impl<'a> Run<'a> {
         shown: &mut Vec<Shown>,
     ) -> Result<(Report, Vec<ReplayedCall>), Failure> {
         let settings = self.settings.clone().dialect(recording.dialect).policy(candidate.policy.clone());
-        let unrecorded = self.args.preamble_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
+        let unrecorded = self.args.usage.preamble_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
         let unrecorded = unrecorded.flatten().unwrap_or(0);
         let (mut calls, start) = (Vec::new(), self.bar.position());
         let mut on_call = |call: &ReplayedCall| {
@@ -281,7 +281,7 @@ impl<'a> Run<'a> {
         let whole = candidates.iter().find(|candidate| candidate.policy == everything).or(candidates.first());
         if let Some(compared) = whole.and_then(|whole| tables::compared(&whole.label, &whole.total)) {
             output::line(&compared)?;
-            output::line(&tables::why(self.args.preamble_from_usage))?;
+            output::line(&tables::why(self.args.usage.preamble_from_usage))?;
         }
         Ok(())
     }

@@ -86,7 +86,7 @@ struct Row {
 pub(crate) fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     let price = input::price(&args.prices.name)?;
     let candidates = candidates(&args.policy)?;
-    let recordings = Recordings::find(&args.files, args.dialect.name.0)?;
+    let recordings = Recordings::find(&args.files, args.dialect.name.0)?.cache_from_usage(args.usage.cache_from_usage);
     let file = args.output.as_deref().map(AtomicFile::begin).transpose()?;
     let mut state = State::open(&args.state)?;
     let steps = recordings.messages() * candidates.len() as u64;
@@ -213,7 +213,7 @@ impl Run<'_> {
     /// Returns the replays of a recording, one for each policy.
     fn replays(&self, recording: &Arc<Recording>, row: usize) -> Vec<Task> {
         let settings = self.settings.clone().dialect(recording.dialect);
-        let unrecorded = self.args.preamble_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
+        let unrecorded = self.args.usage.preamble_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
         let unrecorded = unrecorded.flatten().unwrap_or(0);
         let task = |(column, candidate): (usize, &Candidate)| {
             let settings = settings.clone().policy(candidate.policy.clone());

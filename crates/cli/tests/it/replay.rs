@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use crate::common::{Lab, Run, example_messages, list};
 use insta::assert_snapshot;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const FIELDS: [&str; 22] = [
     "id",
@@ -597,6 +597,28 @@ fn what_the_provider_reported_stands_beside_what_was_replayed() {
         "{}",
         told.stdout
     );
+}
+
+#[test]
+fn the_usage_of_calls_may_show_whether_a_pause_let_the_cache_expire() {
+    let say = |role: &str, minute: u64| {
+        let content = "A long message about nothing at all. ".repeat(400);
+        json!({"role": role, "content": content, "time": format!("2026-01-01T00:{minute:02}:00Z")})
+    };
+    let messages: Vec<Value> = [(0, 0), (20, 20), (40, 40)]
+        .into_iter()
+        .flat_map(|(asked, answered)| [say("user", asked), say("assistant", answered)])
+        .collect();
+    // The cache still had the window after the first pause, and not after the second.
+    let usage = json!([[1, 4_000, 4_000, 0, 9], [3, 10, 8_000, 4_000, 9], [5, 10, 20_000, 0, 9]]);
+    let text = json!({"messages": messages, "meta": {"usage": usage}}).to_string();
+    let lab = Lab::new().with("paused.json", text);
+    let read = |args: &[&str]| {
+        let args = [&["replay", "paused.json", "--policy", "none", "--json"], args].concat();
+        lab.run(&args).lines()[0]["cache_read_tokens"].as_u64().unwrap()
+    };
+    let (by_times, by_usage) = (read(&[]), read(&["--cache-from-usage"]));
+    assert!(by_times == 0 && by_usage > 2_000, "{by_times} {by_usage}");
 }
 
 #[test]

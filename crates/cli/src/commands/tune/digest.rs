@@ -22,8 +22,11 @@ pub(super) fn digest(recording: &Recording, settings: &Settings, price: &Price, 
     };
     feed(env!("CARGO_PKG_VERSION"));
     feed(FIGURES);
-    let Settings { dialect, policy, counter, model, model_window, max_output, provider, .. } = settings;
-    feed(&format!("{:?}", (dialect, policy, counter.name(), model, model_window, max_output, provider)));
+    let Settings { dialect, policy, counter, model, model_window, max_output, provider, cache_lifetime, .. } = settings;
+    feed(&format!(
+        "{:?}",
+        (dialect, policy, counter.name(), model, model_window, max_output, provider, cache_lifetime)
+    ));
     feed(&format!("{price:?}"));
     feed(&format!("{:?}", (unrecorded, recording.dialect, &recording.usage, &recording.compactions)));
     for raw in [&recording.preamble.system, &recording.preamble.tools] {
