@@ -263,7 +263,7 @@ impl Program {
             limits: Limits { bytes: compacts.then_some(bytes / 2), ..Limits::default() },
             target: compacts.then_some(Limits { bytes: Some(bytes / 4), ..Limits::default() }),
             stages: vec![Stage::TruncateResults { except_newest: 0, to: shortened }, Stage::Drop],
-            caps: Some(Caps { file: 400, other: 200, names: 40, numbers: false }),
+            caps: Some(Caps { file: 400, other: 200, names: 40, numbers: false, without_recall: 2 }),
             repeats: Some(Repeats { lines: 2, tokens: 0 }),
             index: Some(Index::default()),
             ..Policy::unlimited()

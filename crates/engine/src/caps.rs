@@ -22,6 +22,12 @@ const REFERENCE: usize = 64;
 const TELLING: u64 = 4;
 
 impl Caps {
+    /// Returns the caps for a model that cannot read what was cut.
+    pub(crate) fn without_recall(self) -> Caps {
+        let larger = |cap: u64| cap.saturating_mul(self.without_recall);
+        Caps { file: larger(self.file), other: larger(self.other), ..self }
+    }
+
     /// Returns how to cut a text, or `None` if it is short enough. `file` is whether it shows a file, `repeats` are its
     /// lines that are hidden as repeated lines, `unnumbered` is whether the numbers of its lines are hidden, and `entry`
     /// is the position of its message in the log.
@@ -225,7 +231,7 @@ mod tests {
     use super::*;
     use lookback_tokens::Estimate;
 
-    const CAPS: Caps = Caps { file: 400, other: 100, names: 20, numbers: true };
+    const CAPS: Caps = Caps { file: 400, other: 100, names: 20, numbers: true, without_recall: 1 };
 
     fn lines(count: usize) -> String {
         (1..=count).map(|line| format!("line {line} of what the tool printed\n")).collect()

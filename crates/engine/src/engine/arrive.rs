@@ -13,6 +13,7 @@ use lookback_content::numbered::is_numbered;
 use lookback_tokens::cut;
 use lookback_wire::edit::{self, Change, Cut, Edit, Hidden, Repeat};
 use lookback_wire::message::{Message, ResultItem, ToolResult};
+use serde_json::value::RawValue;
 
 impl Engine {
     /// Collects the lines that the window shows, if the policy needs them and they are not known yet.
@@ -78,10 +79,25 @@ impl Engine {
 
     /// Returns the cut of a text that exceeds its cap. `entry` is the position of its message.
     fn capped(&self, result: &ToolResult, text: &str, repeats: &[Repeat], entry: Position) -> Option<Cut> {
-        let caps = self.policy.caps?;
+        let mut caps = self.policy.caps?;
         let is_long = text.len() as u64 > caps.file.min(caps.other);
+        if is_long && caps.without_recall != 1 && !self.offers_recall() {
+            caps = caps.without_recall();
+        }
         let file = is_long && shows_file(text, self.view.call(&result.call_id));
         caps.cut(text, file, repeats, self.is_unnumbered(text), entry, &*self.settings.counter)
+    }
+
+    /// Returns whether the request has a tool with which the model can read the log.
+    fn offers_recall(&self) -> bool {
+        /// The name of the tool of Lookback. Clients put the name of its server before it.
+        const RECALL: &str = "recall";
+        // Most tools need not be read.
+        let may_offer = |tools: &RawValue| tools.get().contains(RECALL);
+        self.view.preamble().is_some_and(|preamble| {
+            preamble.tools.as_deref().is_some_and(may_offer)
+                && preamble.tool_names().iter().any(|name| name.ends_with(RECALL))
+        })
     }
 
     /// Returns the new edits of the messages that refer to lines of `lost` entries. Such a message shows the lines

@@ -43,6 +43,7 @@ impl Policy {
         let least = [
             ("caps.file", self.caps.map(|caps| caps.file)),
             ("caps.other", self.caps.map(|caps| caps.other)),
+            ("caps.without_recall", self.caps.map(|caps| caps.without_recall)),
             ("repeats.lines", self.repeats.map(|repeats| repeats.lines)),
             ("index.budget", self.index.map(|index| index.budget)),
         ];

@@ -151,7 +151,7 @@ impl Policy {
             cold: Some(Cold { limits: Limits::body(24_000), target: Limits::body(20_000), ..Cold::default() }),
             keep: Keep { people: 6_000, ..Keep::default() },
             start: Start::UserOrToolPair,
-            caps: Some(Caps { file: 8_000, other: 1_500, names: 800, numbers: false }),
+            caps: Some(Caps { file: 8_000, other: 1_500, names: 800, numbers: false, without_recall: 4 }),
             repeats: Some(Repeats::default()),
             index: Some(Index { budget: 4_500 }),
             stages: vec![

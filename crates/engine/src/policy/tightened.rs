@@ -169,6 +169,7 @@ fn tighter(one: Option<Caps>, other: Option<Caps>) -> Option<Caps> {
             other: one.other.min(other.other),
             names: one.names.min(other.names),
             numbers: one.numbers && other.numbers,
+            without_recall: one.without_recall.min(other.without_recall),
         }),
         (one, other) => one.or(other),
     }

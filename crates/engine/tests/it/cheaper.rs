@@ -136,7 +136,7 @@ fn lines_are_put_back_if_the_entry_that_shows_them_leaves() {
 
 #[test]
 fn of_those_that_refer_to_lost_lines_the_oldest_shows_them() {
-    let caps = Some(Caps { file: 4_000, other: 700, names: 0, numbers: true });
+    let caps = Some(Caps { file: 4_000, other: 700, names: 0, numbers: true, ..Caps::default() });
     let policy = Policy { repeats: Some(Repeats::default()), caps, ..Policy::unlimited() };
     let mut engine = engine(policy);
     engine.push(Message::user("Read it again and again.")).unwrap();
@@ -161,7 +161,7 @@ fn of_those_that_refer_to_lost_lines_the_oldest_shows_them() {
 
 #[test]
 fn references_count_toward_a_cap() {
-    let caps = Some(Caps { file: 200, other: 200, names: 0, numbers: true });
+    let caps = Some(Caps { file: 200, other: 200, names: 0, numbers: true, ..Caps::default() });
     let policy = Policy { repeats: Some(Repeats { lines: 1, tokens: 1 }), caps, ..Policy::unlimited() };
     let mut engine = engine(policy);
     let known = |line: usize| format!("{line}\n");
@@ -217,7 +217,10 @@ fn a_result_never_refers_to_what_is_shown_below_it() {
 
 #[test]
 fn a_result_is_capped_by_what_it_shows() {
-    let policy = Policy { caps: Some(Caps { file: 600, other: 200, names: 50, numbers: true }), ..Policy::unlimited() };
+    let policy = Policy {
+        caps: Some(Caps { file: 600, other: 200, names: 50, numbers: true, ..Caps::default() }),
+        ..Policy::unlimited()
+    };
     let mut engine = engine(policy);
     let numbered: String = file(0..30).lines().zip(1..).map(|(line, number)| format!("{number}\t{line}\n")).collect();
     call(&mut engine, "c1", "{}", &numbered);
@@ -265,6 +268,25 @@ fn a_shell_command_that_reads_a_file_has_the_cap_of_files() {
     call(&mut engine, "c2", r#"{"command":["bash","-lc","cargo test 2>&1 | tail -80"]}"#, &file(100..180));
     let sent = shown(engine.view());
     assert!(sent.contains("let number_40 ") && !sent.contains("let number_140 "), "{sent}");
+}
+
+#[test]
+fn caps_are_larger_for_a_model_that_cannot_read_what_they_cut() {
+    let caps = Caps { other: 100, without_recall: 4, ..Caps::default() };
+    let policy = Policy { caps: Some(caps), ..Policy::unlimited() };
+    let is_cut = |tool: &str, words: usize| {
+        let mut engine = engine(policy.clone());
+        let tools = format!(r#"[{{"type":"function","function":{{"name":"{tool}"}}}}]"#);
+        engine.set_preamble(&Preamble::default().with_tools(RawValue::from_string(tools).unwrap()));
+        call(&mut engine, "c1", "{}", &"some words\n".repeat(words / 2));
+        shown(engine.view()).contains("has them")
+    };
+    for tool in ["recall", "mcp__lookback__recall"] {
+        assert!(is_cut(tool, 200) && !is_cut(tool, 40), "{tool}");
+    }
+    for tool in ["recall_all", "read"] {
+        assert!(is_cut(tool, 800) && !is_cut(tool, 200), "{tool}");
+    }
 }
 
 /// Creates a session of rounds whose body is between the cold limit and the usual limit.

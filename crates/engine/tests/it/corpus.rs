@@ -51,7 +51,7 @@ fn policies() -> Vec<Policy> {
         Policy {
             limits: Limits::body(8_000),
             target: Some(Limits::body(3_000)),
-            caps: Some(Caps { file: 2_000, other: 500, names: 100, numbers: true }),
+            caps: Some(Caps { file: 2_000, other: 500, names: 100, numbers: true, ..Caps::default() }),
             repeats: Some(Repeats::default()),
             index: Some(Index { budget: 800 }),
             stages: vec![Stage::ClearResults { except_newest: 0, marker: None }, Stage::Drop],

@@ -68,6 +68,7 @@ pub struct RecordedUsage {
 
 impl RecordedUsage {
     /// Creates a usage of zero tokens for the call that the assistant message with this index answers.
+    #[doc(hidden)]
     pub fn new(message: usize) -> Self {
         RecordedUsage { message, input: 0, cache_write: 0, cache_read: 0, output: 0 }
     }

@@ -8,6 +8,7 @@ use futures_lite::future::block_on;
 use lookback_content::identifiers::identifiers;
 use lookback_engine::Settings;
 use lookback_engine::plan::Verdict;
+use lookback_engine::policy::{Caps, Policy};
 use lookback_engine::transcript::{Entry, Millis, Position};
 use lookback_wire::dialect::Severity;
 use lookback_wire::dialect::{Dialect, Request};
@@ -34,8 +35,8 @@ use lookback_store::{Append, LogName, MemoryStore, Record, Store, StoreError, no
 /// The session is in memory until it is [saved](Replay::save).
 ///
 /// `unrecorded` is the number of tokens of a system prompt and tools that the recording does not contain (see
-/// [`unrecorded`](super::unrecorded)). Each call sends and pays for them, but they count against no limit. `on_call` is
-/// called after each call, and can stop the replay.
+/// [`unrecorded`](super::unrecorded)). Each call sends and pays for them, but they count against no limit. The model is
+/// assumed to have the tool `recall`. `on_call` is called after each call, and can stop the replay.
 ///
 /// # Errors
 /// Returns an error if a window exceeds a hard limit.
@@ -48,6 +49,9 @@ pub async fn replay(
 ) -> Result<Replay, Error> {
     let store = Arc::new(MemoryStore::new());
     let dialect = settings.dialect;
+    let caps = settings.policy.caps.map(|caps| Caps { without_recall: 1, ..caps });
+    let policy = Policy { caps, ..settings.policy.clone() };
+    let settings = settings.policy(policy);
     // Summaries are made synchronously, so that each is ready at the next call, regardless of the machine's speed.
     let session = Session::open(store.clone(), "replay", settings).await?;
     let mut session = session.with_summarizer(SummaryOptions::default().spawner(block_on));

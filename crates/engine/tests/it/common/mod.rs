@@ -261,12 +261,8 @@ fn standing() -> impl Strategy<Value = (SystemRule, Pace)> {
 }
 
 fn listed() -> impl Strategy<Value = (Option<Index>, Option<Caps>, Option<Repeats>)> {
-    let caps = (1u64..200, 1u64..100, 0u64..20, any::<bool>()).prop_map(|(file, other, names, numbers)| Caps {
-        file,
-        other,
-        names,
-        numbers,
-    });
+    let caps = (1u64..200, 1u64..100, 0u64..20, any::<bool>(), 1u64..3)
+        .prop_map(|(file, other, names, numbers, without_recall)| Caps { file, other, names, numbers, without_recall });
     let repeats = (1u64..3, 1u64..12).prop_map(|(lines, tokens)| Repeats { lines, tokens });
     (
         prop::option::weighted(0.3, (1u64..200).prop_map(|budget| Index { budget })),
