@@ -14,6 +14,8 @@ pub mod numbered;
 pub mod pasted;
 #[doc(hidden)]
 pub mod pdf;
+#[doc(hidden)]
+pub mod prose;
 mod redacted;
 #[doc(hidden)]
 pub mod rules;

@@ -8,6 +8,7 @@ use crate::policy::Caps;
 use crate::telling::telling_lines;
 use lookback_content::identifiers::names;
 use lookback_content::numbered::{is_numbered, sparsely_numbered};
+use lookback_content::prose::is_prose;
 use lookback_tokens::TokenCounter;
 use lookback_tokens::cut;
 use lookback_wire::edit::{Cut, Repeat};
@@ -28,7 +29,7 @@ impl Caps {
         Caps { file: larger(self.file), other: larger(self.other), ..self }
     }
 
-    /// Returns how to cut a text, or `None` if it is short enough. `file` is whether it shows a file, `repeats` are its
+    /// Returns how to cut a text, or `None` if it is short enough. `file` is whether it counts as a file, `repeats` are its
     /// lines that are hidden as repeated lines, `unnumbered` is whether the numbers of its lines are hidden, and `entry`
     /// is the position of its message in the log.
     pub(crate) fn cut(
@@ -173,10 +174,10 @@ fn tail(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
     if left > bytes / 2 { cut::ceil(text, text.ceil_char_boundary(start.saturating_sub(left))) } else { start }
 }
 
-/// Returns whether a tool result shows a file: its lines are numbered consecutively, or the only text in its call is
-/// the path of a file.
-pub(crate) fn shows_file(text: &str, call: Option<&ToolCall>) -> bool {
-    is_numbered(text) || call.is_some_and(names_a_file)
+/// Returns whether a tool result counts as a file: its lines are numbered consecutively, the only text in its call is
+/// the path of a file, or it is prose.
+pub(crate) fn counts_as_file(text: &str, call: Option<&ToolCall>) -> bool {
+    is_numbered(text) || call.is_some_and(names_a_file) || is_prose(text)
 }
 
 /// Returns whether the only text among the arguments of a call is a path with an extension, or one of them is a shell
@@ -303,21 +304,21 @@ mod tests {
     #[test]
     fn a_file_is_told_by_its_numbered_lines_or_its_name() {
         let numbered: String = (5..20).map(|line| format!("{line:>6}\u{2192}    let x = {line};\n")).collect();
-        assert!(shows_file(&numbered, None));
+        assert!(counts_as_file(&numbered, None));
         let viewed = format!("Here's the file:\n\n{}", (1..9).map(|line| format!("{line}\tx\n")).collect::<String>());
-        assert!(shows_file(&viewed, None));
+        assert!(counts_as_file(&viewed, None));
         let grep: String = (1..20).map(|line| format!("{}:fn x{line}()\n", line * 7)).collect();
-        assert!(!shows_file(&grep, None));
+        assert!(!counts_as_file(&grep, None));
         let call = |arguments: &str| ToolCall::new("c", "f", arguments);
-        assert!(shows_file("fn main() {}", Some(&call(r#"{"path":"src/main.rs","limit":100}"#))));
-        assert!(!shows_file("fn main() {}", Some(&call(r#"{"path":"src/main.rs","pattern":"fn"}"#))));
+        assert!(counts_as_file("fn main() {}", Some(&call(r#"{"path":"src/main.rs","limit":100}"#))));
+        assert!(!counts_as_file("fn main() {}", Some(&call(r#"{"path":"src/main.rs","pattern":"fn"}"#))));
         for command in [
             r#"{"command":"cat src/main.rs","description":"Show the file"}"#,
             r#"{"cmd":"cd src && sed -n '1,200p' main.rs","workdir":"/a"}"#,
             r#"{"command":["bash","-lc","nl -ba src/main.rs | sed -n '1,80p'"]}"#,
             r#"{"command":"cat a.toml; cat b.toml"}"#,
         ] {
-            assert!(shows_file("fn main() {}", Some(&call(command))), "{command}");
+            assert!(counts_as_file("fn main() {}", Some(&call(command))), "{command}");
         }
         for command in [
             r#"{"command":"cat log.txt | grep error"}"#,
@@ -326,8 +327,10 @@ mod tests {
             r#"{"command":"cargo test 2>&1 | tail -50"}"#,
             r#"{"command":"cd src.d"}"#,
         ] {
-            assert!(!shows_file("fn main() {}", Some(&call(command))), "{command}");
+            assert!(!counts_as_file("fn main() {}", Some(&call(command))), "{command}");
         }
-        assert!(!shows_file("fn main() {}", Some(&call(r#"{"path":"src"}"#))));
+        assert!(!counts_as_file("fn main() {}", Some(&call(r#"{"path":"src"}"#))));
+        let report = "I read all of the module, and nothing else in the project calls it.";
+        assert!(counts_as_file(report, Some(&call(r#"{"prompt":"Who calls it?"}"#))));
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Engine;
-use crate::caps::shows_file;
+use crate::caps::counts_as_file;
 use crate::entry::Position;
 use crate::lines::ShownLines;
 use crate::policy::Repeats;
@@ -84,7 +84,7 @@ impl Engine {
         if is_long && caps.without_recall != 1 && !self.offers_recall() {
             caps = caps.without_recall();
         }
-        let file = is_long && shows_file(text, self.view.call(&result.call_id));
+        let file = is_long && counts_as_file(text, self.view.call(&result.call_id));
         caps.cut(text, file, repeats, self.is_unnumbered(text), entry, &*self.settings.counter)
     }
 

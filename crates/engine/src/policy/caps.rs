@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub struct Caps {
     /// The most tokens of a text that shows a file. A file is recognized by its numbered lines, or by a call whose only
-    /// text is a path or a shell command that reads a file.
+    /// text is a path or a shell command that reads a file. Prose counts as a file, such as the report of another agent.
     pub file: u64,
     /// The most tokens of any other text.
     pub other: u64,

@@ -132,8 +132,9 @@ impl Policy {
     /// and files are compacted to 40, and windows of more than 24,000,000 bytes to 12,000,000. Old pictures and tool
     /// results are cleared first, and then whole groups are dropped. An index lists the names that have left.
     ///
-    /// An arriving tool result is capped at 8,000 tokens if it shows a file, and at 1,500 otherwise. Lines that the
-    /// window already shows are left out, and so are most numbers of lines.
+    /// An arriving tool result is capped at 8,000 tokens if it shows a file or is prose, and at 1,500 otherwise, or at
+    /// four times as many if the model has no tool `recall`. Lines that the window already shows are left out, and so
+    /// are most numbers of lines.
     ///
     /// The page `docs/concepts/default-policy.md` gives the reasons, with figures.
     ///
