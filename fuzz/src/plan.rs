@@ -46,12 +46,12 @@ pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
         drop_block: bytes.coin(),
         system: SystemRule { one: bytes.coin(), first: bytes.coin(), counted: bytes.coin() },
         pace: bytes.choose(&[Pace::Call, Pace::Calls(0), Pace::Calls(3), Pace::Turn]),
-        cold: bytes.option(|bytes| Cold { after: bytes.size(), limits: limits(bytes), target: limits(bytes) }),
+        cold: bytes.option(|bytes| Cold { after: bytes.option(Bytes::size), limits: limits(bytes), target: limits(bytes) }),
         payback: bytes
             .option(|bytes| Payback { write: bytes.choose(&[12.5, 1.0, 0.0, f64::NAN]), limits: limits(bytes) }),
         caps: bytes.option(|bytes| {
             let (file, other, names) = (bytes.size(), bytes.size(), bytes.size());
-            Caps { file, other, names, numbers: bytes.coin() }
+            Caps { file, other, names, numbers: bytes.coin(), without_recall: 1 + bytes.below(4) as u64 }
         }),
         repeats: bytes.option(|bytes| Repeats { lines: bytes.size(), tokens: bytes.size() }),
         index: bytes.option(|bytes| Index { budget: bytes.size() }),
@@ -118,7 +118,7 @@ fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
             kept,
             // As many as there are stages, too few, or too many.
             staged: (0..(stages + 1).saturating_sub(bytes.below(3))).map(|_| size(bytes)).collect(),
-            binds: bytes.below(8) == 0,
+            bound: bytes.below(8) == 0,
         });
     }
     groups
@@ -131,6 +131,7 @@ fn holds(groups: &[Group], policy: &Policy, plan: &Plan) {
         let merged = group.kind == GroupKind::Summary && decision.action == Action::Summarize;
         let merged = merged || (group.kind == GroupKind::Index && (policy.index.is_none() || policy.hard.is_some()));
         assert!(group.pin.is_none() || !decision.action.is_gone() || merged, "pinned and dropped: {group:?}");
+        assert!(!group.bound || decision.after == group.size || merged, "bound and changed: {group:?}");
         assert!(!decision.action.is_gone() || decision.after == Size::default());
         assert_eq!(decision.before, group.size);
     }
@@ -140,7 +141,7 @@ fn holds(groups: &[Group], policy: &Policy, plan: &Plan) {
     assert_eq!(plan.over, over, "what is exceeded still is said");
     match plan.verdict {
         Verdict::Keep => assert!(hard.fits(&plan.after), "a hard limit is refused and never kept: {plan:?}"),
-        Verdict::Wait => assert!(hard.fits(&plan.after) && groups.iter().any(|group| group.binds)),
+        Verdict::Wait => assert!(hard.fits(&plan.after) && groups.iter().any(|group| group.bound)),
         Verdict::Refuse => assert!(!hard.fits(&plan.after)),
         Verdict::Compact | Verdict::Summarize => {
             let smaller = |measure| plan.after.get(measure) < plan.before.get(measure);

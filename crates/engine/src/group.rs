@@ -28,8 +28,8 @@ pub struct Group {
     /// The size after each stage of the policy. Stages build on each other. The list ends after the last stage that
     /// changes the group.
     pub staged: Vec<Size>,
-    /// Whether the group has signed reasoning of the open tool loop, which forbids any change before it.
-    pub binds: bool,
+    /// Whether the group may not change, because it has signed reasoning of the open tool loop, or precedes it.
+    pub bound: bool,
 }
 
 /// The kind of a group.
@@ -154,14 +154,19 @@ impl Group {
         self.pin.is_some_and(Pin::is_head)
     }
 
+    /// Returns whether the group stays in the window.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.pin.is_some() || self.bound
+    }
+
     /// Returns whether the group is a note that the model has seen. Every recorded compaction removes it.
     pub(crate) fn is_spent(&self) -> bool {
-        self.kind == GroupKind::Note && self.pin.is_none()
+        self.kind == GroupKind::Note && !self.is_fixed()
     }
 
     /// Returns whether a compaction removes the whole group, because it consists of stale reasoning.
     pub(crate) fn is_stale(&self) -> bool {
-        self.size.messages > 0 && self.kept.messages == 0
+        self.size.messages > 0 && self.kept.messages == 0 && !self.bound
     }
 
     /// Returns whether a window may begin with the group.

@@ -65,10 +65,11 @@ impl<'a> Sizing<'a> {
     }
 }
 
-/// Returns whether signed reasoning of an open tool loop forbids any change to this view.
-pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
+/// Returns the number of groups at the beginning of this view that may not change, because signed reasoning of the open
+/// tool loop is in the last of them.
+pub(crate) fn bound(view: &View, sizing: Sizing<'_>) -> usize {
     let pins = Pins::find(view, sizing);
-    view.groups().iter().enumerate().any(|(index, group)| pins.binds(index, group))
+    view.groups().iter().enumerate().rposition(|(index, group)| pins.binds(index, group)).map_or(0, |last| last + 1)
 }
 
 /// Returns the tokens of the head of a view, which do not count toward a limit on the body.
@@ -85,6 +86,7 @@ impl Candidates {
     pub(crate) fn new(view: &View, sizing: Sizing<'_>) -> Candidates {
         let pins = Pins::find(view, sizing);
         let people = sizing.people;
+        let bound = if sizing.policy.drop_block { 0 } else { bound(view, sizing) };
         let preamble = view.preamble_size();
         let count = view.groups().len();
         let has_preamble = preamble != Size::default();
@@ -100,14 +102,16 @@ impl Candidates {
                 size,
                 kept: size,
                 staged,
-                binds: false,
+                bound: false,
             });
         }
         for (index, group) in view.groups().iter().enumerate() {
             let pin =
                 pins.pin(index).or_else(|| people.is_some_and(|people| people.keeps(index)).then_some(Pin::People));
             let fixed = pin.is_some() && !sizing.demands.overflow;
+            let is_bound = index < bound;
             let changes = match people.and_then(|people| people.shortened(index, group, sizing)) {
+                _ if is_bound => Vec::new(),
                 Some(items) => vec![(0, items)],
                 None => changes(view, group, sizing, fixed, pins.in_open_loop(index)),
             };
@@ -125,7 +129,7 @@ impl Candidates {
                 size: sizing.counted(group.kind, group.size),
                 kept: size_after(0),
                 staged: (1..=stages).map(size_after).collect(),
-                binds: pins.binds(index, group),
+                bound: is_bound,
             });
             all.push(changes);
         }

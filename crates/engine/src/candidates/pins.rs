@@ -75,7 +75,7 @@ impl Pins {
         pins.into_iter().find_map(|(pin, holds)| holds.then_some(pin))
     }
 
-    /// Returns whether a group has signed reasoning of the open tool loop, which forbids any change before it.
+    /// Returns whether a group has signed reasoning of the open tool loop, which forbids any change of it or before it.
     pub(super) fn binds(&self, index: usize, group: &ViewGroup) -> bool {
         self.in_open_loop(index) && group.shows_signed()
     }

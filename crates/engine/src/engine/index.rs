@@ -68,7 +68,8 @@ impl Engine {
     ///
     /// The index is left out if it would make the window exceed a limit or prevent it from getting smaller.
     pub(super) fn add_index(&self, policy: &Policy, compaction: &mut Compaction) {
-        let Some(index) = policy.index else { return };
+        // An index at the beginning would change the prefix of signed reasoning.
+        let Some(index) = policy.index.filter(|_| !self.is_bound()) else { return };
         let mut after = self.view.clone();
         after.apply(self.end, &Entry::Compaction(compaction.clone()));
         let names = left(&self.view, &after, self.end);

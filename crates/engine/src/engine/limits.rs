@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::candidates::{self, Sizing};
 use crate::entry::SHORTEST_LIFETIME;
-use crate::plan::{Demands, Occasion};
+use crate::plan::{Demands, LOOSE, Occasion};
 use crate::policy::{Cold, Limits, Mode, Pace, Policy, Tokens};
 use crate::totals::{Excess, Totals};
 use crate::view::View;
@@ -158,17 +158,34 @@ impl Engine {
         (read >= price).then_some((policy, Occasion::Repaid { read, price }))
     }
 
-    /// Returns whether an exceeded limit has to wait for a summary that is being made, or for the end of a tool loop
-    /// with signed reasoning. Such a loop lasts for several calls, and measuring every group at each of them would be
-    /// wasted.
+    /// Returns whether an exceeded limit has to wait for a summary that is being made, or until more follows the signed
+    /// reasoning of the open tool loop. Such a loop lasts for several calls, and measuring every group at each of them
+    /// would be wasted.
     pub(super) fn waits(&self) -> bool {
-        self.fits_hard(&self.totals()) && (self.summary_pending || self.is_bound())
+        self.fits_hard(&self.totals()) && (self.summary_pending || (self.is_bound() && !self.may_cut_after_bound()))
     }
 
-    /// Returns whether signed reasoning of an open tool loop forbids any change, and the request does not ask the
-    /// provider to drop it.
+    /// Returns whether signed reasoning of an open tool loop forbids a change of the window's beginning, and the request
+    /// does not ask the provider to drop it.
     pub(super) fn is_bound(&self) -> bool {
-        !self.policy.drop_block && candidates::is_bound(&self.view, self.sizing())
+        self.bound() > 0
+    }
+
+    /// Returns the number of groups at the beginning of the window that may not change.
+    fn bound(&self) -> usize {
+        if self.policy.drop_block { 0 } else { candidates::bound(&self.view, self.sizing()) }
+    }
+
+    /// Returns whether so much follows the groups that may not change that a plan may cut it.
+    fn may_cut_after_bound(&self) -> bool {
+        let after = self.view.groups().get(self.bound()..).unwrap_or_default();
+        let size = self.sizing().corrected(after.iter().map(|group| group.size).sum());
+        let rounds = after.len() as u64;
+        let totals = Totals { size, turns: rounds, rounds, body: size.tokens };
+        let limits = self.occasion().map_or(self.policy.limits, |(policy, _)| policy.limits);
+        Measure::ALL
+            .into_iter()
+            .any(|measure| limits.get(measure).is_some_and(|limit| totals.get(measure) > limit / LOOSE))
     }
 
     pub(super) fn calibration(&self) -> Calibration {

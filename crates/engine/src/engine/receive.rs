@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::Engine;
-use crate::candidates::{self, Candidates};
+use crate::candidates::{self, Candidates, Sizing};
 use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
+use crate::policy::Policy;
 use crate::view::Item;
 use lookback_tokens as tokens;
 use lookback_tokens::measure;
@@ -140,7 +141,9 @@ impl Engine {
     /// ```
     pub fn leave_out_reasoning(&mut self) -> Vec<Entry> {
         let mut entries = Vec::new();
-        let candidates = Candidates::new(&self.view, self.sizing());
+        // The provider does not accept it anymore, so it binds nothing.
+        let policy = Policy { drop_block: true, ..self.policy.clone() };
+        let candidates = Candidates::new(&self.view, Sizing { policy: &policy, ..self.sizing() });
         if let Some(plan) = candidates.without_reasoning(&self.view) {
             let compaction = candidates.carry_out(&self.view, &plan);
             self.record(Entry::Compaction(compaction), &mut entries);
@@ -150,7 +153,7 @@ impl Engine {
 
     /// Hides signed reasoning that was made with another preamble, unless a tool loop with signed reasoning is open.
     pub(super) fn take_outdated(&mut self, entries: &mut Vec<Entry>) {
-        if !self.view.outdated() || candidates::is_bound(&self.view, self.sizing()) {
+        if !self.view.outdated() || candidates::bound(&self.view, self.sizing()) > 0 {
             return;
         }
         let candidates = Candidates::new(&self.view, self.sizing());

@@ -202,7 +202,7 @@ impl Engine {
             (candidates, plan)
         };
         let sizing = Sizing { policy, demands, ..self.sizing() };
-        if policy.keep.people == 0 || demands.overflow {
+        if policy.keep.people == 0 || demands.overflow || self.is_bound() {
             return planned(sizing);
         }
         let people = People::choose(&self.view, sizing);

@@ -94,7 +94,7 @@ impl<'a> Draft<'a> {
             let Some(decision) = self.decisions.get(index) else { return };
             let (old, new) = (decision.after, group.after(stage + 1));
             let pinned = group.pin.is_some() && !self.demands.overflow;
-            let spared = pinned || group.round.saturating_add(except_newest) > newest;
+            let spared = pinned || group.bound || group.round.saturating_add(except_newest) > newest;
             let helps = new.tokens < old.tokens || new.bytes < old.bytes || new.media < old.media;
             if group.kind != GroupKind::Round || spared || decision.action.is_gone() || !helps {
                 continue;
@@ -118,7 +118,7 @@ impl<'a> Draft<'a> {
     /// Merges groups into the running summary, the oldest first, until the target is met.
     fn summarize(&mut self) {
         let Some(missed) = self.missed() else { return };
-        let may = |(group, decision): (&Group, &Decision)| group.pin.is_none() && !decision.action.is_gone();
+        let may = |(group, decision): (&Group, &Decision)| !group.is_fixed() && !decision.action.is_gone();
         if !self.groups.iter().zip(&self.decisions).any(may) {
             return;
         }
@@ -174,7 +174,7 @@ impl<'a> Draft<'a> {
             let start = rest.find(|(_, (group, _))| group.may_start(rule)).map(|(index, _)| index);
             let unpinned = |start: &usize| {
                 let between = self.groups.get(first..*start).unwrap_or_default();
-                between.iter().all(|group| group.pin.is_none())
+                !between.iter().any(Group::is_fixed)
             };
             if let Some(start) = start.filter(unpinned) {
                 (first..start).for_each(|index| self.leave(index, gone, Reason::Start { rule }));
@@ -198,7 +198,7 @@ impl<'a> Draft<'a> {
     /// Removes a group from the window, by `action`.
     fn leave(&mut self, index: usize, action: Action, reason: Reason) {
         let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
-        if group.pin.is_some() || self.brought_back == Some(index) || decision.action.is_gone() {
+        if group.is_fixed() || self.brought_back == Some(index) || decision.action.is_gone() {
             return;
         }
         self.tally.remove(group.kind, group.turn, decision.after);

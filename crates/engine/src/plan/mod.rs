@@ -94,7 +94,7 @@ pub enum Verdict {
     Compact,
     /// The window stays unchanged until a summary of the leaving groups is made.
     Summarize,
-    /// The window stays unchanged until its tool loop ends, because the loop has signed reasoning.
+    /// The window stays unchanged, because the open tool loop has signed reasoning, and too little follows it.
     Wait,
     /// The window exceeds a hard limit, and no plan helps.
     Refuse,
@@ -121,7 +121,9 @@ impl Decision {
     /// Returns the decision that every compaction makes before the stages of the policy. `spends` is whether notes that
     /// the model has seen leave, and `indexes` is whether the policy has an index.
     pub(crate) fn before_stages(group: &Group, spends: bool, indexes: bool) -> Decision {
-        let (action, reason, after) = if group.is_stale() {
+        let (action, reason, after) = if group.bound {
+            (Action::Keep, Reason::Waits, group.size)
+        } else if group.is_stale() {
             (Action::Drop, Reason::Stale, group.kept)
         } else if (spends && group.is_spent()) || (!indexes && group.kind == GroupKind::Index) {
             (Action::Drop, Reason::Spent, Size::default())
@@ -291,6 +293,10 @@ impl fmt::Display for Reason {
 /// eighth, a window that is half pinned is compacted again only after it has grown by at least an eighth of the limit.
 const SLACK: u64 = 8;
 
+/// While signed reasoning binds the beginning of a window, the rest leaves only once it exceeds one in this many of the
+/// limit.
+pub(crate) const LOOSE: u64 = 4;
+
 /// The minimum number of tokens in the message of a summary that are not the summary itself.
 const SUMMARY_OVERHEAD: u64 = 32;
 /// Bytes per token of prose, estimated generously.
@@ -310,7 +316,7 @@ const BYTES_A_TOKEN: u64 = 6;
 ///
 /// let group = |turn, pin| {
 ///     let size = Size { tokens: 100, messages: 1, ..Size::default() };
-///     Group { kind: GroupKind::User, turn, round: 0, pin, size, kept: size, staged: vec![size], binds: false }
+///     Group { kind: GroupKind::User, turn, round: 0, pin, size, kept: size, staged: vec![size], bound: false }
 /// };
 /// let groups = [group(1, None), group(2, None), group(3, Some(Pin::Newest))];
 /// let plan = plan(&groups, &Policy { limits: Limits::tokens(200), ..Policy::unlimited() });
@@ -344,8 +350,7 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
         return unchanged(groups, before, demands, Verdict::Keep, Vec::new(), Reason::Fits);
     };
     if is_bound(groups, policy) {
-        let verdict = if hard.fits(&before) { Verdict::Wait } else { Verdict::Refuse };
-        return unchanged(groups, before, demands, verdict, exceeded, Reason::Waits);
+        return plan_after_bound(groups, policy, demands, before, exceeded);
     }
     if policy.summary().is_some() && (policy.mode == Mode::OnRead || demands.drops || !hard.fits(&before)) {
         // A summary could not be recorded, or there is no time to wait for it.
@@ -392,16 +397,70 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     Plan { verdict, decisions: draft.decisions, before, after, over, occasion: demands.occasion }
 }
 
+/// Plans a window whose first groups may not change, because of signed reasoning in the open tool loop. The groups after
+/// them may leave.
+fn plan_after_bound(
+    groups: &[Group],
+    policy: &Policy,
+    demands: Demands,
+    before: Totals,
+    exceeded: Vec<Excess>,
+) -> Plan {
+    let hard = policy.hard.unwrap_or_default();
+    // A summary would stand before the reasoning.
+    let instead: &[Stage] = if hard.fits(&before) { &[] } else { &[Stage::Drop] };
+    let around = without_summary(policy, instead);
+    let around = if demands.overflow { around } else { loosened(groups, &around) };
+    let mut changed = None;
+    if let Some(excess) = excesses(&around, &before).first().copied() {
+        let mut draft = Draft::new(groups, &around, excess, target(groups, &around), demands);
+        draft.go_through(&around.stages);
+        let after = draft.totals();
+        let is_smaller = |excess: &Excess| after.get(excess.measure) < before.get(excess.measure);
+        changed = (exceeded.iter().any(is_smaller) && hard.fits(&after)).then_some((draft.decisions, after));
+    }
+    match changed {
+        Some((decisions, after)) => {
+            let (verdict, over) = (Verdict::Compact, excesses(policy, &after));
+            Plan { verdict, decisions, before, after, over, occasion: demands.occasion }
+        }
+        None => {
+            let verdict = if hard.fits(&before) { Verdict::Wait } else { Verdict::Refuse };
+            unchanged(groups, before, demands, verdict, exceeded, Reason::Waits)
+        }
+    }
+}
+
+/// Raises the limits of a policy to the groups that stay and a quarter of the limit, so that a compaction is worth its
+/// prefix break.
+fn loosened(groups: &[Group], policy: &Policy) -> Policy {
+    let fixed = Totals::sum(groups.iter().filter(|group| group.is_fixed()).map(|group| (group, group.kept)));
+    let raised = |measure| {
+        let limit = policy.limits.get(measure)?;
+        Some(limit.max(fixed.get(measure).saturating_add(limit / LOOSE)))
+    };
+    let limits = Limits {
+        tokens: raised(Measure::Tokens).map(Tokens::Count),
+        body: raised(Measure::Body),
+        messages: raised(Measure::Messages),
+        turns: raised(Measure::Turns),
+        rounds: raised(Measure::Rounds),
+        bytes: raised(Measure::Bytes),
+        media: raised(Measure::Media),
+    };
+    Policy { limits, target: policy.target.or(Some(policy.limits)), ..policy.clone() }
+}
+
 /// Returns the limits of a policy that are exceeded, including hard ones.
 pub(crate) fn excesses(policy: &Policy, totals: &Totals) -> Vec<Excess> {
     let hard = policy.hard.unwrap_or_default();
     policy.limits.exceeded_by(totals).chain(hard.exceeded_by(totals)).collect()
 }
 
-/// Returns whether signed reasoning of the open tool loop forbids any change, and the request does not ask the provider
-/// to drop it.
+/// Returns whether signed reasoning of the open tool loop forbids a change of some groups, and the request does not ask
+/// the provider to drop it.
 pub(crate) fn is_bound(groups: &[Group], policy: &Policy) -> bool {
-    !policy.drop_block && groups.iter().any(|group| group.binds)
+    !policy.drop_block && groups.iter().any(|group| group.bound)
 }
 
 fn unchanged(
@@ -432,7 +491,7 @@ fn unchanged(
 /// Returns the target of a compaction: the policy's target, raised to the pinned groups plus some slack, but never
 /// above the limit.
 fn target(groups: &[Group], policy: &Policy) -> Limits {
-    let mut pinned = Totals::sum(groups.iter().filter(|group| group.pin.is_some()).map(|group| (group, group.kept)));
+    let mut pinned = Totals::sum(groups.iter().filter(|group| group.is_fixed()).map(|group| (group, group.kept)));
     if policy.summary().is_some() {
         pinned.size = pinned.size - standing_summary(groups) + planned(policy);
     }

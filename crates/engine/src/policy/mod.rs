@@ -119,8 +119,8 @@ pub struct Policy {
     /// Whether compactions are recorded.
     pub mode: Mode,
     /// Whether the request asks the provider to drop reasoning whose prefix has changed (Anthropic's
-    /// `prefix_mismatch_behavior: "drop_block"`). If it does, a compaction does not have to wait for the end of a tool
-    /// loop with signed reasoning.
+    /// `prefix_mismatch_behavior: "drop_block"`). If it does, a compaction may also change what precedes the signed
+    /// reasoning of an open tool loop.
     pub drop_block: bool,
 }
 

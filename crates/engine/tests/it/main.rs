@@ -5,6 +5,7 @@
 mod accepted;
 mod arrows;
 mod bad_input;
+mod bound;
 mod broken_histories;
 mod cheaper;
 mod circles;

@@ -606,7 +606,8 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
                     | Reason::Unnumbered
                     | Reason::Repaired { .. }
                     | Reason::Refused => false,
-                    Reason::Waits => matches!(verdict, Verdict::Wait | Verdict::Refuse),
+                    // A compaction may cut only what follows signed reasoning.
+                    Reason::Waits => decision.action == Action::Keep && verdict != Verdict::Keep,
                     _ => false,
                 };
                 demand!(sound, "{decision:?} in {verdict:?}");
@@ -730,9 +731,14 @@ pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
     Ok(())
 }
 
-/// A late result replaces its stand-in at the next compaction, if its call is still in the window.
+/// A late result replaces its stand-in at the next compaction that may change the beginning of the window, if its call
+/// is still there.
 pub fn a_late_result_takes_its_stand_ins_place(run: &Run) -> Found {
-    for step in run.steps.iter().filter(|step| step.compacted()) {
+    let waits = |step: &&Step| {
+        let decisions = step.outcome.plan.iter().flat_map(|plan| &plan.decisions);
+        decisions.into_iter().any(|decision| decision.reason == Reason::Waits)
+    };
+    for step in run.steps.iter().filter(|step| step.compacted() && !waits(step)) {
         for item in step.view.messages().filter(|item| item.is_own()) {
             for (_, stand_in) in item.message().tool_results() {
                 let late = run.log.entries()[..step.end as usize].iter().any(|entry| match entry {

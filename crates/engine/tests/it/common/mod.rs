@@ -391,7 +391,7 @@ pub fn groups() -> impl Strategy<Value = Vec<Group>> {
         prop::collection::vec(size(), 0..4),
         prop::bool::weighted(0.05),
     )
-        .prop_map(|(kind, turn, round, pin, size, kept, staged, binds)| Group {
+        .prop_map(|(kind, turn, round, pin, size, kept, staged, bound)| Group {
             kind,
             turn,
             round,
@@ -399,7 +399,7 @@ pub fn groups() -> impl Strategy<Value = Vec<Group>> {
             size,
             kept,
             staged,
-            binds,
+            bound,
         });
     prop::collection::vec(group, 0..24)
 }
