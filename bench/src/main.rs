@@ -39,6 +39,9 @@ mod stores;
 mod summary;
 mod trips;
 
+// The bootstrap of `lookback tune`.
+#[path = "../../crates/cli/src/commands/tune/resample.rs"]
+mod resample;
 // The servers that the tests also start.
 #[path = "../../crates/lookback/tests/servers/backend.rs"]
 #[allow(dead_code, clippy::unwrap_used)]
