@@ -93,7 +93,7 @@ fn a_store_is_shown_with_its_sessions_and_their_calls() {
     let serving = Serving::new(&lab, &[], &[]);
     let overview = serving.get("/");
     assert_eq!(overview.status, 200);
-    for shown in ["href=\"session?name=replay/session\"", "2,249,269", "$1.10", "94.6 %"] {
+    for shown in ["href=\"session?name=replay/session\"", "2,267,408", "$1.19", "93.4 %"] {
         assert!(overview.body.contains(shown), "{shown}\n{}", overview.body);
     }
     // The address has the order, the filter and the search of a list, so they work without a script.
@@ -297,7 +297,7 @@ fn a_session_whose_log_is_damaged_is_said_to_be_and_the_others_are_shown() {
     std::fs::write(&log, text).unwrap();
     let serving = Serving::new(&lab, &["logs/"], &[]);
     let overview = serving.get("/").body;
-    assert!(overview.contains("its log is damaged") && overview.contains("$1.10"), "{overview}");
+    assert!(overview.contains("its log is damaged") && overview.contains("$1.19"), "{overview}");
     assert!(!overview.contains("still being read"), "{overview}");
 }
 

@@ -150,10 +150,10 @@ fn a_session_is_written_as_a_page() {
 fn two_calls_are_compared() {
     let lab = Lab::new().with_example();
     lab.run(&["replay", "session.jsonl", "--json"]).out();
-    let cut = lab.run(&["sessions", "diff", "replay/session", "72", "73"]);
+    let cut = lab.run(&["sessions", "diff", "replay/session", "66", "67"]);
     cut.out();
     assert_snapshot!(lab.snapshot(&cut));
-    let lines = lab.run(&["sessions", "diff", "replay/session", "72", "73", "--json"]).lines();
+    let lines = lab.run(&["sessions", "diff", "replay/session", "66", "67", "--json"]).lines();
     assert!(lines.iter().any(|line| line["change"] == "cleared" && line["is"].as_u64() < line["was"].as_u64()));
     assert!(lines.iter().any(|line| line["change"] == "came" && line["sent"] == true));
     let same = lab.run(&["sessions", "diff", "replay/session", "5", "5"]);
