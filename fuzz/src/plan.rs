@@ -46,7 +46,11 @@ pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
         drop_block: bytes.coin(),
         system: SystemRule { one: bytes.coin(), first: bytes.coin(), counted: bytes.coin() },
         pace: bytes.choose(&[Pace::Call, Pace::Calls(0), Pace::Calls(3), Pace::Turn]),
-        cold: bytes.option(|bytes| Cold { after: bytes.option(Bytes::size), limits: limits(bytes), target: limits(bytes) }),
+        cold: bytes.option(|bytes| Cold {
+            after: bytes.option(Bytes::size),
+            limits: limits(bytes),
+            target: limits(bytes),
+        }),
         payback: bytes
             .option(|bytes| Payback { write: bytes.choose(&[12.5, 1.0, 0.0, f64::NAN]), limits: limits(bytes) }),
         caps: bytes.option(|bytes| {
@@ -76,11 +80,12 @@ fn truncation(bytes: &mut Bytes<'_>) -> Truncation {
 
 fn stage(bytes: &mut Bytes<'_>) -> Stage {
     let except_newest = bytes.size();
-    match bytes.below(5) {
+    match bytes.below(7) {
         4 => Stage::Summarize(Summarize { budget: bytes.size(), ..Summarize::default() }),
         0 => Stage::TruncateResults { to: truncation(bytes), except_newest },
         1 => Stage::ClearResults { except_newest, marker: None },
         2 => Stage::ClearMedia { except_newest },
+        3 => Stage::ClearInputs { longest: bytes.size(), except_newest, marker: None },
         _ => Stage::Drop,
     }
 }

@@ -313,6 +313,7 @@ impl Label {
     }
 
     /// Returns whether the label has neither a name nor tags.
+    #[doc(hidden)]
     pub fn is_empty(&self) -> bool {
         self.agent.is_none() && self.tags.is_empty()
     }

@@ -203,6 +203,7 @@ impl fmt::Display for Pinned {
 
 impl Pinned {
     /// Lists pins, as in `the system prompt (800 tokens), the current task (120 tokens)`.
+    #[doc(hidden)]
     pub fn list(pinned: &[Pinned]) -> String {
         pinned.iter().map(Pinned::to_string).collect::<Vec<_>>().join(", ")
     }

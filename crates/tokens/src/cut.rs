@@ -4,11 +4,17 @@ use unicode_segmentation::GraphemeCursor;
 
 use crate::TokenCounter;
 pub use crate::truncation::{Truncation, Unit};
+use lookback_content::json;
 use lookback_wire::edit::{Change, Cut, Edit};
-use lookback_wire::message::{ResultItem, ToolResult};
+use lookback_wire::message::{ResultItem, ToolCall, ToolResult};
+use serde_json::value::RawValue;
 
 /// The placeholder in a marker for the number of removed units.
 const CUT: &str = "{cut}";
+/// The standard note in place of a long text in the arguments of a tool call.
+const INPUT: &str = "[{cut} characters cleared]";
+/// The maximum depth of a text in the arguments of a tool call that is cleared.
+const DEEPEST: usize = 8;
 /// The placeholder in a marker for the log entry that has the full text.
 const ENTRY: &str = "{entry}";
 
@@ -129,6 +135,51 @@ pub fn clear_result(part: usize, result: &ToolResult, entry: u64, marker: Option
     }
     let note = Cut::note(&marker);
     cut_items(part, result, |index, _| Some(if index == 0 { note.clone() } else { Cut::nothing() }))
+}
+
+/// Returns the edit that clears the long texts in the arguments of a tool call: a note replaces each text of more than
+/// `longest` characters. All other bytes stay.
+///
+/// `part` is the index of the call in its message, and `entry` is the position of that message in the log. `marker` is
+/// the wording of the notes, unless it is the standard one, with the placeholders of [`clear_result`]. Returns `None` if
+/// no text is longer, or if the arguments are not a JSON object.
+#[doc(hidden)]
+pub fn clear_input(part: usize, call: &ToolCall, entry: u64, longest: u64, marker: Option<&str>) -> Option<Edit> {
+    // A call in a provider's own form is a plain text.
+    if call.form.is_some() || !call.has_object_arguments() {
+        return None;
+    }
+    let arguments: &RawValue = serde_json::from_str(&call.arguments).ok()?;
+    let mut long = Vec::new();
+    long_texts(arguments, longest, DEEPEST, &mut long);
+    let start = call.arguments.as_ptr() as usize;
+    let (mut cleared, mut at) = (String::new(), 0);
+    for (text, characters) in long {
+        let range = (text.get().as_ptr() as usize).checked_sub(start)?;
+        let marker = marker.map_or_else(|| INPUT.to_owned(), shortened);
+        let note = naming(&marker, entry).replace(CUT, &characters.to_string());
+        cleared.push_str(call.arguments.get(at..range)?);
+        cleared.push_str(&serde_json::Value::from(note).to_string());
+        at = range + text.get().len();
+    }
+    cleared.push_str(call.arguments.get(at..)?);
+    (cleared.len() < call.arguments.len()).then_some(Edit { part, change: Change::Arguments(cleared) })
+}
+
+/// Collects the texts of more than `longest` characters in a JSON value, with their lengths. Deeper values stay.
+fn long_texts<'a>(value: &'a RawValue, longest: u64, depth: usize, found: &mut Vec<(&'a RawValue, u64)>) {
+    let Some(depth) = depth.checked_sub(1) else { return };
+    if value.get().len() as u64 <= longest {
+        return;
+    }
+    if let Some(text) = json::text(value) {
+        let characters = text.chars().count() as u64;
+        found.extend((characters > longest).then_some((value, characters)));
+    } else if let Some(elements) = json::array(value) {
+        elements.into_iter().for_each(|element| long_texts(element, longest, depth, found));
+    } else if let Some(members) = json::values(value) {
+        members.into_iter().for_each(|member| long_texts(member, longest, depth, found));
+    }
 }
 
 /// Returns the edits that replace each picture and file of a tool result by a note.
@@ -253,6 +304,31 @@ mod tests {
             let once = cap.cut(&text, &Estimate::default()).unwrap().apply(&text);
             assert_eq!(cap.cut(&once, &Estimate::default()), None);
         }
+    }
+
+    #[test]
+    fn long_texts_of_an_input_are_cleared_and_all_else_stays() {
+        let long = "x\\n".repeat(100);
+        let clear = |arguments: String, longest: u64| {
+            let call = ToolCall::new("c", "write", arguments);
+            match clear_input(1, &call, 7, longest, Some("[{cut} in {entry}]"))?.change {
+                Change::Arguments(json) => Some(json),
+                _ => None,
+            }
+        };
+        let arguments = format!(
+            r#" {{"path": "a.rs",  "content":"{long}", "n": 1.50, "edits": [{{"new": "{long}"}}, "{long}"]}} "#
+        );
+        let expected =
+            r#" {"path": "a.rs",  "content":"[200 in 7]", "n": 1.50, "edits": [{"new": "[200 in 7]"}, "[200 in 7]"]} "#;
+        assert_eq!(clear(arguments.clone(), 100).unwrap(), expected);
+        assert_eq!(clear(arguments.clone(), 200), None);
+        assert_eq!(clear(expected.to_owned(), 100), None, "once");
+        for broken in [format!(r#""{long}""#), long.clone(), format!("{{\"a\": \"{long}"), String::new()] {
+            assert_eq!(clear(broken, 10), None);
+        }
+        let deep = format!("{}\"{long}\"{}", r#"{"a":"#.repeat(20), "}".repeat(20));
+        assert_eq!(clear(deep, 10), None, "deeper texts stay");
     }
 
     #[test]

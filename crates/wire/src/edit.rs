@@ -78,8 +78,8 @@ pub enum Change {
     /// A tool call or result is shown under this identifier, because its own identifier is already in use or is not
     /// allowed.
     Rename(#[debug("{:?}", Redacted(_0))] String),
-    /// The arguments of a tool call are shown as this JSON object, which contains them. Providers refuse arguments that
-    /// are not an object.
+    /// The arguments of a tool call are shown as this JSON object: it contains them, because providers refuse arguments
+    /// that are not an object, or it is the same object with notes in place of long texts.
     Arguments(#[debug("{:?}", Redacted(_0))] String),
 }
 
@@ -91,6 +91,7 @@ impl Edit {
             Some(PartRef::ToolResult(result)) => Some(result.call_id.as_str()),
             _ => None,
         };
+        let is_object = matches!(parts.get(self.part), Some(PartRef::ToolCall(call)) if call.has_object_arguments());
         let named =
             |before: &str, after: &str| id.map_or_else(String::new, |id| format!("{before}{}{after}", short(id)));
         match &self.change {
@@ -99,9 +100,8 @@ impl Edit {
                 let (id, new) = (named(" ", ""), short(new));
                 Some(format!("the identifier{id} is already used or not allowed: it is sent as {new}"))
             }
-            Change::Arguments(_) => {
-                let id = named(" of ", "");
-                Some(format!("the arguments{id} are not a JSON object: they are sent inside one"))
+            Change::Arguments(_) if !is_object => {
+                Some(format!("the arguments{} are not a JSON object: they are sent inside one", named(" of ", "")))
             }
             _ => None,
         }

@@ -104,7 +104,7 @@ fn a_store_is_shown_with_its_sessions_and_their_calls() {
     assert!(facts.contains("session?name=replay/session#fact-f0\">replay/session, decision f0</a>"), "{facts}");
     let page = serving.get("/session?name=replay/session&call=53");
     assert_eq!(page.status, 200);
-    assert!(page.body.contains("Call <b>53</b> of 78 sent <b>38,236 tokens</b>"));
+    assert!(page.body.contains("Call <b>53</b> of 78 sent <b>44,548 tokens</b>"));
     assert!(page.body.contains("The &lt;b&gt;store&lt;/b&gt; is SQLite."), "facts are text");
     // The page contains only the beginnings of contents, and requests the rest.
     let part = format!("/part?name=replay/session&edition={}", serving.edition("replay/session"));

@@ -24,6 +24,17 @@ pub(super) fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed:
         return changes;
     }
     for (index, stage) in sizing.policy.stages.iter().enumerate() {
+        if let Stage::ClearInputs { longest, marker, .. } = stage {
+            let items = changes.last().map_or(&group.items, |(_, items)| items);
+            let cleared = |item: &Item| clear_inputs(item, *longest, marker.as_deref(), sizing.counter);
+            let cleared: Vec<_> = items.iter().map(cleared).collect();
+            if cleared.iter().any(Option::is_some) {
+                let items =
+                    cleared.into_iter().zip(items).map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect();
+                changes.push((index + 1, items));
+            }
+            continue;
+        }
         let cuts: &Cuts<'_> = match stage {
             Stage::TruncateResults { to, .. } => {
                 &|part, result, entry| cut::truncate_result(part, result, entry, to, sizing.counter)
@@ -32,7 +43,7 @@ pub(super) fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed:
                 &|part, result, entry| cut::clear_result(part, result, entry, marker.as_deref())
             }
             Stage::ClearMedia { .. } => &|part, result, _| cut::clear_media(part, result),
-            Stage::Summarize(_) | Stage::Drop => continue,
+            Stage::ClearInputs { .. } | Stage::Summarize(_) | Stage::Drop => continue,
         };
         let items = changes.last().map_or(&group.items, |(_, items)| items);
         let shortened: Vec<_> = items.iter().map(|item| shorten(item, cuts, sizing.counter)).collect();
@@ -81,6 +92,23 @@ fn with_edits(item: &Item, edits: Vec<Edit>, counter: &dyn TokenCounter) -> Opti
     let edits = edit::in_order(edits);
     let size = item.sized(measure(&item.message, &edits, counter));
     (!edit::hides_all(&item.message, &edits)).then(|| item.edited(edits, size))
+}
+
+/// Returns the item with the long texts in its calls cleared, or `None` if that does not make it smaller.
+fn clear_inputs(item: &Item, longest: u64, marker: Option<&str>, counter: &dyn TokenCounter) -> Option<Item> {
+    if item.is_own() {
+        return None;
+    }
+    let is_open = |part: usize| !edit::is_hidden(&item.edits, part) && edit::arguments(&item.edits, part).is_none();
+    let calls = item.message.tool_calls().filter(|(part, _)| is_open(*part));
+    let cleared = calls.filter_map(|(part, call)| cut::clear_input(part, call, item.position, longest, marker));
+    let cleared: Vec<Edit> = cleared.collect();
+    if cleared.is_empty() {
+        return None;
+    }
+    let edited = with_edits(item, item.edits.iter().cloned().chain(cleared).collect(), counter)?;
+    let (old, new) = (item.size, edited.size);
+    (new.tokens <= old.tokens && new.bytes <= old.bytes && new != old).then_some(edited)
 }
 
 /// Returns the item with these cuts made in its results, or `None` if that does not make it smaller.

@@ -76,7 +76,9 @@ impl<'a> Draft<'a> {
         for (index, stage) in stages.iter().enumerate() {
             match stage {
                 Stage::TruncateResults { except_newest, .. } => self.shrink(index, *except_newest, Action::Truncate),
-                Stage::ClearResults { except_newest, .. } | Stage::ClearMedia { except_newest } => {
+                Stage::ClearResults { except_newest, .. }
+                | Stage::ClearInputs { except_newest, .. }
+                | Stage::ClearMedia { except_newest } => {
                     self.shrink(index, *except_newest, Action::Clear);
                 }
                 Stage::Summarize(_) => self.summarize(),

@@ -78,6 +78,7 @@ impl fmt::Display for Occasion {
 
 impl Occasion {
     /// Describes a compaction, with its occasion if there was one, as in `compaction (another model)`.
+    #[doc(hidden)]
     pub fn compaction(occasion: Option<Occasion>) -> String {
         occasion.map_or_else(|| "compaction".to_owned(), |occasion| format!("compaction ({occasion})"))
     }

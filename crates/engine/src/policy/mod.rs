@@ -27,6 +27,7 @@ pub use lookback_wire::Start;
 
 /// The note that replaces a cleared tool result, for models that can ask for an entry.
 const CLEARED: &str = "[tool result cleared: {cut} characters; entry {entry} has them]";
+const CLEARED_INPUT: &str = "[{cut} characters cleared; entry {entry} has them]";
 
 /// The limits of a window, the messages to keep, and the stages that make it smaller.
 ///
@@ -260,7 +261,11 @@ impl Policy {
     pub fn summary(&self) -> Option<&Summarize> {
         self.stages.iter().find_map(|stage| match stage {
             Stage::Summarize(summary) => Some(summary),
-            Stage::TruncateResults { .. } | Stage::ClearResults { .. } | Stage::ClearMedia { .. } | Stage::Drop => None,
+            Stage::TruncateResults { .. }
+            | Stage::ClearResults { .. }
+            | Stage::ClearInputs { .. }
+            | Stage::ClearMedia { .. }
+            | Stage::Drop => None,
         })
     }
 
@@ -290,6 +295,9 @@ impl Policy {
                 Stage::ClearResults { marker, .. } => {
                     marker.get_or_insert_with(|| CLEARED.to_owned());
                 }
+                Stage::ClearInputs { marker, .. } => {
+                    marker.get_or_insert_with(|| CLEARED_INPUT.to_owned());
+                }
                 Stage::ClearMedia { .. } | Stage::Summarize(_) | Stage::Drop => {}
             }
         }
@@ -297,6 +305,7 @@ impl Policy {
     }
 
     /// Returns whether this policy needs token counts.
+    #[doc(hidden)]
     pub fn counts_tokens(&self) -> bool {
         let in_tokens = |cap: &Truncation| cap.unit == Unit::Tokens;
         self.limits.limits_tokens()

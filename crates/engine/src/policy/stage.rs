@@ -29,6 +29,18 @@ pub enum Stage {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         marker: Option<String>,
     },
+    /// Clears the long texts in the arguments of tool calls, such as the contents of a file that was written: replaces
+    /// each by a note with the number of removed characters. The arguments stay a JSON object with the same keys.
+    ClearInputs {
+        /// The most characters of a text that stays.
+        longest: u64,
+        /// The number of newest rounds that are left alone, named `keep` in files.
+        #[serde(default, rename = "keep")]
+        except_newest: u64,
+        /// The text of the notes, as for `ClearResults`. If this is `None`, a note is `[{cut} characters cleared]`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        marker: Option<String>,
+    },
     /// Replaces pictures and files in tool results by a note.
     ClearMedia {
         /// The number of newest rounds that are left alone, named `keep` in files.

@@ -48,6 +48,39 @@ fn a_result_that_is_cleared_stays_as_it_is() {
 }
 
 #[test]
+fn long_inputs_of_old_calls_are_cleared_in_every_dialect() {
+    let stages = vec![Stage::ClearInputs { longest: 100, except_newest: 1, marker: None }];
+    for dialect in Dialect::ALL {
+        let policy = Policy {
+            limits: Limits { bytes: Some(2_000), ..Limits::default() },
+            stages: stages.clone(),
+            ..Policy::unlimited()
+        };
+        let mut engine = Engine::new(Settings::default().dialect(dialect).policy(policy.with_entry_numbers()));
+        engine.push(Message::user("Write them.")).unwrap();
+        for number in 0..3 {
+            let (id, content) = (format!("c{number}"), format!("line {number}\n").repeat(100));
+            let arguments = serde_json::json!({"path": format!("{number}.txt"), "content": content});
+            let call = ToolCall::new(&id, "write", arguments.to_string());
+            engine.push(Message::assistant_with_calls("", [call])).unwrap();
+            engine.push(Message::tool_result(&id, "done")).unwrap();
+        }
+        engine.window();
+        let sent = dialect.encode(engine.view().shown()).unwrap();
+        let request = lookback_wire::dialect::Request::from_raw(dialect, &sent).unwrap();
+        assert!(dialect.check(&request).is_empty(), "{dialect}");
+        let all: Vec<ToolCall> =
+            request.messages().iter().flat_map(Message::tool_calls).map(|(_, call)| call.clone()).collect();
+        let shown: Vec<serde_json::Value> =
+            all.iter().map(|call| serde_json::from_str(&call.arguments).unwrap()).collect();
+        assert_eq!(shown[0]["content"], "[700 characters cleared; entry 1 has them]", "{dialect}");
+        assert_eq!(shown[0]["path"], "0.txt");
+        assert_eq!(shown[1]["content"], "[700 characters cleared; entry 3 has them]");
+        assert_eq!(shown[2]["content"].as_str().unwrap().len(), 700, "the newest round stays");
+    }
+}
+
+#[test]
 fn a_note_of_what_is_gone_names_the_entry_that_has_it() {
     let policy = Policy {
         arrival: Some(Truncation { head: 1_000, ..Truncation::default() }),

@@ -134,7 +134,8 @@ pub struct ToolCall {
     pub arguments: String,
     /// The provider's name for calls of this form, such as `custom_tool_call`; `None` for a function call.
     #[debug(skip)]
-    pub(crate) form: Option<String>,
+    #[doc(hidden)]
+    pub form: Option<String>,
 }
 
 /// The result of a tool call.

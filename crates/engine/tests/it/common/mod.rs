@@ -243,6 +243,8 @@ fn stage() -> impl Strategy<Value = Stage> {
         2 => (0u64..3, prop::option::of(Just("[{cut} in {entry}]".to_owned())))
             .prop_map(|(except_newest, marker)| Stage::ClearResults { except_newest, marker }),
         1 => (0u64..3).prop_map(|except_newest| Stage::ClearMedia { except_newest }),
+        2 => (0u64..3, 0u64..20, prop::option::of(Just("[{cut} in {entry}]".to_owned())))
+            .prop_map(|(except_newest, longest, marker)| Stage::ClearInputs { longest, except_newest, marker }),
         1 => summarize().prop_map(Stage::Summarize),
         4 => Just(Stage::Drop),
     ]
