@@ -6,6 +6,7 @@
 //! - `... corpus FILE` replays real transcripts, `... notes FILE` replays them with notes to the model, and
 //!   `... check FILE` checks summaries of them. The transcripts are not part of the repository.
 //! - `... rules FILE...` puts rules that people said before the words of others, and looks for them in the windows.
+//! - `... peers FILE [NAME...] [NAME=COMMAND...]` replays them through other libraries, or through a program of yours.
 //! - `... requests FILE` checks real requests, and compares token counts with the tokens that the providers reported.
 //! - `... locomo FILE` asks the questions of LoCoMo, which is not part of the repository either, and `... search`
 //!   searches a million messages.
@@ -30,6 +31,7 @@ mod model;
 mod mutants;
 mod notes;
 mod open;
+mod peers;
 mod push;
 mod requests;
 mod rules;
@@ -86,6 +88,7 @@ fn main() {
         ["count"] => count::run(),
         ["faces"] => faces::run(),
         ["summary"] => summary::run(),
+        ["peers", file, ref names @ ..] => peers::run(file, names),
         ["corpus", file] => corpus::run(file, None),
         ["corpus", file, picture] => corpus::run(file, Some(picture)),
         ["notes", file] => notes::run(file),
@@ -113,7 +116,7 @@ fn main() {
         ["count", counter, file] => count::child(counter, file),
         _ => {
             eprintln!(
-                "usage: bench [push|compaction|open|body|calls|count|faces|summary|stores|scale|model|trips|gateway|search [N]|corpus FILE [SVG]|notes FILE|check FILE|requests FILE|locomo FILE]"
+                "usage: bench [push|compaction|open|body|calls|count|faces|summary|stores|scale|model|trips|gateway|search [N]|corpus FILE [SVG]|peers FILE [NAME...]|notes FILE|check FILE|requests FILE|locomo FILE]"
             );
             std::process::exit(2);
         }

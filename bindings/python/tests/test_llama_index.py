@@ -241,7 +241,7 @@ def test_pictures_stay_what_they_are(tmp_path: Path, stored: bool) -> None:
     asked = ChatMessage([TextBlock(text="What is this?"), picture])
     called = ChatMessage(role="assistant", blocks=[ToolCallBlock(tool_call_id="1", tool_name="look")])
     seen = ChatMessage(
-        role="tool", blocks=[TextBlock(text="long " * 5000), picture], additional_kwargs={"tool_call_id": "1"}
+        role="tool", blocks=[TextBlock(text="long " * 50_000), picture], additional_kwargs={"tool_call_id": "1"}
     )
     memory = LookbackMemory(store=tmp_path / "memory.db" if stored else None)
     memory.put_messages([asked, called, seen])

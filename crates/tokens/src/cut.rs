@@ -322,7 +322,7 @@ mod tests {
         let expected =
             r#" {"path": "a.rs",  "content":"[200 in 7]", "n": 1.50, "edits": [{"new": "[200 in 7]"}, "[200 in 7]"]} "#;
         assert_eq!(clear(arguments.clone(), 100).unwrap(), expected);
-        assert_eq!(clear(arguments.clone(), 200), None);
+        assert_eq!(clear(arguments, 200), None);
         assert_eq!(clear(expected.to_owned(), 100), None, "once");
         for broken in [format!(r#""{long}""#), long.clone(), format!("{{\"a\": \"{long}"), String::new()] {
             assert_eq!(clear(broken, 10), None);

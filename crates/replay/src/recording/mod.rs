@@ -11,7 +11,7 @@ mod unpack;
 mod values;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use lookback_engine::transcript::Millis;
 pub use lookback_session::RecordedMessage;
@@ -107,6 +107,23 @@ impl Recording {
             compactions: Vec::new(),
             model: None,
         }
+    }
+
+    /// Returns the messages that answer a call for which the provider's cache was cold, according to the reported usage:
+    /// the call read less than a third of the tokens that the previous call left in the cache, although the client had
+    /// not compacted in between. Returns none for recordings with times, which show pauses directly.
+    #[doc(hidden)]
+    pub fn cold_calls(&self) -> HashSet<usize> {
+        if self.messages.iter().any(|recorded| recorded.time.is_some()) {
+            return HashSet::new();
+        }
+        let calls = self.usage.iter().zip(self.usage.iter().skip(1));
+        let compacted = |from: usize, to: usize| self.compactions.iter().any(|at| (from..=to).contains(at));
+        let is_cold = |(before, call): &(&RecordedUsage, &RecordedUsage)| {
+            let cached = before.cache_read + before.cache_write;
+            call.cache_read < cached / 3 && !compacted(before.message, call.message)
+        };
+        calls.filter(is_cold).map(|(_, call)| call.message).collect()
     }
 
     /// Reads the text of a file. The file may contain

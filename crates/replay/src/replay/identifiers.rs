@@ -72,13 +72,7 @@ impl Seen {
     /// Finds the identifiers in the model's next message that were in the history, and those of them that were not in
     /// its window.
     pub(crate) fn compare(&mut self, next: &str, view: &View) -> Reused {
-        let words: HashSet<usize> = identifiers(next).filter_map(|word| self.numbers.get(word).copied()).collect();
-        let reused: Vec<usize> = words
-            .into_iter()
-            .filter(|word| {
-                self.in_preamble.contains(word) || self.places.get(*word).is_some_and(|places| !places.is_empty())
-            })
-            .collect();
+        let reused = self.reused(next);
         let mut whole = HashSet::new();
         let mut edited = Vec::new();
         for item in view.messages() {
@@ -89,11 +83,7 @@ impl Seen {
                 edited.push(item);
             }
         }
-        let missing = |word: &&usize| {
-            !self.in_preamble.contains(word)
-                && !self.places.get(**word).is_some_and(|places| places.iter().rev().any(|place| whole.contains(place)))
-        };
-        let mut missed: Vec<usize> = reused.iter().filter(missing).copied().collect();
+        let mut missed = self.missing(&reused, &whole);
         if !missed.is_empty()
             && let Some(index) = view.index()
         {
@@ -114,8 +104,41 @@ impl Seen {
             });
             missed.retain(|word| !shown.contains(word));
         }
-        let text = |(word, number): (&String, &usize)| missed.contains(number).then(|| word.clone());
-        let named = if missed.is_empty() { Vec::new() } else { self.numbers.iter().filter_map(text).collect() };
-        Reused { identifiers: reused.len() as u64, missed: named }
+        Reused { identifiers: reused.len() as u64, missed: self.named(&missed) }
+    }
+
+    /// Does the same for a window of these whole messages, and of other messages with these texts.
+    pub(super) fn compare_texts(&self, next: &str, whole: &HashSet<Position>, texts: &[String]) -> Reused {
+        let reused = self.reused(next);
+        let mut missed = self.missing(&reused, whole);
+        if !missed.is_empty() {
+            let words = texts.iter().flat_map(|text| identifiers(text));
+            let shown: HashSet<usize> = words.filter_map(|word| self.numbers.get(word).copied()).collect();
+            missed.retain(|word| !shown.contains(word));
+        }
+        Reused { identifiers: reused.len() as u64, missed: self.named(&missed) }
+    }
+
+    /// Returns the identifiers of a text that the history has.
+    fn reused(&self, text: &str) -> Vec<usize> {
+        let words: HashSet<usize> = identifiers(text).filter_map(|word| self.numbers.get(word).copied()).collect();
+        let is_known = |word: &usize| {
+            self.in_preamble.contains(word) || self.places.get(*word).is_some_and(|places| !places.is_empty())
+        };
+        words.into_iter().filter(is_known).collect()
+    }
+
+    /// Returns those of these identifiers that neither the preamble nor a whole message has.
+    fn missing(&self, words: &[usize], whole: &HashSet<Position>) -> Vec<usize> {
+        let is_missing = |word: &&usize| {
+            !self.in_preamble.contains(word)
+                && !self.places.get(**word).is_some_and(|places| places.iter().rev().any(|place| whole.contains(place)))
+        };
+        words.iter().filter(is_missing).copied().collect()
+    }
+
+    fn named(&self, words: &[usize]) -> Vec<String> {
+        let text = |(word, number): (&String, &usize)| words.contains(number).then(|| word.clone());
+        if words.is_empty() { Vec::new() } else { self.numbers.iter().filter_map(text).collect() }
     }
 }

@@ -5,6 +5,7 @@ mod call;
 mod causes;
 mod comparable;
 mod identifiers;
+mod misses;
 mod play;
 mod recalls;
 mod report;
@@ -20,6 +21,8 @@ pub use blocks::blocks;
 pub use blocks::unrecorded;
 pub use call::{Groups, ReplayedCall};
 pub use causes::Cause;
+#[doc(hidden)]
+pub use misses::{Misses, Uses};
 pub use play::{Replay, replay};
 pub use report::{Missed, Report};
 pub use reported::Reported;

@@ -69,7 +69,7 @@ pub async fn replay(
         price,
         unrecorded,
         reported: recording.usage.iter().map(|usage| (usage.message, usage)).collect(),
-        cold: cold_calls(recording),
+        cold: recording.cold_calls(),
         seen,
         stretches,
         departures: Departures::default(),
@@ -92,22 +92,6 @@ pub async fn replay(
     }
     let records = store.records(player.session.name());
     Ok(Replay { report: player.report, records })
-}
-
-/// Returns the messages that answer a call for which the provider's cache was cold, according to the reported usage:
-/// the call read less than a third of the tokens that the previous call left in the cache, although the client had not
-/// compacted in between. Returns none for recordings with times, which show pauses directly.
-fn cold_calls(recording: &Recording) -> HashSet<usize> {
-    if recording.messages.iter().any(|recorded| recorded.time.is_some()) {
-        return HashSet::new();
-    }
-    let calls = recording.usage.iter().zip(recording.usage.iter().skip(1));
-    let compacted = |from: usize, to: usize| recording.compactions.iter().any(|at| (from..=to).contains(at));
-    let is_cold = |(before, call): &(&RecordedUsage, &RecordedUsage)| {
-        let cached = before.cache_read + before.cache_write;
-        call.cache_read < cached / 3 && !compacted(before.message, call.message)
-    };
-    calls.filter(is_cold).map(|(_, call)| call.message).collect()
 }
 
 /// A replay: its figures, and the log of the session that it created.
@@ -155,7 +139,7 @@ struct Player<'a> {
     unrecorded: u64,
     /// The provider's usage reports, by the index of the message that answers the call.
     reported: HashMap<usize, &'a RecordedUsage>,
-    /// The messages that answer a call for which the provider's cache was cold (see [`cold_calls`]).
+    /// The messages that answer a call for which the provider's cache was cold (see [`Recording::cold_calls`]).
     cold: HashSet<usize>,
     seen: Seen,
     stretches: Stretches,

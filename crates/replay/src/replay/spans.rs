@@ -50,21 +50,30 @@ impl Stretches {
     /// Finds the spans in the model's next message that the history contains, and those of them that the window does
     /// not contain.
     pub(super) fn compare(&self, next: &str, window: &Window<'_>) -> Copied {
-        let spans: Vec<&[u8]> = lines(next).flat_map(|line| self.spans(line)).collect();
         let items = || window.view().messages();
         let is_whole = |item: &&Item| item.edits().is_empty() && !item.is_own();
         let whole: HashSet<Position> = items().filter(is_whole).map(|item| item.position()).collect();
+        let texts = items().map(|item| match item.edits() {
+            [] => said(item.message()),
+            edits => edit::shown_text(item.message(), edits),
+        });
+        self.compare_texts(next, &whole, texts)
+    }
+
+    /// Does the same for a window with these texts, of which the messages at the positions `whole` are unchanged.
+    pub(super) fn compare_texts(
+        &self,
+        next: &str,
+        whole: &HashSet<Position>,
+        mut texts: impl Iterator<Item = String>,
+    ) -> Copied {
+        let spans: Vec<&[u8]> = lines(next).flat_map(|line| self.spans(line)).collect();
         // Usually, the newest message with a run is still in the window.
         let is_gone = |run: &u64| matches!(self.newest.get(run), Some(Some(position)) if !whole.contains(position));
         let mut gone: HashSet<u64> = spans.iter().flat_map(|span| runs(span)).map(hash).filter(is_gone).collect();
-        for item in items() {
-            if gone.is_empty() {
-                break;
-            }
-            let shown = match item.edits() {
-                [] => said(item.message()),
-                edits => edit::shown_text(item.message(), edits),
-            };
+        while !gone.is_empty()
+            && let Some(shown) = texts.next()
+        {
             for run in lines(&shown).flat_map(runs) {
                 gone.remove(&hash(run));
             }
