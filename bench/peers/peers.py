@@ -180,6 +180,24 @@ class StrandsPerCall(Strands):
     per_turn = True
 
 
+class Everything:
+    """The history as it is, for comparison: some recordings are broken themselves."""
+
+    package = None
+
+    def __init__(self):
+        self.state = []
+
+    def push(self, index, message):
+        self.state.append(index)
+
+    def window(self):
+        return self.state
+
+    def sent(self, indices):
+        return indices
+
+
 class Agents:
     """A session of OpenAI Agents with a limit. It is read at the beginning of a run, and the run adds its own items."""
 
@@ -192,27 +210,36 @@ class Agents:
 
         self.session = SQLiteSession("peer", session_settings=SessionSettings(limit=40))
         self.loop = asyncio.new_event_loop()
-        self.system, self.read, self.run = [], [], []
+        self.system, self.read, self.run, self.spent = [], [], [], 0.0
 
     def push(self, index, message):
-        role = message["role"]
+        role, text = message["role"], text_of(message)
         if role in ("system", "developer"):
             # Instructions are no items of a session.
-            self.system.append({"role": role, "content": text_of(message), "at": index})
-            return
-        if role == "user":
-            self.loop.run_until_complete(self.session.add_items(self.run))
-            self.read, self.run = self.loop.run_until_complete(self.session.get_items()), []
-        if role == "tool":
+            self.system.append({"role": role, "content": text, "at": index})
+        elif role == "user":
+            self.begin({"role": role, "content": text, "at": index})
+        elif role == "tool":
             call = message["tool_call_id"]
-            self.run.append({"type": "function_call_output", "call_id": call, "output": text_of(message), "at": index})
-            return
-        if text_of(message) or not message.get("tool_calls"):
-            self.run.append({"role": role, "content": text_of(message), "at": index})
-        for call in message.get("tool_calls") or []:
-            function = call["function"]
-            item = {"type": "function_call", "call_id": call["id"], "at": index}
-            self.run.append({**item, "name": function["name"], "arguments": function["arguments"]})
+            self.run.append({"type": "function_call_output", "call_id": call, "output": text, "at": index})
+        else:
+            if text or not message.get("tool_calls"):
+                self.run.append({"role": role, "content": text, "at": index})
+            for call in message.get("tool_calls") or []:
+                function = call["function"]
+                item = {"type": "function_call", "call_id": call["id"], "at": index}
+                self.run.append({**item, "name": function["name"], "arguments": function["arguments"]})
+
+    def begin(self, asked):
+        """Begins a run, as the runner does."""
+        from agents.run_internal.session_persistence import prepare_input_with_session
+
+        self.loop.run_until_complete(self.session.add_items(self.run))
+        start = time.perf_counter()
+        prepared = self.loop.run_until_complete(prepare_input_with_session([asked], self.session, None))
+        self.spent += time.perf_counter() - start
+        self.read, self.run = prepared[0], []
+        self.loop.run_until_complete(self.session.add_items([asked]))
 
     def window(self):
         return self.system + self.read + self.run
@@ -291,6 +318,7 @@ class Headroom:
 
 
 PEERS = {
+    "everything": Everything,
     "langchain-trim-messages": Trim,
     "langchain-summarization": Summarize,
     "strands-sliding-window": Strands,
@@ -321,7 +349,7 @@ def main():
     if sys.argv[1:] == ["--list"]:
         return print("\n".join(PEERS))
     kind = PEERS[sys.argv[1]]
-    version = f"{kind.package} {importlib.metadata.version(kind.package)}"
+    version = f"{kind.package} {importlib.metadata.version(kind.package)}" if kind.package else "-"
     for line in sys.stdin:
         asked = json.loads(line)
         answer = replay(kind, asked["messages"], asked["calls"])
