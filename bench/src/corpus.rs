@@ -113,6 +113,15 @@ pub fn run(file: &str, picture: Option<&str>) {
     println!("\nSpans that the default misses, by cause: {}\n", causes.join(", "));
 }
 
+/// Prints a table of the policies of a replay. `lines` is the output of `lookback replay --json`.
+pub fn report(lines: &str, policies: &[&str]) {
+    let replayed = Replayed::read(lines);
+    println!("{HEADER}");
+    for policy in policies {
+        println!("{}", row(&format!("`{policy}`"), &replayed.pairs(policy)));
+    }
+}
+
 /// The reports of each session.
 struct Replayed(Vec<Value>);
 

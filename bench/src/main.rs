@@ -5,6 +5,7 @@
 //!
 //! - `... corpus FILE` replays real transcripts, `... notes FILE` replays them with notes to the model, and
 //!   `... check FILE` checks summaries of them. The transcripts are not part of the repository.
+//! - `... signed FILE` replays them with signed thinking in their tool loops.
 //! - `... rules FILE...` puts rules that people said before the words of others, and looks for them in the windows.
 //! - `... peers FILE [NAME...] [NAME=COMMAND...]` replays them through other libraries, or through a program of yours.
 //! - `... requests FILE` checks real requests, and compares token counts with the tokens that the providers reported.
@@ -37,6 +38,7 @@ mod requests;
 mod rules;
 mod scale;
 mod search;
+mod signed;
 mod stores;
 mod summary;
 mod trips;
@@ -91,6 +93,7 @@ fn main() {
         ["peers", file, ref names @ ..] => peers::run(file, names),
         ["corpus", file] => corpus::run(file, None),
         ["corpus", file, picture] => corpus::run(file, Some(picture)),
+        ["signed", file] => signed::run(file),
         ["notes", file] => notes::run(file),
         ["check", file] => check::run(file),
         ["requests", file] => requests::run(file),
@@ -116,7 +119,7 @@ fn main() {
         ["count", counter, file] => count::child(counter, file),
         _ => {
             eprintln!(
-                "usage: bench [push|compaction|open|body|calls|count|faces|summary|stores|scale|model|trips|gateway|search [N]|corpus FILE [SVG]|peers FILE [NAME...]|notes FILE|check FILE|requests FILE|locomo FILE]"
+                "usage: bench [push|compaction|open|body|calls|count|faces|summary|stores|scale|model|trips|gateway|search [N]|corpus FILE [SVG]|peers FILE [NAME...]|signed FILE|notes FILE|check FILE|requests FILE|locomo FILE]"
             );
             std::process::exit(2);
         }

@@ -68,8 +68,10 @@ impl Engine {
     ///
     /// The index is left out if it would make the window exceed a limit or prevent it from getting smaller.
     pub(super) fn add_index(&self, policy: &Policy, compaction: &mut Compaction) {
-        // An index at the beginning would change the prefix of signed reasoning.
-        let Some(index) = policy.index.filter(|_| !self.is_bound()) else { return };
+        // An index that precedes signed reasoning of the open loop stays as it is.
+        let bound = self.view.groups().get(..self.bound()).unwrap_or_default();
+        let is_fixed = bound.iter().any(|group| group.kind == GroupKind::Index);
+        let Some(index) = policy.index.filter(|_| !is_fixed) else { return };
         let mut after = self.view.clone();
         after.apply(self.end, &Entry::Compaction(compaction.clone()));
         let names = left(&self.view, &after, self.end);

@@ -172,7 +172,7 @@ impl Engine {
     }
 
     /// Returns the number of groups at the beginning of the window that may not change.
-    fn bound(&self) -> usize {
+    pub(super) fn bound(&self) -> usize {
         if self.policy.drop_block { 0 } else { candidates::bound(&self.view, self.sizing()) }
     }
 

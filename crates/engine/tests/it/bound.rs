@@ -70,6 +70,8 @@ fn in_a_loop_with_reasoning_at_its_beginning_what_follows_leaves() {
     assert!(largest(&requests) < before + 16, "{before} {}", largest(&requests));
     let last = requests.last().unwrap().messages();
     assert!(last.iter().any(|message| message.text().contains("Fix all of the tests.")));
+    // The loop has an index of its own, behind its reasoning.
+    assert!(last.iter().any(|message| message.text().contains("[Names") && message.text().contains(" test_1.rs")));
 }
 
 #[test]

@@ -28,7 +28,7 @@ use crate::recording::{RecordedMessage, RecordedUsage, Recording};
 use lookback_session::Batch;
 use lookback_session::SummaryOptions;
 use lookback_session::adapter;
-use lookback_session::{Error, Session, Window};
+use lookback_session::{Error, Session};
 use lookback_store::{Append, LogName, MemoryStore, Record, Store, StoreError, now};
 
 /// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
@@ -74,6 +74,7 @@ pub async fn replay(
         stretches,
         departures: Departures::default(),
         recalls: Recalls::default(),
+        previous: None,
         begins: Vec::new(),
         report: Report { id: recording.id.clone(), ..Report::default() },
         now: None,
@@ -145,6 +146,8 @@ struct Player<'a> {
     stretches: Stretches,
     departures: Departures,
     recalls: Recalls,
+    /// The last request.
+    previous: Option<Request>,
     /// The position of the first entry of each message.
     begins: Vec<Position>,
     report: Report,
@@ -184,7 +187,13 @@ impl Player<'_> {
             self.recalls.compact();
         }
         self.report.recall_cost += self.recalls.carry(&call.charge, self.price);
-        self.report.invalid_requests += u64::from(!is_valid(self.dialect, &window)?);
+        let request = Request::from_raw(self.dialect, &window.messages()?).ok();
+        let request = request.map(|request| match &self.previous {
+            Some(previous) => request.after(previous),
+            None => request,
+        });
+        self.report.invalid_requests += u64::from(!request.as_ref().is_some_and(is_accepted));
+        self.previous = request;
         let next = said(answer);
         let reused = self.seen.compare(&next, window.view());
         let copied = self.stretches.compare(&next, &window);
@@ -243,8 +252,7 @@ fn text(recording: &Recording, begins: &[Position], position: Position) -> Strin
     recorded.map(|recorded| said(&recorded.message)).unwrap_or_default()
 }
 
-/// Returns whether the provider would accept the window. It decodes the encoded messages again and checks them.
-fn is_valid(dialect: Dialect, window: &Window<'_>) -> Result<bool, Error> {
-    let Ok(request) = Request::from_raw(dialect, &window.messages()?) else { return Ok(false) };
-    Ok(!dialect.check(&request).iter().any(|finding| finding.severity == Severity::Refused))
+/// Returns whether the provider would accept a request.
+fn is_accepted(request: &Request) -> bool {
+    !request.dialect().check(request).iter().any(|finding| finding.severity == Severity::Refused)
 }
