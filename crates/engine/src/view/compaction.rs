@@ -34,8 +34,13 @@ impl View {
         let mut used = HashSet::new();
         let mut kept: Vec<ViewGroup> = Vec::new();
         let (mut place, mut place_of_index) = (None, None);
+        // The index goes behind the groups that may not change.
+        let mut bound = 0;
         for group in groups {
             let outcome = outcomes.next();
+            if outcome.is_some_and(|outcome| outcome.decision.reason == Reason::Waits) {
+                bound = kept.len() + 1;
+            }
             if let Some(action) = outcome.map(|outcome| outcome.decision.action).filter(|action| action.is_gone()) {
                 if action == Action::Summarize {
                     place.get_or_insert(kept.len());
@@ -63,7 +68,7 @@ impl View {
         let mut left: Vec<Item> = late.items().iter().filter(|item| !used.contains(&item.position)).cloned().collect();
         let leading = kept.iter().take_while(|group| group.kind == GroupKind::System).count();
         if let Some(index) = &compaction.index {
-            let behind = place_of_index.unwrap_or(leading);
+            let behind = place_of_index.unwrap_or(leading.max(bound)).min(kept.len());
             let number = kept.get(behind).map_or(position, |next| next.number);
             kept.insert(behind, index_group(number, position, index));
             // The summary goes before the index, or stays after the same groups as before.

@@ -1,7 +1,7 @@
 //! Signed reasoning of an open tool loop: the provider accepts it only after its original prefix, so only what follows
 //! it may leave.
 
-use lookback_engine::policy::{Index, Limits, Policy};
+use lookback_engine::policy::{Index, Limits, Policy, Stage};
 use lookback_engine::{Engine, Settings};
 use lookback_wire::dialect::{Dialect, Request};
 use serde_json::json;
@@ -87,4 +87,15 @@ fn in_a_loop_with_some_reasoning_the_last_of_it_binds() {
     assert_accepted(&requests);
     let all = requests.last().unwrap().messages().len() - requests[1].messages().len();
     assert!((20..2 * 58).contains(&all), "{all}");
+}
+
+#[test]
+fn an_index_of_results_that_were_cleared_stands_behind_the_reasoning() {
+    let clear = Stage::ClearResults { except_newest: 1, marker: None };
+    let requests = requests(Policy { stages: vec![clear], ..policy() }, usize::MAX);
+    assert_accepted(&requests);
+    let last = requests.last().unwrap().messages();
+    let thought = last.iter().position(|message| message.text().contains("The test 0 fails.")).unwrap();
+    let index = last.iter().position(|message| message.text().contains("[Names")).unwrap();
+    assert!(thought < index, "{thought} {index}");
 }
