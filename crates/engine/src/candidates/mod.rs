@@ -68,8 +68,7 @@ impl<'a> Sizing<'a> {
 /// Returns the number of groups at the beginning of this view that may not change, because signed reasoning of the open
 /// tool loop is in the last of them.
 pub(crate) fn bound(view: &View, sizing: Sizing<'_>) -> usize {
-    let pins = Pins::find(view, sizing);
-    view.groups().iter().enumerate().rposition(|(index, group)| pins.binds(index, group)).map_or(0, |last| last + 1)
+    Pins::find(view, sizing).bound(view)
 }
 
 /// Returns the tokens of the head of a view, which do not count toward a limit on the body.
@@ -86,7 +85,7 @@ impl Candidates {
     pub(crate) fn new(view: &View, sizing: Sizing<'_>) -> Candidates {
         let pins = Pins::find(view, sizing);
         let people = sizing.people;
-        let bound = if sizing.policy.drop_block { 0 } else { bound(view, sizing) };
+        let bound = if sizing.policy.drop_block { 0 } else { pins.bound(view) };
         let preamble = view.preamble_size();
         let count = view.groups().len();
         let has_preamble = preamble != Size::default();

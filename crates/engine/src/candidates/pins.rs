@@ -75,9 +75,12 @@ impl Pins {
         pins.into_iter().find_map(|(pin, holds)| holds.then_some(pin))
     }
 
-    /// Returns whether a group has signed reasoning of the open tool loop, which forbids any change of it or before it.
-    pub(super) fn binds(&self, index: usize, group: &ViewGroup) -> bool {
-        self.in_open_loop(index) && group.shows_signed()
+    /// Returns the number of groups up to the last with signed reasoning of the open tool loop, which may not change.
+    pub(super) fn bound(&self, view: &View) -> usize {
+        // Only the groups of the loop can have it.
+        let (Some(start), Some(end)) = (self.loop_start, self.open_round) else { return 0 };
+        let groups = view.groups().get(start..=end).unwrap_or_default();
+        groups.iter().rposition(ViewGroup::shows_signed).map_or(0, |last| start + last + 1)
     }
 
     pub(super) fn in_open_loop(&self, index: usize) -> bool {
