@@ -11,7 +11,7 @@
 //!   the peer sends, each message that it sends once, the messages of each call's window as indices of the table, and how
 //!   long each window took. An element of the table is the index of a message that is sent unchanged, or an object
 //!   `{"from": 7, "as": {...}}`: the message in the peer's dialect, and the index of the message that it is, unchanged in
-//!   content, or `null`.
+//!   content, or `null`. A member `version` of the first answer is shown in the table.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};

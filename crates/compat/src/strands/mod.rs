@@ -24,8 +24,8 @@
 //! - **A restored window is valid.** `removed_message_count` is the index in the agent's messages at which the window
 //!   continues. The state also holds earlier messages that stay in the list, and
 //!   [`restore_from_session`](ConversationManager::restore_from_session) returns them.
-//! - **Signed reasoning is respected.** While a tool loop with signed reasoning is open, nothing is reduced. The first
-//!   reduction after that removes the signed reasoning of finished turns.
+//! - **Signed reasoning is respected.** While a tool loop with signed reasoning is open, nothing up to that reasoning
+//!   changes. The first reduction after the loop removes the signed reasoning of finished turns.
 //!
 //! [`Dialect::Bedrock`]: lookback_wire::dialect::Dialect::Bedrock
 
