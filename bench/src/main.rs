@@ -8,6 +8,7 @@
 //! - `... signed FILE` replays them with signed thinking in their tool loops.
 //! - `... rules FILE...` puts rules that people said before the words of others, and looks for them in the windows.
 //! - `... peers FILE [NAME...] [NAME=COMMAND...]` replays them through other libraries, or through a program of yours.
+//! - `... referee FILE [CALLS]` asks a small model how much their windows lose.
 //! - `... requests FILE` checks real requests, and compares token counts with the tokens that the providers reported.
 //! - `... locomo FILE` asks the questions of LoCoMo, which is not part of the repository either, and `... search`
 //!   searches a million messages.
@@ -34,6 +35,7 @@ mod notes;
 mod open;
 mod peers;
 mod push;
+mod referee;
 mod requests;
 mod rules;
 mod scale;
@@ -93,6 +95,8 @@ fn main() {
         ["peers", file, ref names @ ..] => peers::run(file, names),
         ["corpus", file] => corpus::run(file, None),
         ["corpus", file, picture] => corpus::run(file, Some(picture)),
+        ["referee", file] => referee::run(file, 30),
+        ["referee", file, calls] => referee::run(file, calls.parse().expect("a number of calls")),
         ["signed", file] => signed::run(file),
         ["notes", file] => notes::run(file),
         ["check", file] => check::run(file),
@@ -119,7 +123,7 @@ fn main() {
         ["count", counter, file] => count::child(counter, file),
         _ => {
             eprintln!(
-                "usage: bench [push|compaction|open|body|calls|count|faces|summary|stores|scale|model|trips|gateway|search [N]|corpus FILE [SVG]|peers FILE [NAME...]|signed FILE|notes FILE|check FILE|requests FILE|locomo FILE]"
+                "usage: bench [push|compaction|open|body|calls|count|faces|summary|stores|scale|model|trips|gateway|search [N]|corpus FILE [SVG]|peers FILE [NAME...]|referee FILE [CALLS]|signed FILE|notes FILE|check FILE|requests FILE|locomo FILE]"
             );
             std::process::exit(2);
         }

@@ -1,12 +1,14 @@
 //! One model call of a replay: its window, its cost, and the actions of a compaction on the groups.
 
+use std::collections::BTreeMap;
+
 use lookback_engine::group::Pin;
 use lookback_engine::plan::{Action, Decision, Occasion, Reason};
 use lookback_engine::totals::Excess;
 use lookback_engine::transcript::{Compaction, Entry};
 use serde::Serialize;
 
-use super::Reported;
+use super::{Cause, Reported};
 use crate::cache::Charge;
 use lookback_session::Window;
 
@@ -34,12 +36,15 @@ pub struct ReplayedCall {
     pub over: Vec<Excess>,
     /// The largest pinned group, if the window exceeded a limit.
     pub pinned: Option<Pin>,
+    /// The identifiers and spans that the model used again and the window missed, by cause. A cause without any is left
+    /// out.
+    pub missed: BTreeMap<Cause, u64>,
     /// The provider's usage report for the call, if it was recorded.
     pub reported: Option<Reported>,
 }
 
 impl ReplayedCall {
-    /// Describes a call with this window. The replay adds `capped` and `reported`.
+    /// Describes a call with this window. The replay adds `capped`, `missed` and `reported`.
     pub(super) fn new(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> ReplayedCall {
         let compactions = window.entries().iter().filter_map(|entry| match entry {
             Entry::Compaction(compaction) => Some(compaction),
@@ -68,6 +73,7 @@ impl ReplayedCall {
             repairs,
             over,
             pinned,
+            missed: BTreeMap::new(),
             reported: None,
         }
     }

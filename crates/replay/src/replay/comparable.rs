@@ -5,7 +5,7 @@ use lookback_wire::message::PartRef;
 use serde_json::Value;
 
 /// Returns the text of a message. The arguments of a call are shown as their strings and numbers, one per line.
-pub(crate) fn said(message: &Message) -> String {
+pub fn said(message: &Message) -> String {
     if message.tool_calls().next().is_none() {
         return message.text();
     }

@@ -38,6 +38,12 @@ impl Misses {
         self.stretches.push(position, &text);
     }
 
+    /// Returns the stretches of the model's next message that the history contains, of 30 or more bytes within a line.
+    pub fn copied<'a>(&self, next: &'a str) -> Vec<&'a str> {
+        let spans = self.stretches.copied(next).into_iter();
+        spans.filter_map(|span| std::str::from_utf8(span).ok()).collect()
+    }
+
     /// Compares the model's next message with a window. `whole` has the positions of the window's unchanged messages.
     pub fn compare<'a>(
         &self,

@@ -13,7 +13,6 @@ mod reported;
 mod spans;
 
 pub(crate) use causes::Departures;
-pub(crate) use comparable::said;
 pub(crate) use identifiers::Seen;
 
 #[doc(hidden)]
@@ -22,7 +21,11 @@ pub use blocks::unrecorded;
 pub use call::{Groups, ReplayedCall};
 pub use causes::Cause;
 #[doc(hidden)]
+pub use comparable::said;
+#[doc(hidden)]
 pub use misses::{Misses, Uses};
+#[doc(hidden)]
+pub use play::watch;
 pub use play::{Replay, replay};
 pub use report::{Missed, Report};
 pub use reported::Reported;

@@ -28,7 +28,7 @@ use crate::recording::{RecordedMessage, RecordedUsage, Recording};
 use lookback_session::Batch;
 use lookback_session::SummaryOptions;
 use lookback_session::adapter;
-use lookback_session::{Error, Session};
+use lookback_session::{Error, Session, Window};
 use lookback_store::{Append, LogName, MemoryStore, Record, Store, StoreError, now};
 
 /// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
@@ -46,6 +46,18 @@ pub async fn replay(
     price: &Price,
     unrecorded: u64,
     on_call: &mut (dyn FnMut(&ReplayedCall) -> ControlFlow<()> + Send),
+) -> Result<Replay, Error> {
+    watch(recording, settings, price, unrecorded, &mut |call, _| on_call(call)).await
+}
+
+/// Replays a recording as [`replay`] does, and also shows each call's window.
+#[doc(hidden)]
+pub async fn watch(
+    recording: &Recording,
+    settings: Settings,
+    price: &Price,
+    unrecorded: u64,
+    on_call: &mut (dyn FnMut(&ReplayedCall, &Window<'_>) -> ControlFlow<()> + Send),
 ) -> Result<Replay, Error> {
     let store = Arc::new(MemoryStore::new());
     let dialect = settings.dialect;
@@ -82,12 +94,10 @@ pub async fn replay(
     };
     for (index, recorded) in recording.messages.iter().enumerate() {
         player.now = recorded.time.or(player.now);
-        if index > 0 && recorded.message.role() == Role::Assistant {
-            let call = player.call(index, &recorded.message).await?;
-            if on_call(&call).is_break() {
-                player.report.cut_short = true;
-                break;
-            }
+        let answers = index > 0 && recorded.message.role() == Role::Assistant;
+        if answers && player.call(index, &recorded.message, on_call).await?.is_break() {
+            player.report.cut_short = true;
+            break;
         }
         player.receive(recorded).await?;
     }
@@ -159,7 +169,12 @@ struct Player<'a> {
 
 impl Player<'_> {
     /// Makes the call that this message answers.
-    async fn call(&mut self, index: usize, answer: &Message) -> Result<ReplayedCall, Error> {
+    async fn call(
+        &mut self,
+        index: usize,
+        answer: &Message,
+        on_call: &mut (dyn FnMut(&ReplayedCall, &Window<'_>) -> ControlFlow<()> + Send),
+    ) -> Result<ControlFlow<()>, Error> {
         if self.cold.contains(&index) {
             self.cache.expire();
             adapter::cache_is_cold(&mut self.session);
@@ -167,7 +182,7 @@ impl Player<'_> {
         let counter = self.session.settings().counter.clone();
         let window = self.session.window().await?;
         let charge = self.cache.call(&with_unrecorded(self.unrecorded, blocks(&window)), self.now);
-        let call = ReplayedCall {
+        let mut call = ReplayedCall {
             capped: std::mem::take(&mut self.capped),
             reported: self.reported.get(&index).map(|usage| Reported::new(usage, self.price, &charge)),
             ..ReplayedCall::new(&window, self.report.calls + 1, index, charge)
@@ -208,11 +223,13 @@ impl Player<'_> {
             let shows = |text: &str| identifiers(text).any(|word| word == name);
             let cause = self.departures.cause(position, window.view(), shows);
             *self.report.missed_identifiers_by.entry(cause).or_default() += 1;
+            *call.missed.entry(cause).or_default() += 1;
             missed.push((position, name.clone()));
         }
         for (span, position) in copied.missed {
             let cause = self.departures.cause(position, window.view(), |text| text.contains(span.as_str()));
             *self.report.missed_spans_by.entry(cause).or_default() += 1;
+            *call.missed.entry(cause).or_default() += 1;
             missed.push((position, span));
         }
         if !missed.is_empty() {
@@ -223,7 +240,7 @@ impl Player<'_> {
             let sent = call.charge.sent();
             self.report.recall_cost += self.recalls.recall(sent, &missed, is_shown, text, tokens, self.price);
         }
-        Ok(call)
+        Ok(on_call(&call, &window))
     }
 
     /// Appends a message to the session.

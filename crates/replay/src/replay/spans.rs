@@ -67,7 +67,7 @@ impl Stretches {
         whole: &HashSet<Position>,
         mut texts: impl Iterator<Item = String>,
     ) -> Copied {
-        let spans: Vec<&[u8]> = lines(next).flat_map(|line| self.spans(line)).collect();
+        let spans = self.copied(next);
         // Usually, the newest message with a run is still in the window.
         let is_gone = |run: &u64| matches!(self.newest.get(run), Some(Some(position)) if !whole.contains(position));
         let mut gone: HashSet<u64> = spans.iter().flat_map(|span| runs(span)).map(hash).filter(is_gone).collect();
@@ -83,6 +83,11 @@ impl Stretches {
             Some((String::from_utf8_lossy(span).into_owned(), self.newest.get(&run).copied().flatten()?))
         });
         Copied { spans: spans.len() as u64, missed: missed.collect() }
+    }
+
+    /// Returns the spans of the model's next message.
+    pub(super) fn copied<'a>(&self, next: &'a str) -> Vec<&'a [u8]> {
+        lines(next).flat_map(|line| self.spans(line)).collect()
     }
 
     /// Returns the spans of a line: the longest texts all of whose runs are in the history.

@@ -49,6 +49,10 @@ fn note(calls: &[ReplayedCall]) -> String {
     if capped > 0 {
         notes.push(several(capped, "a long output truncated as it arrived", "long outputs truncated as they arrived"));
     }
+    let missed = calls.iter().flat_map(|call| call.missed.values()).sum();
+    if missed > 0 {
+        notes.push(several(missed, "a missed text", "missed texts"));
+    }
     notes.join(", ")
 }
 

