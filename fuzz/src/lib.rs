@@ -62,6 +62,7 @@ fn is_left(problem: &Problem) -> bool {
             | "compaction_place"
             | "second_compaction"
             | "bad_tool_name"
+            | "unknown_tool"
             | "bare_arguments"
             | "empty_part"
             | "prefill"

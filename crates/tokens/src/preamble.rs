@@ -32,6 +32,33 @@ pub fn measure_preamble(preamble: &Preamble, counter: &dyn TokenCounter) -> Size
     Size { tokens, bytes, ..Size::default() }
 }
 
+/// Returns the tokens of a declared tool that the model sees only after a message has loaded it. Other tools count as
+/// part of the preamble, and return 0.
+#[doc(hidden)]
+pub fn measure_loaded(preamble: &Preamble, name: &str, counter: &dyn TokenCounter) -> u64 {
+    let frame = counter.frame();
+    let tool = preamble.tools.as_deref().and_then(|tools| deferred(tools, name, DEEPEST));
+    let (Some(tool), Some(factor)) = (tool, frame.schema) else { return 0 };
+    frame.tool.saturating_add(scale(counter.text(&compact(tool)), factor))
+}
+
+/// Finds a tool that is declared to be loaded later.
+fn deferred<'a>(value: &'a RawValue, name: &str, depth: usize) -> Option<&'a RawValue> {
+    let depth = depth.checked_sub(1)?;
+    if let Some(elements) = json::array(value) {
+        return elements.into_iter().find_map(|element| deferred(element, name, depth));
+    }
+    let fields = Fields::read(value)?;
+    if fields.text("name").is_some_and(|found| found == name) {
+        return is_deferred(&fields).then_some(value);
+    }
+    fields.borrowed("tools").and_then(|inner| deferred(inner, name, depth))
+}
+
+fn is_deferred(tool: &Fields<'_>) -> bool {
+    tool.get("defer_loading").is_some_and(|later| later.get() == "true")
+}
+
 /// Returns JSON without white space, because providers do not charge for indentation.
 fn compact(value: &RawValue) -> String {
     serde_json::from_str::<serde_json::Value>(value.get())
@@ -57,7 +84,7 @@ fn declared(value: &RawValue, depth: usize) -> Vec<&RawValue> {
         return elements.into_iter().flat_map(|element| declared(element, depth)).collect();
     }
     let Some(fields) = Fields::read(value) else { return Vec::new() };
-    if fields.get("defer_loading").is_some_and(|later| later.get() == "true") {
+    if is_deferred(&fields) {
         return Vec::new();
     }
     if let Some(inner) = fields.borrowed("tools") {

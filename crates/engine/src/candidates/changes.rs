@@ -117,7 +117,10 @@ fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<I
         return None;
     }
     let message: &Message = &item.message;
-    let visible = message.tool_results().filter(|(part, _)| !edit::is_hidden(&item.edits, *part));
+    // A result that loads tools stays whole.
+    let loading: Vec<usize> = message.loaded().into_iter().map(|(part, _)| part).collect();
+    let is_open = |part: &usize| !edit::is_hidden(&item.edits, *part) && !loading.contains(part);
+    let visible = message.tool_results().filter(|(part, _)| is_open(part));
     // A result that is already cut is cut again only if less of it remains. So a cleared result stays cleared.
     let less = |new: &Edit| match &new.change {
         Change::Cut { item: at, cut } => {

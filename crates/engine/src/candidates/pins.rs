@@ -1,5 +1,7 @@
 //! Pins: which groups of a view may not be dropped, and why.
 
+use std::collections::HashSet;
+
 use super::Sizing;
 use crate::group::{GroupKind, Pin};
 use crate::policy::Mode;
@@ -106,16 +108,26 @@ fn standing(groups: &[ViewGroup], system: usize, one: bool) -> Vec<(usize, Pin)>
 }
 
 /// Returns the groups with a part that applies to all later messages. A compaction by the provider replaces all earlier
-/// ones.
+/// ones, and a message that loads tools those that load no others.
 fn lasting(groups: &[ViewGroup]) -> Vec<usize> {
     let mut lasting = Vec::new();
-    for (index, group) in groups.iter().enumerate() {
-        match group.items.iter().filter_map(Item::lasts).max() {
-            Some(Lasting::Compaction) => lasting = vec![index],
-            Some(Lasting::Addition) => lasting.push(index),
-            None => {}
+    let mut loaded = HashSet::new();
+    for (index, group) in groups.iter().enumerate().rev() {
+        let last = group.items.iter().filter_map(Item::lasts).max();
+        let names = || group.items.iter().flat_map(|item| item.message.loaded()).map(|(_, name)| name);
+        if last.is_some() {
+            let names: Vec<String> = names().collect();
+            let loads_no_others = !names.is_empty() && names.iter().all(|name| loaded.contains(name));
+            if last == Some(Lasting::Compaction) || !loads_no_others {
+                lasting.push(index);
+            }
+            loaded.extend(names);
+        }
+        if last == Some(Lasting::Compaction) {
+            break;
         }
     }
+    lasting.reverse();
     lasting
 }
 

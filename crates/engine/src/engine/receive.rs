@@ -48,13 +48,22 @@ impl Engine {
             let mut edits = self.view.admit(&message, &self.target);
             edits.extend(self.shorten_results(&message, &edits));
             let edits = edit::in_order(edits);
-            let size = measure(&message, &edits, counter);
+            let mut size = measure(&message, &edits, counter);
+            size.tokens = size.tokens.saturating_add(self.loaded_tokens(&message));
             let digest = message.digest();
             let arrival = Arrival { message, origin, edits, size, digest, time, replaces, first };
             self.record(Entry::Message(arrival), &mut entries);
         }
         self.checkpoint_if_due(&mut entries);
         Ok(entries)
+    }
+
+    /// Returns the tokens of the declared tools that a message loads. The provider shows them to the model in its place.
+    fn loaded_tokens(&self, message: &Message) -> u64 {
+        let Some(preamble) = self.view.preamble() else { return 0 };
+        let counter = &*self.settings.counter;
+        let tokens = message.loaded().into_iter().map(|(_, name)| tokens::measure_loaded(preamble, &name, counter));
+        tokens.fold(0, u64::saturating_add)
     }
 
     /// Converts a message to the dialect of this conversation. Its results are named after the calls that they answer.

@@ -6,7 +6,7 @@ use super::names::Names;
 use crate::entry::{Arrival, Origin, Position, ShownItem};
 use lookback_wire::edit::{self, Change, Edit, Hidden};
 use lookback_wire::message::Role;
-use lookback_wire::message::{Message, PartRef, ToolResult};
+use lookback_wire::message::{Message, Opaque, PartRef, ToolResult};
 use lookback_wire::size::Size;
 
 /// A message of the view.
@@ -152,8 +152,7 @@ impl Item {
     pub(crate) fn lasts(&self) -> Option<Lasting> {
         let dialect = self.message.wire()?.dialect;
         // Few messages have such parts, so the quirks are looked up for each of them.
-        let lasting = |part: PartRef<'_>| {
-            let PartRef::Opaque(opaque) = part else { return None };
+        let lasting = |opaque: &Opaque| {
             let (quirks, kind) = (dialect.quirks(), &*opaque.kind);
             if quirks.compactions.contains(&kind) {
                 Some(Lasting::Compaction)
@@ -161,8 +160,8 @@ impl Item {
                 quirks.standing.contains(&kind).then_some(Lasting::Addition)
             }
         };
-        let lasting = self.message.parts().enumerate().filter_map(|(index, part)| Some((index, lasting(part)?)));
-        lasting.filter(|(index, _)| !edit::is_hidden(&self.edits, *index)).map(|(_, kind)| kind).max()
+        let lasting = self.message.opaques().filter_map(|(part, opaque)| Some((part, lasting(opaque)?)));
+        lasting.filter(|(part, _)| !edit::is_hidden(&self.edits, *part)).map(|(_, kind)| kind).max()
     }
 
     /// Returns the indexes of the shown parts with signed reasoning, if the provider accepts it only after its original

@@ -14,6 +14,7 @@ mod corpus;
 mod counts;
 mod dialects;
 mod laws;
+mod loaded;
 mod mends;
 mod notes;
 mod people;

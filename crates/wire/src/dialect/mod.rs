@@ -141,7 +141,8 @@ pub struct Quirks {
     pub wrong_roles: &'static [(Role, &'static str)],
     /// The kinds of parts in which the provider compacted all earlier messages.
     pub compactions: &'static [&'static str],
-    /// The kinds of parts that apply to all later messages, such as tools that were added during the conversation.
+    /// The kinds of parts, and of items of results, that apply to all later messages, such as tools that were added
+    /// during the conversation.
     pub standing: &'static [&'static str],
 }
 

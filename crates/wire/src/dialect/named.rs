@@ -108,66 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn every_dialect_has_its_name() {
+    fn every_known_name_means_what_it_says() {
         for dialect in Dialect::ALL {
-            assert_eq!(dialect.name().parse::<Dialect>(), Ok(dialect));
             assert_eq!(guessed(&dialect.name().to_uppercase()), Some(Meant::Dialect(dialect)));
         }
-    }
-
-    #[test]
-    fn other_names_and_typos_are_understood() {
-        for (name, dialect) in [
-            ("openai", Dialect::OpenAiChat),
-            ("chat", Dialect::OpenAiChat),
-            ("OpenAI Chat", Dialect::OpenAiChat),
-            ("openai_chat", Dialect::OpenAiChat),
-            ("openai-caht", Dialect::OpenAiChat),
-            ("claude", Dialect::Anthropic),
-            ("antropic", Dialect::Anthropic),
-            ("converse", Dialect::Bedrock),
-            ("bedrock-converse", Dialect::Bedrock),
-            ("bedrok", Dialect::Bedrock),
-            ("responses", Dialect::OpenAiResponses),
-            ("OpenAI Responses", Dialect::OpenAiResponses),
-            ("google", Dialect::Gemini),
-            ("gemni", Dialect::Gemini),
-        ] {
-            assert_eq!(guessed(name), Some(Meant::Dialect(dialect)), "{name}");
-        }
-    }
-
-    #[test]
-    fn a_format_that_cannot_be_read_yet_is_named() {
-        for (name, format) in [
-            ("cohere", "Cohere's chat format"),
-            ("vercel", "the AI SDK's UI messages"),
-            ("langchain", "LangChain's format"),
-        ] {
-            assert_eq!(guessed(name), Some(Meant::Unread(format)), "{name}");
-        }
-        let unknown = "cohere".parse::<Dialect>().unwrap_err().to_string();
-        let said = "unknown dialect `cohere`: Lookback cannot read Cohere's chat format yet; use openai-chat, anthropic, bedrock, openai-responses or gemini";
-        assert_eq!(unknown, said);
-    }
-
-    #[test]
-    fn a_name_that_resembles_none_is_not_guessed() {
-        for name in ["", "latin", "x", "-", "auto", "openai-chat\u{1b}[31m-and-so-on-and-so-on"] {
-            assert_eq!(guessed(name), None, "{name:?}");
-        }
-        let said = "latin".parse::<Dialect>().unwrap_err().to_string();
-        assert_eq!(said, "unknown dialect `latin`; use openai-chat, anthropic, bedrock, openai-responses or gemini");
-    }
-
-    #[test]
-    fn a_name_of_megabytes_is_cut() {
-        let unknown = "é".repeat(1 << 20).parse::<Dialect>().unwrap_err();
-        assert_eq!(unknown.name.chars().count(), 40);
-    }
-
-    #[test]
-    fn every_known_name_means_what_it_says() {
         for (name, expected) in names() {
             if Dialect::ALL.iter().all(|dialect| dialect.name() != name) {
                 assert_eq!(guessed(name), Some(expected), "{name}");

@@ -197,6 +197,11 @@ pub(super) enum ProblemKind {
         /// The name.
         name: String,
     },
+    /// A message loads a tool that the request does not declare.
+    UnknownTool {
+        /// The name.
+        name: String,
+    },
     /// A text has a type that its role does not allow.
     TextType,
     /// The last message is the assistant's, and the model does not continue it.
@@ -338,6 +343,9 @@ impl fmt::Display for ProblemKind {
             }
             ProblemKind::BadToolName { name } => {
                 write!(f, "the provider does not allow the tool name {}; rename the tool", short(name))
+            }
+            ProblemKind::UnknownTool { name } => {
+                write!(f, "the request does not declare the tool {}, which this loads; declare it", short(name))
             }
             ProblemKind::TextType => {
                 f.write_str("a text has a type that its role does not allow; use output_text for the assistant, and input_text for others")

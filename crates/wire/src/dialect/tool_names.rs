@@ -1,18 +1,30 @@
-//! Checks the names of declared and called tools, because providers allow few characters, and a name that a model made
-//! up is sent with every later request.
+//! The names of tools: of those that a request declares, calls, or loads with a message.
+//!
+//! Providers allow few characters in them, and a name that a model made up is sent with every later request.
 
 use std::cell::LazyCell;
 
 use serde_json::value::RawValue;
 
 use super::{Finding, Place, Preamble, ProblemKind, Request, Rule};
+use crate::message::Message;
 use lookback_content::json::{self, Fields};
 
 /// The maximum depth of a tool's name in the member of a body.
 const DEEPEST: usize = 5;
 
-/// The members in which dialects have tools, or a tool.
-const AROUND: [&str; 6] = ["tools", "toolSpec", "functionDeclarations", "function_declarations", "function", "custom"];
+/// The members in which dialects have tools, or a tool, or references to tools.
+const AROUND: [&str; 9] = [
+    "tools",
+    "toolSpec",
+    "functionDeclarations",
+    "function_declarations",
+    "function",
+    "custom",
+    "tool",
+    "tool_references",
+    "content",
+];
 
 /// Returns whether a name has 1 to `most` characters, all of them letters, digits, `_` or `-`.
 pub(super) fn is_word(name: &str, most: usize) -> bool {
@@ -44,6 +56,44 @@ pub(super) fn called(rule: Rule, request: &Request, is_allowed: fn(&str) -> bool
         findings.extend(bad.map(|(part, call)| rule.at(place.index, path(part), problem(&call.name))));
     }
     findings
+}
+
+/// Finds tools that a message loads and the request does not declare, if it declares any.
+pub(super) fn loaded(rule: Rule, request: &Request) -> Vec<Finding> {
+    let Some(tools) = request.preamble().tools.as_deref().filter(|tools| tools.get() != "[]") else {
+        return Vec::new();
+    };
+    let declared = LazyCell::new(|| {
+        let mut found = Vec::new();
+        names(tools, String::new(), DEEPEST, &mut found);
+        found
+    });
+    let mut findings = Vec::new();
+    for place in Place::all(request.messages()) {
+        for (part, name) in place.message.loaded() {
+            if declared.iter().all(|(_, declared)| *declared != name) {
+                let path = request.dialect().path(&place, part);
+                findings.push(rule.at(place.index, path, ProblemKind::UnknownTool { name }));
+            }
+        }
+    }
+    findings
+}
+
+impl Message {
+    /// Returns the names of the tools that this message loads, each with the index of its part. The model can call them
+    /// as long as the message is there.
+    #[doc(hidden)]
+    pub fn loaded(&self) -> Vec<(usize, String)> {
+        let Some(kinds) = self.wire().map(|wire| wire.dialect.quirks().standing) else { return Vec::new() };
+        let mut found = Vec::new();
+        for (index, opaque) in self.opaques().filter(|(_, opaque)| kinds.contains(&&*opaque.kind)) {
+            let mut own = Vec::new();
+            names(&opaque.raw, String::new(), DEEPEST, &mut own);
+            found.extend(own.into_iter().map(|(_, name)| (index, name)));
+        }
+        found
+    }
 }
 
 impl Preamble {
@@ -78,28 +128,11 @@ fn names(value: &RawValue, path: String, depth: usize, found: &mut Vec<(String, 
         return;
     }
     let Some(fields) = Fields::read(value) else { return };
-    match fields.text("name") {
+    match fields.text("name").or_else(|| fields.text("tool_name")) {
         Some(name) => found.push((path + ".name", name.into_owned())),
         None => {
             let inner = AROUND.iter().filter_map(|key| Some((key, fields.borrowed(key)?)));
             inner.for_each(|(key, inner)| names(inner, format!("{path}.{key}"), depth, found));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::dialect::RawRequest;
-
-    #[test]
-    fn tools_are_known_by_their_names() {
-        let names = |body: &str| RawRequest::read(body, None).unwrap().preamble().tool_names();
-        let chat = r#"{"tools":[{"type":"function","function":{"name":"b"}},{"type":"function","function":{"name":"a"}}],"messages":[]}"#;
-        assert_eq!(names(chat), ["a", "b"]);
-        let responses = r#"{"tools":[{"type":"function","name":"a"},{"type":"web_search"}],"input":"Hi"}"#;
-        assert_eq!(names(responses), ["a", "web_search"]);
-        let gemini = r#"{"tools":[{"functionDeclarations":[{"name":"a"},{"name":"b"}]}],"contents":[]}"#;
-        assert_eq!(names(gemini), ["a", "b"]);
-        assert!(names(r#"{"messages":[]}"#).is_empty());
     }
 }

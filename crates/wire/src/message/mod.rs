@@ -312,14 +312,19 @@ impl Message {
 
     /// Returns the tool results, each with the index of its part.
     pub fn tool_results(&self) -> impl Iterator<Item = (usize, &ToolResult)> {
-        self.parts().enumerate().filter_map(|(index, part)| match part {
-            PartRef::ToolResult(result) => Some((index, result)),
-            PartRef::Text(_)
-            | PartRef::Image(_)
-            | PartRef::Document(_)
-            | PartRef::Reasoning(_)
-            | PartRef::ToolCall(_)
-            | PartRef::Opaque(_) => None,
+        let result = |part| if let PartRef::ToolResult(result) = part { Some(result) } else { None };
+        self.parts().enumerate().filter_map(move |(index, part)| Some((index, result(part)?)))
+    }
+
+    /// Returns the unknown parts, and the unknown items of results, each with the index of its part.
+    #[doc(hidden)]
+    pub fn opaques(&self) -> impl Iterator<Item = (usize, &Opaque)> {
+        self.parts().enumerate().flat_map(move |(index, part)| {
+            let items = if let PartRef::ToolResult(result) = part { &result.content[..] } else { &[] };
+            let own = if let PartRef::Opaque(opaque) = part { Some(opaque) } else { None };
+            let of_items =
+                items.iter().filter_map(|item| if let ResultItem::Opaque(opaque) = item { Some(opaque) } else { None });
+            own.into_iter().chain(of_items).map(move |opaque| (index, opaque))
         })
     }
 

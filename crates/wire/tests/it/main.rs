@@ -5,3 +5,4 @@
 mod broken_requests;
 #[path = "../../../../bench/src/mutants.rs"]
 mod mutants;
+mod names;

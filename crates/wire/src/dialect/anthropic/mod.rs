@@ -38,7 +38,7 @@ const QUIRKS: Quirks = Quirks {
     binds_reasoning: true,
     wrong_roles: WRONG_ROLES,
     compactions: &[COMPACTION],
-    standing: &["tool_addition", "tool_removal", CONFIG],
+    standing: &["tool_addition", "tool_removal", "tool_reference", "tool_search_tool_result", CONFIG],
 };
 
 /// The demands of all servers that use this dialect.

@@ -14,7 +14,7 @@ use lookback_content::json::{self, Fields};
 use lookback_models::{Models, Provider};
 
 pub(super) const RULES: &[Rule] =
-    &[AM1, AM2, AM3, AM4, AM5, AM6, AM7, AM9, AM10, AM11, AM12, AM13, AM14, AM15, AM16, AM17, AM18, AM19];
+    &[AM1, AM2, AM3, AM4, AM5, AM6, AM7, AM9, AM10, AM11, AM12, AM13, AM14, AM15, AM16, AM17, AM18, AM19, AM20];
 
 const AM1: Rule = Rule::refused("AM1", "the request has 1 to 100,000 messages, and the first is a user message");
 const AM2: Rule = Rule::refused("AM2", "each tool use has one result, at the beginning of the next user message");
@@ -61,6 +61,7 @@ const AM19: Rule = Rule::refused(
     "AM19",
     "names of declared tools have only letters, digits, `_` and `-`, and at most 128 characters, and those of tool uses at most 200",
 );
+const AM20: Rule = Rule::refused("AM20", "the request declares each tool that a message refers to");
 
 const PAIRING: PairingRules = PairingRules {
     missing: AM2,
@@ -179,6 +180,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
     findings.extend(prefill(request));
     findings.extend(tool_names::declared(AM19, request, |name| tool_names::is_word(name, 128)));
     findings.extend(tool_names::called(AM19, request, |name| name.len() <= 200));
+    findings.extend(tool_names::loaded(AM20, request));
     findings.extend(marker_order(request));
     findings.extend(request.changed_reasoning(AM6));
     findings.extend(compaction_places(request));

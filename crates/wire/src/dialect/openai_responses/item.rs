@@ -22,7 +22,7 @@ pub(super) const REFERENCE: &str = "item_reference";
 /// Items in which the provider compacted all earlier items.
 pub(super) const COMPACTIONS: &[&str] = &["compaction", "compaction_summary"];
 /// Items that apply to all later items.
-pub(super) const STANDING: &[&str] = &["configuration_update", "additional_tools"];
+pub(super) const STANDING: &[&str] = &["configuration_update", "additional_tools", "tool_search_output"];
 
 /// The types of texts.
 const INPUT_TEXT: &str = "input_text";
@@ -287,7 +287,10 @@ fn tool_result(kind: &str, fields: &Fields<'_>) -> Option<ToolResult> {
         return Some(result);
     }
     let content = match fields.get("output").filter(|output| output.get() != "null") {
-        None => Vec::new(),
+        // A search for tools has found these.
+        None => {
+            fields.get("tools").map(|tools| ResultItem::Opaque(opaque(kind.to_owned(), tools))).into_iter().collect()
+        }
         Some(output) => match (json::text(output), json::array(output)) {
             (Some(text), _) => vec![ResultItem::Text(text.into_owned())],
             (None, Some(items)) => items.into_iter().map(output_item).collect(),

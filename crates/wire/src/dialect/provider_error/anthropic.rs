@@ -62,4 +62,5 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::breaks("AM13", "compaction_block_ambiguous"),
     Saying::breaks("AM19", "custom.name: String should"),
     Saying::breaks("AM19", "tool_use.name: String should"),
+    Saying::breaks("AM20", "Tool reference '…' not found in available tools"),
 ];
