@@ -28,9 +28,13 @@ struct Answered<'a> {
 impl View {
     /// Returns the edits that a message needs to be sent after this view. Its [`Arrival`](crate::entry::Arrival)
     /// records them.
-    pub(crate) fn admit(&self, message: &Message, target: &Target) -> Vec<Edit> {
+    pub(crate) fn admit<'a>(&'a self, message: &'a Message, target: &Target) -> Vec<Edit> {
         let quirks = target.quirks();
         let mut admission = Admission::new(self, quirks, target.stored);
+        if quirks.results_by_name {
+            let by_id = message.tool_results().filter(|(_, result)| !result.names_only_tool());
+            admission.asked_for.extend(by_id.map(|(_, result)| result.call_id.as_str()));
+        }
         let words = if quirks.takes_space_beside { message.last_words() } else { None };
         // In a message of the model, a blank text is hidden only after its last words, because the end of the message
         // may become the end of a request.
@@ -122,6 +126,8 @@ struct Admission<'a> {
     next_of_tool: HashMap<&'a str, usize>,
     /// The names of the calls that have been matched, if results may name only the tool.
     given: HashSet<&'a str>,
+    /// The identifiers that results of the message have, if other results may name only the tool.
+    asked_for: HashSet<&'a str>,
     /// The group whose calls its results answer.
     home: Option<usize>,
     /// The groups that its late results belong to.
@@ -140,6 +146,7 @@ impl<'a> Admission<'a> {
             next: HashMap::new(),
             next_of_tool: HashMap::new(),
             given: HashSet::new(),
+            asked_for: HashSet::new(),
             home: None,
             late_homes: BTreeSet::new(),
         }
@@ -233,7 +240,7 @@ impl<'a> Admission<'a> {
         loop {
             let (place, name) = calls.open_of_tool(tool, *next)?;
             *next = place + 1;
-            if !self.given.contains(name) {
+            if !self.given.contains(name) && !self.asked_for.contains(name) {
                 return Some(Answered { group, place, name });
             }
         }

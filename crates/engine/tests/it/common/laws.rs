@@ -241,7 +241,7 @@ pub fn repair_is_idempotent(run: &Run) -> Found {
                     // In Gemini's format, a result that names only its tool is matched to its call.
                     let ties =
                         |edit: &edit::Edit| dialect == Dialect::Gemini && matches!(edit.change, Change::Rename(_));
-                    demand!(arrival.edits.iter().all(ties), "mended again: {:?}", arrival.edits);
+                    demand!(arrival.edits.iter().all(ties), "mended again: {:?} in {:?}", arrival.edits, step.request);
                 }
             }
         }
