@@ -33,6 +33,7 @@ pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
         task: bytes.coin(),
         system: bytes.coin(),
         people: bytes.size(),
+        work: bytes.coin(),
     };
     Policy {
         limits: limits(bytes),

@@ -104,6 +104,8 @@ pub enum Pin {
     Standing,
     /// It has words of a person, which the policy keeps.
     People,
+    /// It has the newest plan or the newest failure, which the policy keeps.
+    Work,
     /// It is among the first messages, which the policy keeps.
     First,
     /// It is among the last messages, which the policy keeps.
@@ -123,7 +125,7 @@ impl Pin {
             | Pin::Task
             | Pin::Standing
             | Pin::First => true,
-            Pin::Newest | Pin::OpenRound | Pin::Unseen | Pin::People | Pin::Last => false,
+            Pin::Newest | Pin::OpenRound | Pin::Unseen | Pin::People | Pin::Work | Pin::Last => false,
         }
     }
 }
@@ -141,6 +143,7 @@ impl fmt::Display for Pin {
             Pin::OpenRound => "the open round of tool calls",
             Pin::Unseen => "a note that the model has not seen",
             Pin::People => "words of a person",
+            Pin::Work => "the newest plan, or the newest failure",
             Pin::Standing => "a compaction by the provider, or tools or settings that apply from here on",
             Pin::First => "the first messages, which the policy keeps",
             Pin::Last => "the last messages, which the policy keeps",

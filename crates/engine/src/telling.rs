@@ -50,6 +50,16 @@ pub(crate) fn telling_lines<'a>(text: &'a str, most: u64, counter: &dyn TokenCou
     lines
 }
 
+/// Returns whether a text says that something failed. A line such as `3 passed; 0 failed` or `test error::a ... ok` does
+/// not say so.
+pub(crate) fn fails(text: &str) -> bool {
+    let is_well = |line: &str| {
+        let mut words = line.split(|char: char| !char.is_ascii_alphanumeric());
+        words.any(|word| matches!(word, "0" | "ok" | "passed"))
+    };
+    text.lines().any(|line| is_telling(line) && !is_well(line))
+}
+
 /// Returns whether a line has a word such as `error`, or a name such as `TypeError`. A part of a path or of a longer
 /// name does not count.
 fn is_telling(line: &str) -> bool {
@@ -66,6 +76,14 @@ fn is_telling(line: &str) -> bool {
 mod tests {
     use super::*;
     use lookback_tokens::Estimate;
+
+    #[test]
+    fn a_count_of_no_failures_is_not_a_failure() {
+        assert!(fails("running 2 tests\ntest b ... FAILED\n1 passed; 1 failed\n"));
+        assert!(fails("TypeError: x is not a function"));
+        assert!(!fails("running 2 tests\ntest error::a ... ok\n2 passed; 0 failed\n0 errors, 0 warnings\n"));
+        assert!(!fails(""));
+    }
 
     #[test]
     fn lines_with_an_error_its_place_and_a_count_of_tests_are_telling() {

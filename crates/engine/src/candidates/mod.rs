@@ -6,12 +6,13 @@ mod people;
 mod pins;
 mod plans;
 mod said;
+mod work;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::{Add, Range};
 
 use self::changes::changes;
-pub(crate) use self::people::People;
+use self::people::People;
 use self::pins::Pins;
 use crate::entry::{Position, spans};
 use crate::group::{Group, GroupKind, Pin, Pinned};
@@ -41,8 +42,8 @@ pub(crate) struct Sizing<'a> {
     pub(crate) counter: &'a dyn TokenCounter,
     pub(crate) calibration: Calibration,
     pub(crate) demands: Demands,
-    /// The messages of people that are kept, if the window is made smaller by a policy.
-    pub(crate) people: Option<&'a People>,
+    /// The groups that are kept beside the pinned ones, if the window is made smaller by a policy.
+    pub(crate) kept: Option<&'a Kept>,
     /// The new edits of messages that refer to lines that a compaction removes.
     pub(crate) anew: Option<&'a HashMap<Position, Vec<Edit>>>,
 }
@@ -65,6 +66,24 @@ impl<'a> Sizing<'a> {
     }
 }
 
+/// The groups that a compaction by policy keeps beside the pinned ones. A hard limit comes before them.
+pub(crate) struct Kept {
+    people: People,
+    /// The newest plan and the newest failure, by the index of their group.
+    work: [Option<usize>; 2],
+}
+
+impl Kept {
+    pub(crate) fn choose(view: &View, sizing: Sizing<'_>) -> Kept {
+        Kept { people: People::choose(view, sizing), work: work::find(view, sizing) }
+    }
+
+    fn pin(&self, index: usize) -> Option<Pin> {
+        let of_work = || self.work.contains(&Some(index)).then_some(Pin::Work);
+        self.people.keeps(index).then_some(Pin::People).or_else(of_work)
+    }
+}
+
 /// Returns the number of groups at the beginning of this view that may not change, because signed reasoning of the open
 /// tool loop is in the last of them.
 pub(crate) fn bound(view: &View, sizing: Sizing<'_>) -> usize {
@@ -84,7 +103,7 @@ impl Candidates {
     /// Measures every group of a view, now and after each stage.
     pub(crate) fn new(view: &View, sizing: Sizing<'_>) -> Candidates {
         let pins = Pins::find(view, sizing);
-        let people = sizing.people;
+        let kept = sizing.kept;
         let bound = if sizing.policy.drop_block { 0 } else { pins.bound(view) };
         let preamble = view.preamble_size();
         let count = view.groups().len();
@@ -105,11 +124,10 @@ impl Candidates {
             });
         }
         for (index, group) in view.groups().iter().enumerate() {
-            let pin =
-                pins.pin(index).or_else(|| people.is_some_and(|people| people.keeps(index)).then_some(Pin::People));
+            let pin = pins.pin(index).or_else(|| kept.and_then(|kept| kept.pin(index)));
             let fixed = pin.is_some() && !sizing.demands.overflow;
             let is_bound = index < bound;
-            let changes = match people.and_then(|people| people.shortened(index, group, sizing)) {
+            let changes = match kept.and_then(|kept| kept.people.shortened(index, group, sizing)) {
                 _ if is_bound => Vec::new(),
                 Some(items) => vec![(0, items)],
                 None => changes(view, group, sizing, fixed, pins.in_open_loop(index)),

@@ -27,7 +27,7 @@ const SHARE: u64 = 3;
 
 /// The messages of people that a compaction keeps.
 #[derive(Default)]
-pub(crate) struct People {
+pub(super) struct People {
     /// The outcome for each message, by the index of its group.
     groups: BTreeMap<usize, Outcome>,
 }
@@ -41,7 +41,7 @@ enum Outcome {
 
 impl People {
     /// Chooses among the groups that are not pinned otherwise.
-    pub(crate) fn choose(view: &View, sizing: Sizing<'_>) -> People {
+    pub(super) fn choose(view: &View, sizing: Sizing<'_>) -> People {
         let mut people = People::default();
         let mut room = Room::new(sizing);
         if room.tokens == 0 {

@@ -202,7 +202,7 @@ impl Engine {
             counter: &*self.settings.counter,
             calibration: self.calibration(),
             demands: self.demands(),
-            people: None,
+            kept: None,
             anew: None,
         }
     }

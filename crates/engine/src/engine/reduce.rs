@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Engine, HardLimitExceeded, WindowOutcome};
-use crate::candidates::{Candidates, People, Sizing};
+use crate::candidates::{Candidates, Kept, Sizing};
 use crate::entry::{Entry, Repair};
 use crate::group::{GroupKind, Pinned};
 use crate::plan::{Demands, Plan, Reason, Verdict, excesses, is_bound, plan_for};
@@ -202,12 +202,13 @@ impl Engine {
             (candidates, plan)
         };
         let sizing = Sizing { policy, demands, ..self.sizing() };
-        if policy.keep.people == 0 || demands.overflow || self.is_bound() {
+        let keeps = policy.keep.people > 0 || policy.keep.work;
+        if !keeps || demands.overflow || self.is_bound() {
             return planned(sizing);
         }
-        let people = People::choose(&self.view, sizing);
-        let (candidates, made) = planned(Sizing { people: Some(&people), ..sizing });
-        // A hard limit comes before people's words.
+        let kept = Kept::choose(&self.view, sizing);
+        let (candidates, made) = planned(Sizing { kept: Some(&kept), ..sizing });
+        // A hard limit comes before them.
         if made.verdict == Verdict::Refuse { planned(sizing) } else { (candidates, made) }
     }
 

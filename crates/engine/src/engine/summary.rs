@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Engine;
 use super::repair::own;
-use crate::candidates::{Candidates, People, Sizing};
+use crate::candidates::{Candidates, Kept, Sizing};
 use crate::entry::{Entry, Position, RunningSummary, spans};
 use crate::group::Pin;
 use crate::plan::{Decision, Plan, Reason, Verdict};
@@ -166,9 +166,9 @@ impl Engine {
         if self.is_bound() {
             return Err(SummaryRejected::Waits);
         }
-        // The plan that asked for the summary counted people's words as a compaction shows them.
-        let people = People::choose(&self.view, self.sizing());
-        let sizing = Sizing { people: Some(&people), ..self.sizing() };
+        // The plan that asked for the summary counted people's words and the work in progress as a compaction shows them.
+        let kept = Kept::choose(&self.view, self.sizing());
+        let sizing = Sizing { kept: Some(&kept), ..self.sizing() };
         let candidates = Candidates::new(&self.view, sizing);
         let budget = summary.budget.min(self.room_for_summary(&candidates)?);
         let counter = &*self.settings.counter;

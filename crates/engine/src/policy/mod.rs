@@ -151,7 +151,7 @@ impl Policy {
             limits: limits(56_000, 80, 24_000_000),
             target: Some(limits(20_000, 40, 12_000_000)),
             cold: Some(Cold { limits: Limits::body(24_000), target: Limits::body(20_000), ..Cold::default() }),
-            keep: Keep { people: 6_000, ..Keep::default() },
+            keep: Keep { people: 6_000, work: true, ..Keep::default() },
             start: Start::UserOrToolPair,
             caps: Some(Caps { file: 8_000, other: 1_500, names: 800, numbers: false, without_recall: 4 }),
             repeats: Some(Repeats::default()),

@@ -50,6 +50,7 @@ impl Policy {
                 last: self.keep.last.max(by.keep.last),
                 task: self.keep.task || by.keep.task,
                 people: self.keep.people.max(by.keep.people),
+                work: self.keep.work || by.keep.work,
                 system: self.keep.system || by.keep.system,
             },
             start: self.start.max(by.start),

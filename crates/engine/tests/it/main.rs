@@ -26,3 +26,4 @@ mod rules_page;
 mod stages;
 mod streams;
 mod tightened;
+mod work;

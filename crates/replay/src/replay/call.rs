@@ -38,6 +38,7 @@ pub struct ReplayedCall {
     pub pinned: Option<Pin>,
     /// The identifiers and spans that the model used again and the window missed, by cause. A cause without any is left
     /// out.
+    #[doc(hidden)]
     pub missed: BTreeMap<Cause, u64>,
     /// The provider's usage report for the call, if it was recorded.
     pub reported: Option<Reported>,

@@ -16,8 +16,7 @@ pub(crate) use causes::Departures;
 pub(crate) use identifiers::Seen;
 
 #[doc(hidden)]
-pub use blocks::blocks;
-pub use blocks::unrecorded;
+pub use blocks::{blocks, unrecorded};
 pub use call::{Groups, ReplayedCall};
 pub use causes::Cause;
 #[doc(hidden)]

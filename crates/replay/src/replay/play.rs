@@ -34,9 +34,8 @@ use lookback_store::{Append, LogName, MemoryStore, Record, Store, StoreError, no
 /// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
 /// The session is in memory until it is [saved](Replay::save).
 ///
-/// `unrecorded` is the number of tokens of a system prompt and tools that the recording does not contain (see
-/// [`unrecorded`](super::unrecorded)). Each call sends and pays for them, but they count against no limit. The model is
-/// assumed to have the tool `recall`. `on_call` is called after each call, and can stop the replay.
+/// `unrecorded` is the number of tokens of a system prompt and tools that the recording does not contain. Each call sends
+/// and pays for them, but they count against no limit. The model is assumed to have the tool `recall`. `on_call` is called after each call, and can stop the replay.
 ///
 /// # Errors
 /// Returns an error if a window exceeds a hard limit.

@@ -48,6 +48,7 @@ pub struct Report {
     /// Calls that missed an identifier or a span.
     pub missed_calls: u64,
     /// Calls among these that missed an identifier.
+    #[doc(hidden)]
     pub calls_missing_identifiers: u64,
     /// The cost of recalling the missed texts, in US dollars: the model reads a page of each message that has them, after
     /// a search if no marker names the message. Both stay in the window until the next compaction.

@@ -289,9 +289,11 @@ pub fn policy() -> impl Strategy<Value = Policy> {
         prop_oneof![3 => Just(0u64), 1 => 0u64..4],
         prop::bool::weighted(0.8),
         prop_oneof![2 => Just(0u64), 1 => 0u64..400],
+        prop::bool::weighted(0.3),
         prop::bool::weighted(0.2),
     );
-    let keep = keep.prop_map(|(first, last, task, people, system)| Keep { first, last, task, people, system });
+    let keep =
+        keep.prop_map(|(first, last, task, people, work, system)| Keep { first, last, task, people, work, system });
     let start = prop_oneof![3 => Just(Start::Any), 1 => Just(Start::User), 1 => Just(Start::UserOrToolPair)];
     (
         limits(),
