@@ -57,7 +57,15 @@ struct Judged {
     missed: BTreeMap<Cause, u64>,
 }
 
-/// Judges `calls` calls that miss a text under one of the policies, and as many that are drawn by lot.
+/// The calls that are judged: their title, the policies whose windows are judged, and whether one of them has to miss a
+/// text.
+const STRATA: [(&str, &[usize], bool); 3] = [
+    ("calls that miss a text under these caps", &[1, 2, 3, 4], true),
+    ("calls that miss a text under these limits", &[5, 6], true),
+    ("calls by lot", &[1, 3, 5], false),
+];
+
+/// Judges `calls` calls of each stratum.
 pub fn run(file: &str, calls: usize) {
     let text = String::from_utf8(read(file)).expect("UTF-8");
     let recordings = Recording::read(&text, "referee", Dialect::OpenAiChat).expect("transcripts");
@@ -66,30 +74,23 @@ pub fn run(file: &str, calls: usize) {
     let policies = policies();
     let mut all: Vec<Call> = recordings.iter().flat_map(|recording| calls_of(recording, &policies)).collect();
     all.sort_by_key(|call| call.by_lot);
-    let misses = |call: &&Call| call.windows.iter().any(|window| !window.missed.is_empty());
-    let missing = drawn(all.iter().filter(misses), calls);
-    let any = drawn(all.iter(), calls);
-    for (title, calls) in [("calls that miss a text under one of the policies", missing), ("calls by lot", any)] {
-        let judged: Vec<(&Call, Vec<Losses>)> =
-            calls.iter().filter_map(|call| Some((*call, referee.judge(call)?))).collect();
-        println!("\n{} {title}, nats a token beside everything\n", judged.len());
-        println!("| windows | all | copied | free | calls that it changes | largest |\n|---|---|---|---|---|---|");
-        for (index, (name, _)) in policies.iter().enumerate().skip(1) {
-            println!("| {name} | {}", row(&judged, index, |_| true));
-        }
-        println!(
-            "\n| the default's misses | all | copied | free | calls that it changes | largest |\n|---|---|---|---|---|---|"
-        );
-        for cause in [Cause::Capped, Cause::Cleared, Cause::Dropped] {
-            for (index, (name, _)) in policies.iter().enumerate().skip(1) {
-                let of = |call: &Call| most(&call.windows[index].missed) == Some(cause);
-                if judged.iter().any(|(call, _)| of(call)) {
-                    println!("| {cause}, {name} | {}", row(&judged, index, of));
+    for (title, judged, missing) in STRATA {
+        let misses = |call: &&Call| judged.iter().any(|policy| !call.windows[*policy].missed.is_empty());
+        let drawn = drawn(all.iter().filter(|call| !missing || misses(call)), calls);
+        let losses = |call| Some((call, referee.judge(call, judged)?));
+        let losses: Vec<(&Call, BTreeMap<usize, Losses>)> = drawn.into_iter().filter_map(losses).collect();
+        println!("\n{} {title}: nats a token beside everything\n", losses.len());
+        println!("| windows | all | copied | free | calls that they change | largest |\n|---|---|---|---|---|---|");
+        for policy in judged {
+            let name = policies[*policy].0;
+            println!("| {name} | {}", row(&losses, *policy, |_| true));
+            for cause in [None, Some(Cause::Capped), Some(Cause::Cleared), Some(Cause::Dropped)] {
+                let of = |call: &Call| most(&call.windows[*policy].missed) == cause;
+                if losses.iter().any(|(call, _)| of(call)) {
+                    let cause = cause.map_or("nothing is missed".to_owned(), |cause| format!("most is {cause}"));
+                    println!("| {name}; {cause} | {}", row(&losses, *policy, of));
                 }
             }
-        }
-        for (index, (name, _)) in policies.iter().enumerate().skip(1) {
-            println!("| nothing, {name} | {}", row(&judged, index, |call| call.windows[index].missed.is_empty()));
         }
     }
 }
@@ -108,14 +109,15 @@ fn policies() -> Vec<(&'static str, Policy)> {
         index: Some(Index { budget: 560 }),
         ..default.clone()
     };
+    let unlisted = Policy { caps: default.caps.map(|caps| Caps { names: 0, ..caps }), ..default.clone() };
     vec![
         ("everything", Policy::never_compact()),
-        ("default", default.clone()),
-        ("default, caps of 4,000 and 400", caps(4_000, 400)),
-        ("default, caps of 8,000 and 8,000", caps(8_000, 8_000)),
+        ("the default", default.clone()),
+        ("without lists of names", unlisted),
+        ("caps of 4,000 and 400", caps(4_000, 400)),
+        ("caps of 8,000 and 8,000", caps(8_000, 8_000)),
         ("an eighth of the limits", eighth.clone()),
-        ("an eighth, no index", Policy { index: None, ..eighth.clone() }),
-        ("an eighth, no words of people", Policy { keep: Keep { people: 0, ..eighth.keep }, ..eighth }),
+        ("an eighth, without an index", Policy { index: None, ..eighth }),
     ]
 }
 
@@ -227,12 +229,12 @@ impl Losses {
 }
 
 /// Returns the cells of a policy, for the calls that `of` chooses.
-fn row(judged: &[(&Call, Vec<Losses>)], policy: usize, of: impl Fn(&Call) -> bool) -> String {
-    let chosen: Vec<&(&Call, Vec<Losses>)> = judged.iter().filter(|(call, _)| of(call)).collect();
+fn row(judged: &[(&Call, BTreeMap<usize, Losses>)], policy: usize, of: impl Fn(&Call) -> bool) -> String {
+    let chosen: Vec<&(&Call, BTreeMap<usize, Losses>)> = judged.iter().filter(|(call, _)| of(call)).collect();
     let cell = |part: fn(Losses) -> Sum| {
         let pairs: Vec<(f64, f64)> = chosen
             .iter()
-            .map(|(_, losses)| (part(losses[policy]).nats - part(losses[0]).nats, part(losses[0]).tokens))
+            .map(|(_, losses)| (part(losses[&policy]).nats - part(losses[&0]).nats, part(losses[&0]).tokens))
             .collect();
         let mean = |indices: &[usize]| {
             let (nats, tokens) = indices.iter().fold((0.0, 0.0), |(nats, tokens), index| {
@@ -247,7 +249,9 @@ fn row(judged: &[(&Call, Vec<Losses>)], policy: usize, of: impl Fn(&Call) -> boo
         format!("{:+.3} ({low:+.3} to {high:+.3})", mean(&every))
     };
     let changed = chosen.iter().filter(|(call, _)| call.windows[policy].context != call.windows[0].context).count();
-    let a_token = |losses: &Vec<Losses>| (losses[policy].all().nats - losses[0].all().nats) / losses[0].all().tokens;
+    let a_token = |losses: &BTreeMap<usize, Losses>| {
+        (losses[&policy].all().nats - losses[&0].all().nats) / losses[&0].all().tokens
+    };
     let largest = chosen.iter().map(|(_, losses)| a_token(losses)).fold(0.0, f64::max);
     format!(
         "{} | {} | {} | {changed} of {} | {largest:+.2} |",
@@ -315,10 +319,12 @@ impl Referee {
         Referee { child, answers, known, file }
     }
 
-    /// Returns the losses of a call's next message after each of its windows, or `None` if one of them is too long.
-    fn judge(&mut self, call: &Call) -> Option<Vec<Losses>> {
-        let losses = call.windows.iter().map(|window| Some(Losses::new(call, &self.ask(&window.context, &call.next)?)));
-        losses.collect()
+    /// Returns the losses of a call's next message after everything and after the windows of these policies, or `None` if
+    /// one of them is too long.
+    fn judge(&mut self, call: &Call, policies: &[usize]) -> Option<BTreeMap<usize, Losses>> {
+        let all = [0].iter().chain(policies);
+        let mut losses = |policy: usize| Some(Losses::new(call, &self.ask(&call.windows[policy].context, &call.next)?));
+        all.map(|policy| Some((*policy, losses(*policy)?))).collect()
     }
 
     /// Returns the length and the loss of each token of `next`, or `None` if the context is too long.
