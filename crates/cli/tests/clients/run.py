@@ -15,6 +15,7 @@ from pathlib import Path
 
 import kills
 import rest
+import tasks
 import telemetry
 from agents import AGENTS
 from lab import PROJECT, NotInstalled, Wrong, address, in_lab, must, packets_out
@@ -72,6 +73,7 @@ CLIENTS = {
     "schemathesis": rest.use,
     "kill -9 under load": kills.use,
     "OpenTelemetry": telemetry.use,
+    "the benchmark of tasks": tasks.use,
 } | AGENTS
 
 
