@@ -111,6 +111,8 @@ pub fn run(file: &str, picture: Option<&str>) {
     let all: f64 = by.values().sum();
     let causes: Vec<_> = by.iter().map(|(cause, count)| format!("{:.0} % {cause}", 100.0 * count / all)).collect();
     println!("\nSpans that the default misses, by cause: {}\n", causes.join(", "));
+    let rereads: f64 = pairs.iter().map(|pair| number(pair.with, "rereads")).sum();
+    println!("Tool calls that ask again for what had left the default's window, or was cut: {rereads}\n");
 }
 
 /// Prints a table of the policies of a replay. `lines` is the output of `lookback replay --json`.

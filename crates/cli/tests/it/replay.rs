@@ -8,7 +8,7 @@ use crate::common::{Lab, Run, example_messages, list};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-const FIELDS: [&str; 22] = [
+const FIELDS: [&str; 23] = [
     "id",
     "policy",
     "calls",
@@ -28,6 +28,7 @@ const FIELDS: [&str; 22] = [
     "missed_spans",
     "missed_calls",
     "calls_missing_identifiers",
+    "rereads",
     "recall_cost",
     "missed_identifiers_by",
     "missed_spans_by",

@@ -40,12 +40,15 @@ pub struct ReplayedCall {
     /// out.
     #[doc(hidden)]
     pub missed: BTreeMap<Cause, u64>,
+    /// The tool calls of the answer that ask again for a result that has left the window.
+    #[doc(hidden)]
+    pub rereads: u64,
     /// The provider's usage report for the call, if it was recorded.
     pub reported: Option<Reported>,
 }
 
 impl ReplayedCall {
-    /// Describes a call with this window. The replay adds `capped`, `missed` and `reported`.
+    /// Describes a call with this window. The replay adds `capped`, `missed`, `rereads` and `reported`.
     pub(super) fn new(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> ReplayedCall {
         let compactions = window.entries().iter().filter_map(|entry| match entry {
             Entry::Compaction(compaction) => Some(compaction),
@@ -75,6 +78,7 @@ impl ReplayedCall {
             over,
             pinned,
             missed: BTreeMap::new(),
+            rereads: 0,
             reported: None,
         }
     }

@@ -10,6 +10,7 @@ mod play;
 mod recalls;
 mod report;
 mod reported;
+mod rereads;
 mod spans;
 
 pub(crate) use causes::Departures;

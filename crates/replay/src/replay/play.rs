@@ -20,6 +20,7 @@ use super::causes::is_shown;
 use super::comparable::said;
 use super::identifiers::Seen;
 use super::recalls::Recalls;
+use super::rereads::Rereads;
 use super::spans::Stretches;
 use super::{Departures, ReplayedCall, Report, Reported};
 use crate::cache::Cache;
@@ -85,6 +86,7 @@ pub async fn watch(
         stretches,
         departures: Departures::default(),
         recalls: Recalls::default(),
+        rereads: Rereads::default(),
         previous: None,
         begins: Vec::new(),
         report: Report { id: recording.id.clone(), ..Report::default() },
@@ -155,6 +157,7 @@ struct Player<'a> {
     stretches: Stretches,
     departures: Departures,
     recalls: Recalls,
+    rereads: Rereads,
     /// The last request.
     previous: Option<Request>,
     /// The position of the first entry of each message.
@@ -183,6 +186,7 @@ impl Player<'_> {
         let charge = self.cache.call(&with_unrecorded(self.unrecorded, blocks(&window)), self.now);
         let mut call = ReplayedCall {
             capped: std::mem::take(&mut self.capped),
+            rereads: self.rereads.count(answer, window.view()),
             reported: self.reported.get(&index).map(|usage| Reported::new(usage, self.price, &charge)),
             ..ReplayedCall::new(&window, self.report.calls + 1, index, charge)
         };
@@ -250,6 +254,7 @@ impl Player<'_> {
         let text = said(&recorded.message);
         self.seen.push(position, &text);
         self.stretches.push(position, &text);
+        self.rereads.push(position, &recorded.message);
         let cut = |edit: &Edit| matches!(&edit.change, Change::Cut { cut, .. } if !cut.only_hides_numbers());
         let newest = self.session.view().messages().next_back().filter(|item| item.position() >= position);
         self.capped += u64::from(newest.is_some_and(|item| item.edits().iter().any(cut)));

@@ -50,6 +50,9 @@ pub struct Report {
     /// Calls among these that missed an identifier.
     #[doc(hidden)]
     pub calls_missing_identifiers: u64,
+    /// Tool calls that repeat an earlier one, whose result had left the window or was shortened.
+    #[doc(hidden)]
+    pub rereads: u64,
     /// The cost of recalling the missed texts, in US dollars: the model reads a page of each message that has them, after
     /// a search if no marker names the message. Both stay in the window until the next compaction.
     pub recall_cost: f64,
@@ -132,6 +135,7 @@ impl Report {
         self.prefix_breaks += u64::from(call.charge.breaks);
         self.max_window_tokens = self.max_window_tokens.max(call.charge.sent());
         self.over_limit_calls += u64::from(!call.over.is_empty());
+        self.rereads += call.rereads;
         if let Some(reported) = &call.reported {
             self.reported.get_or_insert_default().add(reported);
         }
@@ -155,6 +159,7 @@ impl Report {
         self.missed_spans += other.missed_spans;
         self.missed_calls += other.missed_calls;
         self.calls_missing_identifiers += other.calls_missing_identifiers;
+        self.rereads += other.rereads;
         self.recall_cost += other.recall_cost;
         let by_cause = [
             (&mut self.missed_identifiers_by, &other.missed_identifiers_by),

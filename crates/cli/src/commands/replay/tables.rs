@@ -53,6 +53,10 @@ fn note(calls: &[ReplayedCall]) -> String {
     if missed > 0 {
         notes.push(several(missed, "a missed text", "missed texts"));
     }
+    let rereads = calls.iter().map(|call| call.rereads).sum();
+    if rereads > 0 {
+        notes.push(several(rereads, "a result read again", "results read again"));
+    }
     notes.join(", ")
 }
 

@@ -1,0 +1,52 @@
+//! Re-acquisition: tool calls that ask again for a result that has left the window.
+
+use std::collections::HashMap;
+
+use lookback_engine::transcript::Position;
+use lookback_engine::view::View;
+use lookback_wire::edit::{Change, Edit};
+use lookback_wire::message::{Message, ToolCall};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The tool calls of a history, with their results.
+#[derive(Default)]
+pub(super) struct Rereads {
+    /// The call of each identifier, by the hash of its tool and arguments.
+    calls: HashMap<String, u64>,
+    /// The newest result of each such call.
+    results: HashMap<u64, Position>,
+}
+
+impl Rereads {
+    /// Adds a message to the history.
+    pub(super) fn push(&mut self, position: Position, message: &Message) {
+        self.calls.extend(message.tool_calls().map(|(_, call)| (call.id.clone(), hash(call))));
+        for (_, result) in message.tool_results() {
+            if let Some(call) = self.calls.get(&result.call_id) {
+                self.results.insert(*call, position);
+            }
+        }
+    }
+
+    /// Returns how many calls of the model's next message repeat a call whose result the window does not show whole.
+    pub(super) fn count(&self, next: &Message, view: &View) -> u64 {
+        let asked: Vec<Position> =
+            next.tool_calls().filter_map(|(_, call)| self.results.get(&hash(call)).copied()).collect();
+        if asked.is_empty() {
+            return 0;
+        }
+        let is_whole = |position: &&Position| {
+            view.messages().any(|item| item.position() == **position && !item.edits().iter().any(takes))
+        };
+        (asked.len() - asked.iter().filter(is_whole).count()) as u64
+    }
+}
+
+/// Returns whether an edit takes text of a result from the window. Lines that are shown elsewhere stay.
+fn takes(edit: &Edit) -> bool {
+    matches!(&edit.change, Change::Cut { cut, .. } if !cut.marker.is_empty())
+}
+
+fn hash(call: &ToolCall) -> u64 {
+    xxh3_64(format!("{}\0{}", call.name, call.arguments).as_bytes())
+}
