@@ -15,12 +15,16 @@
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Write};
+use std::ops::ControlFlow;
 use std::process::{Child, Command, Stdio};
 
+use futures_lite::future::block_on;
+use lookback_engine::Settings;
+use lookback_engine::policy::Policy;
 use lookback_replay::cache::{Block, Cache};
 use lookback_replay::prices::{Price, Prices};
 use lookback_replay::recording::Recording;
-use lookback_replay::replay::{Misses, Uses};
+use lookback_replay::replay::{Misses, ReplayedCall, Uses, replay};
 use lookback_tokens::{TokenCounter, measure};
 use lookback_wire::dialect::{Dialect, Request, Severity};
 use lookback_wire::message::{Message, Role};
@@ -219,7 +223,7 @@ fn xxh(text: &str) -> u64 {
 
 fn counter() -> &'static dyn TokenCounter {
     static COUNTER: std::sync::OnceLock<std::sync::Arc<dyn TokenCounter>> = std::sync::OnceLock::new();
-    &**COUNTER.get_or_init(|| lookback_engine::Settings::for_model(Dialect::OpenAiChat, "gpt-4o").counter)
+    &**COUNTER.get_or_init(|| Settings::for_model(Dialect::OpenAiChat, "gpt-4o").counter)
 }
 
 fn raw(message: &Message) -> &RawValue {
@@ -248,23 +252,9 @@ fn fault(dialect: Dialect, window: &[&Element]) -> Option<String> {
 
 /// Returns the cost of sending everything.
 fn everything(recording: &Recording, price: &Price) -> f64 {
-    let (mut cache, cold, mut now, mut cost) = (Cache::new(price.clone()), recording.cold_calls(), None, 0.0);
-    let block = |(index, recorded): (usize, &lookback_replay::recording::RecordedMessage)| {
-        let tokens = measure(&recorded.message, &[], counter()).tokens;
-        Block::new(index as u128).tokens(tokens).fixed(recorded.message.role() == Role::System)
-    };
-    let blocks: Vec<Block> = recording.messages.iter().enumerate().map(block).collect();
-    let mut known = 0;
-    for call in calls(recording) {
-        let arrived = recording.messages.get(known..call).unwrap_or_default();
-        now = arrived.iter().filter_map(|recorded| recorded.time).next_back().or(now);
-        known = call;
-        if cold.contains(&call) {
-            cache.expire();
-        }
-        cost += cache.call(blocks.get(..call).unwrap_or_default(), now).cost;
-    }
-    cost
+    let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o").policy(Policy::never_compact());
+    let mut on_call = |_: &ReplayedCall| ControlFlow::Continue(());
+    block_on(replay(recording, settings, price, 0, &mut on_call)).expect("a replay").report.cost
 }
 
 impl Figures {

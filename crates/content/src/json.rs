@@ -6,7 +6,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// A syntax error in JSON, with its place.
@@ -199,28 +199,6 @@ pub fn array(value: &RawValue) -> Option<Vec<&RawValue>> {
     }
     let mut reader = serde_json::Deserializer::from_str(value.get());
     reader.deserialize_seq(Elements).ok()
-}
-
-/// Reads the values of an object, which stay raw. Returns `None` for any other value.
-pub fn values(value: &RawValue) -> Option<Vec<&RawValue>> {
-    struct Values;
-    impl<'de> Visitor<'de> for Values {
-        type Value = Vec<&'de RawValue>;
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut values = Vec::new();
-            while let Some((IgnoredAny, value)) = map.next_entry()? {
-                values.push(value);
-            }
-            Ok(values)
-        }
-    }
-    if !value.get().starts_with('{') {
-        return None;
-    }
-    serde_json::Deserializer::from_str(value.get()).deserialize_map(Values).ok()
 }
 
 /// Reads a string. Returns `None` for any other value.

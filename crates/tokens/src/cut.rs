@@ -4,7 +4,7 @@ use unicode_segmentation::GraphemeCursor;
 
 use crate::TokenCounter;
 pub use crate::truncation::{Truncation, Unit};
-use lookback_content::json;
+use lookback_content::json::{self, Fields};
 use lookback_wire::edit::{Change, Cut, Edit};
 use lookback_wire::message::{ResultItem, ToolCall, ToolResult};
 use serde_json::value::RawValue;
@@ -177,8 +177,9 @@ fn long_texts<'a>(value: &'a RawValue, longest: u64, depth: usize, found: &mut V
         found.extend((characters > longest).then_some((value, characters)));
     } else if let Some(elements) = json::array(value) {
         elements.into_iter().for_each(|element| long_texts(element, longest, depth, found));
-    } else if let Some(members) = json::values(value) {
-        members.into_iter().for_each(|member| long_texts(member, longest, depth, found));
+    } else if let Some(members) = Fields::read(value) {
+        let values = members.keys().filter_map(|key| members.borrowed(key));
+        values.for_each(|member| long_texts(member, longest, depth, found));
     }
 }
 
