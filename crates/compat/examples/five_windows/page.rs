@@ -162,7 +162,7 @@ fn section(page: &mut String, transcript: &Transcript) -> Result<(), Fault> {
     for summary in columns.iter().filter_map(|(_, _, ours, _)| ours.summary.as_ref()) {
         writeln!(page, "\nLookback's summary, extracted from the conversation without a model:\n")?;
         for line in summary.lines() {
-            writeln!(page, "> {line}  ")?;
+            writeln!(page, "> {}  ", beginning(line, 70))?;
         }
     }
     Ok(())
@@ -248,10 +248,14 @@ fn label(message: &Message) -> String {
         (Role::Assistant, _) if !calls.is_empty() => return format!("assistant calls {}", calls.join(", ")),
         (Role::Assistant, _) => "assistant".to_owned(),
     };
-    let text = message.text();
-    let beginning: String = text.chars().take(40).collect();
+    format!("{who}: {}", beginning(&message.text(), 40))
+}
+
+/// Returns the first characters of a text.
+fn beginning(text: &str, characters: usize) -> String {
+    let beginning: String = text.chars().take(characters).collect();
     let more = if beginning.len() < text.len() { "..." } else { "" };
-    format!("{who}: {}{more}", beginning.trim_end())
+    format!("{}{more}", beginning.trim_end())
 }
 
 /// Formats indices as `0, 5-12`.
