@@ -108,7 +108,7 @@ fn policy(number: u8, one: bool) -> Policy {
         6 => Policy { limits: Limits::messages(6), stages: vec![shorten, summarize, Stage::Drop], ..plain },
         7 => Policy {
             limits: Limits { turns: Some(2), ..Limits::default() },
-            keep: Keep { first: 1, last: 2, task: false, system: true, people: 400 },
+            keep: Keep { first: 1, last: 2, task: false, system: true, people: 400, work: true },
             ..summed
         },
         _ => plain,
