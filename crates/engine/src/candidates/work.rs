@@ -8,11 +8,14 @@ use serde_json::Value;
 
 use super::Sizing;
 use crate::group::GroupKind;
+use crate::policy::Tokens;
 use crate::telling;
 use crate::view::{View, ViewGroup};
 
-/// A larger group is not kept.
+/// A group with more tokens is not kept.
 const LARGEST: u64 = 2_000;
+/// Nor is one that takes more than one in this many of the target.
+const SHARE: u64 = 6;
 /// An older failure is no longer in progress.
 const ROUNDS: usize = 30;
 /// The most characters of the word that says how far a step is.
@@ -26,7 +29,10 @@ pub(super) fn find(view: &View, sizing: Sizing<'_>) -> [Option<usize>; 2] {
         return [None, None];
     }
     let rounds = || view.groups().iter().enumerate().rev().filter(|(_, group)| group.kind == GroupKind::Round);
-    let is_small = |group: &ViewGroup| sizing.corrected(group.size).tokens <= LARGEST;
+    let limits = sizing.policy.target.as_ref().unwrap_or(&sizing.policy.limits);
+    let tokens = if let Some(Tokens::Count(tokens)) = limits.tokens { Some(tokens) } else { None };
+    let share = [limits.body, tokens].into_iter().flatten().min().map_or(u64::MAX, |target| target / SHARE);
+    let is_small = |group: &ViewGroup| sizing.corrected(group.size).tokens <= LARGEST.min(share);
     let plan = rounds().find(|(_, group)| plans(group));
     let failure = rounds().take(ROUNDS).find(|(_, group)| fails(group));
     [plan, failure].map(|found| found.filter(|(_, group)| is_small(group)).map(|(index, _)| index))

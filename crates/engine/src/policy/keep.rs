@@ -21,9 +21,9 @@ pub struct Keep {
     /// a client adds in a person's name. If a hard limit leaves no room for these messages, or if the provider has
     /// refused the window as too long, they can be dropped.
     pub people: u64,
-    /// Whether to keep the newest plan and the newest failure, unless they are longer than 2,000 tokens. A plan is a call
-    /// with a list of steps, each with a word that says how far it is. A failure is a result of the last 30 rounds that
-    /// says that something failed. If the provider has refused the window as too long, they can be dropped.
+    /// Whether to keep the newest plan and the newest failure, if each has at most 2,000 tokens and a sixth of the target.
+    /// A plan is a call with a list of steps, each with a word that says how far it is. A failure is a result of the last
+    /// 30 rounds that says that something failed. They leave in the same cases as people's messages.
     pub work: bool,
     /// Whether to keep every system message, together with its group. If `false`, only the system messages at the
     /// beginning of the history are kept.
