@@ -94,6 +94,14 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Iterates over the values that [`Fields::read`] has read, in order.
+    pub fn values(&self) -> impl Iterator<Item = &'a RawValue> {
+        self.0.iter().filter_map(|field| match field.value {
+            Cow::Borrowed(value) => Some(value),
+            Cow::Owned(_) => None,
+        })
+    }
+
     /// Returns a member that is a string.
     pub fn text(&self, key: &str) -> Option<Cow<'_, str>> {
         self.get(key).and_then(text)

@@ -130,6 +130,14 @@ impl Pin {
     }
 }
 
+impl Pin {
+    /// Returns whether stages may shorten the results of such a group, although it is not dropped. Results that load
+    /// tools stay whole.
+    pub(crate) fn may_be_shortened(self) -> bool {
+        self == Pin::Standing
+    }
+}
+
 impl fmt::Display for Pin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -50,26 +50,39 @@ pub(crate) fn telling_lines<'a>(text: &'a str, most: u64, counter: &dyn TokenCou
     lines
 }
 
-/// Returns whether a text says that something failed. A line such as `3 passed; 0 failed` or `test error::a ... ok` does
-/// not say so.
+/// Returns whether a text says that something failed. Words for a success do not say so, nor do counts of none, such as in
+/// `3 passed; 0 failed`.
 pub(crate) fn fails(text: &str) -> bool {
-    let is_well = |line: &str| {
-        let mut words = line.split(|char: char| !char.is_ascii_alphanumeric());
-        words.any(|word| matches!(word, "0" | "ok" | "passed"))
-    };
-    text.lines().any(|line| is_telling(line) && !is_well(line))
+    text.lines().any(|line| {
+        let words: Vec<&str> = words(line).collect();
+        let ends_well = words.last().is_some_and(|last| last.eq_ignore_ascii_case("ok"));
+        let is_none =
+            |at: Option<usize>| at.and_then(|at| words.get(at)).is_some_and(|word| matches!(*word, "0" | "no" | "No"));
+        let fails = |(at, word): (usize, &&str)| {
+            is_telling_word(word)
+                && !word.eq_ignore_ascii_case("passed")
+                && !is_none(at.checked_sub(1))
+                && !is_none(at.checked_add(1))
+        };
+        !ends_well && words.iter().enumerate().any(fails)
+    })
 }
 
 /// Returns whether a line has a word such as `error`, or a name such as `TypeError`. A part of a path or of a longer
 /// name does not count.
 fn is_telling(line: &str) -> bool {
+    words(line).any(is_telling_word)
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '-');
-    let mut words = line.split(|c| !inner(c)).map(|word| word.trim_matches(['.', '-', '/']));
-    words.any(|word| {
-        let is_word = || WORDS.iter().any(|telling| telling.eq_ignore_ascii_case(word));
-        let is_name = || word.ends_with("Error") || word.ends_with("Exception");
-        (4..=60).contains(&word.len()) && (is_word() || is_name())
-    })
+    line.split(move |c| !inner(c)).map(|word| word.trim_matches(['.', '-', '/'])).filter(|word| !word.is_empty())
+}
+
+fn is_telling_word(word: &str) -> bool {
+    let is_word = || WORDS.iter().any(|telling| telling.eq_ignore_ascii_case(word));
+    let is_name = || word.ends_with("Error") || word.ends_with("Exception");
+    (4..=60).contains(&word.len()) && (is_word() || is_name())
 }
 
 #[cfg(test)]
@@ -81,6 +94,9 @@ mod tests {
     fn a_count_of_no_failures_is_not_a_failure() {
         assert!(fails("running 2 tests\ntest b ... FAILED\n1 passed; 1 failed\n"));
         assert!(fails("TypeError: x is not a function"));
+        assert!(fails("Error: connect ECONNREFUSED 127.0.0.1:80"));
+        assert!(fails("AssertionError: assert 0 == 1\n1 failed, 3 passed in 0.5s"));
+        assert!(!fails("tests/test_a.py::test_a PASSED\n[  PASSED  ] 3 tests.\nErrors: 0, Failures: 0\nNo errors."));
         assert!(!fails("running 2 tests\ntest error::a ... ok\n2 passed; 0 failed\n0 errors, 0 warnings\n"));
         assert!(!fails(""));
     }

@@ -178,8 +178,7 @@ fn long_texts<'a>(value: &'a RawValue, longest: u64, depth: usize, found: &mut V
     } else if let Some(elements) = json::array(value) {
         elements.into_iter().for_each(|element| long_texts(element, longest, depth, found));
     } else if let Some(members) = Fields::read(value) {
-        let values = members.keys().filter_map(|key| members.borrowed(key));
-        values.for_each(|member| long_texts(member, longest, depth, found));
+        members.values().for_each(|member| long_texts(member, longest, depth, found));
     }
 }
 

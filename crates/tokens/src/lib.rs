@@ -24,7 +24,7 @@ pub(crate) use media::{document_tokens, image_tokens};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use openai::{OpenAiCounter, Vocabulary};
 #[doc(hidden)]
-pub use preamble::measure_loaded;
+pub use preamble::measure_deferred;
 pub use preamble::measure_preamble;
 pub(crate) use reasoning::{reasoning_tokens, sealed_tokens};
 pub(crate) use unknown::json_size;

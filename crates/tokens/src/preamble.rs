@@ -1,5 +1,7 @@
 //! The tokens of the preamble: the system prompt and the tools.
 
+use std::collections::HashMap;
+
 use serde_json::value::RawValue;
 
 use super::TokenCounter;
@@ -32,27 +34,29 @@ pub fn measure_preamble(preamble: &Preamble, counter: &dyn TokenCounter) -> Size
     Size { tokens, bytes, ..Size::default() }
 }
 
-/// Returns the tokens of a declared tool that the model sees only after a message has loaded it. Other tools count as
-/// part of the preamble, and return 0.
+/// Returns the tokens of each declared tool that the model sees only after a message has loaded it. The other tools count
+/// as part of the preamble.
 #[doc(hidden)]
-pub fn measure_loaded(preamble: &Preamble, name: &str, counter: &dyn TokenCounter) -> u64 {
+pub fn measure_deferred(preamble: &Preamble, counter: &dyn TokenCounter) -> HashMap<String, u64> {
     let frame = counter.frame();
-    let tool = preamble.tools.as_deref().and_then(|tools| deferred(tools, name, DEEPEST));
-    let (Some(tool), Some(factor)) = (tool, frame.schema) else { return 0 };
-    frame.tool.saturating_add(scale(counter.text(&compact(tool)), factor))
+    let (Some(tools), Some(factor)) = (preamble.tools.as_deref(), frame.schema) else { return HashMap::new() };
+    let mut found = Vec::new();
+    deferred(tools, DEEPEST, &mut found);
+    let tokens = |tool: &RawValue| frame.tool.saturating_add(scale(counter.text(&compact(tool)), factor));
+    found.into_iter().map(|(name, tool)| (name, tokens(tool))).collect()
 }
 
-/// Finds a tool that is declared to be loaded later.
-fn deferred<'a>(value: &'a RawValue, name: &str, depth: usize) -> Option<&'a RawValue> {
-    let depth = depth.checked_sub(1)?;
+/// Collects the tools that are declared to be loaded later, with their names.
+fn deferred<'a>(value: &'a RawValue, depth: usize, found: &mut Vec<(String, &'a RawValue)>) {
+    let Some(depth) = depth.checked_sub(1) else { return };
     if let Some(elements) = json::array(value) {
-        return elements.into_iter().find_map(|element| deferred(element, name, depth));
+        return elements.into_iter().for_each(|element| deferred(element, depth, found));
     }
-    let fields = Fields::read(value)?;
-    if fields.text("name").is_some_and(|found| found == name) {
-        return is_deferred(&fields).then_some(value);
+    let Some(fields) = Fields::read(value) else { return };
+    match fields.text("name") {
+        Some(name) if is_deferred(&fields) => found.push((name.into_owned(), value)),
+        _ => fields.borrowed("tools").into_iter().for_each(|inner| deferred(inner, depth, found)),
     }
-    fields.borrowed("tools").and_then(|inner| deferred(inner, name, depth))
 }
 
 fn is_deferred(tool: &Fields<'_>) -> bool {

@@ -1,6 +1,6 @@
 //! The changes to a group: its items after each stage of a policy.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Changes, Sizing};
 use crate::entry::Position;
@@ -9,7 +9,6 @@ use crate::policy::Stage;
 use crate::view::{Item, View, ViewGroup};
 use lookback_tokens::TokenCounter;
 use lookback_tokens::cut;
-use lookback_tokens::measure;
 use lookback_wire::edit::Hidden;
 use lookback_wire::edit::{self, Change, Edit};
 use lookback_wire::message::{Message, ToolResult};
@@ -90,7 +89,7 @@ fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
 
 fn with_edits(item: &Item, edits: Vec<Edit>, counter: &dyn TokenCounter) -> Option<Item> {
     let edits = edit::in_order(edits);
-    let size = item.sized(measure(&item.message, &edits, counter));
+    let size = item.measured(&edits, counter);
     (!edit::hides_all(&item.message, &edits)).then(|| item.edited(edits, size))
 }
 
@@ -118,7 +117,7 @@ fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<I
     }
     let message: &Message = &item.message;
     // A result that loads tools stays whole.
-    let loading: Vec<usize> = message.loaded().into_iter().map(|(part, _)| part).collect();
+    let loading: HashSet<usize> = message.loaded().into_iter().map(|(part, _)| part).collect();
     let is_open = |part: &usize| !edit::is_hidden(&item.edits, *part) && !loading.contains(part);
     let visible = message.tool_results().filter(|(part, _)| is_open(part));
     // A result that is already cut is cut again only if less of it remains. So a cleared result stays cleared.

@@ -125,7 +125,7 @@ impl Candidates {
         }
         for (index, group) in view.groups().iter().enumerate() {
             let pin = pins.pin(index).or_else(|| kept.and_then(|kept| kept.pin(index)));
-            let fixed = pin.is_some() && !sizing.demands.overflow;
+            let fixed = pin.is_some_and(|pin| !pin.may_be_shortened()) && !sizing.demands.overflow;
             let is_bound = index < bound;
             let changes = match kept.and_then(|kept| kept.people.shortened(index, group, sizing)) {
                 _ if is_bound => Vec::new(),

@@ -83,7 +83,7 @@ impl People {
         let (Outcome::Kept(edits) | Outcome::Void(edits)) = self.groups.get(&index)?;
         let items = || group.items.iter().zip(edits);
         let edited = |(item, edits): (&Item, &Vec<Edit>)| {
-            let size = item.sized(measure(&item.message, edits, sizing.counter));
+            let size = item.measured(edits, sizing.counter);
             item.edited(edits.clone(), size)
         };
         items().any(|(item, edits)| *item.edits != **edits).then(|| items().map(edited).collect())

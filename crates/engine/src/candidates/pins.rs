@@ -108,24 +108,21 @@ fn standing(groups: &[ViewGroup], system: usize, one: bool) -> Vec<(usize, Pin)>
 }
 
 /// Returns the groups with a part that applies to all later messages. A compaction by the provider replaces all earlier
-/// ones, and a message that loads tools those that load no others.
+/// ones. A group that only loads tools is replaced once later groups have loaded all of them.
 fn lasting(groups: &[ViewGroup]) -> Vec<usize> {
     let mut lasting = Vec::new();
     let mut loaded = HashSet::new();
     for (index, group) in groups.iter().enumerate().rev() {
-        let last = group.items.iter().filter_map(Item::lasts).max();
-        let names = || group.items.iter().flat_map(|item| item.message.loaded()).map(|(_, name)| name);
-        if last.is_some() {
-            let names: Vec<String> = names().collect();
-            let loads_no_others = !names.is_empty() && names.iter().all(|name| loaded.contains(name));
-            if last == Some(Lasting::Compaction) || !loads_no_others {
-                lasting.push(index);
-            }
-            loaded.extend(names);
+        let Some(last) = group.items.iter().filter_map(Item::lasts).max() else { continue };
+        let parts: Vec<_> = group.items.iter().flat_map(|item| item.message.loaded()).collect();
+        let is_replaced = |names: &Vec<String>| !names.is_empty() && names.iter().all(|name| loaded.contains(name));
+        if last == Lasting::Compaction || !parts.iter().all(|(_, names)| is_replaced(names)) {
+            lasting.push(index);
         }
-        if last == Some(Lasting::Compaction) {
+        if last == Lasting::Compaction {
             break;
         }
+        loaded.extend(parts.into_iter().flat_map(|(_, names)| names));
     }
     lasting.reverse();
     lasting

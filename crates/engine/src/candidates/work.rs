@@ -3,7 +3,7 @@
 //! Both are told by their form, because every client has tools of its own. They are short and are needed next, so
 //! keeping them costs next to nothing.
 
-use lookback_wire::message::{ResultItem, ToolCall};
+use lookback_wire::message::{ResultItem, ToolCall, ToolResult};
 use serde_json::Value;
 
 use super::Sizing;
@@ -16,12 +16,17 @@ use crate::view::{View, ViewGroup};
 const LARGEST: u64 = 2_000;
 /// Nor is one that takes more than one in this many of the target.
 const SHARE: u64 = 6;
+/// The bytes of a token, about. Unlike tokens, the bytes that arrived are the same after a compaction, so it comes to the
+/// same choice again.
+const BYTES: u64 = 4;
 /// An older failure is no longer in progress.
 const ROUNDS: usize = 30;
 /// The most characters of the word that says how far a step is.
 const WORD: usize = 20;
 /// The most such words.
 const WORDS: usize = 4;
+/// Members whose words say something else, in lists of other things.
+const OTHERS: [&str; 6] = ["file", "language", "name", "path", "role", "type"];
 
 /// Returns the groups with the newest plan and the newest failure, by index.
 pub(super) fn find(view: &View, sizing: Sizing<'_>) -> [Option<usize>; 2] {
@@ -32,7 +37,13 @@ pub(super) fn find(view: &View, sizing: Sizing<'_>) -> [Option<usize>; 2] {
     let limits = sizing.policy.target.as_ref().unwrap_or(&sizing.policy.limits);
     let tokens = if let Some(Tokens::Count(tokens)) = limits.tokens { Some(tokens) } else { None };
     let share = [limits.body, tokens].into_iter().flatten().min().map_or(u64::MAX, |target| target / SHARE);
-    let is_small = |group: &ViewGroup| sizing.corrected(group.size).tokens <= LARGEST.min(share);
+    let largest = LARGEST.min(share).saturating_mul(BYTES);
+    let is_small = |group: &ViewGroup| {
+        let late = view.late_for(group);
+        let items = group.items.iter().chain(late.iter().map(|(item, _)| item));
+        let bytes = items.map(|item| item.message.wire().map_or(item.size.bytes, |wire| wire.raw.get().len() as u64));
+        bytes.fold(0, u64::saturating_add) <= largest
+    };
     let plan = rounds().find(|(_, group)| plans(group));
     let failure = rounds().take(ROUNDS).find(|(_, group)| fails(group));
     [plan, failure].map(|found| found.filter(|(_, group)| is_small(group)).map(|(index, _)| index))
@@ -44,8 +55,11 @@ fn plans(group: &ViewGroup) -> bool {
 
 /// Returns whether a result of the group says that something failed.
 fn fails(group: &ViewGroup) -> bool {
-    let results = group.items.iter().flat_map(|item| item.message.tool_results());
-    results.flat_map(|(_, result)| result.content.iter().filter_map(ResultItem::text)).any(telling::fails)
+    // A stand-in for a missing result fails only for the provider.
+    let items = group.items.iter().filter(|item| !item.is_own());
+    let results = items.flat_map(|item| item.message.tool_results());
+    let texts = |result: &ToolResult| result.content.iter().filter_map(ResultItem::text).any(telling::fails);
+    results.map(|(_, result)| result).any(|result| result.error || texts(result))
 }
 
 /// Returns whether the arguments of a call have a list of steps: objects alike, each with a text, and with one of few
@@ -63,8 +77,9 @@ fn has_steps(call: &ToolCall) -> bool {
 fn are_steps(steps: &[Value]) -> bool {
     let Some(first) = steps.first().and_then(Value::as_object).filter(|_| steps.len() > 1) else { return false };
     let texts = |key: &String| steps.iter().map(|step| step.get(key)?.as_str()).collect::<Option<Vec<&str>>>();
-    let all: Vec<Vec<&str>> = first.keys().filter_map(texts).collect();
-    let is_word = |text: &&str| !text.is_empty() && text.len() <= WORD && !text.contains(char::is_whitespace);
+    let all: Vec<Vec<&str>> = first.keys().filter(|key| !OTHERS.contains(&key.as_str())).filter_map(texts).collect();
+    let is_letter = |char: char| char.is_alphanumeric() || matches!(char, '_' | '-');
+    let is_word = |text: &&str| !text.is_empty() && text.len() <= WORD && text.chars().all(is_letter);
     let says_how_far = |texts: &Vec<&str>| {
         let mut words = texts.clone();
         words.sort_unstable();
@@ -99,6 +114,8 @@ mod tests {
             r#"{"edits":[{"old":"let a = 1;","new":"let a = 2;"},{"old":"let b = 1;","new":"let b = 2;"}]}"#,
             r#"{"questions":[{"question":"Which one?","header":"Choice"}]}"#,
             r#"{"files":[{"path":"a.rs"},{"path":"b.rs"}]}"#,
+            r#"{"files":[{"path":"a.rs","content":"fn a() {}"},{"path":"b.rs","content":"fn b() {}"}]}"#,
+            r#"{"messages":[{"role":"user","content":"Hi there."},{"role":"user","content":"Are you there?"}]}"#,
             r#"{"command":"if [[ -f a ]]; then echo '[{'; fi"}"#,
             r#"{"todos":["Read","Fix"]}"#,
             "[{",

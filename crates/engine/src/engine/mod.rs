@@ -13,6 +13,8 @@ mod summary;
 mod turns;
 mod window;
 
+use std::collections::HashMap;
+
 use crate::entry::{Entry, Position};
 use crate::lines::ShownLines;
 use crate::policy::Policy;
@@ -66,6 +68,8 @@ pub struct Engine {
     since_checkpoint: u64,
     /// The lines that the window shows, unless they have to be looked up again.
     lines: Option<ShownLines>,
+    /// The tokens of the declared tools that messages load, by name, for the preamble at a position.
+    deferred: Option<(Position, HashMap<String, u64>)>,
     /// Whether the caller reported that the provider's cache no longer has the window.
     reported_cold: bool,
     /// Whether a summary is being made, for which the limits wait.
@@ -102,8 +106,19 @@ impl Engine {
         let policy = settings.resolved(&settings.policy);
         let LogState { view, end, since_checkpoint } = log;
         let target = settings.target();
-        let (lines, reported_cold, summary_pending, drops) = (None, false, false, false);
-        Engine { settings, target, policy, view, end, since_checkpoint, lines, reported_cold, summary_pending, drops }
+        Engine {
+            settings,
+            target,
+            policy,
+            view,
+            end,
+            since_checkpoint,
+            lines: None,
+            deferred: None,
+            reported_cold: false,
+            summary_pending: false,
+            drops: false,
+        }
     }
 
     /// Replaces the policy.

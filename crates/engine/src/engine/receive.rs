@@ -1,5 +1,6 @@
 //! Input of an engine: messages, the preamble, labels and usage reports.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::Engine;
@@ -44,12 +45,13 @@ impl Engine {
         for message in messages {
             let Some((replaces, first)) = self.place_of_system(&message) else { continue };
             self.look_up_lines();
+            let loaded = self.loaded_tokens(&message);
             let counter = &*self.settings.counter;
             let mut edits = self.view.admit(&message, &self.target);
             edits.extend(self.shorten_results(&message, &edits));
             let edits = edit::in_order(edits);
             let mut size = measure(&message, &edits, counter);
-            size.tokens = size.tokens.saturating_add(self.loaded_tokens(&message));
+            size.tokens = size.tokens.saturating_add(loaded);
             let digest = message.digest();
             let arrival = Arrival { message, origin, edits, size, digest, time, replaces, first };
             self.record(Entry::Message(arrival), &mut entries);
@@ -59,11 +61,18 @@ impl Engine {
     }
 
     /// Returns the tokens of the declared tools that a message loads. The provider shows them to the model in its place.
-    fn loaded_tokens(&self, message: &Message) -> u64 {
-        let Some(preamble) = self.view.preamble() else { return 0 };
-        let counter = &*self.settings.counter;
-        let tokens = message.loaded().into_iter().map(|(_, name)| tokens::measure_loaded(preamble, &name, counter));
-        tokens.fold(0, u64::saturating_add)
+    fn loaded_tokens(&mut self, message: &Message) -> u64 {
+        let names: HashSet<String> = message.loaded().into_iter().flat_map(|(_, names)| names).collect();
+        let Some((preamble, position)) = self.view.preamble().zip(self.view.preamble_position()) else { return 0 };
+        if names.is_empty() {
+            return 0;
+        }
+        if self.deferred.as_ref().is_none_or(|(at, _)| *at != position) {
+            self.deferred = Some((position, tokens::measure_deferred(preamble, &*self.settings.counter)));
+        }
+        let known = self.deferred.as_ref().map(|(_, known)| known);
+        let tokens = names.iter().filter_map(|name| known?.get(name));
+        tokens.copied().fold(0, u64::saturating_add)
     }
 
     /// Converts a message to the dialect of this conversation. Its results are named after the calls that they answer.

@@ -73,7 +73,7 @@ impl Engine {
         let PartRef::Text(text) = item.message().parts().nth(part)? else { return None };
         let edit = Edit { part, change: Change::Cut { item: 0, cut: Cut::trim_end(text)? } };
         let edits = edit::in_order(item.edits().iter().chain([&edit]).cloned().collect());
-        let size = item.sized(measure(item.message(), &edits, &*self.settings.counter));
+        let size = item.measured(&edits, &*self.settings.counter);
         Some(Repair::Trim { message: item.position(), edit, size })
     }
 }

@@ -95,7 +95,7 @@ impl<'a> Draft<'a> {
             let Some(missed) = self.missed() else { return };
             let Some(decision) = self.decisions.get(index) else { return };
             let (old, new) = (decision.after, group.after(stage + 1));
-            let pinned = group.pin.is_some() && !self.demands.overflow;
+            let pinned = group.pin.is_some_and(|pin| !pin.may_be_shortened()) && !self.demands.overflow;
             let spared = pinned || group.bound || group.round.saturating_add(except_newest) > newest;
             let helps = new.tokens < old.tokens || new.bytes < old.bytes || new.media < old.media;
             if group.kind != GroupKind::Round || spared || decision.action.is_gone() || !helps {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::names::Names;
 use crate::entry::{Arrival, Origin, Position, ShownItem};
+use lookback_tokens::{TokenCounter, measure};
 use lookback_wire::edit::{self, Change, Edit, Hidden};
 use lookback_wire::message::Role;
 use lookback_wire::message::{Message, Opaque, PartRef, ToolResult};
@@ -109,8 +110,14 @@ impl Item {
         self.size
     }
 
-    /// Returns the size of this message under other edits. `whole` is that size during the message's turn.
-    pub(crate) fn sized(&self, whole: Size) -> Size {
+    /// Returns the size of this message under other edits.
+    pub(crate) fn measured(&self, edits: &[Edit], counter: &dyn TokenCounter) -> Size {
+        let mut whole = measure(&self.message, edits, counter);
+        // The tools that a message loads count with it, and only its size on arrival has them.
+        if !self.message.loaded().is_empty() {
+            let own = measure(&self.message, &self.edits, counter).tokens;
+            whole.tokens = whole.tokens.saturating_add(self.size.tokens.saturating_sub(own));
+        }
         if self.size.passing == 0 { whole.after_turn() } else { whole }
     }
 

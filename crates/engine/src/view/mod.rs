@@ -97,6 +97,11 @@ impl View {
         self.beside.preamble.as_ref().map(|(_, preamble)| &**preamble)
     }
 
+    /// Returns the position of the entry that set the preamble.
+    pub(crate) fn preamble_position(&self) -> Option<Position> {
+        self.beside.preamble.as_ref().map(|(position, _)| *position)
+    }
+
     /// Returns the size of the view in every measure, including the preamble.
     ///
     /// Tokens are as Lookback counted them, not corrected by usage reports. The call is cheap, because the totals are

@@ -49,7 +49,8 @@ fn check(requests: &[Request]) {
         assert_eq!(loads > 0, number >= 2, "{number}");
     }
     let last = requests.last().unwrap();
-    let loaded: Vec<_> = last.messages().iter().flat_map(|message| message.loaded()).map(|(_, name)| name).collect();
+    let loaded: Vec<_> =
+        last.messages().iter().flat_map(|message| message.loaded()).flat_map(|(_, names)| names).collect();
     assert_eq!(loaded, ["rate"]);
     assert!(last.messages().len() < 40);
 }

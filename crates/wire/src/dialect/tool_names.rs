@@ -1,39 +1,25 @@
-//! The names of tools: of those that a request declares, calls, or loads with a message.
-//!
-//! Providers allow few characters in them, and a name that a model made up is sent with every later request.
+//! The names of tools that a request declares, calls, or loads with a message. Providers allow few characters in them,
+//! and a name that a model made up is sent with every later request.
 
 use std::cell::LazyCell;
+use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 
 use super::{Finding, Place, Preamble, ProblemKind, Request, Rule};
-use crate::message::Message;
+use crate::message::{Message, Opaque, ToolCall};
 use lookback_content::json::{self, Fields};
 
 /// The maximum depth of a tool's name in the member of a body.
 const DEEPEST: usize = 5;
 
-/// The members in which dialects have tools, or a tool, or references to tools.
-const AROUND: [&str; 9] = [
-    "tools",
-    "toolSpec",
-    "functionDeclarations",
-    "function_declarations",
-    "function",
-    "custom",
-    "tool",
-    "tool_references",
-    "content",
-];
+/// The members in which dialects have tools, or a tool.
+const AROUND: [&str; 6] = ["tools", "toolSpec", "functionDeclarations", "function_declarations", "function", "custom"];
 
 /// Returns whether a name has 1 to `most` characters, all of them letters, digits, `_` or `-`.
 pub(super) fn is_word(name: &str, most: usize) -> bool {
     (1..=most).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
-}
-
-fn problem(name: &str) -> ProblemKind {
-    ProblemKind::BadToolName { name: name.to_owned() }
 }
 
 /// Finds declared tools whose name is not allowed.
@@ -43,7 +29,7 @@ pub(super) fn declared(rule: Rule, request: &Request, is_allowed: fn(&str) -> bo
         names(tools, request.dialect().format().tools.to_owned(), DEEPEST, &mut found);
     }
     let bad = found.into_iter().filter(|(_, name)| !is_allowed(name));
-    bad.map(|(path, name)| rule.at(request.messages().len(), path, problem(&name))).collect()
+    bad.map(|(path, name)| rule.at(request.messages().len(), path, ProblemKind::BadToolName { name })).collect()
 }
 
 /// Finds calls of tools whose name is not allowed.
@@ -53,25 +39,24 @@ pub(super) fn called(rule: Rule, request: &Request, is_allowed: fn(&str) -> bool
         let path = LazyCell::new(|| request.dialect().paths(&place));
         // Calls of other forms may have names that the provider chose.
         let bad = place.message.tool_calls().filter(|(_, call)| call.form.is_none() && !is_allowed(&call.name));
-        findings.extend(bad.map(|(part, call)| rule.at(place.index, path(part), problem(&call.name))));
+        let problem = |call: &ToolCall| ProblemKind::BadToolName { name: call.name.clone() };
+        findings.extend(bad.map(|(part, call)| rule.at(place.index, path(part), problem(call))));
     }
     findings
 }
 
-/// Finds tools that a message loads and the request does not declare, if it declares any.
+/// Finds tools that a message loads and the request does not declare, if it declares all of its tools by name.
 pub(super) fn loaded(rule: Rule, request: &Request) -> Vec<Finding> {
-    let Some(tools) = request.preamble().tools.as_deref().filter(|tools| tools.get() != "[]") else {
-        return Vec::new();
-    };
     let declared = LazyCell::new(|| {
-        let mut found = Vec::new();
-        names(tools, String::new(), DEEPEST, &mut found);
-        found
+        let tools = request.preamble().tools.as_deref().and_then(json::array).unwrap_or_default();
+        let name = |tool: &RawValue| Some(Fields::read(tool)?.text("name")?.into_owned());
+        tools.into_iter().map(name).collect::<Option<HashSet<String>>>().filter(|names| !names.is_empty())
     });
     let mut findings = Vec::new();
     for place in Place::all(request.messages()) {
-        for (part, name) in place.message.loaded() {
-            if declared.iter().all(|(_, declared)| *declared != name) {
+        for (part, names) in place.message.loaded() {
+            let is_unknown = |name: &String| declared.as_ref().is_some_and(|declared| !declared.contains(name));
+            for name in names.into_iter().filter(is_unknown) {
                 let path = request.dialect().path(&place, part);
                 findings.push(rule.at(place.index, path, ProblemKind::UnknownTool { name }));
             }
@@ -81,18 +66,37 @@ pub(super) fn loaded(rule: Rule, request: &Request) -> Vec<Finding> {
 }
 
 impl Message {
-    /// Returns the names of the tools that this message loads, each with the index of its part. The model can call them
-    /// as long as the message is there.
+    /// Returns the parts that apply to all later messages, each with its index and the names of the tools that it
+    /// loads. The model can call them as long as the message is there.
     #[doc(hidden)]
-    pub fn loaded(&self) -> Vec<(usize, String)> {
+    pub fn loaded(&self) -> Vec<(usize, Vec<String>)> {
         let Some(kinds) = self.wire().map(|wire| wire.dialect.quirks().standing) else { return Vec::new() };
-        let mut found = Vec::new();
-        for (index, opaque) in self.opaques().filter(|(_, opaque)| kinds.contains(&&*opaque.kind)) {
-            let mut own = Vec::new();
-            names(&opaque.raw, String::new(), DEEPEST, &mut own);
-            found.extend(own.into_iter().map(|(_, name)| (index, name)));
+        let standing = self.opaques().filter(|(_, opaque)| kinds.contains(&&*opaque.kind));
+        let names = |opaque: &Opaque| {
+            let mut found = Vec::new();
+            leaves(&opaque.raw, "", DEEPEST, &mut found);
+            found
+        };
+        standing.map(|(index, opaque)| (index, names(opaque))).collect()
+    }
+}
+
+/// Collects the names of loaded tools. Those of a namespace have its name before them.
+fn leaves(value: &RawValue, around: &str, depth: usize, found: &mut Vec<String>) {
+    let Some(depth) = depth.checked_sub(1) else { return };
+    if let Some(elements) = json::array(value) {
+        return elements.into_iter().for_each(|element| leaves(element, around, depth, found));
+    }
+    let Some(fields) = Fields::read(value) else { return };
+    let name = fields.text("name").or_else(|| fields.text("tool_name"));
+    let name = name.map(|name| if around.is_empty() { name.into_owned() } else { format!("{around}/{name}") });
+    match (name, fields.borrowed("tools")) {
+        (Some(name), None) => found.push(name),
+        (name, Some(inner)) => leaves(inner, name.as_deref().unwrap_or(around), depth, found),
+        (None, None) => {
+            let inner = ["tool", "tool_references", "content"].into_iter().filter_map(|key| fields.borrowed(key));
+            inner.for_each(|inner| leaves(inner, around, depth, found));
         }
-        found
     }
 }
 
@@ -128,7 +132,7 @@ fn names(value: &RawValue, path: String, depth: usize, found: &mut Vec<(String, 
         return;
     }
     let Some(fields) = Fields::read(value) else { return };
-    match fields.text("name").or_else(|| fields.text("tool_name")) {
+    match fields.text("name") {
         Some(name) => found.push((path + ".name", name.into_owned())),
         None => {
             let inner = AROUND.iter().filter_map(|key| Some((key, fields.borrowed(key)?)));
