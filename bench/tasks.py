@@ -19,13 +19,16 @@ file of tasks has these keys:
 
 The agent finds the gateway in ANTHROPIC_BASE_URL, OPENAI_BASE_URL, OPENAI_API_BASE, GOOGLE_GEMINI_BASE_URL and
 LOOKBACK_BASE_URL, and its task in TASK. It has your environment otherwise, and so your keys: run only tasks that you
-trust. Every run is written to the file of results as it ends, and is not repeated.
+trust. Every run is written to the file of results as it ends, and is not repeated until its task, its policy or the
+agent changes.
 
 Costs are estimated from the usage that the provider reported. An agent does not do the same twice, so compare many
 tasks, or the same with `--times`.
 """
 
 import argparse
+import contextlib
+import hashlib
 import json
 import os
 import random
@@ -42,25 +45,31 @@ WITHOUT = "none"
 # How long the gateway may take to start, in seconds.
 START = 60
 SAMPLES = 2_000
+# An interval needs at least so many tasks.
+FEW = 5
 
 
 class Failed(Exception):
     """A run that could not be made, with the reason."""
 
 
-def shell(command, folder, env, seconds=None):
-    """Runs a command with all that it starts. Returns whether it succeeded, and the end of what it printed."""
-    process = subprocess.Popen(
-        ["sh", "-c", command], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
-    )
-    try:
-        said, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        return False, f"it did not end within {seconds:.0f} seconds"
-    return process.returncode == 0, said[-2_000:]
+def shell(command, folder, env, seconds):
+    """Runs a command, and ends all that it has started. Returns whether it succeeded, and the end of what it printed."""
+    with tempfile.TemporaryFile() as out:
+        process = subprocess.Popen(
+            ["sh", "-c", command], cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False, f"it did not end within {seconds:.0f} seconds"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        out.seek(max(0, out.seek(0, os.SEEK_END) - 2_000))
+        return status == 0, out.read().decode(errors="replace")
 
 
 class Gateway:
@@ -68,7 +77,7 @@ class Gateway:
         self.store, self.log = str(folder / "store.db"), folder / "gateway.log"
         command = [LOOKBACK, "serve", "--upstream", upstream, "--policy", policy, "--listen", "127.0.0.1:0"]
         with self.log.open("w") as log:
-            self.process = subprocess.Popen([*command, "--log", "failures", "--store", self.store], stderr=log)
+            self.process = started([*command, "--log", "failures", "--store", self.store], stderr=log)
         end = time.monotonic() + START
         while not (found := re.match(r"listening on (http://\S+)\n", self.log.read_text())):
             if self.process.poll() is not None or time.monotonic() > end:
@@ -95,33 +104,43 @@ class Gateway:
 
 
 def lookback(*arguments):
-    done = subprocess.run([LOOKBACK, *arguments], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise Failed(done.stderr.strip())
-    return done.stdout.splitlines()
+    process = started([LOOKBACK, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    said, complaint = process.communicate()
+    if process.returncode != 0:
+        raise Failed(complaint.strip())
+    return said.splitlines()
+
+
+def started(command, **options):
+    try:
+        return subprocess.Popen(command, **options)
+    except OSError as error:
+        raise Failed(f"cannot run {command[0]}: {error}; set LOOKBACK") from None
 
 
 def run(tasks, task, policy):
     """Runs the agent once on a task, and returns what came of it."""
-    with tempfile.TemporaryDirectory() as folder:
+    # What a run cost is worth more than an empty folder.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         folder = Path(folder)
         work = folder / "work"
         work.mkdir()
-        env = os.environ | {"TASK": task["task"]}
-        done, said = shell(task.get("setup", "true"), work, env)
+        seconds = 60 * tasks.get("minutes", 30)
+        own = os.environ | {"TASK": task["task"]}
+        done, said = shell(task.get("setup", "true"), work, own, seconds)
         if not done:
             raise Failed(f"the setup of {task['name']} fails: {said.strip()}")
         gateway = Gateway(folder, tasks["upstream"], policy)
         try:
             base = gateway.base
-            env |= {"ANTHROPIC_BASE_URL": base, "GOOGLE_GEMINI_BASE_URL": base, "LOOKBACK_BASE_URL": base}
+            env = own | {"ANTHROPIC_BASE_URL": base, "GOOGLE_GEMINI_BASE_URL": base, "LOOKBACK_BASE_URL": base}
             env |= {"OPENAI_BASE_URL": f"{base}/v1", "OPENAI_API_BASE": f"{base}/v1"}
             start = time.monotonic()
-            ended, said = shell(tasks["agent"], work, env, 60 * tasks.get("minutes", 30))
+            ended, said = shell(tasks["agent"], work, env, seconds)
             minutes = (time.monotonic() - start) / 60
         finally:
             gateway.stop()
-        succeeded, _ = shell(task["check"], work, env)
+        succeeded, _ = shell(task["check"], work, own, seconds)
         totals = gateway.totals(tasks.get("prices", "anthropic-5m"))
         if totals["calls"] == 0:
             raise Failed(f"the agent made no call through the gateway in {task['name']}: {said.strip()}")
@@ -144,12 +163,24 @@ def read(path):
     return tasks
 
 
-def interval(pairs):
-    """The ratio of the sums of pairs, with 95 % of those of samples of the pairs."""
-    ratio = lambda pairs: sum(a for a, _ in pairs) / (sum(b for _, b in pairs) or 1)
+def ratio(tasks):
+    """The ratio of the costs of tasks with a window and without, each a list of pairs."""
+    pairs = [pair for pairs in tasks for pair in pairs]
+    return sum(a for a, _ in pairs) / (sum(b for _, b in pairs) or 1)
+
+
+def interval(tasks):
+    """Between which ratios 95 % of samples of the tasks are."""
     chance = random.Random(1)
-    samples = sorted(ratio(chance.choices(pairs, k=len(pairs))) for _ in range(SAMPLES))
-    return ratio(pairs), samples[SAMPLES // 40], samples[-1 - SAMPLES // 40]
+    samples = sorted(ratio(chance.choices(tasks, k=len(tasks))) for _ in range(SAMPLES))
+    return samples[SAMPLES // 40], samples[-1 - SAMPLES // 40]
+
+
+def digest(tasks, task, policy):
+    """What a run depends on. After a change of it, the run is repeated."""
+    contents = Path(policy).read_text() if Path(policy).is_file() else policy
+    text = json.dumps([tasks["agent"], tasks["upstream"], task, contents], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def report(results, policy):
@@ -168,8 +199,13 @@ def report(results, policy):
         return
     count = lambda a, b: sum(1 for one, other in pairs if (one["succeeded"], other["succeeded"]) == (a, b))
     print(f"\nBoth succeeded {count(True, True)} times, only with a window {count(True, False)}, only without {count(False, True)}, neither {count(False, False)}.")
-    ratio, low, high = interval([(one["cost"], other["cost"]) for one, other in pairs])
-    print(f"The cost with a window is {ratio:.2f} of that without ({low:.2f} to {high:.2f} in 95 % of the samples).")
+    costs = {}
+    for one, other in pairs:
+        costs.setdefault(one["task"], []).append((one["cost"], other["cost"]))
+    costs = list(costs.values())
+    low, high = interval(costs)
+    within = f" ({low:.2f} to {high:.2f} in 95 % of samples of the tasks)" if len(costs) >= FEW else ""
+    print(f"The cost with a window is {ratio(costs):.2f} of that without{within}.")
 
 
 def main():
@@ -184,8 +220,12 @@ def main():
         tasks = read(arguments.tasks)
         path = Path(arguments.results or f"{arguments.tasks}.results.jsonl")
         results = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        known = {(result["task"], result["time"], result["policy"]) for result in results}
         policies = [arguments.policy, WITHOUT]
+        if arguments.policy == WITHOUT:
+            raise Failed("the policy `none` makes no window; name another")
+        wanted = {(task["name"], policy): digest(tasks, task, policy) for task in tasks["task"] for policy in policies}
+        results = [result for result in results if wanted.get((result["task"], result["policy"])) == result["digest"]]
+        known = {(result["task"], result["time"], result["policy"]) for result in results}
         for number in range(1, arguments.times + 1):
             for place, task in enumerate(tasks["task"]):
                 # Neither is always the first, because providers are slower at some times than at others.
@@ -193,11 +233,11 @@ def main():
                     if (task["name"], number, policy) in known:
                         continue
                     print(f"{task['name']}, {policy}", file=sys.stderr)
-                    result = {"task": task["name"], "time": number, "policy": policy, **run(tasks, task, policy)}
+                    result = {"task": task["name"], "time": number, "policy": policy}
+                    result |= {"digest": wanted[(task["name"], policy)], **run(tasks, task, policy)}
                     results.append(result)
                     with path.open("a") as file:
                         file.write(json.dumps(result) + "\n")
-        results = [result for result in results if result["policy"] in policies]
         if arguments.json:
             for result in results:
                 print(json.dumps(result))

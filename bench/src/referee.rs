@@ -7,7 +7,7 @@
 //!
 //! Losses are in nats for a token, and are kept in `target/referee.jsonl`. So a run that was stopped goes on where it was.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::ops::{ControlFlow, Range};
@@ -31,10 +31,8 @@ use crate::resample::{interval, resamples};
 /// The tokens of the histories that are judged. The model still finds a text that far back (see [`control`]), and reads
 /// them in about a minute.
 const HISTORIES: Range<u64> = 3_000..16_000;
-/// The most bytes of a next message that are judged.
+/// The most bytes of a next message that is judged.
 const NEXT: usize = 2_000;
-/// The most calls of one session in each stratum.
-const OF_A_SESSION: usize = 2;
 /// How far back the texts of the control stand, in bytes. A token has about three.
 const DISTANCES: [usize; 4] = [6_000, 21_000, 45_000, 60_000];
 /// The number of samples for an interval.
@@ -135,13 +133,12 @@ fn calls_of(recording: &Recording, policies: &[(&str, Policy)]) -> Vec<Call> {
                 }
                 known = call.message;
                 let next = said(&recording.messages[call.message].message);
-                let next = next[..next.floor_char_boundary(NEXT)].to_owned();
                 let start = |copied: &str| copied.as_ptr() as usize - next.as_ptr() as usize;
                 let copied = misses.copied(&next).into_iter().map(|copied| start(copied)..start(copied) + copied.len());
                 let copied = copied.collect();
                 let by_lot = hash(&(&recording.id, call.message));
                 let windows = Vec::new();
-                if !next.trim().is_empty() {
+                if !next.trim().is_empty() && next.len() <= NEXT {
                     let session = recording.id.clone();
                     calls.insert(call.message, Call { session, copied, next, by_lot, windows });
                 }
@@ -170,18 +167,10 @@ fn context(messages: &[Message]) -> String {
     texts.chain(["assistant:\n".to_owned()]).collect()
 }
 
-/// Returns the first calls of an order, but few of each session.
+/// Returns the first calls of an order, one of each session, so that the intervals are over sessions.
 fn drawn<'a>(calls: impl Iterator<Item = &'a Call>, count: usize) -> Vec<&'a Call> {
-    let mut of: HashMap<&str, usize> = HashMap::new();
-    let mut few = Vec::new();
-    for call in calls {
-        let drawn = of.entry(&call.session).or_default();
-        *drawn += 1;
-        if *drawn <= OF_A_SESSION && few.len() < count {
-            few.push(call);
-        }
-    }
-    few
+    let mut sessions = HashSet::new();
+    calls.filter(|call| sessions.insert(&call.session)).take(count).collect()
 }
 
 /// Returns the cause of most misses.
