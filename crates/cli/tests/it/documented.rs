@@ -100,6 +100,7 @@ const NOT_RUN: [(&str, &[&str]); 10] = [
             "cargo run --release --manifest-path bench/Cargo.toml",
             "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz docs/images/front.svg",
             "cargo run --release --manifest-path bench/Cargo.toml peers transcripts.jsonl.gz",
+            "PYTHON=bench/.venv/bin/python cargo run --release --manifest-path bench/Cargo.toml referee newest.jsonl.gz 10",
             "cargo run --release --manifest-path bench/Cargo.toml notes transcripts.jsonl.gz",
             "cargo run --release --manifest-path bench/Cargo.toml requests requests.jsonl.gz",
             "cargo run --release --manifest-path bench/Cargo.toml locomo locomo-dev.json",
