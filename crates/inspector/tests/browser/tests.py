@@ -223,9 +223,12 @@ def a_message_opens_with_its_whole_text_and_with_what_was_sent_of_it(lab):
     for of in truth:
         if of.get("kind") or of["fate"] in kinds or not whole.get(of["entry"]):
             continue
-        kinds.add(of["fate"])
         go_to(page, 53)
         opened = row(page, of["entry"])
+        if not opened.is_visible():
+            # It is in a closed run of missing messages.
+            continue
+        kinds.add(of["fate"])
         opened.locator("summary").click()
         expect(opened.locator(".why")).to_contain_text(of["why"])
         body = opened.locator(".body")
@@ -245,7 +248,8 @@ def a_message_opens_with_its_whole_text_and_with_what_was_sent_of_it(lab):
             must(whole[of["entry"]] not in body.inner_text(), f"entry {of['entry']} is not cut again")
     must({"kept", "cleared", "truncated"} <= kinds, f"only {kinds} were opened")
     # An open message changes with the slider.
-    cleared = next(of["entry"] for of in truth if of["fate"] == "cleared")
+    before = {of["entry"]: of["fate"] for of in lab.rows(SESSION, 37)}
+    cleared = next(of["entry"] for of in truth if of["fate"] == "cleared" and before.get(of["entry"]) == "kept")
     go_to(page, 37)
     expect(row(page, cleared).locator(".body > button")).to_have_count(0)
     body = row(page, cleared).locator(".body").text_content()
