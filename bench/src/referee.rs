@@ -28,8 +28,7 @@ use serde_json::{Value, json};
 use crate::corpus::read;
 use crate::resample::{interval, resamples};
 
-/// The tokens of the histories that are judged. The model still finds a text that far back (see [`control`]), and reads
-/// them in about a minute.
+/// The tokens of the histories that are judged. The model still finds a text that far back (see [`control`]).
 const HISTORIES: Range<u64> = 3_000..16_000;
 /// The most bytes of a next message that is judged.
 const NEXT: usize = 2_000;
@@ -295,7 +294,7 @@ impl Referee {
     fn start() -> Referee {
         let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut command = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
-        // Without the instructions of this machine, the model reads at a third of the speed.
+        // llama.cpp uses all instructions of this machine only if Rust does.
         command.env("RUSTFLAGS", "-C target-cpu=native").current_dir(bench.join("referee"));
         command.args(["run", "--quiet", "--locked", "--release", "--target-dir", "../../target/referee", "--"]);
         command.arg(model());

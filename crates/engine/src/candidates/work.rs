@@ -1,7 +1,6 @@
 //! Work in progress: the newest plan and the newest failure, which a compaction keeps.
 //!
-//! Both are told by their form, because every client has tools of its own. They are short and are needed next, so
-//! keeping them costs next to nothing.
+//! Both are told by their form, because every client has tools of its own.
 
 use lookback_wire::message::{ResultItem, ToolCall, ToolResult};
 use serde_json::Value;

@@ -52,6 +52,8 @@ fn a_name_that_resembles_none_is_not_guessed() {
         let said = name.parse::<Dialect>().unwrap_err().to_string();
         assert_eq!(said, format!("unknown dialect `{name}`; use {CHOICES}"));
     }
+    let said = "openai-chat\u{1b}[31m-and-so-on-and-so-on".parse::<Dialect>().unwrap_err().to_string();
+    assert!(said.ends_with(&format!("; use {CHOICES}")), "{said}");
 }
 
 #[test]
