@@ -96,3 +96,63 @@ fn tools_that_the_application_adds_stay() {
     let load = |_| vec![json!({"type": "additional_tools", "role": "developer", "tools": added})];
     check(&requests(Dialect::OpenAiResponses, None, load).1);
 }
+
+#[test]
+fn other_functions_of_a_namespace_do_not_replace_those_that_were_found_before() {
+    let load = |number: u32| {
+        let id = format!("c{number}");
+        let tools = json!([{"type": "namespace", "name": "crm", "tools": [{"type": "function", "name": format!("f{number}")}]}]);
+        vec![
+            json!({"type": "tool_search_call", "call_id": id, "execution": "client", "status": "completed", "arguments": {}}),
+            json!({"type": "tool_search_output", "call_id": id, "execution": "client", "status": "completed", "tools": tools}),
+        ]
+    };
+    let (_, requests) = requests(Dialect::OpenAiResponses, None, load);
+    let last = requests.last().unwrap();
+    let loaded = last.messages().iter().flat_map(|message| message.loaded()).flat_map(|(_, names)| names);
+    assert_eq!(loaded.collect::<Vec<_>>(), ["crm/f2", "crm/f5"]);
+}
+
+#[test]
+fn results_beside_a_loaded_tool_are_cleared_and_the_load_stays_whole() {
+    let load = |number: u32| {
+        let (id, other) = (format!("c{number}"), format!("d{number}"));
+        let result = |id: &str, content: Value| json!({"type": "tool_result", "tool_use_id": id, "content": content});
+        let call = |id: &str, name: &str| json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+        vec![
+            json!({"role": "assistant", "content": [call(&id, "find"), call(&other, "read")]}),
+            json!({"role": "user", "content": [
+                result(&id, json!([{"type": "tool_reference", "tool_name": "rate"}])),
+                result(&other, json!("a line of a long output\n".repeat(60))),
+            ]}),
+        ]
+    };
+    let (_, requests) = requests(Dialect::Anthropic, None, load);
+    let sent: String =
+        requests.last().unwrap().messages().iter().map(|message| message.wire().unwrap().raw.get()).collect();
+    assert!(sent.contains("tool_reference") && sent.contains("tool result cleared"), "{sent}");
+    assert!(!sent.contains("a line of a long output\\na line of a long output"), "{sent}");
+}
+
+#[test]
+fn a_tool_that_one_message_loads_many_times_counts_once() {
+    let tools = json!([{"name": "rate", "description": "Looks up a rate. ".repeat(60), "defer_loading": true, "input_schema": {"type": "object"}}]);
+    let size = |times: usize| {
+        let mut engine = Engine::new(settings(Dialect::Anthropic));
+        let mut preamble = Preamble::default();
+        preamble.tools = Some(to_raw_value(&tools).unwrap());
+        engine.set_preamble(&preamble);
+        let references = vec![json!({"type": "tool_reference", "tool_name": "rate"}); times];
+        for message in [
+            json!({"role": "user", "content": "Go."}),
+            json!({"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "find", "input": {}}]}),
+            json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": references}]}),
+        ] {
+            engine.push(Dialect::Anthropic.decode(&message.to_string()).unwrap()).unwrap();
+        }
+        engine.view().messages().last().unwrap().size().tokens
+    };
+    let (none, once, often) = (size(0), size(1), size(5));
+    assert!(once > none + 200, "{none} {once}");
+    assert!(often < once + 4 * 100, "{once} {often}");
+}
