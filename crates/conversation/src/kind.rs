@@ -4,6 +4,7 @@ use lookback_wire::dialect::{Preamble, RawRequest};
 use lookback_wire::message::{Message, PartRef, Role};
 
 use super::identity::Identity;
+use super::summary_words::{asks_for_summary, has_known_words};
 use super::tools::has_tools;
 
 /// The kind of a model call.
@@ -21,17 +22,6 @@ pub enum Kind {
     /// conversation.
     Stored(&'static str),
 }
-
-/// Phrases that known clients use to ask for a summary of the conversation.
-const SUMMARIES: [&str; 7] = [
-    "You are performing a CONTEXT CHECKPOINT COMPACTION",
-    "CRITICAL: Respond with TEXT ONLY",
-    "You are a context summarization agent",
-    "You are a context summarization assistant",
-    "You are a specialized system component responsible for distilling chat history",
-    "You are the component that summarizes internal chat history",
-    "Your task is to create a detailed summary of the conversation so far",
-];
 
 impl Kind {
     /// Recognizes the kind of a call. The identity matters because some clients offer tools in every turn.
@@ -51,7 +41,7 @@ impl Kind {
         }
         if message(request, request.len().checked_sub(1)).is_some_and(is_trigger)
             || request.member("compaction").is_some()
-            || asks_for_summary(request, preamble)
+            || has_summary_words(request, preamble)
         {
             return Kind::Compaction;
         }
@@ -72,16 +62,20 @@ fn is_trigger(message: &Message) -> bool {
     message.parts().any(|part| matches!(part, PartRef::Opaque(opaque) if opaque.kind == "compaction_trigger"))
 }
 
-/// Returns whether the system prompt or the newest user message contains one of [`SUMMARIES`].
-fn asks_for_summary(request: &RawRequest<'_>, preamble: &Preamble) -> bool {
-    let says = |text: &str| SUMMARIES.iter().any(|words| text.contains(words));
-    let system = preamble.system.as_deref().is_some_and(|system| says(system.get()));
+/// Returns whether the newest user message asks for a summary of the conversation, or the system prompt does so in the
+/// words of a known client.
+fn has_summary_words(request: &RawRequest<'_>, preamble: &Preamble) -> bool {
+    let says = |message: &Message, words: fn(&str) -> bool| {
+        // Tool results do not count: they may contain anything, even the source code of such a client.
+        message.parts().any(|part| matches!(part, PartRef::Text(text) if words(text)))
+    };
+    let system = preamble.system.as_deref().is_some_and(|system| has_known_words(system.get()));
     let first = message(request, Some(0)).filter(|first| first.role() == Role::System);
-    let all = (0..request.len()).rev().filter_map(|index| message(request, Some(index)));
-    let last = all.into_iter().find(|message| message.role() == Role::User);
-    // Tool results do not count: they may contain anything, even the source code of such a client.
-    let asks = |message: &Message| message.parts().any(|part| matches!(part, PartRef::Text(text) if says(text)));
-    system || first.into_iter().chain(last).any(asks)
+    let mut newest = (0..request.len()).rev().filter_map(|index| message(request, Some(index)));
+    let last = newest.find(|message| message.role() == Role::User);
+    system
+        || first.is_some_and(|first| says(first, has_known_words))
+        || last.is_some_and(|last| says(last, asks_for_summary))
 }
 
 #[cfg(test)]

@@ -66,6 +66,7 @@ mod relation;
 mod scope;
 mod scopes;
 mod summaries;
+mod summary_words;
 mod tools;
 
 pub use self::identity::Identity;

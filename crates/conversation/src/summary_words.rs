@@ -1,0 +1,176 @@
+//! Words with which a message asks for a summary of its conversation, in several languages.
+//!
+//! A client that compacts its history asks the model in words of its own, which nobody can list. But a sentence of them
+//! names a summary, and the conversation that is to be summarized. If a person asks in such words, nothing is lost: the
+//! request is sent whole, and the next request continues the conversation.
+
+/// Phrases with which known clients ask for a summary, also in a system prompt.
+const PHRASES: [&str; 7] = [
+    "CRITICAL: Respond with TEXT ONLY",
+    "You are a context summarization agent",
+    "You are a context summarization assistant",
+    "You are a specialized system component responsible for distilling chat history",
+    "You are performing a CONTEXT CHECKPOINT COMPACTION",
+    "You are the component that summarizes internal chat history",
+    "Your task is to create a detailed summary of the conversation so far",
+];
+
+/// Beginnings of words for a summary, and for handing work over, in lower case.
+const SUMMARIES: [&str; 38] = [
+    "compact",
+    "condens",
+    "continuation prompt",
+    "distil",
+    "hand off",
+    "hand over",
+    "hand-off",
+    "handoff",
+    "handover",
+    "recap",
+    "summar",
+    "take over",
+    "takes over",
+    "fass",
+    "zusammenfass",
+    "résum",
+    "resuma",
+    "resumen",
+    "resumir",
+    "resumo",
+    "riassum",
+    "riassun",
+    "samenvat",
+    "vat samen",
+    "podsum",
+    "streść",
+    "özet",
+    "подытож",
+    "резюм",
+    "сводк",
+    "краткое изложение",
+    "まとめ",
+    "要約",
+    "总结",
+    "摘要",
+    "概括",
+    "總結",
+    "요약",
+];
+
+/// Words for a conversation, in lower case.
+const CONVERSATIONS: [&str; 52] = [
+    "chat",
+    "context",
+    "conversation",
+    "dialog",
+    "discussed",
+    "discussion",
+    "everything that was said",
+    "history",
+    "messages",
+    "our work",
+    "session",
+    "so far",
+    "thread",
+    "transcript",
+    "until now",
+    "bisher",
+    "gespräch",
+    "sitzung",
+    "unterhaltung",
+    "verlauf",
+    "échange",
+    "historique",
+    "jusqu'à présent",
+    "jusqu'ici",
+    "conversación",
+    "hasta ahora",
+    "historial",
+    "sesión",
+    "até agora",
+    "conversa",
+    "histórico",
+    "sessão",
+    "conversazione",
+    "cronologia",
+    "finora",
+    "gesprek",
+    "tot nu toe",
+    "dotychczas",
+    "rozmow",
+    "konuşma",
+    "sohbet",
+    "şimdiye",
+    "бесед",
+    "диалог",
+    "разговор",
+    "до сих пор",
+    "これまで",
+    "会話",
+    "对话",
+    "到目前为止",
+    "上下文",
+    "대화",
+];
+
+/// Returns whether a text has the words with which a known client asks for a summary. The system prompt of an agent may
+/// mention summaries of conversations for other reasons.
+pub(super) fn has_known_words(text: &str) -> bool {
+    PHRASES.iter().any(|phrase| text.contains(phrase))
+}
+
+/// Returns whether a message asks for a summary of its conversation.
+pub(super) fn asks_for_summary(text: &str) -> bool {
+    has_known_words(text)
+        || text.split(['.', '!', '?', '\n', '。', '！', '？']).any(|sentence| {
+            let sentence = sentence.to_lowercase();
+            CONVERSATIONS.iter().any(|word| sentence.contains(word))
+                && SUMMARIES.iter().any(|word| has_word(&sentence, word))
+        })
+}
+
+/// Returns whether a text has a word that begins like this. Scripts without spaces have no beginnings of words.
+fn has_word(text: &str, beginning: &str) -> bool {
+    let is_inside = |at: usize| text.get(..at).is_some_and(|before| before.ends_with(|c: char| c.is_alphanumeric()));
+    let has_spaces = beginning.starts_with(|c: char| c < '\u{2e80}');
+    text.match_indices(beginning).any(|(at, _)| !has_spaces || !is_inside(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_of_the_conversation_is_asked_for_in_any_words() {
+        for text in [
+            "Please provide a detailed summary of our conversation above.",
+            "The window is nearly full. Condense the chat history into a briefing for yourself.",
+            "Write a handoff note, so that another assistant can go on with this session.",
+            "Your task is to create a detailed summary of the conversation so far, paying close attention to the user.",
+            "You are a context summarization assistant.",
+            "You are the component that summarizes internal chat history into a given structure.",
+            "Fasse unser bisheriges Gespräch zusammen.",
+            "Résume notre conversation en dix points.",
+            "Haz un resumen de la conversación hasta ahora.",
+            "请总结我们到目前为止的对话。",
+            "これまでの会話を要約してください。",
+        ] {
+            assert!(asks_for_summary(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn other_requests_are_not_for_a_summary_of_the_conversation() {
+        for text in [
+            "Summarize the README.",
+            "Go on with the conversation view.",
+            "The chat window is broken. Add a summary to the report.",
+            "Resume the session.",
+            "Fix the bug in src/history.rs that loses entries.",
+            "Wie heißt die Klasse für den Verlauf?",
+            "",
+        ] {
+            assert!(!asks_for_summary(text), "{text}");
+        }
+    }
+}
