@@ -21,6 +21,12 @@ enum Fit {
 }
 
 impl Fit {
+    fn common(self) -> usize {
+        match self {
+            Fit::Named(common) | Fit::Edit(common) | Fit::Answer(common) | Fit::Extends(common) => common,
+        }
+    }
+
     /// Returns the number of common messages if the fit is only a guess, because the end differs.
     fn guesses_at(self) -> Option<usize> {
         match self {
@@ -51,8 +57,10 @@ fn fit(line: &Outline, clues: &Clues) -> Option<(Fit, Relation)> {
     }
     // The request has the last request, but not its answer: it has the client's version of it, or none.
     if common == line.asked && common > 0 && line.path.len() > line.asked {
-        let continues = clues.path.len() > line.asked;
-        return (continues || may_differ).then_some((Fit::Answer(common), Relation::Edited));
+        let goes_on = clues.path.base() == line.asked + 1 && line.has_answer_of(clues);
+        // With an answer of the model before it, the same question again is a retry, and not another conversation.
+        let asks_again = clues.path.len() == line.asked && clues.path.has_answers();
+        return (goes_on || asks_again || may_differ).then_some((Fit::Answer(common), Relation::Edited));
     }
     // The request differs in the newest messages.
     let is_grown = clues.path.base() == line.base && line.has_grown(clues);
@@ -64,11 +72,17 @@ fn fit(line: &Outline, clues: &Clues) -> Option<(Fit, Relation)> {
     clues.is_named.then_some((Fit::Named(common), Relation::Rewritten))
 }
 
-/// Returns the index of the line that a request continues, and the relation. `None` if the request begins a line.
-pub(super) fn choose<L: Deref<Target = Outline>>(
-    lines: impl IntoIterator<Item = L>,
-    clues: &Clues,
-) -> Option<(usize, Relation)> {
+/// A line that a request continues.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Choice {
+    pub(super) index: usize,
+    pub(super) relation: Relation,
+    /// The number of common messages.
+    pub(super) common: usize,
+}
+
+/// Chooses the line that a request continues. `None` if the request begins a line.
+pub(super) fn choose<L: Deref<Target = Outline>>(lines: impl IntoIterator<Item = L>, clues: &Clues) -> Option<Choice> {
     let mut longest = 0;
     let fits = lines.into_iter().enumerate().filter_map(|(index, outline)| {
         if outline.has_tools_of(clues) {
@@ -89,7 +103,7 @@ pub(super) fn choose<L: Deref<Target = Outline>>(
     if fit.guesses_at().is_some() && !clues.is_named && fits.last().is_some_and(is_unclear) {
         return None;
     }
-    Some((index, relation))
+    Some(Choice { index, relation, common: fit.common() })
 }
 
 /// Returns the index of the line whose history a request asks to summarize. `None` if several lines fit, or if the
@@ -120,7 +134,8 @@ mod tests {
     use lookback_session::adapter::Resent;
     use lookback_wire::message::Message;
 
-    use super::super::path::{Fingerprint, Path, beginning};
+    use super::super::matched::Answer;
+    use super::super::path::{Fingerprint, Path, beginning, words};
     use super::super::tools::Tools;
     use super::*;
 
@@ -138,7 +153,16 @@ mod tests {
         let names: Arc<[String]> = tools.iter().map(|tool| (*tool).to_owned()).collect();
         let hash = names.iter().map(|name| name.len() as u64).sum();
         let last = messages.last().map(|last| beginning(&last.text())).unwrap_or_default();
-        Clues { path, last, tools: Tools { hash, names }, ..Clues::default() }
+        let answer = path.base().checked_sub(1).and_then(|at| messages.get(at)).map(words).unwrap_or_default();
+        Clues { path, last, answer, tools: Tools { hash, names }, ..Clues::default() }
+    }
+
+    /// Returns the index of the line that a request continues, and the relation.
+    fn choose<L: Deref<Target = Outline>>(
+        lines: impl IntoIterator<Item = L>,
+        clues: &Clues,
+    ) -> Option<(usize, Relation)> {
+        super::choose(lines, clues).map(|Choice { index, relation, .. }| (index, relation))
     }
 
     fn retried(texts: &[&str]) -> Clues {
@@ -152,7 +176,10 @@ mod tests {
     fn line(asked: &[&str], answer: Option<&str>) -> Outline {
         let mut outline = Outline::default();
         outline.begin(clues(asked), Relation::New, 1);
-        outline.finish(answer.map(|answer| Resent::from_message(&Message::assistant(answer))));
+        outline.finish(answer.map(|answer| {
+            let answer = Message::assistant(answer);
+            Answer { resent: Resent::from_message(&answer), words: words(&answer) }
+        }));
         outline
     }
 
@@ -184,7 +211,10 @@ mod tests {
     fn an_answer_in_the_clients_own_words_goes_on_with_the_line_unless_two_could_be_meant() {
         let one = line(&["Hi"], Some("Hello. "));
         assert_eq!(choose(std::slice::from_ref(&one), &clues(&["Hi", "Hello", "Go on"])), Some((0, Relation::Edited)));
+        assert_eq!(choose(std::slice::from_ref(&one), &clues(&["Hi", "Good day.", "Go on"])), None);
         let other = line(&["Hi"], Some("Good day."));
+        assert_eq!(choose(&[one.clone(), other], &clues(&["Hi", "Hello", "Go on"])), Some((0, Relation::Edited)));
+        let other = line(&["Hi"], Some("Hello, you."));
         assert_eq!(choose(&[one, other], &clues(&["Hi", "Hello", "Go on"])), None);
     }
 

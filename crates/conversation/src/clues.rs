@@ -9,7 +9,15 @@ pub(super) struct Clues {
     pub(super) path: Path,
     /// The beginning of the last message's text.
     pub(super) last: String,
+    /// The newest answer of the model, as [`words`](super::path::words).
+    pub(super) answer: String,
+    /// The beginning of the text of the message before that answer.
+    pub(super) question: String,
     pub(super) tools: Tools,
+    /// Whether the model may call tools.
+    pub(super) may_call: bool,
+    /// Whether the last message is from a person.
+    pub(super) is_from_person: bool,
     /// Whether the client marks the request as a retry.
     pub(super) is_retry: bool,
     /// Whether the scope is one conversation that the client identifies, not all conversations that begin alike.

@@ -22,7 +22,6 @@
 //! use futures_lite::future::block_on;
 //! use http::HeaderMap;
 //! use lookback_conversation::{Account, Identity, Lines, Query, Relation, Scope, Match};
-//! use lookback_session::adapter::Resent;
 //! use lookback_store::{MemoryStore, Store};
 //! use lookback_wire::dialect::RawRequest;
 //! use lookback_wire::message::Message;
@@ -39,7 +38,7 @@
 //!
 //! let mut first = find(r#"{"messages":[{"role":"user","content":"Hi"}]}"#)?;
 //! assert_eq!(first.relation, Relation::New);
-//! first.answered(Resent::from_message(&Message::assistant("Hello.")));
+//! first.answered(&Message::assistant("Hello."));
 //! let name = first.line.name.clone();
 //! drop(first); // The request is over.
 //!
@@ -50,6 +49,7 @@
 //! # Ok::<(), Box<dyn Error>>(())
 //! ```
 
+mod answers;
 mod choose;
 mod clues;
 mod dates;

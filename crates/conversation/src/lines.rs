@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lookback_session::Error;
 use lookback_store::Store;
 
-use super::choose::summarized;
+use super::answers::Answers;
+use super::choose::{Choice, summarized};
 use super::clues::Clues;
 use super::line::Line;
 use super::load;
@@ -19,7 +20,7 @@ use super::outline::Outline;
 use super::query::Query;
 use super::relation::Relation;
 use super::scope::Scope;
-use super::scopes::{Scopes, chosen};
+use super::scopes::{Family, Scopes, chosen};
 use super::summaries::{Summaries, Summary};
 
 /// The recently used lines. Others are read from the store when a request of their scope comes.
@@ -30,32 +31,40 @@ pub struct Lines<S = ()> {
     scopes: Mutex<Scopes<S>>,
     /// The summaries to which clients have compacted lines.
     summaries: Summaries<S>,
-}
-
-/// A request's clues, and the lines of its scope that were read from the store for it.
-struct Search<S> {
-    clues: Clues,
-    loaded: Vec<Arc<Line<S>>>,
-    /// Whether it continues a line in memory.
-    is_known: bool,
+    answers: Arc<Answers<S>>,
 }
 
 impl<S: Default> Lines<S> {
-    /// Returns the line that a request continues, or begins one.
+    /// Returns the line that a request continues, or begins one. If the request has the history of a line with tools, but
+    /// the model may call none, and a person asks, then the client may be compacting the line. Such a match is
+    /// [apart](Match::is_apart), as one of [`find_compacting`](Self::find_compacting). If it was a turn after all, the
+    /// next request has it in its history.
     ///
     /// # Errors
     /// Returns an error if a message cannot be read, or if the lines of the scope have to be read from the store, and
     /// that fails.
     pub async fn find(&self, store: &Arc<dyn Store>, scope: &Scope, query: Query<'_, '_>) -> Result<Match<S>, Error> {
-        let Search { clues, loaded, is_known } = self.search(store, scope, query).await?;
+        let (clues, family) = self.search(store, scope, query).await?;
+        if may_compact(&family, &clues) {
+            return Ok(self.compacting(scope, query, &family, &clues));
+        }
+        // With a line that has all answers of the history, nothing else is needed, nor if the client names the line.
+        let has_all = |choice: Choice| choice.common >= clues.path.base();
+        let is_sure = clues.is_named || chosen(&family, &clues).is_some_and(|(_, choice)| has_all(choice));
+        let answered = if is_sure { None } else { self.answers.find(scope, &clues) };
+        let summary = if is_sure || answered.is_some() { None } else { self.summaries.find(scope, query.request) };
         let resent = clues.path.resent();
-        // A conversation that the client identifies needs no summary to be recognized.
-        let summary = if is_known || clues.is_named { None } else { self.summaries.find(scope, query.request) };
         let mut scopes = self.scopes();
         let now = scopes.tick();
-        let family = scopes.enter(scope, loaded);
+        let family = scopes.enter(scope, Vec::new());
         let is_first = family.is_empty();
-        let continues = chosen(family, &clues).or_else(|| {
+        let changed = |line: Arc<Line<S>>| {
+            let is_shorter = clues.path.len() < line.outline().path.len();
+            (line, if is_shorter { Relation::Rewritten } else { Relation::Edited })
+        };
+        let continues = || chosen(family, &clues).map(|(line, choice)| (line, choice.relation));
+        let found = answered.map(changed).or_else(continues);
+        let continues = found.or_else(|| {
             let summary = summary?;
             let line = scopes.summarized(scope, &clues, &summary)?;
             self.summaries.forget(&summary);
@@ -66,7 +75,8 @@ impl<S: Default> Lines<S> {
         line.outline().begin(clues, relation, now);
         scopes.add(scope, line.clone());
         scopes.forget_oldest();
-        Ok(Match::new(line, relation, resent, query))
+        let matched = Match::new(line, relation, resent, query);
+        Ok(matched.with_answers(self.answers.clone(), scope.account().clone()))
     }
 
     /// Finds the line that a client compacts with this call. The match is [apart](Match::is_apart) from all lines, and
@@ -80,29 +90,50 @@ impl<S: Default> Lines<S> {
         scope: &Scope,
         query: Query<'_, '_>,
     ) -> Result<Match<S>, Error> {
-        let Search { clues, loaded, .. } = self.search(store, scope, query).await?;
-        let family = self.scopes().enter(scope, loaded).clone();
-        let line = summarized(family.iter().map(|line| line.outline()), &clues);
+        let (clues, family) = self.search(store, scope, query).await?;
+        Ok(self.compacting(scope, query, &family, &clues))
+    }
+
+    /// Returns a match that is apart, with the line that the client compacts, if that is known.
+    fn compacting(&self, scope: &Scope, query: Query<'_, '_>, family: &Family<S>, clues: &Clues) -> Match<S> {
+        let line = summarized(family.iter().map(|line| line.outline()), clues);
         let line = line.and_then(|index| family.get(index).cloned());
         let apart = Line::new(scope.new_name(false), Outline::default());
         let compaction = Compaction { scope: scope.clone(), dialect: query.request.dialect(), line };
-        Ok(Match::new(apart, Relation::New, clues.path.resent(), query).with_compaction(compaction))
+        Match::new(apart, Relation::New, clues.path.resent(), query).with_compaction(compaction)
     }
 
-    /// Reads the clues of a request, and the lines of its scope from the store if necessary.
-    async fn search(&self, store: &Arc<dyn Store>, scope: &Scope, query: Query<'_, '_>) -> Result<Search<S>, Error> {
+    /// Reads the clues of a request, and the lines of its scope, also from the store if necessary.
+    async fn search(
+        &self,
+        store: &Arc<dyn Store>,
+        scope: &Scope,
+        query: Query<'_, '_>,
+    ) -> Result<(Clues, Family<S>), Error> {
         let remembered = self.scopes().get(scope).cloned();
-        let Some(family) = remembered else {
-            let loaded = load::lines(store, scope, &[]).await?;
-            return Ok(Search { clues: query.clues(scope, &loaded)?, loaded, is_known: false });
-        };
-        let clues = query.clues(scope, &family)?;
-        let is_known = chosen(&family, &clues).is_some();
-        // Another process may have begun the line, but only if the history has an answer.
-        let is_elsewhere = !is_known && clues.path.has_answers();
-        let loaded = if is_elsewhere { load::lines(store, scope, &family).await? } else { Vec::new() };
-        Ok(Search { clues, loaded, is_known })
+        if let Some(family) = &remembered {
+            let clues = query.clues(scope, family)?;
+            // Another process may have begun the line, but only if the history has an answer.
+            if chosen(family, &clues).is_some() || !clues.path.has_answers() {
+                return Ok((clues, family.clone()));
+            }
+        }
+        let loaded = load::lines(store, scope, remembered.as_deref().unwrap_or_default()).await?;
+        for line in &loaded {
+            let newest = line.outline().newest_answer();
+            newest.into_iter().for_each(|newest| self.answers.remember(scope.account(), newest, line));
+        }
+        let family = self.scopes().enter(scope, loaded).clone();
+        Ok((query.clues(scope, &family)?, family))
     }
+}
+
+/// Returns whether a client may be compacting a line of this family, although it does not say so: the model may call no
+/// tool, a person asks, and the history is that of a line with tools, and of no line without.
+fn may_compact<S>(family: &Family<S>, clues: &Clues) -> bool {
+    let may = !clues.may_call && clues.is_from_person && clues.path.has_answers();
+    let has = |tools: bool| family.iter().any(|line| line.outline().has_history_of(clues, tools));
+    may && has(true) && !has(false)
 }
 
 impl<S> Lines<S> {

@@ -8,10 +8,11 @@ use lookback_facts::tools;
 use lookback_session::adapter::Resent;
 use lookback_session::{Error, Session};
 use lookback_store::{LogName, Store, StoreError};
+use lookback_wire::message::Role;
 
 use super::line::Line;
 use super::outline::Outline;
-use super::path::{Fingerprint, Path, opening};
+use super::path::{Fingerprint, Path, opening, words};
 use super::scope::Scope;
 use super::tools::Tools;
 
@@ -59,7 +60,9 @@ async fn outline(store: &Arc<dyn Store>, name: &LogName) -> Result<Outline, Stor
     let path = Path::new(arrivals().map(said).collect());
     let opening = arrivals().nth(path.first()).map(|first| opening(&first.message));
     let path = path.with_opening(opening);
+    let answer = arrivals().rfind(|arrival| arrival.message.role() == Role::Assistant);
+    let answer = answer.map(|answer| words(&answer.message)).unwrap_or_default();
     let tools = session.view().preamble().map(Tools::from_preamble).unwrap_or_default();
     // Lookback's own tools were added by a gateway, and not declared by the client.
-    Ok(Outline::new(path, tools.without(&tools::tools())))
+    Ok(Outline::new(path, tools.without(&tools::tools()), answer))
 }

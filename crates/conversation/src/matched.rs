@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use lookback_session::adapter::Resent;
 use lookback_wire::dialect::Dialect;
+use lookback_wire::message::Message;
 
+use super::answers::Answers;
 use super::line::Line;
+use super::path::words;
 use super::query::Query;
 use super::relation::Relation;
-use super::scope::Scope;
+use super::scope::{Account, Scope};
 
 /// A request, and the line that it continues. Dropping the match ends the request.
 pub struct Match<S = ()> {
@@ -22,9 +25,17 @@ pub struct Match<S = ()> {
     /// Whether the last message is from a person, and not the result of a tool.
     pub is_from_person: bool,
     /// The model's answer, if it was complete.
-    answer: Option<Resent>,
+    answer: Option<Answer>,
+    /// The owner's newest answers, with the account of the request.
+    answers: Option<(Arc<Answers<S>>, Account)>,
     /// The compaction, if the request is one.
     compaction: Option<Compaction<S>>,
+}
+
+/// The model's complete answer, as far as it is remembered.
+pub(super) struct Answer {
+    pub(super) resent: Resent,
+    pub(super) words: String,
 }
 
 /// A call with which a client compacts its history. It belongs to no line.
@@ -37,7 +48,14 @@ pub(super) struct Compaction<S> {
 
 impl<S> Match<S> {
     pub(super) fn new(line: Arc<Line<S>>, relation: Relation, resent: Vec<Resent>, query: Query<'_, '_>) -> Match<S> {
-        Match { line, relation, resent, is_from_person: query.is_from_person(), answer: None, compaction: None }
+        let is_from_person = query.is_from_person();
+        Match { line, relation, resent, is_from_person, answer: None, answers: None, compaction: None }
+    }
+
+    /// Sets where the line's answer is remembered.
+    pub(super) fn with_answers(mut self, answers: Arc<Answers<S>>, account: Account) -> Match<S> {
+        self.answers = Some((answers, account));
+        self
     }
 
     /// Marks the request as a call with which a client compacts its history.
@@ -65,14 +83,17 @@ impl<S> Match<S> {
     }
 
     /// Records the model's complete answer, so that a request with this answer is recognized as continuing the line.
-    pub fn answered(&mut self, answer: Resent) {
-        self.answer = Some(answer);
+    pub fn answered(&mut self, answer: &Message) {
+        self.answer = Some(Answer { resent: Resent::from_message(answer), words: words(answer) });
     }
 }
 
 impl<S> Drop for Match<S> {
     fn drop(&mut self) {
-        self.line.outline().finish(self.answer);
+        let newest = self.line.outline().finish(self.answer.take());
+        if let (Some(newest), Some((answers, account))) = (newest, &self.answers) {
+            answers.remember(account, newest, &self.line);
+        }
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::mem;
 
-use lookback_session::adapter::Resent;
 use lookback_wire::message::Role;
 
 use super::clues::Clues;
+use super::matched::Answer;
 use super::path::{Fingerprint, Path};
 use super::relation::Relation;
 use super::tools::Tools;
@@ -23,6 +23,8 @@ pub(super) struct Outline {
     pub(super) base: usize,
     /// The text of the last message of the last request.
     last: String,
+    /// The last answer, as [`words`].
+    answer: String,
     pub(super) tools: Tools,
     /// The number of requests that are not answered yet.
     in_flight: usize,
@@ -34,13 +36,13 @@ pub(super) struct Outline {
 
 impl Outline {
     /// Creates the outline of a line with these messages. The model's messages at the end are the answer to the last
-    /// request.
-    pub(super) fn new(path: Path, tools: Tools) -> Outline {
+    /// request. `answer` has the [`words`] of the last of them.
+    pub(super) fn new(path: Path, tools: Tools, answer: String) -> Outline {
         let said = path.said();
         let is_models = |at: usize| said.get(at).is_some_and(|message| message.resent.role == Role::Assistant);
         let asked = (0..said.len()).rfind(|at| !is_models(*at)).map_or(0, |last| last + 1);
         let base = (0..asked).rfind(|at| is_models(*at)).map_or(0, |last| last + 1);
-        Outline { asked, base, is_settled: said.len() > asked, path, tools, ..Outline::default() }
+        Outline { asked, base, is_settled: said.len() > asked, path, tools, answer, ..Outline::default() }
     }
 
     /// Begins a request that belongs to the line.
@@ -56,17 +58,20 @@ impl Outline {
         self.used = now;
     }
 
-    /// Ends a request, and adds its answer, if it was complete.
-    pub(super) fn finish(&mut self, answer: Option<Resent>) {
+    /// Ends a request, and adds its answer, if it was complete. Returns the answer's digest, if it is the newest.
+    pub(super) fn finish(&mut self, answer: Option<Answer>) -> Option<u128> {
         self.in_flight = self.in_flight.saturating_sub(1);
         // If another request came meanwhile, this answer does not belong to it.
         let is_newest = self.path.len() == self.asked && self.in_flight == 0;
-        if let Some(resent) = answer
-            && is_newest
-        {
-            self.path.push(Fingerprint { resent, bytes: None });
-            self.is_settled = true;
-        }
+        let Answer { resent, words } = answer.filter(|_| is_newest)?;
+        self.path.push(Fingerprint { resent, bytes: None });
+        (self.is_settled, self.answer) = (true, words);
+        Some(resent.digest)
+    }
+
+    /// Returns the digest of the newest answer, if the last request has one.
+    pub(super) fn newest_answer(&self) -> Option<u128> {
+        self.path.answer().filter(|_| self.is_settled)
     }
 
     /// Returns whether a request of the line is not answered yet.
@@ -91,11 +96,15 @@ impl Outline {
         common > 0 && (common >= self.asked || common + 1 == self.asked && self.has_grown(clues))
     }
 
-    /// Returns whether a request has all tools of the line. It may have more. With fewer or other tools, it belongs to
-    /// another line: for example, one that extracts memories from the conversation.
+    /// Returns whether this line has tools, or has none, as `tools` says, and all answers in a request's history.
+    pub(super) fn has_history_of(&self, clues: &Clues, tools: bool) -> bool {
+        self.tools.names.is_empty() != tools && self.knows(clues) >= clues.path.base()
+    }
+
+    /// Returns whether a request could have the tools of this line. With other tools, it belongs to another line: for
+    /// example, one that extracts memories from the conversation.
     pub(super) fn has_tools_of(&self, clues: &Clues) -> bool {
-        let has = |tool: &String| clues.tools.names.binary_search(tool).is_ok();
-        self.tools.hash == clues.tools.hash || self.tools.names.iter().all(has)
+        self.tools.are_alike(&clues.tools)
     }
 
     /// Returns whether a request has the tools of the line, and no others.
@@ -106,5 +115,22 @@ impl Outline {
     /// Returns whether the last message of a request is the last message of the previous request, with more text.
     pub(super) fn has_grown(&self, clues: &Clues) -> bool {
         !self.last.is_empty() && clues.last.starts_with(&self.last)
+    }
+
+    /// Returns whether the newest answer in a request is the client's version of the newest answer here.
+    pub(super) fn has_answer_of(&self, clues: &Clues) -> bool {
+        let (one, other) = (&self.answer, &clues.answer);
+        one == other || !one.is_empty() && !other.is_empty() && (one.contains(&**other) || other.contains(&**one))
+    }
+
+    /// Returns whether a request's history has only answers of this line, up to the newest, although other messages have
+    /// changed. A second message must be common to both, or the message before the answer must be a part of the one here,
+    /// or the reverse: others may get the same answer.
+    pub(super) fn answered(&self, clues: &Clues) -> bool {
+        let is_free = self.is_settled && (!self.is_busy() || clues.is_retry);
+        let (has_answers, shares) = self.path.has_answers_of(&clues.path);
+        let (one, other) = (&self.last, &clues.question);
+        let is_part = !one.is_empty() && !other.is_empty() && (one.contains(&**other) || other.contains(&**one));
+        is_free && self.has_tools_of(clues) && has_answers && (shares || is_part)
     }
 }

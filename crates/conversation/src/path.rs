@@ -1,5 +1,7 @@
 //! The path of a conversation: the fingerprints of its messages, in their order.
 
+use std::collections::HashSet;
+
 use lookback_session::adapter::Resent;
 use lookback_wire::message::{Message, Role};
 use xxhash_rust::xxh3::xxh3_64;
@@ -92,6 +94,28 @@ impl Path {
         self.base() > 0
     }
 
+    /// Returns the digest of the last message from the model.
+    pub(super) fn answer(&self) -> Option<u128> {
+        self.said()
+            .iter()
+            .map(|message| message.resent)
+            .rfind(|resent| resent.role == Role::Assistant)
+            .map(|it| it.digest)
+    }
+
+    /// Returns whether another path has only answers of this one up to the newest, and also a message that is not from
+    /// the model.
+    pub(super) fn has_answers_of(&self, other: &Path) -> (bool, bool) {
+        let answers = |path: &Path| {
+            let said = path.said().iter().map(|message| message.resent);
+            said.filter(|resent| resent.role == Role::Assistant).map(|resent| resent.digest).collect::<Vec<_>>()
+        };
+        let others: HashSet<u128> = self.said().iter().map(|message| message.resent.digest).collect();
+        let before = other.said().get(..other.base()).unwrap_or_default().iter().map(|message| message.resent);
+        let shares = before.filter(|it| it.role != Role::Assistant).any(|it| others.contains(&it.digest));
+        (answers(self).ends_with(&answers(other)), shares)
+    }
+
     /// Returns the index after the last message from the model.
     pub(super) fn base(&self) -> usize {
         self.said().iter().rposition(|message| message.resent.role == Role::Assistant).map_or(0, |last| last + 1)
@@ -135,6 +159,15 @@ impl Path {
 /// Returns the hash of a message's text without its dates, because some clients change the date in the first message.
 pub(super) fn opening(message: &Message) -> u64 {
     xxh3_64(without_dates(&beginning(&message.text())).as_bytes())
+}
+
+/// Returns the letters and digits at the beginning of a message, and the names of its tools. Clients change spaces and
+/// marks of an answer, or break it off.
+pub(super) fn words(message: &Message) -> String {
+    let text = message.text();
+    let letters = text.chars().filter(|c| c.is_alphanumeric()).take(MOST);
+    let names = message.tool_calls().map(|(_, call)| call.name.as_str());
+    letters.chain(names.flat_map(str::chars)).collect()
 }
 
 /// Returns the part of a text that is remembered.

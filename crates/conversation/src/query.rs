@@ -8,9 +8,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::clues::Clues;
 use super::line::Line;
-use super::path::{Fingerprint, Path, beginning, opening};
+use super::path::{Fingerprint, Path, beginning, opening, words};
 use super::scope::Scope;
-use super::tools::Tools;
+use super::tools::{Tools, may_call};
 
 /// A query for the line of a request.
 #[derive(Debug, Clone, Copy)]
@@ -75,6 +75,23 @@ impl<'a, 'b> Query<'a, 'b> {
             None => String::new(),
         };
         let tools = tools.unwrap_or_else(|| Tools::from_preamble(preamble));
-        Ok(Clues { path: path.with_opening(opening), last, tools, is_retry, is_named: scope.is_named() })
+        let said = |index: usize| request.message(path.first() + index).ok();
+        let base = path.base();
+        let answer = base.checked_sub(1).and_then(said).map(|answer| words(answer)).unwrap_or_default();
+        let question =
+            base.checked_sub(2).and_then(said).map(|question| beginning(&question.text())).unwrap_or_default();
+        let (may_call, is_from_person) = (may_call(request, preamble), self.is_from_person());
+        let path = path.with_opening(opening);
+        Ok(Clues {
+            path,
+            last,
+            answer,
+            question,
+            tools,
+            may_call,
+            is_from_person,
+            is_retry,
+            is_named: scope.is_named(),
+        })
     }
 }

@@ -74,6 +74,11 @@ impl Scope {
         Some(Scope { name, is_named: identity.is_conversation(), account })
     }
 
+    /// Returns the account.
+    pub(super) fn account(&self) -> &Account {
+        &self.account
+    }
+
     /// Returns whether both scopes have the same account.
     pub(super) fn has_account_of(&self, other: &Scope) -> bool {
         self.account == other.account

@@ -3,10 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::choose::choose;
+use super::choose::{Choice, choose};
 use super::clues::Clues;
 use super::line::Line;
-use super::relation::Relation;
 use super::scope::Scope;
 use super::summaries::Summary;
 
@@ -96,8 +95,8 @@ impl<S> Scopes<S> {
     }
 }
 
-/// Returns the line of a family that a request continues, and the relation.
-pub(super) fn chosen<S>(family: &Family<S>, clues: &Clues) -> Option<(Arc<Line<S>>, Relation)> {
-    let (index, relation) = choose(family.iter().map(|line| line.outline()), clues)?;
-    Some((family.get(index)?.clone(), relation))
+/// Returns the line of a family that a request continues, with the choice.
+pub(super) fn chosen<S>(family: &Family<S>, clues: &Clues) -> Option<(Arc<Line<S>>, Choice)> {
+    let choice = choose(family.iter().map(|line| line.outline()), clues)?;
+    Some((family.get(choice.index)?.clone(), choice))
 }

@@ -1,9 +1,10 @@
-//! The tools that a request declares. Requests of a line have the same tools, or gain some.
+//! The tools that a request declares. Requests of a line have the same tools, or gain some, or those of another mode.
 
 use std::sync::Arc;
 
 use lookback_facts::tools::Tool;
-use lookback_wire::dialect::Preamble;
+use lookback_wire::dialect::{Preamble, RawRequest};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -24,6 +25,17 @@ impl Tools {
         xxh3_64(preamble.tools.as_deref().map_or("", RawValue::get).as_bytes())
     }
 
+    /// Returns whether a client could offer both in the same conversation: one after the other has gained tools, or in
+    /// different modes, such as for planning and for acting. Then at least half of the smaller set is in both.
+    pub(super) fn are_alike(&self, other: &Tools) -> bool {
+        if self.hash == other.hash {
+            return true;
+        }
+        let both = self.names.iter().filter(|name| other.names.binary_search(name).is_ok()).count();
+        let smaller = self.names.len().min(other.names.len());
+        self.names.is_empty() || smaller > 0 && 2 * both >= smaller
+    }
+
     /// Returns the tools without some of them.
     pub(super) fn without(self, some: &[Tool]) -> Tools {
         let stays = |name: &&String| some.iter().all(|tool| tool.name != **name);
@@ -34,4 +46,17 @@ impl Tools {
 /// Returns whether the request declares tools.
 pub(super) fn has_tools(preamble: &Preamble) -> bool {
     preamble.tools.as_deref().is_some_and(|tools| !matches!(tools.get(), "[]" | "null"))
+}
+
+/// Returns whether the model may call a tool: the request declares some, and does not forbid all calls.
+pub(super) fn may_call(request: &RawRequest<'_>, preamble: &Preamble) -> bool {
+    let member = |name: &str| request.member(name).and_then(|value| serde_json::from_str::<Value>(value.get()).ok());
+    let choice = member("tool_choice");
+    let is_none = |choice: &Value| choice == "none" || choice["type"] == "none";
+    let config = member("toolConfig").or_else(|| member("tool_config"));
+    let forbids = |config: &Value| {
+        let calling = config.get("functionCallingConfig").or_else(|| config.get("function_calling_config"));
+        calling.is_some_and(|calling| calling["mode"] == "NONE")
+    };
+    has_tools(preamble) && !choice.as_ref().is_some_and(is_none) && !config.as_ref().is_some_and(forbids)
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use lookback_engine::transcript::{Checkpoint, Entry, Origin, Position};
+use lookback_engine::transcript::{Checkpoint, Compaction, Entry, Origin, Position};
 use lookback_engine::view::{self, View};
 use lookback_engine::{Engine, LogState};
 use lookback_wire::message::Role;
@@ -144,6 +144,19 @@ impl Session {
         Ok((fold(&*self.store, &self.name, checkpoint, end).await?, end))
     }
 
+    /// Returns the compactions of the branch from a position on.
+    async fn compactions_from(&self, from: Position) -> Result<Vec<Compaction>, Error> {
+        let mut compactions = Vec::new();
+        self.walk_from(from, &mut |_, entry| {
+            if let Entry::Compaction(compaction) = entry {
+                compactions.push(compaction);
+            }
+            true
+        })
+        .await?;
+        Ok(compactions)
+    }
+
     /// Returns the known beginning of the branch if contents of it were erased. The session cannot go back to before
     /// it.
     async fn known(&self) -> Result<Known, Error> {
@@ -265,11 +278,18 @@ pub async fn sync_resent(
             Some(Err(Error::Store(StoreError::Damaged { .. }))) if session.refresh().await? => continue,
             fork => fork.transpose()?,
         };
+        // If the conversation goes on, its window stays cut. If it goes back, the cut may not be necessary.
+        let goes_on = digests.len() as u64 >= length;
+        let cuts = match &fork {
+            Some((_, at)) if goes_on => session.compactions_from(*at).await?,
+            _ => Vec::new(),
+        };
         let new = indexes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
         let new = new.iter().map(|index| message(*index)).collect::<Result<Vec<_>, Error>>()?;
         let (time, changes) = (now(), fork.is_some() || !new.is_empty());
         let change = |engine: &mut Engine| {
             let mut entries = fork.map(|(view, at)| go_back(engine, view, at)).unwrap_or_default();
+            cuts.iter().for_each(|cut| entries.extend(engine.carry_over(cut)));
             for message in &new {
                 entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
             }

@@ -73,12 +73,13 @@ pub(crate) fn say(request: &Request, number: usize) -> Said {
     }
 }
 
-/// Returns whether a client asks for a summary of its history, which it does without tools.
+/// Returns whether a client asks for a summary of its history: without tools, or of its chat.
 fn asks_for_summary(request: &Request, newest: &str, tools: &[Tool]) -> bool {
     let says = |text: &str| ["summar", "SUMMAR", "state_snapshot"].iter().any(|word| text.contains(word));
     let first = || request.messages().first().is_some_and(|first| first.role() == Role::System && says(&first.text()));
     let system = || request.preamble().system.as_deref().is_some_and(|system| says(system.get()));
-    newest.contains("Respond with TEXT ONLY") || tools.is_empty() && (says(newest) || first() || system())
+    let of_chat = newest.contains("Respond with TEXT ONLY") || says(newest) && newest.contains("whole chat");
+    of_chat || tools.is_empty() && (says(newest) || first() || system())
 }
 
 /// Returns a call that waits for an agent that was started, if there is such a tool.

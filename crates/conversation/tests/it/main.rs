@@ -9,7 +9,6 @@ use http::HeaderMap;
 use lookback_conversation::{Account, Identity, Lines, Match, Query, Relation, Scope};
 use lookback_engine::Settings;
 use lookback_session::Session;
-use lookback_session::adapter::Resent;
 use lookback_store::{MemoryStore, Store};
 use lookback_wire::dialect::RawRequest;
 use lookback_wire::message::Message;
@@ -46,7 +45,7 @@ impl Call<'_> {
     /// Makes the call, and returns the name of its line, its relation to the line, and the line's state.
     fn ask<S: Default + Clone>(&self, lines: &Lines<S>, store: &Arc<dyn Store>, answer: &str) -> (String, Relation, S) {
         let mut turn = self.turn(lines, store, Account::default(), false);
-        turn.answered(Resent::from_message(&Message::assistant(answer)));
+        turn.answered(&Message::assistant(answer));
         (turn.line.name.to_string(), turn.relation, turn.line.state.clone())
     }
 }

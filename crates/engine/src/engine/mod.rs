@@ -1,6 +1,7 @@
 //! The engine of one conversation in memory: takes messages, and returns windows and the entries that a log must keep.
 
 mod arrive;
+mod carry_over;
 mod erase;
 mod index;
 mod limits;

@@ -618,3 +618,31 @@ fn a_push_returns_the_positions_of_its_messages() {
         assert_eq!(block_on(session.push(results)).unwrap(), [call + 1, call + 2]);
     });
 }
+
+#[test]
+fn a_window_stays_cut_while_a_client_changes_only_its_newest_messages() {
+    over_each(|store| {
+        let mut session = open(&store, settings(12));
+        let (mut history, mut before, mut cuts) = (Vec::new(), Vec::new(), 0);
+        for turn in 0..30 {
+            // The client shows the open file with its newest question only.
+            history.push(Message::user(format!("question {turn}, with main.rs open")));
+            block_on(session.sync(history.clone())).unwrap();
+            let window = block_on(session.window()).unwrap();
+            cuts += usize::from(window.plan().is_some());
+            let sent: Vec<String> = window.messages().unwrap().iter().map(|message| message.get().to_owned()).collect();
+            let is_kept = before.iter().zip(&sent).take_while(|(one, other)| one == other).count();
+            // The question before has changed, and nothing before it, unless this window was cut anew.
+            assert!(is_kept + 1 >= before.len() || window.plan().is_some(), "{turn}: {before:?} {sent:?}");
+            before = sent;
+            block_on(session.push(Message::assistant(format!("answer {turn}")))).unwrap();
+            history.pop();
+            history.extend([Message::user(format!("question {turn}")), Message::assistant(format!("answer {turn}"))]);
+        }
+        assert!((4..=10).contains(&cuts), "{cuts} cuts");
+        // If the client goes back, the window is whole again.
+        history.truncate(8);
+        block_on(session.sync(history)).unwrap();
+        assert_eq!(block_on(session.window()).unwrap().messages().unwrap().len(), 8);
+    });
+}

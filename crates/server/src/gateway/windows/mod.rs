@@ -11,7 +11,6 @@ use lookback_facts::{Memory, MemoryError};
 use lookback_replay::prices::Prices;
 use lookback_session::Batch;
 use lookback_session::adapter;
-use lookback_session::adapter::Resent;
 use lookback_session::{Error, Session};
 use lookback_store::{MemoryStore, Store, StoreError};
 use lookback_wire::message::{PartRef, ResultItem};
@@ -250,7 +249,7 @@ impl Windows {
 
     /// Records the model's answer and the provider's usage report. Returns the cost in US dollars, if known.
     pub(crate) async fn answered(&self, turn: &mut Turn, mut response: Response) -> Result<Option<f64>, NoWindow> {
-        let answer = Resent::from_message(&response.message);
+        let answer = response.message.clone();
         // A held-out session is not made smaller either.
         response.fills_window &= self.arm(turn) == Arm::Windowed;
         let recorded = async |Open { session, .. }: &mut Open| {
@@ -269,7 +268,7 @@ impl Windows {
             Ok(dollars)
         };
         let dollars = self.with_open(&turn.matched.line, recorded).await?;
-        turn.matched.answered(answer);
+        turn.matched.answered(&answer);
         Ok(dollars)
     }
 

@@ -226,3 +226,25 @@ fn a_named_conversation_goes_on_in_another_dialect() {
     assert_eq!((next.status, next.session(), next.header("x-lookback-line")), (200, &*session, Some("continued")));
     assert_eq!(lab.texts(&session).len(), 4);
 }
+
+#[test]
+fn context_of_only_the_newest_question_neither_parts_a_conversation_nor_loses_its_cache() {
+    let limits = lookback_engine::policy::Limits::messages;
+    let policy = Policy { limits: limits(24), target: Some(limits(12)), ..Policy::unlimited() };
+    for dialect in DIALECTS {
+        let lab = Lab::new(Some(policy.clone()));
+        let mut client = Client::new(dialect);
+        let mut sessions = std::collections::BTreeSet::new();
+        for turn in 0..24 {
+            let question = format!("Question {turn}. {}", "Tell me more about it. ".repeat(100));
+            let context = format!("<context>Found for {turn}: {}</context>\n", "a passage ".repeat(10));
+            sessions.insert(client.say(&lab, &(context + &question)).session().to_owned());
+            let at = client.messages.iter().rposition(|message| message["role"] == "user").unwrap();
+            client.messages[at] = client.said("user", &question);
+        }
+        assert_eq!(sessions.len(), 1, "{dialect}: {sessions:?}");
+        let usage = lab.stand_in.report().usage;
+        // Anthropic caches only up to markers, of which this client sends none.
+        assert!(dialect == Dialect::Anthropic || usage.cached * 10 >= usage.input * 4, "{dialect}: {usage:?}");
+    }
+}

@@ -56,11 +56,25 @@ enum Step {
     CompactAsText,
     /// The same, with the beginning of the history, and with the rest after the summary.
     CompactBeginning,
+    /// The same as [`Step::Compact`], in words of no known client.
+    CompactInOtherWords,
+    /// The same, in words that do not name a summary, but without tools.
+    CompactWithoutTools,
+    /// Asks the last question again, without a mark.
+    AskAgain,
+    /// Sends a message with text that later requests do not have.
+    Remind,
+    /// Clears the results of old tool calls.
+    Clear,
+    /// Sends only the newest messages from now on.
+    Trim,
+    /// Takes some of its tools away, or gives them back.
+    ChangeMode,
     /// Restarts the gateway.
     Restart,
 }
 
-const STEPS: [(u32, Step); 16] = [
+const STEPS: [(u32, Step); 23] = [
     (9, Step::Say),
     (4, Step::RunTool),
     (2, Step::Retry),
@@ -76,6 +90,13 @@ const STEPS: [(u32, Step); 16] = [
     (1, Step::Compact),
     (1, Step::CompactAsText),
     (1, Step::CompactBeginning),
+    (1, Step::CompactInOtherWords),
+    (1, Step::CompactWithoutTools),
+    (1, Step::AskAgain),
+    (2, Step::Remind),
+    (1, Step::Clear),
+    (1, Step::Trim),
+    (1, Step::ChangeMode),
     (1, Step::Restart),
 ];
 
@@ -96,6 +117,8 @@ struct Talk {
     ever: BTreeSet<String>,
     /// Its session, if its next request must continue it.
     session: Option<String>,
+    /// Whether its session began with another message.
+    has_another_beginning: bool,
 }
 
 impl Talk {
@@ -109,8 +132,8 @@ impl Talk {
         let mut client = Client::new(dialect);
         client.tools = if agent.is_some() { vec!["read", "search"] } else { vec!["read", "write"] };
         client.headers.push(("x-lookback-key", key.to_owned()));
-        let (day, count, ever, session) = (20, 0, BTreeSet::new(), None);
-        let mut talk = Talk { shape, client, tenant, label, agent, day, count, ever, session };
+        let (day, count, ever, session, has_another_beginning) = (20, 0, BTreeSet::new(), None, false);
+        let mut talk = Talk { shape, client, tenant, label, agent, day, count, ever, session, has_another_beginning };
         talk.name(0);
         talk
     }
@@ -177,6 +200,7 @@ impl Talk {
         self.listen();
         let answer = self.send(lab, self.client.path(), more, &self.body());
         let session = answer.session().to_owned();
+        self.has_another_beginning &= answer.header("x-lookback-line") != Some("new");
         if let Some(before) = self.session.replace(session.clone()) {
             assert_eq!(session, before, "{}: {:?}", self.label, answer.header("x-lookback-line"));
         }
@@ -293,7 +317,13 @@ impl Talk {
 
     /// Has the history, or its beginning, summarized, and continues with the summary instead.
     fn compact(&mut self, lab: &Lab, step: Step) {
-        let text = "CRITICAL: Respond with TEXT ONLY. Create a detailed summary of the conversation so far.";
+        let text = match step {
+            Step::CompactInOtherWords => {
+                "The window is nearly full. Condense our whole chat into a summary for yourself."
+            }
+            Step::CompactWithoutTools => "State all that matters, as a summary in ten points.",
+            _ => "CRITICAL: Respond with TEXT ONLY. Create a detailed summary of the conversation so far.",
+        };
         let mut asks = self.client.clone();
         let is_said = |message: &Value| message["role"] == "user" && !text_of(message).is_empty();
         let last = asks.messages.iter().rposition(is_said).unwrap();
@@ -311,6 +341,9 @@ impl Talk {
                 kept.insert(0, self.client.said("assistant", "Understood."));
             }
             _ => {
+                if step == Step::CompactWithoutTools {
+                    asks.tools = Vec::new();
+                }
                 asks.messages.push(self.client.said("user", text));
                 kept = vec![self.client.said("assistant", "Understood.")];
             }
@@ -319,7 +352,45 @@ impl Talk {
         let summary = asks.words(&answer);
         let first = format!("This session is being continued from a previous conversation.\n\n{summary}");
         self.client.messages = [vec![self.client.said("user", &first)], kept].concat();
+        self.has_another_beginning = true;
         self.say(lab, "Go on");
+    }
+
+    /// Sends a message with text that later requests do not have.
+    fn remind(&mut self, lab: &Lab) {
+        let words = self.words("Look");
+        let reminded = format!("<reminder>The file is open at {}.</reminder>\n{words}", self.count);
+        self.client.messages.push(self.client.said("user", &reminded));
+        let at = self.client.messages.len() - 1;
+        self.ask(lab, &[]);
+        self.client.messages[at] = self.client.said("user", &words);
+        self.say(lab, "Go on");
+    }
+
+    /// Replaces the results of all tool calls.
+    fn clear(&mut self) {
+        for message in &mut self.client.messages {
+            let place = match self.client.dialect {
+                Dialect::Anthropic => "/content/0/content",
+                Dialect::OpenAiResponses => "/output",
+                Dialect::Gemini => "/parts/0/functionResponse/response/output",
+                _ if message["role"] == "tool" => "/content",
+                _ => continue,
+            };
+            if let Some(result) = message.pointer_mut(place).filter(|result| result.is_string()) {
+                *result = json!("[cleared]");
+            }
+        }
+    }
+
+    /// Removes all messages but those from the last one but two of a person.
+    fn trim(&mut self) {
+        let is_said = |(_, message): &(usize, &Value)| message["role"] == "user" && !text_of(message).is_empty();
+        let said: Vec<usize> = self.client.messages.iter().enumerate().filter(is_said).map(|(at, _)| at).collect();
+        if let [.., first, _] = said[..] {
+            self.client.messages.drain(..first);
+            self.has_another_beginning = true;
+        }
     }
 
     /// Asks what is worth remembering, with other tools, which makes it a separate line.
@@ -370,12 +441,9 @@ impl World {
     fn step(&mut self, tenant: usize, which: usize, step: Step) {
         if step == Step::Restart {
             self.lab = self.lab.restarted(&self.config);
-            for talk in self.talks.iter_mut().flatten().filter(|talk| !talk.is_named()) {
-                // The store does not record which conversation was summarized.
-                if talk.client.messages.iter().any(|message| message.to_string().contains("being continued")) {
-                    talk.session = None;
-                }
-            }
+            // The store finds a conversation by its first message, which another one has replaced.
+            let is_lost = |talk: &&mut Talk| !talk.is_named() && talk.has_another_beginning;
+            self.talks.iter_mut().flatten().filter(is_lost).for_each(|talk| talk.session = None);
             return;
         }
         let number = self.talks[tenant].len();
@@ -445,8 +513,30 @@ impl World {
                 let extract = talk.extract(lab);
                 self.asides[tenant].push(extract);
             }
-            Step::Compact => talk.compact(lab, step),
-            Step::CompactAsText | Step::CompactBeginning => {
+            Step::Compact | Step::CompactInOtherWords => talk.compact(lab, step),
+            // Nobody could tell it from a turn of a client without tools.
+            Step::CompactWithoutTools if talk.is_named() => talk.say(lab, "Go on"),
+            Step::AskAgain if !talk.is_named() && talk.count == 1 => talk.say(lab, "Go on"),
+            Step::AskAgain => {
+                talk.unsay();
+                talk.ask(lab, &[]);
+            }
+            Step::Remind => talk.remind(lab),
+            Step::Clear => {
+                talk.clear();
+                talk.say(lab, "Go on");
+            }
+            Step::Trim => {
+                talk.say(lab, "Now");
+                talk.trim();
+                talk.say(lab, "Go on");
+            }
+            Step::ChangeMode => {
+                let all: &[&str] = if talk.agent.is_some() { &["read", "search"] } else { &["read", "write"] };
+                talk.client.tools = if talk.client.tools == all { vec!["read"] } else { all.to_vec() };
+                talk.say(lab, "Go on");
+            }
+            Step::CompactAsText | Step::CompactBeginning | Step::CompactWithoutTools => {
                 // A gateway that has just started does not know the newest messages of conversations that have not
                 // continued yet.
                 talk.say(lab, "Now");
