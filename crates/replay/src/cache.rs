@@ -2,6 +2,7 @@
 
 mod blocks;
 mod growing;
+mod tracked;
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,6 +15,7 @@ use crate::prices::{Entries, Price};
 pub use blocks::blocks;
 pub(crate) use blocks::shown_as;
 pub use growing::Growing;
+pub(crate) use tracked::Tracked;
 
 /// The prompt cache of one conversation, with the rules and prices of a provider.
 ///
@@ -36,11 +38,27 @@ pub use growing::Growing;
 #[derive(Debug, Clone)]
 pub struct Cache {
     price: Price,
-    // The time of each prefix's last use.
+    /// The time of the last use of each prefix that is not one of `last`, or that a marker follows.
     entries: HashMap<u128, Option<Millis>>,
-    // The prefixes that have expired.
+    /// The prefixes that have expired.
     expired: HashSet<u128>,
-    last: Option<u128>,
+    /// The prefixes of the last request.
+    last: Vec<Prefix>,
+    /// The time of the last request, with which all its prefixes were used if every prefix is kept. `None` if they have
+    /// expired.
+    used: Option<Option<Millis>>,
+    /// The newest time of a use of an entry. `None` if there are none.
+    newest: Option<Option<Millis>>,
+}
+
+/// A beginning of a request.
+#[derive(Debug, Clone, Copy)]
+struct Prefix {
+    /// The chained digest of its blocks.
+    digest: u128,
+    tokens: u64,
+    /// Whether its last block belongs to the system prompt or the tools.
+    fixed: bool,
 }
 
 /// A piece of a request, which is compared with other pieces as a whole.
@@ -126,42 +144,108 @@ impl Charge {
 impl Cache {
     /// Creates an empty cache.
     pub fn new(price: Price) -> Self {
-        Cache { price, entries: HashMap::new(), expired: HashSet::new(), last: None }
+        let (entries, expired) = (HashMap::new(), HashSet::new());
+        Cache { price, entries, expired, last: Vec::new(), used: None, newest: None }
     }
 
     /// Simulates one request, and returns its charge. Without a time, nothing in the cache expires.
     pub fn call(&mut self, blocks: &[Block], time: Option<Millis>) -> Charge {
-        let mut prefix = 0;
-        let mut tokens = 0;
-        // Every prefix of the request: its chained digest, its tokens, and whether a marker follows it.
-        let mut prefixes = Vec::with_capacity(blocks.len());
-        for (index, block) in blocks.iter().enumerate() {
-            prefix = chain(prefix, block.digest);
-            tokens += block.tokens;
-            let last_fixed = block.fixed && blocks.get(index + 1).is_none_or(|next| !next.fixed);
-            let marked = self.price.entries == Entries::Every || last_fixed || index + 1 == blocks.len();
-            prefixes.push((prefix, tokens, marked));
+        self.call_after(blocks, 0, time)
+    }
+
+    /// Simulates one request, of which the first `same` blocks are those of the request before. The cost is that of the
+    /// others.
+    pub(crate) fn call_after(&mut self, blocks: &[Block], same: usize, time: Option<Millis>) -> Charge {
+        let before = self.last.len();
+        let same = same.min(before);
+        let (mut common, old) = (same, self.last.split_off(same));
+        for block in blocks.iter().skip(same) {
+            let (digest, tokens) = self.last.last().map_or((0, 0), |last| (last.digest, last.tokens));
+            let prefix =
+                Prefix { digest: chain(digest, block.digest), tokens: tokens + block.tokens, fixed: block.fixed };
+            let is_same =
+                common == self.last.len() && old.get(common - same).is_some_and(|old| old.digest == prefix.digest);
+            common += usize::from(is_same);
+            self.last.push(prefix);
         }
-        let live = |at: &u128| self.entries.get(at).is_some_and(|used| self.price.keeps(*used, time));
-        let hit = prefixes.iter().rev().find(|(prefix, ..)| live(prefix)).copied();
-        let had = |prefix: &u128| self.entries.contains_key(prefix) || self.expired.contains(prefix);
-        let cold = hit.is_none() && prefixes.iter().any(|(prefix, ..)| had(prefix));
-        let charge = Charge::new(&self.price, tokens, hit.map(|(_, tokens, _)| tokens));
-        let breaks = self.last.is_some_and(|last| !prefixes.iter().any(|(prefix, ..)| *prefix == last));
-        for (prefix, _, _) in prefixes.iter().filter(|(_, tokens, marked)| *marked && self.price.cacheable(*tokens) > 0)
-        {
-            self.entries.insert(*prefix, time);
+        self.leave(old.get(common - same..).unwrap_or_default());
+        let hit = self.hit(common, time);
+        let cold = hit.is_none() && self.had(common);
+        let tokens = self.last.last().map_or(0, |last| last.tokens);
+        let charge = Charge::new(&self.price, tokens, hit.map(|hit| hit.tokens));
+        self.store(hit, time);
+        Charge { breaks: before > 0 && common < before, cold, ..charge }
+    }
+
+    /// Keeps prefixes that the next request does not have, if every prefix is kept.
+    fn leave(&mut self, gone: &[Prefix]) {
+        if self.price.entries != Entries::Every {
+            return;
         }
-        if let Some((prefix, ..)) = hit {
-            self.entries.insert(prefix, time);
+        for prefix in gone {
+            match self.used {
+                _ if self.price.cacheable(prefix.tokens) == 0 => {}
+                Some(time) => self.keep(prefix.digest, time),
+                None => drop(self.expired.insert(prefix.digest)),
+            }
         }
-        self.last = prefixes.last().map(|(prefix, ..)| *prefix);
-        Charge { breaks, cold, ..charge }
+    }
+
+    /// Returns the longest prefix that is kept. The first `common` prefixes are also those of the request before.
+    fn hit(&self, common: usize, time: Option<Millis>) -> Option<Prefix> {
+        let (known, new) = self.last.split_at_checked(common)?;
+        let is_kept =
+            |prefix: &&Prefix| self.entries.get(&prefix.digest).is_some_and(|used| self.price.keeps(*used, time));
+        let may_keep = self.newest.is_some_and(|used| self.price.keeps(used, time));
+        let of_new = || new.iter().rev().find(is_kept).filter(|_| may_keep);
+        let of_known = || match self.price.entries {
+            Entries::Marked => known.iter().rev().find(is_kept).filter(|_| may_keep),
+            Entries::Every => {
+                let is_long = |prefix: &&Prefix| self.price.cacheable(prefix.tokens) > 0;
+                let is_live = self.used.is_some_and(|used| self.price.keeps(used, time));
+                known.last().filter(is_long).filter(|_| is_live)
+            }
+        };
+        if may_keep || self.price.entries == Entries::Every { of_new().or_else(of_known).copied() } else { None }
+    }
+
+    /// Returns whether a prefix of the request was ever kept.
+    fn had(&self, common: usize) -> bool {
+        let had = |prefix: &Prefix| self.entries.contains_key(&prefix.digest) || self.expired.contains(&prefix.digest);
+        let every = self.price.entries == Entries::Every;
+        let mut prefixes = self.last.iter().enumerate();
+        prefixes.any(|(at, prefix)| every && at < common && self.price.cacheable(prefix.tokens) > 0 || had(prefix))
+    }
+
+    /// Stores the prefixes of the last request that are kept, and the use of `hit`.
+    fn store(&mut self, hit: Option<Prefix>, time: Option<Millis>) {
+        self.used = Some(time);
+        let marked = match self.price.entries {
+            // They are kept as the prefixes of the last request.
+            Entries::Every => Vec::new(),
+            Entries::Marked => {
+                let fixed = self.last.iter().take_while(|prefix| prefix.fixed).last();
+                fixed.into_iter().chain(self.last.last()).copied().collect()
+            }
+        };
+        for prefix in marked.into_iter().chain(hit) {
+            if self.price.cacheable(prefix.tokens) > 0 {
+                self.keep(prefix.digest, time);
+            }
+        }
+    }
+
+    /// Records the use of a prefix.
+    fn keep(&mut self, prefix: u128, time: Option<Millis>) {
+        self.entries.insert(prefix, time);
+        let newest = self.newest.unwrap_or(time);
+        self.newest = Some(newest.zip(time).map(|(newest, time)| newest.max(time)));
     }
 
     /// Lets everything in the cache expire now.
     pub fn expire(&mut self) {
         self.expired.extend(self.entries.drain().map(|(prefix, _)| prefix));
+        (self.used, self.newest) = (None, None);
     }
 }
 
@@ -169,6 +253,71 @@ impl Cache {
 mod tests {
     use super::*;
     use crate::prices::Prices;
+    use proptest::prelude::*;
+
+    /// The same rules, with every prefix of every request.
+    struct Plain {
+        price: Price,
+        entries: HashMap<u128, Option<Millis>>,
+        had: HashSet<u128>,
+        last: Option<u128>,
+    }
+
+    impl Plain {
+        fn call(&mut self, blocks: &[Block], time: Option<Millis>) -> Charge {
+            let (mut digest, mut tokens, mut prefixes) = (0, 0, Vec::new());
+            for (index, block) in blocks.iter().enumerate() {
+                (digest, tokens) = (chain(digest, block.digest), tokens + block.tokens);
+                let ends_fixed = block.fixed && blocks.get(index + 1).is_none_or(|next| !next.fixed);
+                let marked = self.price.entries == Entries::Every || ends_fixed || index + 1 == blocks.len();
+                prefixes.push((digest, tokens, marked && self.price.cacheable(tokens) > 0));
+            }
+            let is_kept = |(prefix, ..): &&(u128, u64, bool)| {
+                self.entries.get(prefix).is_some_and(|used| self.price.keeps(*used, time))
+            };
+            let hit = prefixes.iter().rev().find(is_kept).copied();
+            let cold = hit.is_none() && prefixes.iter().any(|(prefix, ..)| self.had.contains(prefix));
+            let breaks = self.last.is_some_and(|last| !prefixes.iter().any(|(prefix, ..)| *prefix == last));
+            let charge = Charge::new(&self.price, tokens, hit.map(|(_, tokens, _)| tokens));
+            let stored = prefixes.iter().filter(|(.., stored)| *stored).chain(&hit).map(|(prefix, ..)| *prefix);
+            for prefix in stored {
+                self.entries.insert(prefix, time);
+                self.had.insert(prefix);
+            }
+            self.last = prefixes.last().map(|(prefix, ..)| *prefix);
+            Charge { breaks, cold, ..charge }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_call_costs_the_same_as_if_every_prefix_were_looked_at(
+            steps in prop::collection::vec((0usize..12, prop::collection::vec((0u128..4, prop::sample::select(vec![0u64, 9, 700, 1_500, 5_000])), 0..4), 0i64..5_000, 0u8..20), 1..40),
+            timed in any::<bool>(),
+        ) {
+            for name in Prices::builtin().names() {
+                let price = Prices::builtin().find(name).unwrap().clone();
+                let mut cache = Cache::new(price.clone());
+                let mut plain = Plain { price, entries: HashMap::new(), had: HashSet::new(), last: None };
+                let (mut blocks, mut now): (Vec<Block>, i64) = (Vec::new(), 0);
+                for (gone, new, seconds, expires) in &steps {
+                    let same = blocks.len().saturating_sub(gone / 2);
+                    blocks.truncate(same);
+                    for (digest, tokens) in new {
+                        let leads = blocks.iter().all(|block| block.fixed) && *digest == 0;
+                        blocks.push(Block::new(digest * 10_000 + u128::from(*tokens)).tokens(*tokens).fixed(leads));
+                    }
+                    now += seconds * 200;
+                    let time = timed.then_some(now);
+                    if *expires == 0 {
+                        cache.expire();
+                        plain.entries.clear();
+                    }
+                    prop_assert_eq!(cache.call_after(&blocks, same, time), plain.call(&blocks, time), "{}", name);
+                }
+            }
+        }
+    }
 
     fn cache(name: &str) -> Cache {
         Cache::new(Prices::builtin().find(name).unwrap().clone())

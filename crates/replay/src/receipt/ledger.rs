@@ -1,5 +1,7 @@
 //! The ledger: reading a log entry by entry, and recording each call.
 
+use std::collections::HashSet;
+
 use lookback_engine::plan::Occasion;
 use lookback_engine::transcript::{Arrival, Entry, Millis, Position, UsageReport};
 use lookback_engine::view::View;
@@ -8,7 +10,7 @@ use lookback_wire::message::Role;
 
 use super::history::History;
 use super::{CallReceipt, PrefixBreak, Receipt};
-use crate::cache::{Cache, Charge, blocks};
+use crate::cache::{Cache, Charge, Tracked};
 use crate::prices::Price;
 
 /// The calls of a log, up to the last entry that was read.
@@ -16,6 +18,7 @@ pub(crate) struct Ledger<'a> {
     price: &'a Price,
     counter: &'a dyn TokenCounter,
     view: View,
+    tracked: Tracked,
     cache: Cache,
     history: History,
     calls: Vec<CallReceipt>,
@@ -72,6 +75,7 @@ impl<'a> Ledger<'a> {
             price,
             counter,
             view: View::default(),
+            tracked: Tracked::default(),
             cache: Cache::new(price.clone()),
             history: History::new(price.clone()),
             calls: Vec::new(),
@@ -87,6 +91,7 @@ impl<'a> Ledger<'a> {
     pub(crate) fn begin(&mut self, at: Position, view: View) {
         self.history.begin(&view);
         self.view = view;
+        self.tracked.change();
         self.began = at;
     }
 
@@ -101,6 +106,7 @@ impl<'a> Ledger<'a> {
             }
         }
         self.view.apply(position, entry);
+        self.tracked.read(position, entry, &self.view);
         match entry {
             Entry::Message(arrival) => self.history.receive(position, arrival, &self.view, self.counter),
             Entry::Repair(repair) => {
@@ -128,6 +134,17 @@ impl<'a> Ledger<'a> {
         &self.view
     }
 
+    /// Returns the view, and the messages that it shows whole.
+    pub(crate) fn shown(&mut self) -> (&View, &HashSet<Position>) {
+        (&self.view, self.tracked.whole(&self.view))
+    }
+
+    /// Returns the number of messages at the end of the view that are new since the last call. `None` if the rest of the
+    /// view has changed, too.
+    pub(crate) fn new_messages(&self) -> Option<usize> {
+        self.tracked.new()
+    }
+
     /// Returns the newest call.
     pub(crate) fn newest(&self) -> Option<&CallReceipt> {
         self.calls.last()
@@ -137,6 +154,7 @@ impl<'a> Ledger<'a> {
     pub(crate) fn go_back(&mut self, end: Position, view: View) {
         self.history.go_back(end, &view);
         self.view = view;
+        self.tracked.change();
         self.since.branch = true;
         self.since.messages = true;
         self.since.compaction = self.since.compaction.filter(|(position, _)| *position < end);
@@ -149,7 +167,7 @@ impl<'a> Ledger<'a> {
 
     /// Records the call that a message answers.
     fn call(&mut self, position: Position, answer: &Arrival) {
-        let with = self.cache.call(&blocks(&self.view), self.now);
+        let with = self.tracked.call(&self.view, &mut self.cache, self.now);
         let without = self.history.call(self.now);
         let since = std::mem::take(&mut self.since);
         self.calls.push(CallReceipt {

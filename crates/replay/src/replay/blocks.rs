@@ -38,9 +38,3 @@ pub fn unrecorded(recording: &Recording, counter: &dyn TokenCounter) -> Option<u
     let messages = before.map(|recorded| measure(&recorded.message, &[], counter).tokens).fold(0, u64::saturating_add);
     first.sent().checked_sub(messages).filter(|tokens| *tokens > 0)
 }
-
-/// Puts a block for the unrecorded tokens before the others.
-pub(super) fn with_unrecorded(tokens: u64, blocks: Vec<Block>) -> Vec<Block> {
-    let unrecorded = (tokens > 0).then_some(Block::new(u128::MAX - 1).tokens(tokens).fixed(true));
-    unrecorded.into_iter().chain(blocks).collect()
-}

@@ -1,6 +1,7 @@
 //! Missed identifiers: identifiers that the model wrote again after they had left its window.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use lookback_engine::transcript::Position;
 use lookback_engine::view::View;
@@ -12,7 +13,8 @@ use lookback_content::identifiers::identifiers;
 /// The identifiers of a history, and their positions.
 #[derive(Default)]
 pub(crate) struct Seen {
-    numbers: HashMap<String, usize>,
+    numbers: HashMap<Arc<str>, usize>,
+    names: Vec<Arc<str>>,
     // The messages that contain each identifier.
     places: Vec<Vec<Position>>,
     in_preamble: HashSet<usize>,
@@ -42,8 +44,9 @@ impl Seen {
         if let Some(number) = self.numbers.get(word) {
             return *number;
         }
-        let number = self.places.len();
-        self.numbers.insert(word.to_owned(), number);
+        let (number, name): (usize, Arc<str>) = (self.places.len(), word.into());
+        self.numbers.insert(name.clone(), number);
+        self.names.push(name);
         self.places.push(Vec::new());
         number
     }
@@ -70,29 +73,20 @@ impl Seen {
     }
 
     /// Finds the identifiers in the model's next message that were in the history, and those of them that were not in
-    /// its window.
-    pub(crate) fn compare(&mut self, next: &str, view: &View) -> Reused {
+    /// its window, in which the messages at the positions `whole` are unchanged.
+    pub(crate) fn compare(&mut self, next: &str, view: &View, whole: &HashSet<Position>) -> Reused {
         let reused = self.reused(next);
-        let mut whole = HashSet::new();
-        let mut edited = Vec::new();
-        for item in view.messages() {
-            // Lookback's own messages are not in the history, so their text must be read.
-            if item.edits().is_empty() && !item.is_own() {
-                whole.insert(item.position());
-            } else {
-                edited.push(item);
-            }
-        }
-        let mut missed = self.missing(&reused, &whole);
+        let mut missed = self.missing(&reused, whole);
         if !missed.is_empty()
             && let Some(index) = view.index()
         {
             // The index splits a path into folder and file in its text, so use its names instead.
             let listed: HashSet<usize> =
-                index.names.iter().filter_map(|listed| self.numbers.get(&listed.name).copied()).collect();
+                index.names.iter().filter_map(|listed| self.numbers.get(&*listed.name).copied()).collect();
             missed.retain(|word| !listed.contains(word));
         }
-        for item in edited {
+        // Lookback's own messages are not in the history, so their text must be read.
+        for item in view.messages().filter(|item| !item.edits().is_empty() || item.is_own()) {
             if missed.is_empty() {
                 break;
             }
@@ -138,7 +132,6 @@ impl Seen {
     }
 
     fn named(&self, words: &[usize]) -> Vec<String> {
-        let text = |(word, number): (&String, &usize)| words.contains(number).then(|| word.clone());
-        if words.is_empty() { Vec::new() } else { self.numbers.iter().filter_map(text).collect() }
+        words.iter().filter_map(|word| self.names.get(*word)).map(|name| name.to_string()).collect()
     }
 }

@@ -8,14 +8,13 @@ use futures_lite::future::block_on;
 use lookback_content::identifiers::identifiers;
 use lookback_engine::Settings;
 use lookback_engine::plan::Verdict;
-use lookback_engine::policy::{Caps, Policy};
+use lookback_engine::policy::{Caps, Mode, Policy};
 use lookback_engine::transcript::{Entry, Millis, Position};
 use lookback_wire::dialect::Severity;
 use lookback_wire::dialect::{Dialect, Request};
 use lookback_wire::edit::{Change, Edit};
 use lookback_wire::message::{Message, Role};
 
-use super::blocks::{blocks, with_unrecorded};
 use super::causes::is_shown;
 use super::comparable::said;
 use super::identifiers::Seen;
@@ -23,7 +22,7 @@ use super::recalls::Recalls;
 use super::rereads::Rereads;
 use super::spans::Stretches;
 use super::{Departures, ReplayedCall, Report, Reported};
-use crate::cache::Cache;
+use crate::cache::{Cache, Tracked};
 use crate::prices::Price;
 use crate::recording::{RecordedMessage, RecordedUsage, Recording};
 use lookback_session::Batch;
@@ -78,8 +77,8 @@ pub async fn watch(
         session,
         dialect,
         cache: Cache::new(price.clone()),
+        tracked: Tracked::after(unrecorded),
         price,
-        unrecorded,
         reported: recording.usage.iter().map(|usage| (usage.message, usage)).collect(),
         cold: recording.cold_calls(),
         seen,
@@ -147,8 +146,9 @@ struct Player<'a> {
     session: Session,
     dialect: Dialect,
     cache: Cache,
+    /// The window as it was sent, and the messages that have arrived since.
+    tracked: Tracked,
     price: &'a Price,
-    unrecorded: u64,
     /// The provider's usage reports, by the index of the message that answers the call.
     reported: HashMap<usize, &'a RecordedUsage>,
     /// The messages that answer a call for which the provider's cache was cold (see [`Recording::cold_calls`]).
@@ -182,8 +182,12 @@ impl Player<'_> {
             adapter::cache_is_cold(&mut self.session);
         }
         let counter = self.session.settings().counter.clone();
+        let is_on_read = self.session.settings().policy.mode == Mode::OnRead;
         let window = self.session.window().await?;
-        let charge = self.cache.call(&with_unrecorded(self.unrecorded, blocks(&window)), self.now);
+        if is_on_read || !window.entries().is_empty() {
+            self.tracked.change();
+        }
+        let charge = self.tracked.call(window.view(), &mut self.cache, self.now);
         let mut call = ReplayedCall {
             capped: std::mem::take(&mut self.capped),
             rereads: self.rereads.count(answer, window.view()),
@@ -213,8 +217,9 @@ impl Player<'_> {
         self.report.invalid_requests += u64::from(!request.as_ref().is_some_and(is_accepted));
         self.previous = request;
         let next = said(answer);
-        let reused = self.seen.compare(&next, window.view());
-        let copied = self.stretches.compare(&next, &window);
+        let whole = self.tracked.whole(window.view());
+        let reused = self.seen.compare(&next, window.view(), whole);
+        let copied = self.stretches.compare(&next, window.view(), whole);
         self.report.reused_identifiers += reused.identifiers;
         self.report.missed_identifiers += reused.missed.len() as u64;
         self.report.copied_spans += copied.spans;
@@ -251,6 +256,7 @@ impl Player<'_> {
         let position = self.session.stats().entries;
         self.begins.push(position);
         self.session.append(Batch::from(recorded.message.clone()).at(self.now)).await?;
+        self.tracked.receive(position, self.session.view());
         let text = said(&recorded.message);
         self.seen.push(position, &text);
         self.stretches.push(position, &text);

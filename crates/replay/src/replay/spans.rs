@@ -3,12 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use lookback_engine::transcript::Position;
-use lookback_engine::view::Item;
+use lookback_engine::view::View;
 use lookback_wire::edit;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::comparable::said;
-use lookback_session::Window;
 
 /// The fewest bytes of a span. Shorter common texts are mostly idioms.
 const SHORTEST: usize = 30;
@@ -48,16 +47,13 @@ impl Stretches {
     }
 
     /// Finds the spans in the model's next message that the history contains, and those of them that the window does
-    /// not contain.
-    pub(super) fn compare(&self, next: &str, window: &Window<'_>) -> Copied {
-        let items = || window.view().messages();
-        let is_whole = |item: &&Item| item.edits().is_empty() && !item.is_own();
-        let whole: HashSet<Position> = items().filter(is_whole).map(|item| item.position()).collect();
-        let texts = items().map(|item| match item.edits() {
+    /// not contain, in which the messages at the positions `whole` are unchanged.
+    pub(super) fn compare(&self, next: &str, view: &View, whole: &HashSet<Position>) -> Copied {
+        let texts = view.messages().map(|item| match item.edits() {
             [] => said(item.message()),
             edits => edit::shown_text(item.message(), edits),
         });
-        self.compare_texts(next, &whole, texts)
+        self.compare_texts(next, whole, texts)
     }
 
     /// Does the same for a window with these texts, of which the messages at the positions `whole` are unchanged.

@@ -31,6 +31,8 @@ pub(crate) struct Builder<'a> {
     shown: HashSet<usize>,
     /// The messages that have arrived since that call.
     arrived: Vec<(Position, Arrival)>,
+    /// The newest position of a row.
+    newest: Position,
 }
 
 impl<'a> Builder<'a> {
@@ -44,6 +46,7 @@ impl<'a> Builder<'a> {
             known: HashMap::new(),
             shown: HashSet::new(),
             arrived: Vec::new(),
+            newest: 0,
         }
     }
 
@@ -113,8 +116,8 @@ impl<'a> Builder<'a> {
 
     /// Returns the names in an answer that were no longer in the window.
     fn missed(&mut self, answer: &Message) -> Vec<Missed> {
-        let reused = self.seen.compare(&said(answer), self.ledger.view());
-        let view = self.ledger.view();
+        let (view, whole) = self.ledger.shown();
+        let reused = self.seen.compare(&said(answer), view, whole);
         let place = |name: String| {
             let position = self.seen.place(&name)?;
             let shows = |text: &str| identifiers(text).any(|word| word == name);
@@ -129,6 +132,7 @@ impl<'a> Builder<'a> {
     /// Records the window of the next call.
     fn record_window(&mut self) {
         let call = self.timeline.next_call();
+        let new = self.ledger.new_messages();
         let view = self.ledger.view();
         let sent = view.preamble().cloned().unwrap_or_default();
         let before = self.timeline.preambles.last().map(|last| &*last.preamble);
@@ -137,10 +141,11 @@ impl<'a> Builder<'a> {
             let size = view.preamble_size();
             self.timeline.preambles.push(SentPreamble { call, preamble: sent.into(), size });
         }
-        let mut shown = HashSet::with_capacity(self.shown.len());
+        // Messages before the new ones are shown as they were.
+        let before = if new.is_some() { HashSet::new() } else { std::mem::take(&mut self.shown) };
         // From the end, so that a new row can be inserted before a known one.
         let mut behind: Option<usize> = None;
-        for item in view.messages().rev() {
+        for item in view.messages().rev().take(new.unwrap_or(usize::MAX)) {
             let kind = kind(view, item);
             let key = (item.position(), kind);
             let known = self.known.get(&key).copied();
@@ -151,8 +156,8 @@ impl<'a> Builder<'a> {
                 if let Some(known) = known {
                     leave(&mut self.timeline.rows, known, call, Fate::Moved);
                 }
-                let arrived = self.arrived.iter().find(|(position, _)| *position == item.position());
-                let arrival = arrived.map(|(_, arrival)| arrival);
+                let arrived = self.arrived.binary_search_by_key(&item.position(), |(position, _)| *position).ok();
+                let arrival = arrived.and_then(|at| self.arrived.get(at)).map(|(_, arrival)| arrival);
                 self.timeline.rows.push(Row {
                     position: item.position(),
                     kind,
@@ -162,10 +167,11 @@ impl<'a> Builder<'a> {
                     states: Vec::new(),
                 });
                 self.known.insert(key, row);
+                self.newest = self.newest.max(item.position());
                 row
             });
             behind = Some(self.order.place(row));
-            shown.insert(row);
+            self.shown.insert(row);
             let Some(row) = self.timeline.rows.get_mut(row) else { continue };
             let tokens = item.size().tokens;
             let is_same = |state: &State| state.is_shown && state.tokens == tokens && *state.edits == *item.edits();
@@ -175,7 +181,7 @@ impl<'a> Builder<'a> {
             }
         }
         let on_path = |position: Position| view.is_on_path(&(position..position + 1));
-        for row in self.shown.difference(&shown) {
+        for row in before.difference(&self.shown) {
             let Some(Row { position, kind, .. }) = self.timeline.rows.get(*row) else { continue };
             let fate = match self.departures.past().dropped(*position) {
                 _ if !on_path(*position) => Fate::Abandoned,
@@ -198,7 +204,9 @@ impl<'a> Builder<'a> {
                 (None, None) => Fate::Replaced,
             };
             let rows = &self.timeline.rows;
-            self.order.insert(self.order.find(|row| rows.get(row).is_some_and(|row| row.position > position)));
+            let is_later = |row: usize| rows.get(row).is_some_and(|row| row.position > position);
+            self.order.insert(if position < self.newest { self.order.find(is_later) } else { None });
+            self.newest = self.newest.max(position);
             let mut row = Row {
                 position,
                 kind: RowKind::Message,
@@ -211,7 +219,6 @@ impl<'a> Builder<'a> {
             self.known.insert((position, RowKind::Message), self.timeline.rows.len());
             self.timeline.rows.push(row);
         }
-        self.shown = shown;
     }
 }
 
