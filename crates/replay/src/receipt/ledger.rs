@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use lookback_engine::plan::Occasion;
-use lookback_engine::transcript::{Arrival, Entry, Millis, Position, UsageReport};
+use lookback_engine::transcript::{Arrival, Entry, Millis, Origin, Position, UsageReport};
 use lookback_engine::view::View;
 use lookback_tokens::TokenCounter;
 use lookback_wire::message::Role;
@@ -30,6 +30,10 @@ pub(crate) struct Ledger<'a> {
     since: Since,
     /// The newest time of a message.
     now: Option<Millis>,
+    /// Whether Lookback has received an answer itself.
+    has_answers: bool,
+    /// The number of calls that may be a history that the client brought.
+    brought: usize,
     /// The first entry of the receipt.
     began: Position,
 }
@@ -83,6 +87,8 @@ impl<'a> Ledger<'a> {
             reported: None,
             since: Since::default(),
             now: None,
+            has_answers: false,
+            brought: 0,
             began: 0,
         }
     }
@@ -98,8 +104,14 @@ impl<'a> Ledger<'a> {
     /// Reads the next entry. Call [`Ledger::go_back`] after a branch.
     pub(crate) fn read(&mut self, position: Position, entry: &Entry) {
         if let Entry::Message(arrival) = entry {
+            if self.follows_brought(arrival) {
+                self.calls.clear();
+            }
+            let (is_answer, is_brought) = (self.is_answer(arrival), self.is_brought(arrival));
             self.now = arrival.time.or(self.now);
-            if self.is_answer(arrival) {
+            self.has_answers |= arrival.origin == Origin::Model;
+            if is_answer {
+                self.brought += usize::from(is_brought);
                 self.call(position, arrival);
             } else {
                 self.since.messages = true;
@@ -126,7 +138,20 @@ impl<'a> Ledger<'a> {
 
     /// Returns whether the next message answers a call.
     pub(crate) fn is_answer(&self, arrival: &Arrival) -> bool {
-        arrival.message.role() == Role::Assistant && self.view.history_len() > 0
+        let is_models = arrival.message.role() == Role::Assistant && self.view.history_len() > 0;
+        is_models && !(self.has_answers && self.is_brought(arrival))
+    }
+
+    /// Returns whether the next message came with the message before it, so that no call was made between them.
+    fn is_brought(&self, arrival: &Arrival) -> bool {
+        arrival.origin == Origin::Client && arrival.time.is_some() && arrival.time == self.now
+    }
+
+    /// Returns whether the next message shows that all calls so far were a history that the client brought: it is the
+    /// first answer that Lookback received itself. The provider's cache has that history, because others made the calls.
+    pub(crate) fn follows_brought(&self, arrival: &Arrival) -> bool {
+        let is_first = arrival.origin == Origin::Model && !self.has_answers;
+        is_first && self.brought > 0 && self.brought == self.calls.len()
     }
 
     /// Returns the view that the model would be sent now.

@@ -3,8 +3,9 @@
 //! A receipt is computed only from the log: the view of the entries before an answer is the window that the model was
 //! sent. To make one, see [`Receipt::for_session`] and [`Receipt::load`].
 //!
-//! The receipt assumes a call before each assistant message of every branch, unless it is the first message. The cache
-//! is [simulated](crate::cache), with the arrival times of the answers.
+//! The receipt assumes a call before each assistant message of every branch, unless it is the first message. If Lookback
+//! received answers itself, as a gateway does, other answers that came together with the message before them are a
+//! history that the client brought: they are no calls, and the provider's cache has them. The cache is [simulated](crate::cache), with the arrival times of the answers.
 //!
 //! *Without a window*, a call sends the whole history of its branch, with a separate cache. Tool results that were
 //! truncated on arrival are whole there.

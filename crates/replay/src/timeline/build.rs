@@ -60,6 +60,11 @@ impl<'a> Builder<'a> {
 
     /// Reads the next entry. Call [`Builder::go_back`] after a branch.
     pub(crate) fn read(&mut self, position: Position, entry: &Entry) {
+        if let Entry::Message(arrival) = entry
+            && self.ledger.follows_brought(arrival)
+        {
+            self.forget_calls();
+        }
         let answer = match entry {
             Entry::Message(arrival) if self.ledger.is_answer(arrival) => Some(arrival),
             _ => None,
@@ -91,6 +96,19 @@ impl<'a> Builder<'a> {
             // The view shows preambles and repairs, and the ledger handles the rest.
             _ => {}
         }
+    }
+
+    /// Forgets the calls so far, which nobody made here. Their messages belong to the next call.
+    fn forget_calls(&mut self) {
+        let Timeline { calls, rows, compactions, preambles, .. } = &mut self.timeline;
+        calls.clear();
+        for row in rows {
+            let last = row.states.pop();
+            row.states = last.map(|last| State { call: 1, ..last }).into_iter().collect();
+        }
+        compactions.iter_mut().for_each(|compaction| compaction.call = 1);
+        preambles.drain(..preambles.len().saturating_sub(1));
+        preambles.iter_mut().for_each(|sent| sent.call = 1);
     }
 
     /// Begins a branch that goes back to the entries before `end`, with this view.

@@ -136,6 +136,10 @@ impl Windows {
             let policy = if is_held { &alone } else { self.policy(turn) };
             let mut open = turn.matched.line.state.session.lock().await;
             let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
+            if session.view().history_len() == 0 {
+                // A history that the client brings was sent with it.
+                session.set_preamble(preamble).await?;
+            }
             let synced =
                 adapter::sync_resent(session, &turn.matched.resent, |index| Ok(request.message(index).cloned()?))
                     .await?;

@@ -222,3 +222,24 @@ fn a_key_reads_what_its_tenant_has_and_nothing_else() {
     assert!(mcp(&keys[0]).contains("pnpm"), "{}", mcp(&keys[0]));
     assert!(!mcp(&keys[1]).contains("pnpm"));
 }
+
+#[test]
+fn a_history_that_a_client_brings_is_no_calls_and_costs_nothing_again() {
+    for dialect in super::DIALECTS {
+        let lab = Lab::new(None);
+        let mut client = Client::new(dialect);
+        for turn in 0..30 {
+            let question = format!("Question {turn}. {}", "Tell me more about it. ".repeat(20));
+            client.messages.push(client.said("user", &question));
+            client.messages.push(client.said("assistant", &format!("Answer {turn}. {}", "So it is. ".repeat(20))));
+        }
+        let session = client.say(&lab, "Go on.").session().to_owned();
+        client.say(&lab, "And on.");
+        let path = format!("/sessions/{}/calls", in_path(&session));
+        let calls = read(&lab, &path);
+        assert_eq!(calls["total"]["calls"], 2, "{dialect}: {calls}");
+        assert_eq!(calls["calls"][0]["prefix_break"], Value::Null, "{dialect}: {calls}");
+        let (sent, cached) = (&calls["calls"][0]["sent_tokens"], &calls["calls"][0]["cache_read_tokens"]);
+        assert!(cached.as_u64().unwrap() * 10 >= sent.as_u64().unwrap() * 8, "{dialect}: {calls}");
+    }
+}
