@@ -1,6 +1,7 @@
 //! Sends real transcripts through the gateway, and compares their costs with `lookback replay` and with no gateway.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::iter::Sum;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,12 +12,14 @@ use axum::http::{HeaderMap, Response, header};
 use futures_lite::future::block_on;
 use lookback_engine::{Settings, policy::Policy};
 use lookback_replay::cache::Cache;
-use lookback_replay::recording::Recording;
+use lookback_replay::recording::{RecordedMessage, Recording};
+use lookback_replay::replay::{Misses, Uses};
 use lookback_replay::{prices::Prices, replay};
 use lookback_wire::{
     dialect::{Dialect, Request},
     message::Role,
 };
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{model, proxies};
@@ -27,11 +30,25 @@ const ANSWER: &str = "x-answer";
 const MODEL: &str = "gpt-4.1";
 const PRICES: &str = "anthropic-5m";
 
+/// The models that requests name: one with a context window of a million tokens, and one of 200,000.
+const MODELS: [&str; 2] = [MODEL, "o3"];
+
 /// A model that returns the recorded answers of transcripts, and whose cache is simulated.
 struct Recorded {
     recordings: Vec<Recording>,
-    /// The cache, the cost and the number of calls of each transcript so far.
-    caches: Mutex<HashMap<usize, (Cache, f64, u64)>>,
+    /// The figures of each transcript so far.
+    figures: Mutex<HashMap<usize, Figures>>,
+}
+
+/// The figures of a transcript.
+struct Figures {
+    cache: Cache,
+    cost: f64,
+    calls: u64,
+    misses: Misses,
+    /// The number of messages that `misses` has.
+    known: usize,
+    uses: Uses,
 }
 
 pub fn run(file: &str) {
@@ -44,64 +61,86 @@ pub fn run(file: &str) {
         recording.messages.iter_mut().for_each(|message| message.time = None);
         recording.usage.clear();
     }
-    let model = Arc::new(Recorded { recordings, caches: Mutex::default() });
-    let proxy = proxies::lookback_before(&serve(model.clone()), &["--policy", "default"]);
-    let next = AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..2 {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(recording) = model.recordings.get(number) else { return };
-                    talk(&proxy.base, number, recording);
-                }
-            });
-        }
-    });
-    let production = Policy { arrival: None, caps: None, repeats: None, ..Policy::production() };
-    let replayed = |policy: &Policy| -> Vec<(f64, u64)> {
+    let model = Arc::new(Recorded { recordings, figures: Mutex::default() });
+    let address = serve(model.clone());
+    let replayed = |policy: &Policy| -> Total {
         let one = |recording: &Recording| {
             let settings = Settings::for_model(recording.dialect, MODEL).policy(policy.clone());
             let mut go_on = |_: &replay::ReplayedCall| ControlFlow::Continue(());
             let played = replay::replay(recording, settings, price(), 0, &mut go_on);
             let report = block_on(played).expect("a replay").report;
-            (report.cost, report.calls)
+            let mut uses = Uses::default();
+            uses.identifiers = report.reused_identifiers;
+            uses.missed_identifiers = report.missed_identifiers;
+            uses.spans = report.copied_spans;
+            uses.missed_spans = report.missed_spans;
+            Total { cost: report.cost, calls: report.calls, uses }
         };
-        model.recordings.iter().map(one).collect()
+        model.recordings.iter().map(one).sum()
     };
-    let (replay, without) = (replayed(&production), replayed(&Policy::never_compact()));
-    let caches = model.caches.lock().unwrap_or_else(PoisonError::into_inner);
-    let gateway = |number: usize| caches.get(&number).map_or((0.0, 0), |(_, cost, calls)| (*cost, *calls));
-    let numbers = 0..model.recordings.len();
-    let sum = |of: &dyn Fn(usize) -> (f64, u64)| {
-        numbers.clone().map(of).fold((0.0, 0), |(cost, calls), (more, again)| (cost + more, calls + again))
+    let whole = replayed(&Policy::never_compact());
+    println!("{} transcripts at the prices {PRICES}, without pauses\n", model.recordings.len());
+    println!("| | calls | cost | missed, % | spans, % |\n|---|---|---|---|---|");
+    let row = |name: &str, total: &Total| {
+        let share = |part: u64, all: u64| 100.0 * part as f64 / all.max(1) as f64;
+        let Uses { identifiers, missed_identifiers, spans, missed_spans, .. } = total.uses;
+        let (names, spans) = (share(missed_identifiers, identifiers), share(missed_spans, spans));
+        println!("| {name} | {} | {:.3} | {names:.2} | {spans:.2} |", total.calls, total.cost / whole.cost);
     };
-    let rows = [
-        ("no gateway", sum(&|number| without[number])),
-        ("replay", sum(&|number| replay[number])),
-        ("gateway", sum(&gateway)),
-    ];
-    println!("{} transcripts at the prices {PRICES}, with the policy `default`\n", model.recordings.len());
-    println!("{:>12} {:>10} {:>12} {:>12}", "", "calls", "cost, $", "x replay");
-    for (name, (cost, calls)) in rows {
-        println!("{name:>12} {calls:>10} {cost:>12.4} {:>12.4}", cost / rows[1].1.0);
+    row("no gateway", &whole);
+    row("replay, `default`", &replayed(&Policy::production()));
+    for (options, name) in [(&["--policy", "default"][..], "`--policy default`"), (&[], "no options")] {
+        for asked in MODELS {
+            let proxy = proxies::lookback_before(&address, options);
+            model.figures.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            let next = AtomicUsize::new(0);
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        loop {
+                            let number = next.fetch_add(1, Ordering::Relaxed);
+                            let Some(recording) = model.recordings.get(number) else { return };
+                            talk(&proxy.base, number, recording, asked);
+                        }
+                    });
+                }
+            });
+            let figures = model.figures.lock().unwrap_or_else(PoisonError::into_inner);
+            row(&format!("gateway, {name}, {asked}"), &figures.values().map(Figures::total).sum());
+        }
     }
-    let far = |number: &usize| {
-        let (there, here) = (replay[*number].0, gateway(*number).0);
-        (here - there).abs() > 0.02 * there
-    };
-    let far: Vec<usize> = numbers.clone().filter(far).collect();
-    println!("\n{} transcripts differ by more than 2 %", far.len());
-    for number in far.iter().take(20) {
-        let recording = &model.recordings[*number];
-        println!(
-            "{:>40} {:?} {} messages: {:?} by replay, {:?} through the gateway",
-            recording.id,
-            recording.dialect,
-            recording.messages.len(),
-            replay[*number],
-            gateway(*number)
-        );
+}
+
+/// The sums of some transcripts.
+#[derive(Default)]
+struct Total {
+    cost: f64,
+    calls: u64,
+    uses: Uses,
+}
+
+impl Sum for Total {
+    fn sum<I: Iterator<Item = Total>>(totals: I) -> Total {
+        totals.fold(Total::default(), |mut sum, one| {
+            sum.cost += one.cost;
+            sum.calls += one.calls;
+            sum.uses.identifiers += one.uses.identifiers;
+            sum.uses.missed_identifiers += one.uses.missed_identifiers;
+            sum.uses.spans += one.uses.spans;
+            sum.uses.missed_spans += one.uses.missed_spans;
+            sum
+        })
+    }
+}
+
+impl Figures {
+    fn new() -> Figures {
+        let (misses, uses) = (Misses::default(), Uses::default());
+        Figures { cache: Cache::new(price().clone()), cost: 0.0, calls: 0, misses, known: 0, uses }
+    }
+
+    fn total(&self) -> Total {
+        Total { cost: self.cost, calls: self.calls, uses: self.uses }
     }
 }
 
@@ -110,14 +149,17 @@ fn price() -> &'static lookback_replay::prices::Price {
 }
 
 /// Sends every model call of a transcript.
-fn talk(base: &str, number: usize, recording: &Recording) {
+fn talk(base: &str, number: usize, recording: &Recording, model: &str) {
     let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let path = match recording.dialect {
         Dialect::Anthropic => "/v1/messages",
         Dialect::OpenAiResponses => "/v1/responses",
-        Dialect::Gemini => "/v1beta/models/gpt-4.1:generateContent",
+        Dialect::Gemini => &format!("/v1beta/models/{model}:generateContent"),
         _ => "/v1/chat/completions",
     };
+    // The model can read what was shortened.
+    let schema = json!({"type": "object", "properties": {"query": {"type": "string"}}});
+    let recall = recording.dialect.tool("recall", "Reads messages that have left the window.", &schema);
     let raw: Vec<Vec<&RawValue>> = recording
         .messages
         .iter()
@@ -133,11 +175,9 @@ fn talk(base: &str, number: usize, recording: &Recording) {
             Dialect::Gemini => ("contents", "systemInstruction"),
             _ => ("messages", "system"),
         };
-        let mut body = format!("{{\"model\":\"{MODEL}\"");
-        for (name, value) in [(system, &recording.preamble.system), ("tools", &recording.preamble.tools)] {
-            if let Some(value) = value {
-                body += &format!(",\"{name}\":{}", value.get());
-            }
+        let mut body = format!("{{\"model\":\"{model}\",\"tools\":[{recall}]");
+        if let Some(value) = &recording.preamble.system {
+            body += &format!(",\"{system}\":{}", value.get());
         }
         body += &format!(",\"{list}\":[{}]}}", sent.join(","));
         let request = agent.post(format!("{base}{path}")).header("x-lookback-session", format!("recorded/{number}"));
@@ -162,7 +202,7 @@ impl Recorded {
         let recording = &self.recordings[number];
         let request = Request::decode(body.to_vec(), Some(recording.dialect)).expect("a request");
         let settings = Settings::for_model(recording.dialect, MODEL);
-        let tokens = self.charge(number, &request, &settings);
+        let tokens = self.count((number, index), &request, &settings);
         let wire = recording.messages[index].message.wire().expect("it was recorded");
         let text = envelope(recording.dialect, &wire.elements(), tokens);
         let mut response = Response::new(Body::from(text));
@@ -170,14 +210,28 @@ impl Recorded {
         response
     }
 
-    /// Records the cost of a request, and returns its input tokens.
-    fn charge(&self, number: usize, request: &Request, settings: &Settings) -> u64 {
+    /// Records the cost and the misses of a request before an answer, and returns its input tokens.
+    fn count(&self, (number, index): (usize, usize), request: &Request, settings: &Settings) -> u64 {
         let blocks = stand_in::blocks(request, settings);
-        let mut caches = self.caches.lock().unwrap_or_else(PoisonError::into_inner);
-        let (cache, cost, calls) = caches.entry(number).or_insert_with(|| (Cache::new(price().clone()), 0.0, 0));
-        let charge = cache.call(&blocks, None);
-        *cost += charge.cost;
-        *calls += 1;
+        let mut all = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
+        let figures = all.entry(number).or_insert_with(Figures::new);
+        let charge = figures.cache.call(&blocks, None);
+        figures.cost += charge.cost;
+        figures.calls += 1;
+        let messages = &self.recordings[number].messages;
+        for (position, recorded) in messages.iter().enumerate().take(index).skip(figures.known) {
+            figures.misses.push(position as u64, &recorded.message);
+        }
+        figures.known = index;
+        let shown: HashSet<u128> = request.messages().iter().map(|message| message.digest()).collect();
+        let is_whole = |(_, recorded): &(usize, &RecordedMessage)| shown.contains(&recorded.message.digest());
+        let whole = messages.iter().enumerate().take(index).filter(is_whole);
+        let whole: HashSet<u64> = whole.map(|(position, _)| position as u64).collect();
+        let uses = figures.misses.compare(&messages[index].message, &whole, request.messages());
+        figures.uses.identifiers += uses.identifiers;
+        figures.uses.missed_identifiers += uses.missed_identifiers;
+        figures.uses.spans += uses.spans;
+        figures.uses.missed_spans += uses.missed_spans;
         charge.sent()
     }
 }

@@ -56,6 +56,9 @@ impl Session {
     /// the last common message and begins a branch there. The old branch stays in the log. Repeating the same history
     /// changes nothing.
     ///
+    /// The policy's caps shorten only messages after the model's newest answer, unless something before them has changed:
+    /// the provider may have cached the others as they are.
+    ///
     /// # Errors
     /// The same as [`Session::push`].
     pub async fn sync(&mut self, history: Vec<Message>) -> Result<Synced, Error> {
@@ -230,6 +233,8 @@ fn go_back(engine: &mut Engine, mut view: View, at: Position) -> Vec<Entry> {
 /// Synchronizes with the client's whole history, as [`Session::sync`] does, but asks only for messages that the session
 /// does not have: `message` returns them by their index in the history, in the session's dialect.
 ///
+/// The policy's caps shorten only messages after the model's newest answer. The provider may have cached the others.
+///
 /// The cost is that of the new messages, and of comparing the digests of the others.
 ///
 /// # Errors
@@ -263,6 +268,7 @@ pub async fn sync_resent(
     mut message: impl FnMut(usize) -> Result<Arc<Message>, Error> + Send,
 ) -> Result<Synced, Error> {
     session.reload_if_stale().await?;
+    let cached = history.iter().rposition(|resent| resent.role == Role::Assistant).map_or(0, |answer| answer + 1);
     // A repeated system message is not logged, so it must not be compared.
     let (one, mut standing) = (session.engine.settings().policy.system.one, None);
     let mut repeats =
@@ -285,13 +291,20 @@ pub async fn sync_resent(
             _ => Vec::new(),
         };
         let new = indexes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
-        let new = new.iter().map(|index| message(*index)).collect::<Result<Vec<_>, Error>>()?;
+        // Before the model's newest answer, the provider may have cached the messages, unless something before them has
+        // changed.
+        let cached = if fork.is_some() { 0 } else { cached };
+        let new = new.iter().map(|index| Ok((message(*index)?, *index < cached)));
+        let new = new.collect::<Result<Vec<_>, Error>>()?;
         let (time, changes) = (now(), fork.is_some() || !new.is_empty());
         let change = |engine: &mut Engine| {
             let mut entries = fork.map(|(view, at)| go_back(engine, view, at)).unwrap_or_default();
             cuts.iter().for_each(|cut| entries.extend(engine.carry_over(cut)));
-            for message in &new {
-                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
+            for (message, is_cached) in &new {
+                entries.extend(match is_cached {
+                    true => engine.bring(message.clone(), time)?,
+                    false => engine.receive(message.clone(), Origin::Client, time)?,
+                });
             }
             Ok(entries)
         };

@@ -37,7 +37,31 @@ impl Engine {
         origin: Origin,
         time: Option<Millis>,
     ) -> Result<Vec<Entry>, ConversionError> {
-        let message = message.into();
+        self.admit(message.into(), origin, time, true)
+    }
+
+    /// Appends a message of a history that was sent before as it is, so the provider may have cached it. The policy's
+    /// caps do not shorten it.
+    ///
+    /// # Errors
+    /// Returns an error in the same cases as [`Engine::push`].
+    #[doc(hidden)]
+    pub fn bring(
+        &mut self,
+        message: impl Into<Arc<Message>>,
+        time: Option<Millis>,
+    ) -> Result<Vec<Entry>, ConversionError> {
+        self.admit(message.into(), Origin::Client, time, false)
+    }
+
+    /// Appends a message. If it `arrives`, the policy shortens it.
+    fn admit(
+        &mut self,
+        message: Arc<Message>,
+        origin: Origin,
+        time: Option<Millis>,
+        arrives: bool,
+    ) -> Result<Vec<Entry>, ConversionError> {
         let dialect = self.settings.dialect;
         let same = message.wire().is_some_and(|wire| wire.dialect == dialect);
         let messages = if same { vec![message] } else { self.converted(&message)?.into_iter().map(Arc::new).collect() };
@@ -48,7 +72,10 @@ impl Engine {
             let loaded = self.loaded_tokens(&message);
             let counter = &*self.settings.counter;
             let mut edits = self.view.admit(&message, &self.target);
-            edits.extend(self.shorten_results(&message, &edits));
+            // A result of Lookback's own tools is as long as the model asked for.
+            if arrives && origin != Origin::Lookback {
+                edits.extend(self.shorten_results(&message, &edits));
+            }
             let edits = edit::in_order(edits);
             let mut size = measure(&message, &edits, counter);
             size.tokens = size.tokens.saturating_add(loaded);

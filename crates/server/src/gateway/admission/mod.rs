@@ -114,10 +114,17 @@ impl Current {
 
     /// Creates it with an existing client, and so with its open connections.
     pub(crate) fn with_client(config: Config, policy: Policy, client: Client) -> Current {
-        // Requests are forwarded unchanged until the window is cut, so results must not be changed as they arrive.
-        let policy = Policy { arrival: None, caps: None, repeats: None, ..policy };
         let summarizing = summarizing(&policy);
-        let yielding = Policy { limits: Limits::default(), target: None, cold: None, payback: None, ..policy.clone() };
+        let yielding = Policy {
+            limits: Limits::default(),
+            target: None,
+            cold: None,
+            payback: None,
+            arrival: None,
+            caps: None,
+            repeats: None,
+            ..policy.clone()
+        };
         Current { config, policy, summarizing, yielding, client }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use lookback_conversation::{Query, Scope};
 use lookback_engine::transcript::Origin;
+use lookback_engine::view::View;
 use lookback_engine::{Settings, policy::Policy};
 use lookback_facts::{Memory, MemoryError};
 use lookback_replay::prices::Prices;
@@ -13,6 +14,7 @@ use lookback_session::Batch;
 use lookback_session::adapter;
 use lookback_session::{Error, Session};
 use lookback_store::{MemoryStore, Store, StoreError};
+use lookback_wire::edit::Change;
 use lookback_wire::message::{PartRef, ResultItem};
 use lookback_wire::{
     dialect::{Dialect, Preamble, RawRequest, Response, TooLong},
@@ -137,8 +139,9 @@ impl Windows {
             let mut open = turn.matched.line.state.session.lock().await;
             let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
             if session.view().history_len() == 0 {
-                // A history that the client brings was sent with it.
-                session.set_preamble(preamble).await?;
+                // A history that the client brings was sent with it, and its tools decide how results are shortened.
+                let offered = hidden_exchange::offered(&turn.adds, request, preamble, session.view());
+                session.set_preamble(&hidden_exchange::preamble(request, preamble, &offered)).await?;
             }
             let synced =
                 adapter::sync_resent(session, &turn.matched.resent, |index| Ok(request.message(index).cloned()?))
@@ -150,7 +153,7 @@ impl Windows {
             session.set_preamble(&hidden_exchange::preamble(request, preamble, &turn.offered)).await?;
             if is_held {
                 // If the session was cut before it was held out, its window differs from the request.
-                let is_measured = !session.view().is_cut();
+                let is_measured = !session.view().is_cut() && !is_shortened(session.view());
                 let tokens = session.window().await?.tokens();
                 return Ok(Sending { body: None, tokens, cut: None, compacted: None, is_measured });
             }
@@ -178,10 +181,14 @@ impl Windows {
         let Ok(open) = turn.matched.line.state.session.try_lock() else { return false };
         let is_same = |session: &&Session| is_for(session, request.dialect(), &turn.model, self.policy(turn));
         let session = open.as_ref().map(|open| &open.session).filter(is_same);
-        let is_plain = |session: &&Session| turn.adds.is_empty() && !session.view().has_beside();
+        let is_plain =
+            |session: &&Session| turn.adds.is_empty() && !session.view().has_beside() && !is_shortened(session.view());
         let Some(session) = session.filter(is_plain) else { return false };
         let known = usize::try_from(session.view().history_len()).unwrap_or(usize::MAX);
-        let is_text = |index: usize| request.message(index).is_ok_and(|message| !message.parts().any(has_media));
+        let Policy { arrival, caps, repeats, .. } = &session.settings().policy;
+        let shortens = arrival.is_some() || caps.is_some() || repeats.is_some();
+        let is_long = |part: PartRef<'_>| has_media(part) || shortens && matches!(part, PartRef::ToolResult(_));
+        let is_text = |index: usize| request.message(index).is_ok_and(|message| !message.parts().any(is_long));
         let bytes = (known..request.len()).map(|index| request.bytes(index).map_or(0, str::len) as u64).sum();
         session.view().preamble().unwrap_or(&Preamble::default()).is_same(preamble)
             && (known..request.len()).all(is_text)
@@ -327,7 +334,7 @@ impl Windows {
         let tokens = window.tokens();
         let view = window.view();
         let kept = || view.messages().filter(|item| !item.is_own() && !item.is_beside());
-        let cut = view.is_cut().then(|| Cut {
+        let cut = (view.is_cut() || is_shortened(view)).then(|| Cut {
             sent: kept().count() as u64,
             of: view.history_len(),
             shortened: kept().filter(|item| !item.edits().is_empty()).count() as u64,
@@ -367,6 +374,11 @@ fn is_for(session: &Session, dialect: Dialect, model: &Model, policy: &Policy) -
     let is_same_model = is_same_model && ours.provider == model.target.provider;
     let is_same_model = is_same_model && ours.cache_lifetime == model.cache_lifetime;
     is_same_model && ours.dialect == dialect && ours.policy == *policy
+}
+
+/// Returns whether a result was shortened as it arrived, so that the request has to be written anew each time.
+fn is_shortened(view: &View) -> bool {
+    view.messages().any(|item| item.edits().iter().any(|edit| matches!(edit.change, Change::Cut { .. })))
 }
 
 /// Returns whether a part is a picture or a file, or a result with one.

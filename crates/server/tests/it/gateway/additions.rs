@@ -2,7 +2,7 @@
 
 use super::*;
 use futures_lite::future::block_on;
-use lookback_engine::policy::Limits;
+use lookback_engine::policy::{Keep, Limits};
 use lookback_facts::{Memory, Scope, Statement};
 use stand_in::Fault;
 
@@ -268,8 +268,10 @@ fn client_body(client: &Client) -> String {
 
 #[test]
 fn a_summary_takes_the_place_of_what_leaves() {
-    let policy = Policy { limits: Limits::tokens(5000), target: Some(Limits::tokens(2500)), ..Policy::production() };
-    let lab = adding_with("\"summaries\"", policy);
+    // People's words would be shortened instead.
+    let keep = Keep { people: 0, ..Keep::default() };
+    let (limits, target) = (Limits::tokens(5000), Some(Limits::tokens(2500)));
+    let lab = adding_with("\"summaries\"", Policy { limits, target, keep, ..Policy::production() });
     let mut client = Client::new(Dialect::Anthropic);
     for turn in 0..30 {
         let answer =

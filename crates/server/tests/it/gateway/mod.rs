@@ -2,6 +2,7 @@
 
 mod access;
 mod additions;
+mod arrival;
 mod calls;
 mod compaction;
 mod failing_store;
@@ -171,6 +172,20 @@ impl Client {
         }
     }
 
+    /// Returns the result of a call of the tool `read`.
+    fn result(&self, id: &str, text: &str) -> Value {
+        match self.dialect {
+            Dialect::Anthropic => {
+                json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]})
+            }
+            Dialect::OpenAiResponses => json!({"type": "function_call_output", "call_id": id, "output": text}),
+            Dialect::Gemini => {
+                json!({"role": "user", "parts": [{"functionResponse": {"id": id, "name": "read", "response": {"output": text}}}]})
+            }
+            _ => json!({"role": "tool", "tool_call_id": id, "content": text}),
+        }
+    }
+
     fn body(&self) -> Value {
         let tool = |name: &&str| self.dialect.tool(name, "", &json!({"type": "object"}));
         let tools: Vec<_> = self.tools.iter().map(tool).collect();
@@ -218,3 +233,14 @@ impl Client {
 }
 
 const DIALECTS: [Dialect; 4] = [Dialect::OpenAiChat, Dialect::OpenAiResponses, Dialect::Anthropic, Dialect::Gemini];
+
+/// Returns the model's part of an answer, as messages for the next request.
+fn replies(dialect: Dialect, answer: &str) -> Vec<Value> {
+    let mut answer: Value = serde_json::from_str(answer).unwrap();
+    match dialect {
+        Dialect::Anthropic => vec![json!({"role": "assistant", "content": answer["content"]})],
+        Dialect::OpenAiResponses => answer["output"].as_array().unwrap().clone(),
+        Dialect::Gemini => vec![answer["candidates"][0]["content"].take()],
+        _ => vec![answer["choices"][0]["message"].take()],
+    }
+}

@@ -247,16 +247,7 @@ impl Talk {
             answer.flat_map(lookback_wire::message::Message::tool_calls).map(|(_, call)| call.id.clone()).collect();
         for id in &calls {
             let text = format!("A file ({} at {})", self.label, self.count);
-            self.client.messages.push(match self.client.dialect {
-                Dialect::Anthropic => {
-                    json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]})
-                }
-                Dialect::OpenAiResponses => json!({"type": "function_call_output", "call_id": id, "output": text}),
-                Dialect::Gemini => {
-                    json!({"role": "user", "parts": [{"functionResponse": {"id": id, "name": "read", "response": {"output": text}}}]})
-                }
-                _ => json!({"role": "tool", "tool_call_id": id, "content": text}),
-            });
+            self.client.messages.push(self.client.result(id, &text));
         }
         if !calls.is_empty() {
             self.ask(lab, &[]);
@@ -401,17 +392,6 @@ impl Talk {
         talk.ask(lab, &[]);
         assert_ne!(talk.session, self.session, "{}", self.label);
         talk
-    }
-}
-
-/// Returns the model's part of an answer, as messages for the next request.
-fn replies(dialect: Dialect, answer: &str) -> Vec<Value> {
-    let mut answer: Value = serde_json::from_str(answer).unwrap();
-    match dialect {
-        Dialect::Anthropic => vec![json!({"role": "assistant", "content": answer["content"]})],
-        Dialect::OpenAiResponses => answer["output"].as_array().unwrap().clone(),
-        Dialect::Gemini => vec![answer["candidates"][0]["content"].take()],
-        _ => vec![answer["choices"][0]["message"].take()],
     }
 }
 
