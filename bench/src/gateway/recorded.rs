@@ -69,11 +69,12 @@ pub fn run(file: &str) {
             let mut go_on = |_: &replay::ReplayedCall| ControlFlow::Continue(());
             let played = replay::replay(recording, settings, price(), 0, &mut go_on);
             let report = block_on(played).expect("a replay").report;
-            let mut uses = Uses::default();
-            uses.identifiers = report.reused_identifiers;
-            uses.missed_identifiers = report.missed_identifiers;
-            uses.spans = report.copied_spans;
-            uses.missed_spans = report.missed_spans;
+            let uses = Uses {
+                identifiers: report.reused_identifiers,
+                missed_identifiers: report.missed_identifiers,
+                spans: report.copied_spans,
+                missed_spans: report.missed_spans,
+            };
             Total { cost: report.cost, calls: report.calls, uses }
         };
         model.recordings.iter().map(one).sum()

@@ -90,7 +90,7 @@ impl Tracked {
     }
 
     /// Returns the number of messages at the end that are new since the last call. `None` if the rest has changed, too.
-    pub(crate) fn new(&self) -> Option<usize> {
+    pub(crate) fn new_messages(&self) -> Option<usize> {
         (!self.has_changed).then_some(self.new)
     }
 

@@ -167,7 +167,7 @@ impl<'a> Ledger<'a> {
     /// Returns the number of messages at the end of the view that are new since the last call. `None` if the rest of the
     /// view has changed, too.
     pub(crate) fn new_messages(&self) -> Option<usize> {
-        self.tracked.new()
+        self.tracked.new_messages()
     }
 
     /// Returns the newest call.
