@@ -131,10 +131,9 @@ pub(super) fn summarized<L: Deref<Target = Outline>>(
 mod tests {
     use std::sync::Arc;
 
-    use lookback_session::adapter::Resent;
     use lookback_wire::message::Message;
 
-    use super::super::matched::Answer;
+    use super::super::outline::Answer;
     use super::super::path::{Fingerprint, Path, beginning, words};
     use super::super::tools::Tools;
     use super::*;
@@ -176,10 +175,7 @@ mod tests {
     fn line(asked: &[&str], answer: Option<&str>) -> Outline {
         let mut outline = Outline::default();
         outline.begin(clues(asked), Relation::New, 1);
-        outline.finish(answer.map(|answer| {
-            let answer = Message::assistant(answer);
-            Answer { resent: Resent::from_message(&answer), words: words(&answer) }
-        }));
+        outline.finish(answer.map(|answer| Answer::from_message(&Message::assistant(answer))));
         outline
     }
 

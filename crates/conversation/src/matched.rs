@@ -9,7 +9,7 @@ use lookback_wire::message::Message;
 
 use super::answers::Answers;
 use super::line::Line;
-use super::path::words;
+use super::outline::Answer;
 use super::query::Query;
 use super::relation::Relation;
 use super::scope::{Account, Scope};
@@ -30,12 +30,6 @@ pub struct Match<S = ()> {
     answers: Option<(Arc<Answers<S>>, Account)>,
     /// The compaction, if the request is one.
     compaction: Option<Compaction<S>>,
-}
-
-/// The model's complete answer, as far as it is remembered.
-pub(super) struct Answer {
-    pub(super) resent: Resent,
-    pub(super) words: String,
 }
 
 /// A call with which a client compacts its history. It belongs to no line.
@@ -84,7 +78,7 @@ impl<S> Match<S> {
 
     /// Records the model's complete answer, so that a request with this answer is recognized as continuing the line.
     pub fn answered(&mut self, answer: &Message) {
-        self.answer = Some(Answer { resent: Resent::from_message(answer), words: words(answer) });
+        self.answer = Some(Answer::from_message(answer));
     }
 }
 

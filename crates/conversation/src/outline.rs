@@ -2,11 +2,11 @@
 
 use std::mem;
 
-use lookback_wire::message::Role;
+use lookback_session::adapter::Resent;
+use lookback_wire::message::{Message, Role};
 
 use super::clues::Clues;
-use super::matched::Answer;
-use super::path::{Fingerprint, Path};
+use super::path::{Fingerprint, Path, words};
 use super::relation::Relation;
 use super::tools::Tools;
 
@@ -32,6 +32,18 @@ pub(super) struct Outline {
     pub(super) is_settled: bool,
     /// The number of the request that used the line last.
     pub(super) used: u64,
+}
+
+/// The model's complete answer, as far as it is remembered.
+pub(super) struct Answer {
+    pub(super) resent: Resent,
+    pub(super) words: String,
+}
+
+impl Answer {
+    pub(super) fn from_message(answer: &Message) -> Answer {
+        Answer { resent: Resent::from_message(answer), words: words(answer) }
+    }
 }
 
 impl Outline {
