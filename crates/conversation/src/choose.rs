@@ -52,15 +52,14 @@ fn fit(line: &Outline, clues: &Clues) -> Option<(Fit, Relation)> {
             if is_same || !line.path.begins_like(&clues.path) { Relation::Edited } else { Relation::Continued };
         return is_free.then_some((Fit::Extends(common), relation));
     }
-    if line.is_busy() && !clues.is_retry {
+    if line.is_busy() && !clues.is_retry || !line.has_all_tools(clues) {
         return None;
     }
     // The request has the last request, but not its answer: it has the client's version of it, or none.
     if common == line.asked && common > 0 && line.path.len() > line.asked {
         let goes_on = clues.path.base() == line.asked + 1 && line.has_answer_of(clues);
-        // With an answer of the model before it, the same question again is a retry, and not another conversation.
-        let asks_again = clues.path.len() == line.asked && clues.path.has_answers();
-        return (goes_on || asks_again || may_differ).then_some((Fit::Answer(common), Relation::Edited));
+        // With an answer of this line before it, the same question again is a retry, and not another conversation.
+        return (goes_on || line.asked_again(clues) || may_differ).then_some((Fit::Answer(common), Relation::Edited));
     }
     // The request differs in the newest messages.
     let is_grown = clues.path.base() == line.base && line.has_grown(clues);

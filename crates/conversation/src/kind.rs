@@ -4,7 +4,7 @@ use lookback_wire::dialect::{Preamble, RawRequest};
 use lookback_wire::message::{Message, PartRef, Role};
 
 use super::identity::Identity;
-use super::summary_words::{asks_for_summary, has_known_words};
+use super::summary_words::has_known_words;
 use super::tools::has_tools;
 
 /// The kind of a model call.
@@ -62,20 +62,16 @@ fn is_trigger(message: &Message) -> bool {
     message.parts().any(|part| matches!(part, PartRef::Opaque(opaque) if opaque.kind == "compaction_trigger"))
 }
 
-/// Returns whether the newest user message asks for a summary of the conversation, or the system prompt does so in the
-/// words of a known client.
+/// Returns whether the newest user message or the system prompt asks for a summary in the words of a known client.
 fn has_summary_words(request: &RawRequest<'_>, preamble: &Preamble) -> bool {
-    let says = |message: &Message, words: fn(&str) -> bool| {
-        // Tool results do not count: they may contain anything, even the source code of such a client.
-        message.parts().any(|part| matches!(part, PartRef::Text(text) if words(text)))
-    };
+    // Tool results do not count: they may contain anything, even the source code of such a client.
+    let asks =
+        |message: &Message| message.parts().any(|part| matches!(part, PartRef::Text(text) if has_known_words(text)));
     let system = preamble.system.as_deref().is_some_and(|system| has_known_words(system.get()));
     let first = message(request, Some(0)).filter(|first| first.role() == Role::System);
     let mut newest = (0..request.len()).rev().filter_map(|index| message(request, Some(index)));
     let last = newest.find(|message| message.role() == Role::User);
-    system
-        || first.is_some_and(|first| says(first, has_known_words))
-        || last.is_some_and(|last| says(last, asks_for_summary))
+    system || first.into_iter().chain(last).any(asks)
 }
 
 #[cfg(test)]

@@ -35,10 +35,11 @@ pub struct Lines<S = ()> {
 }
 
 impl<S: Default> Lines<S> {
-    /// Returns the line that a request continues, or begins one. If the request has the history of a line with tools, but
-    /// the model may call none, and a person asks, then the client may be compacting the line. Such a match is
-    /// [apart](Match::is_apart), as one of [`find_compacting`](Self::find_compacting). If it was a turn after all, the
-    /// next request has it in its history.
+    /// Returns the line that a request continues, or begins one.
+    ///
+    /// If a person asks for a summary of the conversation, or the model may call none of the line's tools, the client may
+    /// be compacting its history. The match is then [apart](Match::is_apart), like one of
+    /// [`find_compacting`](Self::find_compacting). If the call was a turn, the next request has it in its history.
     ///
     /// # Errors
     /// Returns an error if a message cannot be read, or if the lines of the scope have to be read from the store, and
@@ -56,6 +57,11 @@ impl<S: Default> Lines<S> {
         let resent = clues.path.resent();
         let mut scopes = self.scopes();
         let now = scopes.tick();
+        // Each request of a client that sends only its last messages begins differently.
+        if let Some(line) = &answered {
+            let left = line.outline().moved_to.replace(scope.clone());
+            left.filter(|left| left != scope).iter().for_each(|left| scopes.leave(left, line));
+        }
         let family = scopes.enter(scope, Vec::new());
         let is_first = family.is_empty();
         let changed = |line: Arc<Line<S>>| {
@@ -112,7 +118,7 @@ impl<S: Default> Lines<S> {
     ) -> Result<(Clues, Family<S>), Error> {
         let remembered = self.scopes().get(scope).cloned();
         if let Some(family) = &remembered {
-            let clues = query.clues(scope, family)?;
+            let clues = self.clues(scope, query, family)?;
             // Another process may have begun the line, but only if the history has an answer.
             if chosen(family, &clues).is_some() || !clues.path.has_answers() {
                 return Ok((clues, family.clone()));
@@ -120,20 +126,34 @@ impl<S: Default> Lines<S> {
         }
         let loaded = load::lines(store, scope, remembered.as_deref().unwrap_or_default()).await?;
         for line in &loaded {
-            let newest = line.outline().newest_answer();
-            newest.into_iter().for_each(|newest| self.answers.remember(scope.account(), newest, line));
+            let outline = line.outline();
+            let answers = [outline.newest_answer(), outline.replied];
+            drop(outline);
+            answers.into_iter().flatten().for_each(|answer| self.answers.remember(scope.account(), answer, line));
         }
-        let family = self.scopes().enter(scope, loaded).clone();
-        Ok((query.clues(scope, &family)?, family))
+        let mut scopes = self.scopes();
+        let family = scopes.enter(scope, loaded).clone();
+        scopes.forget_oldest();
+        drop(scopes);
+        Ok((self.clues(scope, query, &family)?, family))
+    }
+
+    fn clues(&self, scope: &Scope, query: Query<'_, '_>, family: &Family<S>) -> Result<Clues, Error> {
+        let clues = query.clues(scope, family)?;
+        Ok(Clues { has_recorded_answer: self.answers.knows(scope, &clues), ..clues })
     }
 }
 
-/// Returns whether a client may be compacting a line of this family, although it does not say so: the model may call no
-/// tool, a person asks, and the history is that of a line with tools, and of no line without.
+/// Returns whether a client may be compacting a line of this family, although it does not use the words of a known client:
+/// a person asks for a summary of a conversation, or the model may call no tool of a line with the same history. If a
+/// client has kept such a call in its history before, it was a turn, and so is this one.
 fn may_compact<S>(family: &Family<S>, clues: &Clues) -> bool {
-    let may = !clues.may_call && clues.is_from_person && clues.path.has_answers();
-    let has = |tools: bool| family.iter().any(|line| line.outline().has_history_of(clues, tools));
-    may && has(true) && !has(false)
+    let mut with_history = family.iter().filter(|line| line.outline().has_history_of(clues));
+    let keeps_all = with_history.clone().any(|line| line.outline().keeps_all);
+    let is_silent = !clues.may_call && with_history.clone().all(|line| line.outline().has_tools());
+    let is_known = with_history.next().is_some();
+    let asks = clues.asks_for_summary || is_known && is_silent;
+    clues.is_from_person && clues.path.has_answers() && !keeps_all && asks
 }
 
 impl<S> Lines<S> {

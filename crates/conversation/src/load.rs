@@ -62,7 +62,9 @@ async fn outline(store: &Arc<dyn Store>, name: &LogName) -> Result<Outline, Stor
     let path = path.with_opening(opening);
     let answer = arrivals().rfind(|arrival| arrival.message.role() == Role::Assistant);
     let answer = answer.map(|answer| words(&answer.message)).unwrap_or_default();
+    let replied = arrivals().rev().filter(|arrival| arrival.message.role() == Role::Assistant).nth(1);
+    let replied = replied.filter(|arrival| arrival.origin == Origin::Model).map(|arrival| arrival.digest);
     let tools = session.view().preamble().map(Tools::from_preamble).unwrap_or_default();
     // Lookback's own tools were added by a gateway, and not declared by the client.
-    Ok(Outline::new(path, tools.without(&tools::tools()), answer))
+    Ok(Outline::new(path, tools.without(&tools::tools()), answer, replied))
 }

@@ -8,7 +8,11 @@ use lookback_wire::message::{Message, Role};
 use super::clues::Clues;
 use super::path::{Fingerprint, Path, words};
 use super::relation::Relation;
+use super::scope::Scope;
 use super::tools::Tools;
+
+/// The fewest common messages by which a line with another beginning is recognized.
+const FEWEST_ALIKE: usize = 3;
 
 /// The data by which a line is recognized, without opening its session.
 #[derive(Clone, Default)]
@@ -25,7 +29,15 @@ pub(super) struct Outline {
     last: String,
     /// The last answer, as [`words`].
     answer: String,
+    /// The digest of the answer before the last request, if it was read from the store and the model wrote it.
+    pub(super) replied: Option<u128>,
+    /// Whether the client sent messages of the model that the line did not record: it keeps calls that were apart.
+    pub(super) keeps_all: bool,
     pub(super) tools: Tools,
+    /// Whether the model could call tools in the last request.
+    may_call: bool,
+    /// The scope that the line entered last, because its client left out the beginning.
+    pub(super) moved_to: Option<Scope>,
     /// The number of requests that are not answered yet.
     in_flight: usize,
     /// Whether the last answer was complete.
@@ -48,18 +60,32 @@ impl Answer {
 
 impl Outline {
     /// Creates the outline of a line with these messages. The model's messages at the end are the answer to the last
-    /// request. `answer` has the [`words`] of the last of them.
-    pub(super) fn new(path: Path, tools: Tools, answer: String) -> Outline {
+    /// request. `answer` has the [`words`] of the last of them, and `replied` is the digest of the answer before it.
+    pub(super) fn new(path: Path, tools: Tools, answer: String, replied: Option<u128>) -> Outline {
         let said = path.said();
         let is_models = |at: usize| said.get(at).is_some_and(|message| message.resent.role == Role::Assistant);
         let asked = (0..said.len()).rfind(|at| !is_models(*at)).map_or(0, |last| last + 1);
         let base = (0..asked).rfind(|at| is_models(*at)).map_or(0, |last| last + 1);
-        Outline { asked, base, is_settled: said.len() > asked, path, tools, answer, ..Outline::default() }
+        let may_call = !tools.names.is_empty();
+        Outline {
+            may_call,
+            asked,
+            base,
+            is_settled: said.len() > asked,
+            path,
+            tools,
+            answer,
+            replied,
+            ..Outline::default()
+        }
     }
 
     /// Begins a request that belongs to the line.
     pub(super) fn begin(&mut self, clues: Clues, relation: Relation, now: u64) {
-        let Clues { path, last, tools, .. } = clues;
+        self.keeps_all |=
+            !self.path.is_empty() && relation == Relation::Continued && clues.path.base() > self.path.len();
+        let Clues { path, last, tools, may_call, .. } = clues;
+        self.may_call = may_call;
         (self.asked, self.base, self.last, self.tools) = (path.len(), path.base(), last, tools);
         let before = mem::replace(&mut self.path, path);
         if relation == Relation::Rewritten {
@@ -108,9 +134,19 @@ impl Outline {
         common > 0 && (common >= self.asked || common + 1 == self.asked && self.has_grown(clues))
     }
 
-    /// Returns whether this line has tools, or has none, as `tools` says, and all answers in a request's history.
-    pub(super) fn has_history_of(&self, clues: &Clues, tools: bool) -> bool {
-        self.tools.names.is_empty() != tools && self.knows(clues) >= clues.path.base()
+    /// Returns whether this line has all answers in a request's history.
+    pub(super) fn has_history_of(&self, clues: &Clues) -> bool {
+        self.knows(clues) >= clues.path.base()
+    }
+
+    /// Returns whether the model could call tools in the last request.
+    pub(super) fn has_tools(&self) -> bool {
+        self.may_call
+    }
+
+    /// Returns whether a request has all tools of this line, and may have more.
+    pub(super) fn has_all_tools(&self, clues: &Clues) -> bool {
+        self.tools.is_part_of(&clues.tools)
     }
 
     /// Returns whether a request could have the tools of this line. With other tools, it belongs to another line: for
@@ -135,14 +171,28 @@ impl Outline {
         one == other || !one.is_empty() && !other.is_empty() && (one.contains(&**other) || other.contains(&**one))
     }
 
+    /// Returns whether a request is the last request again, after an answer that the model wrote or after a summary. Other
+    /// conversations could begin with the same messages that an application wrote.
+    pub(super) fn asked_again(&self, clues: &Clues) -> bool {
+        clues.path.len() == self.asked && (clues.has_recorded_answer || !self.before.is_empty())
+    }
+
     /// Returns whether a request's history has only answers of this line, up to the newest, although other messages have
-    /// changed. A second message must be common to both, or the message before the answer must be a part of the one here,
-    /// or the reverse: others may get the same answer.
+    /// changed. Others may get the same answer, so more must be common: the first message, or several messages, or most
+    /// of the message before the answer.
     pub(super) fn answered(&self, clues: &Clues) -> bool {
-        let is_free = self.is_settled && (!self.is_busy() || clues.is_retry);
-        let (has_answers, shares) = self.path.has_answers_of(&clues.path);
+        /// The fewest bytes of a message that says enough.
+        const LEAST: usize = 8;
+        if !self.is_settled
+            || self.is_busy()
+            || !self.has_tools_of(clues)
+            || !self.path.ends_with_answers_of(&clues.path)
+        {
+            return false;
+        }
         let (one, other) = (&self.last, &clues.question);
-        let is_part = !one.is_empty() && !other.is_empty() && (one.contains(&**other) || other.contains(&**one));
-        is_free && self.has_tools_of(clues) && has_answers && (shares || is_part)
+        let is_long = one.len().min(other.len()) >= LEAST;
+        let is_part = is_long && (one.contains(&**other) || other.contains(&**one));
+        is_part || self.path.common(&clues.path) > 0 || self.path.shares(&clues.path) >= FEWEST_ALIKE
     }
 }

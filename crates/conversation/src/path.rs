@@ -84,6 +84,11 @@ impl Path {
         self.all.get(self.lead..).unwrap_or_default()
     }
 
+    /// Returns whether there are no messages after the system messages at the beginning.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// Returns the number of messages after the system messages at the beginning.
     pub(super) fn len(&self) -> usize {
         self.said().len()
@@ -103,17 +108,20 @@ impl Path {
             .map(|it| it.digest)
     }
 
-    /// Returns whether another path has only answers of this one up to the newest, and also a message that is not from
-    /// the model.
-    pub(super) fn has_answers_of(&self, other: &Path) -> (bool, bool) {
-        let answers = |path: &Path| {
+    /// Returns whether the answers of another path are the newest answers of this one.
+    pub(super) fn ends_with_answers_of(&self, other: &Path) -> bool {
+        let answers = |path: &Path| -> Vec<u128> {
             let said = path.said().iter().map(|message| message.resent);
-            said.filter(|resent| resent.role == Role::Assistant).map(|resent| resent.digest).collect::<Vec<_>>()
+            said.filter(|resent| resent.role == Role::Assistant).map(|resent| resent.digest).collect()
         };
-        let others: HashSet<u128> = self.said().iter().map(|message| message.resent.digest).collect();
-        let before = other.said().get(..other.base()).unwrap_or_default().iter().map(|message| message.resent);
-        let shares = before.filter(|it| it.role != Role::Assistant).any(|it| others.contains(&it.digest));
-        (answers(self).ends_with(&answers(other)), shares)
+        answers(self).ends_with(&answers(other))
+    }
+
+    /// Returns the number of messages before the last answer of another path that this one has, too.
+    pub(super) fn shares(&self, other: &Path) -> usize {
+        let ours: HashSet<u128> = self.said().iter().map(|message| message.resent.digest).collect();
+        let before = other.said().get(..other.base()).unwrap_or_default();
+        before.iter().filter(|message| ours.contains(&message.resent.digest)).count()
     }
 
     /// Returns the index after the last message from the model.

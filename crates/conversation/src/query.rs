@@ -10,6 +10,7 @@ use super::clues::Clues;
 use super::line::Line;
 use super::path::{Fingerprint, Path, beginning, opening, words};
 use super::scope::Scope;
+use super::summary_words::asks_for_summary;
 use super::tools::{Tools, may_call};
 
 /// A query for the line of a request.
@@ -81,15 +82,20 @@ impl<'a, 'b> Query<'a, 'b> {
         let question =
             base.checked_sub(2).and_then(said).map(|question| beginning(&question.text())).unwrap_or_default();
         let (may_call, is_from_person) = (may_call(request, preamble), self.is_from_person());
+        let newest = request.len().checked_sub(1).and_then(|last| request.message(last).ok());
+        let asks = |part: PartRef<'_>| matches!(part, PartRef::Text(text) if asks_for_summary(text));
+        let asks_for_summary = is_from_person && newest.is_some_and(|newest| newest.parts().any(asks));
         let path = path.with_opening(opening);
         Ok(Clues {
             path,
             last,
             answer,
+            has_recorded_answer: false,
             question,
             tools,
             may_call,
             is_from_person,
+            asks_for_summary,
             is_retry,
             is_named: scope.is_named(),
         })

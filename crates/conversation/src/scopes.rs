@@ -66,6 +66,16 @@ impl<S> Scopes<S> {
         family.push(line);
     }
 
+    /// Removes a line from a scope whose beginning the client has left.
+    pub(super) fn leave(&mut self, scope: &Scope, line: &Arc<Line<S>>) {
+        if let Some(family) = self.families.get_mut(scope) {
+            family.retain(|other| !Arc::ptr_eq(other, line));
+            if family.is_empty() {
+                self.families.remove(scope);
+            }
+        }
+    }
+
     /// Returns the line that a request continues with a summary instead of its history: the only line whose newest
     /// messages follow the summary, or the line that was summarized.
     pub(super) fn summarized(&self, scope: &Scope, clues: &Clues, summary: &Summary<S>) -> Option<Arc<Line<S>>> {

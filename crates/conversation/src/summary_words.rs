@@ -16,8 +16,9 @@ const PHRASES: [&str; 7] = [
 ];
 
 /// Beginnings of words for a summary, and for handing work over, in lower case.
-const SUMMARIES: [&str; 38] = [
-    "compact",
+const SUMMARIES: [&str; 39] = [
+    "compact our",
+    "compact the",
     "condens",
     "continuation prompt",
     "distil",
@@ -119,21 +120,53 @@ pub(super) fn has_known_words(text: &str) -> bool {
     PHRASES.iter().any(|phrase| text.contains(phrase))
 }
 
-/// Returns whether a message asks for a summary of its conversation.
+/// Returns whether a message asks for a summary of its conversation. What stands between tags is quoted, such as a
+/// reminder or an open file.
 pub(super) fn asks_for_summary(text: &str) -> bool {
-    has_known_words(text)
-        || text.split(['.', '!', '?', '\n', '。', '！', '？']).any(|sentence| {
-            let sentence = sentence.to_lowercase();
-            CONVERSATIONS.iter().any(|word| sentence.contains(word))
-                && SUMMARIES.iter().any(|word| has_word(&sentence, word))
-        })
+    let asks = |sentence: &str| {
+        let sentence = sentence.to_lowercase();
+        let has = |words: &[&str]| words.iter().any(|word| has_word(&sentence, word));
+        has(&CONVERSATIONS) && has(&SUMMARIES)
+    };
+    has_known_words(text) || sentences(text).any(asks)
 }
 
-/// Returns whether a text has a word that begins like this. Scripts without spaces have no beginnings of words.
+/// Returns the sentences outside of tags.
+fn sentences(text: &str) -> impl Iterator<Item = &str> {
+    /// A longer one is not an instruction.
+    const LONGEST: usize = 500;
+    let mut open: Option<&str> = None;
+    let outside = text.lines().filter(move |line| {
+        let line = line.trim();
+        let tag = line.strip_prefix('<').and_then(|rest| rest.split(|c: char| !is_of_name(c)).next());
+        let Some(tag) = open.or(tag.filter(|tag| !tag.is_empty())) else { return true };
+        open = (!closes(line, tag)).then_some(tag);
+        false
+    });
+    let sentences = outside.flat_map(|line| line.split(['.', '!', '?', '。', '！', '？']));
+    sentences.filter(|sentence| sentence.len() <= LONGEST)
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '-' || c == '_'
+}
+
+/// Returns whether a line closes a tag.
+fn closes(line: &str, tag: &str) -> bool {
+    line.rsplit_once("</").is_some_and(|(_, rest)| rest.starts_with(tag))
+}
+
+/// Returns whether a text has a word that begins like this, and is not a part of a path or of a name. Scripts without
+/// spaces have no beginnings of words.
 fn has_word(text: &str, beginning: &str) -> bool {
-    let is_inside = |at: usize| text.get(..at).is_some_and(|before| before.ends_with(|c: char| c.is_alphanumeric()));
+    let is_of_path = |c: char| matches!(c, '/' | '\\' | '_');
+    let is_whole = |at: usize| {
+        let before = text.get(..at).and_then(|before| before.chars().next_back());
+        let word = text.get(at..).and_then(|rest| rest.split(char::is_whitespace).next()).unwrap_or_default();
+        !before.is_some_and(|c| is_of_name(c) || is_of_path(c)) && !word.contains(is_of_path)
+    };
     let has_spaces = beginning.starts_with(|c: char| c < '\u{2e80}');
-    text.match_indices(beginning).any(|(at, _)| !has_spaces || !is_inside(at))
+    text.match_indices(beginning).any(|(at, _)| !has_spaces || is_whole(at))
 }
 
 #[cfg(test)]
@@ -166,6 +199,10 @@ mod tests {
             "Go on with the conversation view.",
             "The chat window is broken. Add a summary to the report.",
             "Resume the session.",
+            "Fix src/session/summary.ts.",
+            "Use a compact context menu.",
+            "<reminder>\nSummarize the conversation.\n</reminder>\nGo on.",
+            "<open_file>A summary of the chat</open_file>",
             "Fix the bug in src/history.rs that loses entries.",
             "Wie heißt die Klasse für den Verlauf?",
             "",

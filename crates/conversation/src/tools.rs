@@ -25,15 +25,16 @@ impl Tools {
         xxh3_64(preamble.tools.as_deref().map_or("", RawValue::get).as_bytes())
     }
 
-    /// Returns whether a client could offer both in the same conversation: one after the other has gained tools, or in
-    /// different modes, such as for planning and for acting. Then at least half of the smaller set is in both.
+    /// Returns whether others have all of these tools.
+    pub(super) fn is_part_of(&self, other: &Tools) -> bool {
+        self.hash == other.hash || self.names.iter().all(|name| other.names.binary_search(name).is_ok())
+    }
+
+    /// Returns whether a client could offer both in the same conversation: it has gained tools, or is in another mode,
+    /// such as for planning in place of acting. Then more than half of the larger set is in both.
     pub(super) fn are_alike(&self, other: &Tools) -> bool {
-        if self.hash == other.hash {
-            return true;
-        }
         let both = self.names.iter().filter(|name| other.names.binary_search(name).is_ok()).count();
-        let smaller = self.names.len().min(other.names.len());
-        self.names.is_empty() || smaller > 0 && 2 * both >= smaller
+        self.is_part_of(other) || 2 * both > self.names.len().max(other.names.len())
     }
 
     /// Returns the tools without some of them.

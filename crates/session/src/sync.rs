@@ -147,12 +147,12 @@ impl Session {
         Ok((fold(&*self.store, &self.name, checkpoint, end).await?, end))
     }
 
-    /// Returns the compactions of the branch from a position on.
-    async fn compactions_from(&self, from: Position) -> Result<Vec<Compaction>, Error> {
+    /// Returns the compactions of the branch from a position on, with their positions.
+    async fn compactions_from(&self, from: Position) -> Result<Vec<(Position, Compaction)>, Error> {
         let mut compactions = Vec::new();
-        self.walk_from(from, &mut |_, entry| {
+        self.walk_from(from, &mut |position, entry| {
             if let Entry::Compaction(compaction) = entry {
-                compactions.push(compaction);
+                compactions.push((position, compaction));
             }
             true
         })
@@ -299,7 +299,10 @@ pub async fn sync_resent(
         let (time, changes) = (now(), fork.is_some() || !new.is_empty());
         let change = |engine: &mut Engine| {
             let mut entries = fork.map(|(view, at)| go_back(engine, view, at)).unwrap_or_default();
-            cuts.iter().for_each(|cut| entries.extend(engine.carry_over(cut)));
+            let is_said = |(message, _): &(Arc<Message>, bool)| {
+                message.role() == Role::User && message.tool_results().next().is_none()
+            };
+            entries.extend(engine.carry_over(&cuts, new.iter().any(is_said)));
             for (message, is_cached) in &new {
                 entries.extend(match is_cached {
                     true => engine.bring(message.clone(), time)?,

@@ -90,6 +90,12 @@ pub(crate) fn bound(view: &View, sizing: Sizing<'_>) -> usize {
     Pins::find(view, sizing).bound(view)
 }
 
+/// Returns whether one of these groups of a view is pinned as the task or the open round.
+pub(crate) fn pins_task_or_round(view: &View, sizing: Sizing<'_>, groups: Vec<usize>) -> bool {
+    let pins = Pins::find(view, sizing);
+    groups.into_iter().any(|index| matches!(pins.pin(index), Some(Pin::Task | Pin::OpenRound)))
+}
+
 /// Returns the tokens of the head of a view, which do not count toward a limit on the body.
 pub(crate) fn head(view: &View, sizing: Sizing<'_>) -> u64 {
     let pins = Pins::find(view, sizing);

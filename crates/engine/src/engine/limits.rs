@@ -58,9 +58,9 @@ impl Engine {
     /// assert!(!engine.has_room(2, 1_100));
     /// ```
     pub fn has_room(&self, messages: u64, bytes: u64) -> bool {
-        let Policy { arrival, caps, repeats, cold, payback, mode, .. } = &self.policy;
-        let is_plain = arrival.is_none() && caps.is_none() && repeats.is_none() && *mode == Mode::Recorded;
-        if !is_plain || cold.is_some() || payback.is_some() || self.view.is_cut() || self.summary_pending {
+        let Policy { cold, payback, mode, .. } = &self.policy;
+        if *mode != Mode::Recorded || cold.is_some() || payback.is_some() || self.view.is_cut() || self.summary_pending
+        {
             return false;
         }
         let mut totals = self.totals();

@@ -5,7 +5,8 @@
 //!
 //! The receipt assumes a call before each assistant message of every branch, unless it is the first message. If Lookback
 //! received answers itself, as a gateway does, other answers that came together with the message before them are a
-//! history that the client brought: they are no calls, and the provider's cache has them. The cache is [simulated](crate::cache), with the arrival times of the answers.
+//! history that the client brought: they are no calls, and the provider's cache has them. The cache is
+//! [simulated](crate::cache), with the arrival times of the answers.
 //!
 //! *Without a window*, a call sends the whole history of its branch, with a separate cache. Tool results that were
 //! truncated on arrival are whole there.

@@ -1,7 +1,8 @@
 //! A gateway in front of models: clients keep their code, and change one address.
 //!
-//! A request of a conversation goes into a session of the store. If it is within the limits, it is forwarded unchanged,
-//! byte for byte. A larger one is sent with the session's window. All other requests pass through.
+//! A request of a conversation goes into a session of the store. If it is within the limits, and the policy shortens none
+//! of its tool results, it is forwarded unchanged, byte for byte. Otherwise, the session's window is sent. All other
+//! requests pass through.
 
 mod admission;
 mod client;
@@ -81,12 +82,13 @@ impl Gateway {
     /// rest), and Qwen Code at 70 %. If the model is unknown, nothing is cut until the upstream refuses a request as
     /// too long.
     pub fn policy() -> Policy {
-        use lookback_engine::policy::Limits;
-        use lookback_engine::policy::Tokens;
+        use lookback_engine::policy::{Caps, Limits, Tokens};
 
         let share = |share| Limits { tokens: Some(Tokens::Share(share)), ..Limits::default() };
         let production = Policy::production();
-        Policy { limits: share(0.45), target: Some(share(0.225)), cold: None, ..production }
+        // What the model cannot read back is not shortened.
+        let caps = production.caps.map(|caps| Caps { without_recall: u64::MAX, numbers: true, ..caps });
+        Policy { limits: share(0.45), target: Some(share(0.225)), cold: None, caps, repeats: None, ..production }
     }
 
     /// Sets the configuration. The caller has to read its texts `store` and `policy` itself; see [`Gateway::new`] and

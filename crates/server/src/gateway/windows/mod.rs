@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lookback_conversation::{Query, Scope};
 use lookback_engine::transcript::Origin;
-use lookback_engine::view::View;
+use lookback_engine::view::{Item, View};
 use lookback_engine::{Settings, policy::Policy};
 use lookback_facts::{Memory, MemoryError};
 use lookback_replay::prices::Prices;
@@ -14,7 +14,7 @@ use lookback_session::Batch;
 use lookback_session::adapter;
 use lookback_session::{Error, Session};
 use lookback_store::{MemoryStore, Store, StoreError};
-use lookback_wire::edit::Change;
+use lookback_wire::edit::{Change, Edit};
 use lookback_wire::message::{PartRef, ResultItem};
 use lookback_wire::{
     dialect::{Dialect, Preamble, RawRequest, Response, TooLong},
@@ -376,9 +376,12 @@ fn is_for(session: &Session, dialect: Dialect, model: &Model, policy: &Policy) -
     is_same_model && ours.dialect == dialect && ours.policy == *policy
 }
 
-/// Returns whether a result was shortened as it arrived, so that the request has to be written anew each time.
+/// Returns whether a message is shown shortened, so that the request has to be written anew each time. A repair keeps
+/// nothing of a text that it replaces.
 fn is_shortened(view: &View) -> bool {
-    view.messages().any(|item| item.edits().iter().any(|edit| matches!(edit.change, Change::Cut { .. })))
+    let shortens = |edit: &Edit| matches!(&edit.change, Change::Cut { cut, .. } if cut.head > 0 || cut.tail > 0);
+    let is_models = |item: &&Item| item.message().role() == Role::Assistant;
+    view.messages().filter(|item| !is_models(item)).any(|item| item.edits().iter().any(shortens))
 }
 
 /// Returns whether a part is a picture or a file, or a result with one.

@@ -130,7 +130,7 @@ impl Talk {
             Shape::Opencode => Dialect::OpenAiChat,
         };
         let mut client = Client::new(dialect);
-        client.tools = if agent.is_some() { vec!["read", "search"] } else { vec!["read", "write"] };
+        client.tools = all_tools(agent);
         client.headers.push(("x-lookback-key", key.to_owned()));
         let (day, count, ever, session, has_another_beginning) = (20, 0, BTreeSet::new(), None, false);
         let mut talk = Talk { shape, client, tenant, label, agent, day, count, ever, session, has_another_beginning };
@@ -395,6 +395,11 @@ impl Talk {
     }
 }
 
+/// Returns the tools of a conversation, or of a sub-agent, in its usual mode.
+fn all_tools(agent: Option<usize>) -> Vec<&'static str> {
+    if agent.is_some() { vec!["find", "read", "search"] } else { vec!["list", "read", "write"] }
+}
+
 /// A gateway with the conversations of both tenants.
 struct World {
     lab: Lab,
@@ -496,8 +501,10 @@ impl World {
             Step::Compact | Step::CompactInOtherWords => talk.compact(lab, step),
             // Nobody could tell it from a turn of a client without tools.
             Step::CompactWithoutTools if talk.is_named() => talk.say(lab, "Go on"),
-            Step::AskAgain if !talk.is_named() && talk.count == 1 => talk.say(lab, "Go on"),
             Step::AskAgain => {
+                // A gateway that has just started does not know which answers the model gave.
+                talk.say(lab, "Now");
+                talk.say(lab, "And?");
                 talk.unsay();
                 talk.ask(lab, &[]);
             }
@@ -512,8 +519,9 @@ impl World {
                 talk.say(lab, "Go on");
             }
             Step::ChangeMode => {
-                let all: &[&str] = if talk.agent.is_some() { &["read", "search"] } else { &["read", "write"] };
-                talk.client.tools = if talk.client.tools == all { vec!["read"] } else { all.to_vec() };
+                let all = all_tools(talk.agent);
+                let fewer = all.iter().copied().filter(|tool| *tool != "write" && *tool != "search").collect();
+                talk.client.tools = if talk.client.tools == all { fewer } else { all };
                 talk.say(lab, "Go on");
             }
             Step::CompactAsText | Step::CompactBeginning | Step::CompactWithoutTools => {
