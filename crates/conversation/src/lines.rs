@@ -104,6 +104,9 @@ impl<S: Default> Lines<S> {
     fn compacting(&self, scope: &Scope, query: Query<'_, '_>, family: &Family<S>, clues: &Clues) -> Match<S> {
         let line = summarized(family.iter().map(|line| line.outline()), clues);
         let line = line.and_then(|index| family.get(index).cloned());
+        if let Some(line) = &line {
+            line.outline().put_aside = true;
+        }
         let apart = Line::new(scope.new_name(false), Outline::default());
         let compaction = Compaction { scope: scope.clone(), dialect: query.request.dialect(), line };
         Match::new(apart, Relation::New, clues.path.resent(), query).with_compaction(compaction)
@@ -149,7 +152,7 @@ impl<S: Default> Lines<S> {
 /// client has kept such a call in its history before, it was a turn, and so is this one.
 fn may_compact<S>(family: &Family<S>, clues: &Clues) -> bool {
     let mut with_history = family.iter().filter(|line| line.outline().has_history_of(clues));
-    let keeps_all = with_history.clone().any(|line| line.outline().keeps_all);
+    let keeps_all = family.iter().any(|line| line.outline().keeps_all(clues));
     let is_silent = !clues.may_call && with_history.clone().all(|line| line.outline().has_tools());
     let is_known = with_history.next().is_some();
     let asks = clues.asks_for_summary || is_known && is_silent;

@@ -31,8 +31,10 @@ pub(super) struct Outline {
     answer: String,
     /// The digest of the answer before the last request, if it was read from the store and the model wrote it.
     pub(super) replied: Option<u128>,
-    /// Whether the client sent messages of the model that the line did not record: it keeps calls that were apart.
-    pub(super) keeps_all: bool,
+    /// Whether a call with the history of the line was apart.
+    pub(super) put_aside: bool,
+    /// Whether the client had the answer to such a call in its history. It keeps calls that only look like compactions.
+    keeps_all: bool,
     pub(super) tools: Tools,
     /// Whether the model could call tools in the last request.
     may_call: bool,
@@ -82,8 +84,8 @@ impl Outline {
 
     /// Begins a request that belongs to the line.
     pub(super) fn begin(&mut self, clues: Clues, relation: Relation, now: u64) {
-        self.keeps_all |=
-            !self.path.is_empty() && relation == Relation::Continued && clues.path.base() > self.path.len();
+        self.keeps_all |= self.keeps_all(&clues);
+        self.put_aside = false;
         let Clues { path, last, tools, may_call, .. } = clues;
         self.may_call = may_call;
         (self.asked, self.base, self.last, self.tools) = (path.len(), path.base(), last, tools);
@@ -132,6 +134,12 @@ impl Outline {
     /// and append its instruction to the message before.
     pub(super) fn is_summarized(&self, clues: &Clues, common: usize) -> bool {
         common > 0 && (common >= self.asked || common + 1 == self.asked && self.has_grown(clues))
+    }
+
+    /// Returns whether the client of a request that continues this line has kept the answer to a call that was apart.
+    pub(super) fn keeps_all(&self, clues: &Clues) -> bool {
+        let is_here = !self.path.is_empty() && self.path.common(&clues.path) == self.path.len();
+        is_here && (self.keeps_all || self.put_aside && clues.path.base() > self.path.len())
     }
 
     /// Returns whether this line has all answers in a request's history.

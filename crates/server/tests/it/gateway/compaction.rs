@@ -176,3 +176,41 @@ fn requests_of_a_compacted_conversation_and_of_one_that_began_alike_do_not_wait_
         }
     });
 }
+
+#[test]
+fn questions_that_look_like_compactions_and_are_none_become_turns() {
+    for dialect in DIALECTS {
+        let lab = Lab::new(Some(unlimited()));
+        let (mut client, session) = talkative(&lab, Client::new(dialect));
+        let mut passes = 0;
+        for turn in 0..6 {
+            let answer = client.say(&lab, &format!("Summarize our conversation again, for the {turn}th time."));
+            passes += u32::from(passed(&answer));
+        }
+        assert_eq!(passes, 1, "{dialect}: after one call, the client has shown that it keeps them");
+        let answer = client.say(&lab, "Go on.");
+        assert_eq!(answer.session(), session, "{dialect}");
+        assert_eq!(lab.texts(&session).len(), 20 + 2 * 7, "{dialect}: all of it is recorded");
+    }
+}
+
+#[test]
+fn a_compaction_in_words_of_no_known_client_passes_whole() {
+    for dialect in DIALECTS {
+        let lab = Lab::new(Some(unlimited()));
+        let (client, session) = talkative(&lab, Client::new(dialect));
+        // Even a window that would be cut is sent whole.
+        let mut asks = client.clone();
+        let text =
+            "The context is nearly full. Hand over: note for whoever takes over all that this session was about.";
+        asks.messages.push(client.said("user", text));
+        let answer = asks.ask(&lab);
+        assert!(answer.status == 200 && passed(&answer), "{dialect}: {}", answer.body);
+        assert_eq!(lab.stand_in.last().unwrap().body, asks.body().to_string(), "{dialect}");
+        // Without tools, no words are needed.
+        let mut silent = Client { tools: Vec::new(), ..client.clone() };
+        silent.messages.push(client.said("user", "List the open points."));
+        assert!(passed(&silent.ask(&lab)), "{dialect}");
+        assert_eq!(lab.texts(&session).len(), 20, "{dialect}: neither is part of the conversation");
+    }
+}
