@@ -117,3 +117,53 @@ fn a_line_is_busy_until_its_turn_is_dropped() {
     Call(&["Hi"]).ask(&lines, &store, "Hello.");
     assert!(line.used() > used, "without an answer, the same request is the same line");
 }
+
+#[test]
+fn the_same_words_of_an_application_before_the_same_question_join_no_two_people() {
+    let (lines, store) = (Lines::<()>::default(), memory());
+    let opening = Call(&["Begin", "Welcome! How can I help?", "Track my order"]);
+    let (ann, ..) = opening.ask(&lines, &store, "It is on its way.");
+    let (bob, relation, ()) = opening.ask(&lines, &store, "It was delivered.");
+    assert_eq!(relation, Relation::New);
+    assert_ne!(ann, bob);
+    for (answer, name) in [("It is on its way.", ann), ("It was delivered.", bob)] {
+        let thanks = Call(&["Begin", "Welcome! How can I help?", "Track my order", answer, "Thanks"]);
+        assert_eq!(thanks.ask(&lines, &store, "Bye.").0, name);
+    }
+}
+
+#[test]
+fn a_question_that_is_asked_again_after_an_answer_of_the_model_is_a_retry() {
+    let (lines, store) = (Lines::<()>::default(), memory());
+    let (name, ..) = Call(&["Fix the build"]).ask(&lines, &store, "It is fixed.");
+    let again = Call(&["Fix the build", "It is fixed.", "Run the tests"]);
+    again.ask(&lines, &store, "They fail.");
+    assert_eq!(again.ask(&lines, &store, "They pass."), (name, Relation::Edited, ()));
+}
+
+#[test]
+fn short_words_and_a_short_answer_lead_to_no_line() {
+    let (lines, store) = (Lines::<()>::default(), memory());
+    let (ann, ..) = Call(&["Delete my account?", "Are you sure?", "Surely"]).ask(&lines, &store, "Done.");
+    let (bob, relation, ()) = Call(&["y", "Done.", "What next?"]).ask(&lines, &store, "Nothing.");
+    assert_eq!(relation, Relation::New);
+    assert_ne!(ann, bob);
+}
+
+#[test]
+fn a_client_that_sends_only_its_last_messages_stays_in_its_line() {
+    let (lines, store) = (Lines::<()>::default(), memory());
+    let mut all: Vec<String> = Vec::new();
+    let mut names = Vec::new();
+    for turn in 0..8 {
+        all.push(format!("Question {turn}"));
+        let sent: Vec<&str> = all.iter().map(String::as_str).skip(all.len().saturating_sub(5)).collect();
+        let answer = format!("Answer {turn}");
+        let (name, relation, ()) = Call(&sent).ask(&lines, &store, &answer);
+        assert_eq!(relation == Relation::New, turn == 0, "{turn}: {relation}");
+        names.push(name);
+        all.push(answer);
+    }
+    names.dedup();
+    assert_eq!(names.len(), 1, "{names:?}");
+}

@@ -646,3 +646,26 @@ fn a_window_stays_cut_while_a_client_changes_only_its_newest_messages() {
         assert_eq!(block_on(session.window()).unwrap().messages().unwrap().len(), 8);
     });
 }
+
+#[test]
+fn a_cut_of_another_branch_does_not_take_the_task_of_this_one() {
+    over_each(|store| {
+        let mut session = open(&store, settings(12));
+        let task = Message::user("the task");
+        let mut talk = vec![task.clone()];
+        for turn in 0..10 {
+            talk.extend([Message::assistant(format!("answer {turn}")), Message::user(format!("question {turn}"))]);
+        }
+        block_on(session.sync(talk)).unwrap();
+        assert!(!window(&mut session).contains("the task"));
+        let mut work = vec![task];
+        for turn in 0..12 {
+            let id = format!("c{turn}");
+            work.push(Message::assistant_with_calls("", [ToolCall::new(&id, "read", "{}")]));
+            work.push(Message::tool_result(&id, format!("result {turn}")));
+        }
+        block_on(session.sync(work)).unwrap();
+        let window = window(&mut session);
+        assert!(window.contains("the task") && window.contains("result 11"), "{window}");
+    });
+}
