@@ -13,6 +13,7 @@ mod http;
 mod inspect;
 mod lines;
 mod mcp;
+mod policies;
 mod report;
 mod rest;
 mod router;
@@ -74,21 +75,16 @@ impl Gateway {
         }
     }
 
-    /// Returns the default policy of a gateway: that of production, but with a limit so high that most conversations
-    /// are never cut.
+    /// Returns the default policy of a gateway for a model that cannot read back what was cut: that of production, but
+    /// with a limit so high that most conversations are never cut, and nothing shortened. With a tool whose name ends in
+    /// `recall`, the limits of production apply, too.
     ///
     /// The limit is 45 % of the model's context window. Of the known clients, Gemini CLI compacts first, at half of it.
     /// Codex does so at 61 % (of 400,000 tokens, it keeps 128,000 for the answer, and compacts at nine tenths of the
     /// rest), and Qwen Code at 70 %. If the model is unknown, nothing is cut until the upstream refuses a request as
     /// too long.
     pub fn policy() -> Policy {
-        use lookback_engine::policy::{Caps, Limits, Tokens};
-
-        let share = |share| Limits { tokens: Some(Tokens::Share(share)), ..Limits::default() };
-        let production = Policy::production();
-        // What the model cannot read back is not shortened.
-        let caps = production.caps.map(|caps| Caps { without_recall: u64::MAX, numbers: true, ..caps });
-        Policy { limits: share(0.45), target: Some(share(0.225)), cold: None, caps, repeats: None, ..production }
+        policies::sparing()
     }
 
     /// Sets the configuration. The caller has to read its texts `store` and `policy` itself; see [`Gateway::new`] and

@@ -76,7 +76,7 @@ async fn calls(current: &Current) -> io::Result<()> {
     let (behind, gateway) = (at(&upstream)?, at(&listener)?);
     let client = current.client.clone();
     let config = Config { upstreams: vec![behind], ..Config::default() };
-    let beside = Current::with_client(config, current.policy.clone(), client.clone());
+    let beside = Current::with_client(config, current.usual().clone(), client.clone());
     let shared = Shared::new(Arc::new(MemoryStore::new()), beside, None, listener.local_addr()?);
     let limits = ConnectionLimits::default();
     tokio::select! {

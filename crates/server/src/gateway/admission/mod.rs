@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use axum::http::{HeaderMap, Uri, header};
-use lookback_engine::policy::{Limits, Policy};
+use lookback_engine::policy::Policy;
 use lookback_store::Tenant;
 use lookback_store::{Store, StoreError};
 
@@ -18,8 +18,10 @@ use crate::gateway::admission::limits::Clients;
 use crate::gateway::admission::ready::Readiness;
 use crate::gateway::client::Client;
 use crate::gateway::config::Config;
-use crate::gateway::config::summarizer::summarizing;
+use crate::gateway::config::additions::Add;
 use crate::gateway::lines::Lines;
+use crate::gateway::lines::turn::Turn;
+use crate::gateway::policies::{self, Policies};
 use crate::gateway::report::event::Event;
 use crate::gateway::report::metrics::Metrics;
 use crate::gateway::report::payoff::Payoff;
@@ -50,11 +52,9 @@ pub(crate) struct Shared {
 /// A configuration in use, with the policies and the client made from it.
 pub(crate) struct Current {
     pub(crate) config: Config,
-    pub(crate) policy: Policy,
-    /// The policy with summaries.
-    pub(crate) summarizing: Policy,
-    /// The policy for conversations that the provider shortens: cuts only if a request is refused as too long.
-    pub(crate) yielding: Policy,
+    policies: Policies,
+    /// The policies for a model that can read back what was cut, unless a policy was chosen.
+    saving: Option<Policies>,
     pub(crate) client: Client,
 }
 
@@ -114,18 +114,27 @@ impl Current {
 
     /// Creates it with an existing client, and so with its open connections.
     pub(crate) fn with_client(config: Config, policy: Policy, client: Client) -> Current {
-        let summarizing = summarizing(&policy);
-        let yielding = Policy {
-            limits: Limits::default(),
-            target: None,
-            cold: None,
-            payback: None,
-            arrival: None,
-            caps: None,
-            repeats: None,
-            ..policy.clone()
-        };
-        Current { config, policy, summarizing, yielding, client }
+        let saving = (policy == policies::sparing()).then(|| Policies::new(policies::saving()));
+        Current { config, policies: Policies::new(policy), saving, client }
+    }
+
+    /// Returns the policy that was chosen, or the default.
+    pub(crate) fn usual(&self) -> &Policy {
+        &self.policies.usual
+    }
+
+    /// Returns the policy of a request's window.
+    pub(crate) fn policy(&self, turn: &Turn) -> &Policy {
+        let saving = self.saving.as_ref().filter(|_| turn.reads_back);
+        let policies = saving.unwrap_or(&self.policies);
+        if turn.model.is_shortened {
+            // The provider would not have to drop messages that are cut here.
+            &policies.yielding
+        } else if turn.adds.contains(&Add::Summaries) {
+            &policies.summarizing
+        } else {
+            &policies.usual
+        }
     }
 }
 

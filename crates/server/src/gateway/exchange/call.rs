@@ -75,7 +75,7 @@ pub(super) async fn find_line<'a>(
     };
     match place {
         Ok(place) => {
-            let turn = Turn::new(place, &call.adds, upstream, model);
+            let turn = Turn::new(place, &call.adds, upstream, model, (&request, &preamble));
             Ok(LineCall { windows, request, preamble, turn })
         }
         Err(NoWindow::Session(lookback_session::Error::Request(_))) => Err(Passed::NOT_UNDERSTOOD),

@@ -3,7 +3,7 @@
 use lookback_models::Models;
 use lookback_replay::prices::Prices;
 use lookback_store::LogName;
-use lookback_wire::dialect::{RawRequest, Target};
+use lookback_wire::dialect::{Preamble, RawRequest, Target};
 
 use crate::gateway::config::additions::Add;
 use crate::gateway::config::upstream::Upstream;
@@ -22,6 +22,8 @@ pub(crate) struct Turn {
     pub(crate) upstream: String,
     /// The model that it asks for.
     pub(crate) model: Model,
+    /// Whether the model has a tool with which it can read what was cut.
+    pub(crate) reads_back: bool,
     /// The tools that the gateway offers with it.
     pub(crate) offered: Vec<Offered>,
 }
@@ -43,9 +45,25 @@ pub(crate) struct Model {
 
 impl Turn {
     /// Creates the turn of a request with its place. A call with which a client compacts its history gets no additions.
-    pub(crate) fn new(matched: Match, adds: &[Add], upstream: &Upstream, model: Model) -> Turn {
+    pub(crate) fn new(
+        matched: Match,
+        adds: &[Add],
+        upstream: &Upstream,
+        model: Model,
+        (request, preamble): (&RawRequest<'_>, &Preamble),
+    ) -> Turn {
         let adds = if matched.is_apart() { Vec::new() } else { adds.to_vec() };
-        Turn { matched, is_measured: true, adds, upstream: upstream.to_string(), model, offered: Vec::new() }
+        let offers = || adds.contains(&Add::Recall) && request.takes_tools();
+        let reads_back = offers() || preamble.tool_names().iter().any(|name| name.ends_with("recall"));
+        Turn {
+            reads_back,
+            matched,
+            is_measured: true,
+            adds,
+            upstream: upstream.to_string(),
+            model,
+            offered: Vec::new(),
+        }
     }
 
     /// Returns the name of its session.

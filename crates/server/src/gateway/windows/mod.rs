@@ -24,8 +24,8 @@ use tokio::time::timeout;
 
 pub(crate) use self::sending::Sending;
 use self::sending::compacted;
+use crate::gateway::admission::Admission;
 use crate::gateway::admission::caller::workspace;
-use crate::gateway::admission::{Admission, Current};
 use crate::gateway::config::additions::Add;
 use crate::gateway::lines::hidden_exchange::{self, OwnCall, Watch};
 use crate::gateway::lines::turn::{Model, Turn};
@@ -112,19 +112,6 @@ impl Windows {
         .await
     }
 
-    /// Returns the policy of a request's window.
-    fn policy(&self, turn: &Turn) -> &Policy {
-        let Current { policy, summarizing, yielding, .. } = &*self.admission.current;
-        if turn.model.is_shortened {
-            // The provider would not have to drop messages that are cut here.
-            yielding
-        } else if turn.adds.contains(&Add::Summaries) {
-            summarizing
-        } else {
-            policy
-        }
-    }
-
     /// Takes a request over into the session of its line, and makes the window.
     pub(crate) async fn record(
         &self,
@@ -135,7 +122,7 @@ impl Windows {
         self.patiently(async {
             let is_held = self.arm(turn) == Arm::HeldOut;
             let alone = Policy::never_compact();
-            let policy = if is_held { &alone } else { self.policy(turn) };
+            let policy = if is_held { &alone } else { self.admission.current.policy(turn) };
             let mut open = turn.matched.line.state.session.lock().await;
             let Open { session, watch, .. } = self.opened(&mut open, turn, request.dialect(), policy).await?;
             if session.view().history_len() == 0 {
@@ -179,7 +166,8 @@ impl Windows {
         }
         // If the session is locked, another request is about to change it.
         let Ok(open) = turn.matched.line.state.session.try_lock() else { return false };
-        let is_same = |session: &&Session| is_for(session, request.dialect(), &turn.model, self.policy(turn));
+        let is_same =
+            |session: &&Session| is_for(session, request.dialect(), &turn.model, self.admission.current.policy(turn));
         let session = open.as_ref().map(|open| &open.session).filter(is_same);
         let is_plain =
             |session: &&Session| turn.adds.is_empty() && !session.view().has_beside() && !is_shortened(session.view());

@@ -90,3 +90,20 @@ fn without_a_way_to_read_back_the_default_shortens_less_and_a_retry_changes_noth
     assert_eq!(client.ask(&lab).status, 200);
     assert_eq!(lab.stand_in.last().unwrap().body, sent);
 }
+
+#[test]
+fn without_options_a_gateway_saves_where_the_model_can_read_back() {
+    for (tools, saves) in [(vec!["read"], false), (vec!["read", "mcp__memory__recall"], true)] {
+        let lab = Lab::new(None);
+        let mut client = Client { tools, model: "gpt-4.1", ..Client::new(Dialect::OpenAiChat) };
+        let sent = read_something(&lab, &mut client, "a.log");
+        assert_eq!(!sent.contains("a.log 100: GET"), saves);
+        let mut cuts = 0;
+        for turn in 0..12 {
+            let question = format!("Question {turn}. {}", "Tell me more about it, please. ".repeat(900));
+            cuts += usize::from(client.say(&lab, &question).header("x-lookback-compacted").is_some());
+        }
+        // 80,000 tokens are far below 45 % of the model's context window.
+        assert_eq!(cuts > 0, saves);
+    }
+}
