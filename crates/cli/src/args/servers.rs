@@ -129,8 +129,8 @@ pub(crate) struct ServeArgs {
     /// The address to listen on; port 0 picks a free port [default: 127.0.0.1:8787]
     #[arg(long, value_name = "ADDRESS", env = "LOOKBACK_LISTEN", hide_env_values = true, value_parser = address)]
     pub(crate) listen: Option<SocketAddr>,
-    /// The policy of all windows: a preset with settings, or a TOML or JSON file [default: 45 % of the model's context
-    /// window, cut to half of that]
+    /// The policy of all windows: a preset with settings, or a TOML or JSON file [default: `default` for a model with a
+    /// tool `recall`, otherwise 45 % of its context window, cut to half of that]
     #[arg(long, value_name = "POLICY", env = "LOOKBACK_POLICY", hide_env_values = true)]
     pub(crate) policy: Option<String>,
     /// A TOML file with upstreams, keys, limits and more; command-line options override it
