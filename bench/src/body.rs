@@ -51,7 +51,8 @@ pub fn lookback() -> std::path::PathBuf {
         return program.into();
     }
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let built = Command::new("cargo").args(["build", "--release", "--quiet"]).current_dir(&root).status();
+    let arguments = ["build", "--release", "--quiet", "--locked", "-p", "lookback-cli", "--features", "full"];
+    let built = Command::new("cargo").args(arguments).current_dir(&root).status();
     assert!(built.expect("cargo").success());
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
     target.join("release/lookback")
