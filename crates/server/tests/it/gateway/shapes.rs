@@ -604,3 +604,15 @@ proptest! {
         world.check();
     }
 }
+
+#[test]
+fn after_a_restart_a_conversation_does_not_join_one_that_began_alike() {
+    let (gemini, chat) = (Shape::Silent(Dialect::Gemini), Shape::Silent(Dialect::OpenAiChat));
+    let mut world = World::new(&[gemini, chat, gemini]);
+    let steps =
+        [(2, Step::Say), (0, Step::Say), (0, Step::Fork), (3, Step::Compact), (0, Step::Restart), (0, Step::Say)];
+    for (which, step) in steps {
+        world.step(0, which, step);
+    }
+    world.check();
+}
