@@ -161,6 +161,10 @@ fn talk(base: &str, number: usize, recording: &Recording, model: &str) {
     // The model can read what was shortened.
     let schema = json!({"type": "object", "properties": {"query": {"type": "string"}}});
     let recall = recording.dialect.tool("recall", "Reads messages that have left the window.", &schema);
+    let tools = match recording.preamble.tools.as_deref().map(RawValue::get) {
+        Some(tools) if tools.starts_with("[{") => format!("[{recall},{}", &tools[1..]),
+        _ => format!("[{recall}]"),
+    };
     let raw: Vec<Vec<&RawValue>> = recording
         .messages
         .iter()
@@ -176,7 +180,7 @@ fn talk(base: &str, number: usize, recording: &Recording, model: &str) {
             Dialect::Gemini => ("contents", "systemInstruction"),
             _ => ("messages", "system"),
         };
-        let mut body = format!("{{\"model\":\"{model}\",\"tools\":[{recall}]");
+        let mut body = format!("{{\"model\":\"{model}\",\"tools\":{tools}");
         if let Some(value) = &recording.preamble.system {
             body += &format!(",\"{system}\":{}", value.get());
         }

@@ -4,6 +4,9 @@
 //! names a summary, and the conversation that is to be summarized. If a person asks in such words, nothing is lost: the
 //! request is sent whole, and the next request continues the conversation.
 
+/// The bytes at the beginning of a message in which a client says that it gives a summary.
+const BEGINNING: usize = 500;
+
 /// Phrases with which known clients ask for a summary, also in a system prompt.
 const PHRASES: [&str; 7] = [
     "CRITICAL: Respond with TEXT ONLY",
@@ -13,6 +16,17 @@ const PHRASES: [&str; 7] = [
     "You are performing a CONTEXT CHECKPOINT COMPACTION",
     "You are the component that summarizes internal chat history",
     "Your task is to create a detailed summary of the conversation so far",
+];
+
+/// Words with which a client gives the model a summary, in lower case. It does not ask for one then.
+const GIVEN: [&str; 7] = [
+    "being continued from",
+    "continued from a previous",
+    "has been summarized",
+    "here is a summary",
+    "here is the summary",
+    "summary below",
+    "was summarized",
 ];
 
 /// Beginnings of words for a summary, and for handing work over, in lower case.
@@ -128,7 +142,11 @@ pub(super) fn asks_for_summary(text: &str) -> bool {
         let has = |words: &[&str]| words.iter().any(|word| has_word(&sentence, word));
         has(&CONVERSATIONS) && has(&SUMMARIES)
     };
-    has_known_words(text) || sentences(text).any(asks)
+    let is_given = || {
+        let beginning = text.get(..text.floor_char_boundary(BEGINNING)).unwrap_or(text).to_lowercase();
+        GIVEN.iter().any(|words| beginning.contains(words))
+    };
+    has_known_words(text) || sentences(text).any(asks) && !is_given()
 }
 
 /// Returns the sentences outside of tags.
@@ -199,6 +217,8 @@ mod tests {
             "Go on with the conversation view.",
             "The chat window is broken. Add a summary to the report.",
             "Resume the session.",
+            "This session is being continued from a previous conversation. The summary below covers the conversation.",
+            "Here is a summary of the conversation so far: we fixed the build.",
             "Fix src/session/summary.ts.",
             "Use a compact context menu.",
             "<reminder>\nSummarize the conversation.\n</reminder>\nGo on.",
