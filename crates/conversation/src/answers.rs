@@ -1,7 +1,8 @@
 //! Newest answers: recognizing a line after its client has changed earlier messages.
 //!
 //! Some clients change or remove texts of earlier requests: context that they retrieved for one question, reminders, old
-//! tool results, or all but the last messages. The model's newest answer is then still in the history. It leads to its line if nothing speaks against it, and if no other line has the same answer.
+//! tool results, or all but the last messages. The model's newest answer is then still in the history. It leads to its
+//! line if nothing speaks against it, and if no other line has the same answer.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -11,7 +11,7 @@ use super::line::Line;
 use super::path::{Fingerprint, Path, beginning, opening, words};
 use super::scope::Scope;
 use super::summary_words::asks_for_summary;
-use super::tools::{Tools, may_call};
+use super::tools::{Tools, has_tools};
 
 /// A query for the line of a request.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +81,8 @@ impl<'a, 'b> Query<'a, 'b> {
         let answer = base.checked_sub(1).and_then(said).map(|answer| words(answer)).unwrap_or_default();
         let question =
             base.checked_sub(2).and_then(said).map(|question| beginning(&question.text())).unwrap_or_default();
-        let (may_call, is_from_person) = (may_call(request, preamble), self.is_from_person());
+        let may_call = has_tools(preamble) && !request.forbids_calls();
+        let is_from_person = self.is_from_person();
         let newest = request.len().checked_sub(1).and_then(|last| request.message(last).ok());
         let asks = |part: PartRef<'_>| matches!(part, PartRef::Text(text) if asks_for_summary(text));
         let asks_for_summary = is_from_person && newest.is_some_and(|newest| newest.parts().any(asks));

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use lookback_facts::tools::Tool;
-use lookback_wire::dialect::{Preamble, RawRequest};
-use serde_json::Value;
+use lookback_wire::dialect::Preamble;
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -47,17 +46,4 @@ impl Tools {
 /// Returns whether the request declares tools.
 pub(super) fn has_tools(preamble: &Preamble) -> bool {
     preamble.tools.as_deref().is_some_and(|tools| !matches!(tools.get(), "[]" | "null"))
-}
-
-/// Returns whether the model may call a tool: the request declares some, and does not forbid all calls.
-pub(super) fn may_call(request: &RawRequest<'_>, preamble: &Preamble) -> bool {
-    let member = |name: &str| request.member(name).and_then(|value| serde_json::from_str::<Value>(value.get()).ok());
-    let choice = member("tool_choice");
-    let is_none = |choice: &Value| choice == "none" || choice["type"] == "none";
-    let config = member("toolConfig").or_else(|| member("tool_config"));
-    let forbids = |config: &Value| {
-        let calling = config.get("functionCallingConfig").or_else(|| config.get("function_calling_config"));
-        calling.is_some_and(|calling| calling["mode"] == "NONE")
-    };
-    has_tools(preamble) && !choice.as_ref().is_some_and(is_none) && !config.as_ref().is_some_and(forbids)
 }

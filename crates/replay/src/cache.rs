@@ -254,6 +254,7 @@ mod tests {
     use super::*;
     use crate::prices::Prices;
     use proptest::prelude::*;
+    use proptest::test_runner::{Config, RngSeed};
 
     /// The same rules, with every prefix of every request.
     struct Plain {
@@ -290,6 +291,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(Config { rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..Config::default() })]
+
         #[test]
         fn a_call_costs_the_same_as_if_every_prefix_were_looked_at(
             steps in prop::collection::vec((0usize..12, prop::collection::vec((0u128..4, prop::sample::select(vec![0u64, 9, 700, 1_500, 5_000])), 0..4), 0i64..5_000, 0u8..20), 1..40),

@@ -323,7 +323,7 @@ pub async fn sync_resent(
 
 /// Returns whether the next window is certain to be this whole history, unchanged: the history continues the session,
 /// and its new messages exceed no limit, regardless of their tokens. `bytes` is the length of the new messages as JSON
-/// (see [`Engine::has_room`]).
+/// (see [`Engine::has_room`]). If the policy shortens tool results, the new messages must have none.
 ///
 /// If so, a caller may send the history before the session has recorded it.
 pub fn has_room(session: &Session, history: &[Resent], bytes: u64) -> bool {

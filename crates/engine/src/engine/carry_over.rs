@@ -17,7 +17,7 @@ impl Engine {
     #[doc(hidden)]
     pub fn carry_over(&mut self, compactions: &[(Position, Compaction)], asks: bool) -> Vec<Entry> {
         let mut entries = Vec::new();
-        // The positions of the messages that the carried compactions added, by those on the other branch.
+        // The positions on the other branch of the messages that the carried compactions add, by those on this one.
         let mut own = HashMap::new();
         for (position, compaction) in compactions {
             let Some(groups) = self.in_common(compaction, &own) else { break };

@@ -43,11 +43,11 @@ impl Engine {
     }
 
     /// Returns whether the window would certainly stay unchanged if this many messages with this many bytes of JSON in
-    /// total arrived: no limit would be exceeded, and nothing would be shortened. The messages are assumed to have one
-    /// token per byte, because text never has more.
+    /// total arrived: no limit would be exceeded. The messages are assumed to have one token per byte, because text never
+    /// has more.
     ///
     /// `false` means only that this is not certain. Even after `true`, messages with pictures or files may exceed a
-    /// limit.
+    /// limit, and the policy may shorten tool results as they arrive.
     ///
     /// ```
     /// use lookback_engine::{Engine, Settings, policy::{Limits, Policy}};

@@ -92,6 +92,8 @@ pub(super) struct Format {
     /// The members of a request body that ask the provider to shorten the conversation itself, each with the words in
     /// its value that express this.
     pub(super) shorteners: &'static [(&'static str, &'static [&'static str])],
+    /// The members of a request body that forbid all tool calls, each with the words in its value that express this.
+    pub(super) call_bans: &'static [(&'static str, &'static [&'static str])],
     /// Whether a stream may begin with an error that other providers report by the HTTP status.
     pub(super) errors_in_streams: bool,
     /// The members of a message that other dialects can express, each as `parent.member`.

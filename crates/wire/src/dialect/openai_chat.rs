@@ -131,6 +131,7 @@ pub(super) static FORMAT: Format = Format {
     thinking: &["reasoning", "thinking"],
     answer_forms: &[("response_format", &["json_schema", "json_object"])],
     shorteners: &[],
+    call_bans: &[("tool_choice", &["\"none\""])],
     errors_in_streams: false,
     known: KNOWN,
     whole: &[],

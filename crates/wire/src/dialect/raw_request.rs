@@ -268,6 +268,28 @@ impl<'a> RawRequest<'a> {
         self.says(self.dialect.format().shorteners)
     }
 
+    /// Returns whether the request forbids the model to call tools.
+    ///
+    /// ```
+    /// use lookback_wire::dialect::{Dialect, RawRequest};
+    ///
+    /// for (dialect, body) in [
+    ///     (Dialect::OpenAiChat, r#"{"messages":[],"tool_choice":"none"}"#),
+    ///     (Dialect::OpenAiResponses, r#"{"input":[],"tool_choice":"none"}"#),
+    ///     (Dialect::Anthropic, r#"{"messages":[],"tool_choice":{"type":"none"}}"#),
+    ///     (Dialect::Gemini, r#"{"contents":[],"toolConfig":{"functionCallingConfig":{"mode":"NONE"}}}"#),
+    /// ] {
+    ///     assert!(RawRequest::read(body, Some(dialect))?.forbids_calls());
+    /// }
+    /// let body = r#"{"messages":[],"tool_choice":"auto"}"#;
+    /// assert!(!RawRequest::read(body, Some(Dialect::OpenAiChat))?.forbids_calls());
+    /// # Ok::<(), lookback_wire::dialect::RequestError>(())
+    /// ```
+    #[doc(hidden)]
+    pub fn forbids_calls(&self) -> bool {
+        self.says(self.dialect.format().call_bans)
+    }
+
     /// Returns the seconds for which the provider's cache keeps the request after its last use, if the request says so.
     #[doc(hidden)]
     pub fn cache_lifetime(&self) -> Option<u64> {

@@ -92,6 +92,7 @@ pub(super) static FORMAT: Format = Format {
     thinking: &["thinking"],
     answer_forms: &[("output_config", &["json_schema"]), ("output_format", &["json_schema"])],
     shorteners: &[("context_management", &["clear_tool_uses", "compact_"])],
+    call_bans: &[("tool_choice", &["\"none\""])],
     errors_in_streams: false,
     known: KNOWN,
     whole: &["input", cache_marker::MEMBER],

@@ -81,6 +81,7 @@ pub(super) static FORMAT: Format = Format {
     thinking: &["additionalModelRequestFields"],
     answer_forms: &[("outputConfig", &["json_schema"])],
     shorteners: &[],
+    call_bans: &[],
     errors_in_streams: false,
     known: KNOWN,
     whole: &["input", "json", cache_marker::BLOCK],

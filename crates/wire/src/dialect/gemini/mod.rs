@@ -80,6 +80,7 @@ pub(super) static FORMAT: Format = Format {
         &["responseSchema", "responseJsonSchema", "response_schema", "application/json"],
     )],
     shorteners: &[],
+    call_bans: &[("toolConfig", &["\"NONE\""]), ("tool_config", &["\"NONE\""])],
     errors_in_streams: false,
     known: KNOWN,
     whole: &["args", "response"],

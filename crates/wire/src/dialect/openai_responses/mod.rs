@@ -73,6 +73,7 @@ pub(super) static FORMAT: Format = Format {
     thinking: &["reasoning"],
     answer_forms: &[("text", &["json_schema", "json_object"])],
     shorteners: &[("context_management", &["\"compaction\""])],
+    call_bans: &[("tool_choice", &["\"none\""])],
     errors_in_streams: true,
     known: KNOWN,
     whole: &[],
